@@ -1,0 +1,1 @@
+"""The HTTP door: words on the wire, nothing decided here."""

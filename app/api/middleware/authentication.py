@@ -1,0 +1,34 @@
+"""Finds the caller of each request before its body is read."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.api import problems
+from app.domain.access import Principal
+from app.domain.errors import DomainError
+
+Authenticate = Callable[[str | None], Awaitable[Principal]]
+
+
+class AuthenticationMiddleware:
+    """Finds out who calls before anything of the body is read; only below `/v1`."""
+
+    def __init__(self, app: ASGIApp, authenticate: Authenticate) -> None:
+        self._app = app
+        self._authenticate = authenticate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
+            await self._app(scope, receive, send)
+            return
+        state: dict[str, Any] = scope.setdefault("state", {})
+        try:
+            authorization = Headers(scope=scope).get("authorization")
+            state["principal"] = await self._authenticate(authorization)
+        except DomainError as error:
+            await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
+            return
+        await self._app(scope, receive, send)

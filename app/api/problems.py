@@ -1,0 +1,279 @@
+"""Turns every error into an RFC 9457 problem; the one table of codes and statuses."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from app.domain import errors as domain
+from app.domain.errors import DomainError, Fault
+
+_logger = logging.getLogger(__name__)
+MEDIA_TYPE = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemKind:
+    """A code of the contract with its HTTP status and title."""
+
+    code: str
+    status: int
+    title: str
+
+
+KINDS: Mapping[type[DomainError], ProblemKind] = {
+    domain.UnknownWorkloadError: ProblemKind("unknown_workload", 404, "Unknown workload"),
+    domain.NotFoundError: ProblemKind("not_found", 404, "Not found"),
+    domain.NoRegressorError: ProblemKind("no_regressor", 409, "No published regressor"),
+    domain.NotEnoughRunsError: ProblemKind("no_regressor", 409, "Not enough runs"),
+    domain.RunConflictError: ProblemKind("run_conflict", 409, "Run stored with other content"),
+    domain.UnitChangeError: ProblemKind("unit_change", 409, "Dataset unit is fixed"),
+    domain.SchemaDriftError: ProblemKind("schema_drift", 422, "Parameter changed its type"),
+    domain.InvalidRowsError: ProblemKind("invalid_rows", 422, "Invalid rows"),
+    domain.InvalidRequestError: ProblemKind("invalid_request", 422, "Invalid request"),
+    domain.UnknownFieldError: ProblemKind("unknown_field", 422, "Unknown field"),
+    domain.UnknownGpuError: ProblemKind("unknown_gpu", 422, "Unknown GPU type"),
+    domain.AmbiguousGpuError: ProblemKind("ambiguous_gpu", 422, "Ambiguous GPU type"),
+    domain.SpotInfeasibleError: ProblemKind("spot_infeasible", 422, "Spot run cannot finish"),
+    domain.IdempotencyKeyReusedError: ProblemKind(
+        "idempotency_key_reused", 422, "Idempotency key reused"
+    ),
+    domain.InProgressError: ProblemKind("in_progress", 409, "Request still in progress"),
+    domain.PayloadTooLargeError: ProblemKind("payload_too_large", 413, "Payload too large"),
+    domain.UnsupportedMediaTypeError: ProblemKind(
+        "unsupported_media_type", 415, "Unsupported media type"
+    ),
+    domain.UnauthenticatedError: ProblemKind("unauthenticated", 401, "Not authenticated"),
+    domain.ForbiddenError: ProblemKind("forbidden", 403, "Not allowed"),
+    domain.QuotaExceededError: ProblemKind("quota_exceeded", 429, "Rate limit exceeded"),
+    domain.RegressorUnavailableError: ProblemKind(
+        "regressor_unavailable", 503, "Regressor unavailable"
+    ),
+    domain.StorageUnavailableError: ProblemKind(
+        "database_unavailable", 503, "Database unavailable"
+    ),
+}
+INTERNAL = ProblemKind("internal", 500, "Internal error")
+METHOD_NOT_ALLOWED = ProblemKind("method_not_allowed", 405, "Method not allowed")
+_NOT_FOUND = KINDS[domain.NotFoundError]
+_INVALID = KINDS[domain.InvalidRequestError]
+_RETRY_AFTER_S = 2
+
+
+def all_kinds() -> list[ProblemKind]:
+    """Return every problem kind of the service, each code once."""
+    kinds = {kind.code: kind for kind in (*KINDS.values(), INTERNAL, METHOD_NOT_ALLOWED)}
+    kinds["no_regressor"] = KINDS[domain.NoRegressorError]
+    return list(kinds.values())
+
+
+def kind_of(error: DomainError) -> ProblemKind:
+    """Return the entry of the nearest class in the error's line of descent."""
+    for ancestor in type(error).__mro__:
+        if ancestor in KINDS:
+            return KINDS[ancestor]
+    return INTERNAL
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    members = {
+        "row": fault.row,
+        "pointer": fault.pointer,
+        "field": fault.field,
+        "value": fault.value,
+        "message": fault.message,
+        "remedy": fault.remedy,
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _plain(value: object) -> str:
+    return repr(value)[:200]
+
+
+def problem_document(
+    kind: ProblemKind,
+    detail: str,
+    *,
+    instance: str,
+    remedy: str = "",
+    faults: Sequence[Fault] = (),
+) -> dict[str, Any]:
+    """Return the members of a problem details object."""
+    document: dict[str, Any] = {
+        "type": f"/problems/{kind.code}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail,
+        "instance": instance,
+        "code": kind.code,
+    }
+    if remedy:
+        document["remedy"] = remedy
+    if faults:
+        document["errors"] = [_fault(fault) for fault in faults]
+    return document
+
+
+def document_of(error: DomainError, *, instance: str) -> dict[str, Any]:
+    """Return the problem details object of a domain error (also used inside batches)."""
+    return problem_document(
+        kind_of(error), str(error), instance=instance, remedy=error.remedy, faults=error.faults
+    )
+
+
+def respond(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    """Return a problem response."""
+    # Numbers beyond 64 bits and NaN may stand in a fault's value: they are shown as text.
+    body = orjson.dumps(document, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+    return Response(
+        body, status_code=int(document["status"]), media_type=MEDIA_TYPE, headers=headers
+    )
+
+
+def respond_to(error: DomainError, *, instance: str) -> Response:
+    """Return the response for a domain error, with `Retry-After` where waiting helps."""
+    headers: dict[str, str] = {}
+    kind = kind_of(error)
+    if isinstance(error, domain.QuotaExceededError):
+        headers["Retry-After"] = str(error.retry_after_s)
+    elif kind.status == 503 or isinstance(error, domain.InProgressError):  # noqa: PLR2004 - HTTP
+        headers["Retry-After"] = str(_RETRY_AFTER_S)
+    if kind.status == 401:  # noqa: PLR2004 - HTTP
+        headers["WWW-Authenticate"] = "Bearer"
+    return respond(document_of(error, instance=instance), headers)
+
+
+def respond_internal(instance: str) -> Response:
+    """Return the response for a bug; the log has the details under the request's id."""
+    return respond(
+        problem_document(
+            INTERNAL,
+            "The service failed on this request; it was logged.",
+            instance=instance,
+            remedy="Retry; if it fails again, report the X-Request-ID of this answer.",
+        )
+    )
+
+
+def _pointer(location: Sequence[int | str]) -> str:
+    parts = [str(part).replace("~", "~0").replace("/", "~1") for part in location]
+    return "/" + "/".join(parts)
+
+
+def _validation_fault(error: Mapping[str, Any]) -> Fault:
+    place, *inner = error["loc"]
+    context = error.get("ctx") or {}
+    nested = tuple(inner) + tuple(context.get("path", ()))
+    field = next((str(part) for part in reversed(nested) if not isinstance(part, int)), None)
+    value = error.get("input")
+    shown = value if isinstance(value, str | int | float | bool) else None
+    remedy = context.get("remedy") or f"See the schema of {place} {field or 'as a whole'} in /docs."
+    return Fault(
+        message=str(error["msg"]),
+        remedy=str(remedy),
+        field=field,
+        value=context.get("value", shown),
+        pointer=_pointer(nested) if place == "body" else None,
+    )
+
+
+def _validation_error(error: RequestValidationError) -> DomainError:
+    faults = [_validation_fault(entry) for entry in error.errors()]
+    unknown = [
+        fault
+        for fault, entry in zip(faults, error.errors(), strict=True)
+        if entry["type"] in {"unknown_field", "extra_forbidden"}
+    ]
+    if unknown:
+        return domain.UnknownFieldError(unknown)
+    return domain.InvalidRequestError(f"{len(faults)} field(s) of the request are invalid.", faults)
+
+
+def _from_framework(error: HTTPException, instance: str) -> Response:
+    cause = error.__cause__
+    if isinstance(cause, DomainError):
+        return respond_to(cause, instance=instance)
+    if error.status_code == 404:  # noqa: PLR2004 - HTTP
+        document = problem_document(
+            _NOT_FOUND, "There is nothing here.", instance=instance, remedy="See /docs."
+        )
+    elif error.status_code == 405:  # noqa: PLR2004 - HTTP
+        document = problem_document(
+            METHOD_NOT_ALLOWED,
+            "This resource does not take this method.",
+            instance=instance,
+            remedy="Use a method that the Allow header names.",
+        )
+    elif error.status_code == 413:  # noqa: PLR2004 - HTTP
+        kind = KINDS[domain.PayloadTooLargeError]
+        document = problem_document(
+            kind, str(error.detail), instance=instance, remedy=domain.PayloadTooLargeError.remedy
+        )
+    else:
+        document = problem_document(
+            _INVALID, str(error.detail), instance=instance, remedy=domain.InvalidRequestError.remedy
+        )
+    return respond(document, error.headers)
+
+
+def install(app: FastAPI) -> None:
+    """Make `app` answer every error as a problem."""
+
+    @app.exception_handler(DomainError)
+    async def _domain(request: Request, error: DomainError) -> Response:
+        return respond_to(error, instance=request.url.path)
+
+    @app.exception_handler(RequestValidationError)
+    async def _validation(request: Request, error: RequestValidationError) -> Response:
+        return respond_to(_validation_error(error), instance=request.url.path)
+
+    @app.exception_handler(HTTPException)
+    async def _framework(request: Request, error: HTTPException) -> Response:
+        return _from_framework(error, request.url.path)
+
+
+RESPONSE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "instance", "code"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "instance": {"type": "string"},
+        "code": {"type": "string"},
+        "remedy": {"type": "string"},
+        "errors": {"type": "array", "items": {"type": "object"}},
+    },
+}
+
+
+def problem_responses(*errors: type[DomainError]) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a route: the given errors and those every route may answer."""
+    everywhere = (
+        domain.UnauthenticatedError,
+        domain.ForbiddenError,
+        domain.QuotaExceededError,
+        domain.StorageUnavailableError,
+        domain.InvalidRequestError,
+        domain.UnsupportedMediaTypeError,
+        domain.PayloadTooLargeError,
+    )
+    codes: dict[int, list[str]] = {500: [INTERNAL.code]}
+    for error in (*errors, *everywhere):
+        kind = KINDS[error]
+        if kind.code not in codes.setdefault(kind.status, []):
+            codes[kind.status].append(kind.code)
+    return {
+        status: {
+            "description": "Problem: " + ", ".join(names),
+            "content": {MEDIA_TYPE: {"schema": RESPONSE_SCHEMA}},
+        }
+        for status, names in sorted(codes.items())
+    }

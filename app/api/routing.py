@@ -1,0 +1,5 @@
+"""The list of all routers."""
+
+from fastapi import APIRouter
+
+ROUTERS: tuple[APIRouter, ...] = ()

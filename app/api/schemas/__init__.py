@@ -1,0 +1,1 @@
+"""The JSON documents of the contract, one module per resource."""

@@ -1,0 +1,79 @@
+"""What all requests and responses share: unknown request fields are refused by name."""
+
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from app.domain.identifiers import Slug, parse_slug
+from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+
+
+def nearest_field(name: str, known: list[str]) -> str | None:
+    """Return the known field that `name` most likely means ("batchsize" -> "batch_size")."""
+    squeezed = {field.replace("_", "").casefold(): field for field in known}
+    match = get_close_matches(name.replace("_", "").replace("-", "").casefold(), squeezed, n=1)
+    return squeezed[match[0]] if match else None
+
+
+class RequestModel(BaseModel):
+    """A request body or a set of query parameters; strict about its names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_fields(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        known = [info.alias or name for name, info in cls.model_fields.items()]
+        for name in data:
+            if name not in known and not cls.accepts_extra(str(name)):
+                nearest = nearest_field(str(name), known)
+                hint = f"did you mean {nearest!r}?" if nearest else f"known: {', '.join(known)}."
+                raise PydanticCustomError(
+                    "unknown_field",
+                    "Unknown field {name}: {hint}",
+                    {
+                        "name": repr(name),
+                        "hint": hint,
+                        "path": [str(name)],
+                        "remedy": f"Use {nearest!r}." if nearest else "Leave it out.",
+                    },
+                )
+        return data
+
+    @classmethod
+    def accepts_extra(cls, name: str) -> bool:  # noqa: ARG003 - the hook's signature
+        """Whether a field that is not declared belongs to a family such as `param.*`."""
+        return False
+
+
+class ResponseModel(BaseModel):
+    """A response body; built from keyword arguments by the schema's own `of`."""
+
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="null")
+
+
+class PageQuery(RequestModel):
+    """The query of every list."""
+
+    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = DEFAULT_PAGE_SIZE
+    page_token: Annotated[str | None, Field(max_length=200)] = None
+
+
+def check_slug(text: str) -> Slug:
+    """Return the case-folded workload id; for use in `AfterValidator`."""
+    slug = parse_slug(text)
+    if slug is None:
+        raise PydanticCustomError(
+            "slug",
+            "{text} is not a workload id",
+            {
+                "text": repr(text[:120]),
+                "remedy": "Use letters, digits, '.', '_' and '-' (1 to 100 characters, the first"
+                " a letter or digit).",
+            },
+        )
+    return slug

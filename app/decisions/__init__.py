@@ -1,0 +1,1 @@
+"""Pure mathematics of decisions: arrays of forecasts in, choices out."""

@@ -1,0 +1,47 @@
+"""Who calls: projects, keys and their scopes."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from app.domain.identifiers import KeyId, ProjectId
+
+DEFAULT_PROJECT: Final = ProjectId("default")
+
+
+class Scope(StrEnum):
+    """What a key may do; `admin` includes all others."""
+
+    READ = "read"
+    RUNS_WRITE = "runs:write"
+    FITS_WRITE = "fits:write"
+    PRICES_WRITE = "prices:write"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The caller of a request: a project and what its key allows."""
+
+    project_id: ProjectId
+    scopes: frozenset[Scope]
+    key_id: KeyId | None = None
+
+    def allows(self, scope: Scope) -> bool:
+        """Whether the caller may do what `scope` stands for."""
+        return scope in self.scopes or Scope.ADMIN in self.scopes
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A stored key, without its secret."""
+
+    key_id: KeyId
+    project_id: ProjectId
+    name: str
+    scopes: frozenset[Scope]
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None

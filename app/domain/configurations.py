@@ -1,0 +1,52 @@
+"""The measured or proposed cluster and the work that is done on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+ParameterValue = float | str
+"""A workload's further parameter: a number or a category."""
+
+NUMERIC_FEATURES: Final = ("workers", "nodes", "dataset_size", "batch_size", "epochs")
+CATEGORY_FEATURES: Final = ("gpu_type", "instance_type")
+
+
+class Purchase(StrEnum):
+    """How capacity is paid for."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+    RESERVED = "reserved"
+    OWNED = "owned"
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A cluster, measured or proposed; `workers` are data-parallel training processes."""
+
+    gpu_type: str | None = None
+    instance_type: str | None = None
+    provider: str | None = None
+    region: str | None = None
+    purchase: Purchase | None = None
+    nodes: int | None = None
+    workers: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What has to be done: `dataset_size` in the workload's unit, `batch_size` over all workers."""
+
+    dataset_size: float | None = None
+    batch_size: float | None = None
+    epochs: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One question about a workload: a configuration, its work and the further parameters."""
+
+    configuration: Configuration = field(default_factory=Configuration)
+    work: Work = field(default_factory=Work)
+    parameters: Mapping[str, ParameterValue] = field(default_factory=dict)

@@ -1,0 +1,273 @@
+"""One class per refusal of the service; typed data in, message made inside, no HTTP."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from app.domain.identifiers import Slug
+
+MAX_NAMED_FAULTS = 1000
+"""How many faults a refusal names one by one; beyond it tells their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with a request: where it stands, what it is and how to mend it.
+
+    `row` counts the data rows of an upload from 1 (the header of a CSV file is not counted);
+    `pointer` is a JSON pointer into the body of any other request.
+    """
+
+    message: str
+    remedy: str
+    field: str | None = None
+    value: object = None
+    row: int | None = None
+    pointer: str | None = None
+
+
+class DomainError(Exception):
+    """A refusal the caller can act on; `remedy` says how."""
+
+    remedy: ClassVar[str] = ""
+
+    def __init__(self, message: str, *, faults: Sequence[Fault] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults[:MAX_NAMED_FAULTS])
+
+
+class NotFoundError(DomainError):
+    """A resource does not exist in the caller's project."""
+
+    remedy = "Check the identifier; lists show what exists in the project of your key."
+
+    def __init__(self, kind: str, identifier: str) -> None:
+        super().__init__(f"There is no {kind} {identifier!r}.")
+        self.kind, self.identifier = kind, identifier
+
+
+class UnknownWorkloadError(NotFoundError):
+    """A workload was never declared and no run of it was uploaded."""
+
+    remedy = "Upload runs of it (POST /v1/runs) or declare it (PUT /v1/workloads/{workload})."
+
+    def __init__(self, slug: str) -> None:
+        super().__init__("workload", slug)
+
+
+class NoRegressorError(DomainError):
+    """A workload has no published regressor that could forecast."""
+
+    remedy = "Upload succeeded runs, then POST /v1/workloads/{workload}/fits."
+
+    def __init__(self, slug: Slug, *, found: int, needed: int) -> None:
+        super().__init__(
+            f"Workload {slug!r} has no published regressor: {found} usable runs were found,"
+            f" at least {needed} needed. Ask for a fit: POST /v1/workloads/{slug}/fits"
+        )
+        self.slug, self.found, self.needed = slug, found, needed
+
+
+class NotEnoughRunsError(DomainError):
+    """A fit was asked for a workload without a single usable run."""
+
+    remedy = "Upload succeeded runs of the workload that are not excluded, then ask again."
+
+    def __init__(self, slug: Slug, *, found: int, needed: int) -> None:
+        super().__init__(f"Workload {slug!r} has {found} usable runs; {needed} needed for a fit.")
+        self.slug, self.found, self.needed = slug, found, needed
+
+
+class RegressorUnavailableError(DomainError):
+    """A regressor is published but cannot be used now."""
+
+    remedy = "Retry; if it persists run `trainfare doctor` and fit the workload again."
+
+    def __init__(self, slug: Slug, version: int, reason: str) -> None:
+        super().__init__(f"Regressor version {version} of workload {slug!r} is unusable: {reason}")
+        self.slug, self.version = slug, version
+
+
+class RunConflictError(DomainError):
+    """An external id comes again with other content; the faults show the difference."""
+
+    remedy = "Send a changed run under a new external_id, or delete the stored run first."
+
+    def __init__(self, faults: Sequence[Fault], *, total: int) -> None:
+        super().__init__(
+            f"{total} run(s) carry an external_id that is stored with other content;"
+            " nothing was stored.",
+            faults=faults,
+        )
+        self.total = total
+
+
+class UnitChangeError(DomainError):
+    """A workload's dataset unit was to change although runs exist."""
+
+    remedy = "Keep the unit, or use another workload for runs measured in the new unit."
+
+    def __init__(self, slug: Slug, *, stored: str | None, asked: str | None) -> None:
+        super().__init__(
+            f"Workload {slug!r} has runs with dataset sizes in {stored or 'no stated unit'};"
+            f" the unit cannot become {asked or 'none'}."
+        )
+
+
+class SchemaDriftError(DomainError):
+    """A parameter's type differs from its declaration or its first use."""
+
+    remedy = "Send the parameter with its first type, or under another name."
+
+    def __init__(self, faults: Sequence[Fault], *, total: int) -> None:
+        super().__init__(
+            f"{total} value(s) do not have the type that their parameter was declared or"
+            " first used with; nothing was stored.",
+            faults=faults,
+        )
+        self.total = total
+
+
+class InvalidRowsError(DomainError):
+    """An upload has bad rows; nothing of it was stored."""
+
+    remedy = "Mend the named rows, or send ?on_invalid=skip to store the others."
+
+    def __init__(self, faults: Sequence[Fault], *, bad_rows: int, total_rows: int) -> None:
+        named = "" if bad_rows <= MAX_NAMED_FAULTS else f" (the first {MAX_NAMED_FAULTS} are named)"
+        super().__init__(
+            f"{bad_rows} of {total_rows} rows are invalid{named}; nothing was stored.",
+            faults=faults,
+        )
+        self.bad_rows, self.total_rows = bad_rows, total_rows
+
+
+class InvalidRequestError(DomainError):
+    """A request is malformed as a whole or in some of its fields."""
+
+    remedy = "Mend the named fields; /docs shows each request's schema."
+
+    def __init__(self, message: str, faults: Sequence[Fault] = ()) -> None:
+        super().__init__(message, faults=faults)
+
+
+class UnknownFieldError(DomainError):
+    """A request has fields that no schema knows: a typo never becomes a default."""
+
+    remedy = "Use the suggested field or leave it out."
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        names = ", ".join(repr(fault.field) for fault in faults[:5])
+        super().__init__(f"Unknown field(s): {names}.", faults=faults)
+
+
+class UnknownGpuError(DomainError):
+    """A GPU name is neither measured for the workload nor known by its specification."""
+
+    remedy = "Use a name of GET /v1/gpus or one that the workload was measured on."
+
+    def __init__(self, name: str, nearest: Sequence[str]) -> None:
+        hint = f" Nearest names: {', '.join(nearest)}." if nearest else ""
+        super().__init__(f"Unknown GPU type {name!r}.{hint}")
+        self.name, self.nearest = name, tuple(nearest)
+
+
+class AmbiguousGpuError(DomainError):
+    """A GPU name stands for several variants."""
+
+    remedy = "Name one of the variants."
+
+    def __init__(self, name: str, variants: Sequence[str]) -> None:
+        super().__init__(f"GPU type {name!r} is ambiguous: {', '.join(variants)}.")
+        self.name, self.variants = name, tuple(variants)
+
+
+class SpotInfeasibleError(DomainError):
+    """Work on spot capacity would be interrupted again and again before it ends."""
+
+    remedy = "Checkpoint more often, or ask for on-demand capacity."
+
+    def __init__(self, *, expected_factor: float, checkpoint_interval_s: float) -> None:
+        super().__init__(
+            f"With these interruptions the work would take {expected_factor:.3g} times as long;"
+            f" a checkpoint every {checkpoint_interval_s:.0f} s would do."
+        )
+        self.checkpoint_interval_s = checkpoint_interval_s
+
+
+class IdempotencyKeyReusedError(DomainError):
+    """An idempotency key comes again with another body."""
+
+    remedy = "Use a new Idempotency-Key for a new request."
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"Idempotency-Key {key!r} was used with another body.")
+
+
+class InProgressError(DomainError):
+    """The first request with this idempotency key has not ended yet."""
+
+    remedy = "Wait and retry with the same key and body."
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"A request with Idempotency-Key {key!r} is still in progress.")
+
+
+class PayloadTooLargeError(DomainError):
+    """A body exceeds the limit, counted after decompression."""
+
+    remedy = "Split the upload into several requests."
+
+    def __init__(self, *, limit_bytes: int, what: str = "The body") -> None:
+        super().__init__(f"{what} exceeds the limit of {limit_bytes} bytes (after decompression).")
+        self.limit_bytes = limit_bytes
+
+
+class UnsupportedMediaTypeError(DomainError):
+    """A body has a content type or encoding that the endpoint does not read."""
+
+    remedy = "Send one of the named types."
+
+    def __init__(self, found: str, supported: Sequence[str]) -> None:
+        super().__init__(
+            f"Cannot read {found or 'a body without a type'}: send {', '.join(supported)}."
+        )
+        self.supported = tuple(supported)
+
+
+class UnauthenticatedError(DomainError):
+    """No key, or one that is unknown, expired or revoked."""
+
+    remedy = "Send `Authorization: Bearer KEY`; an operator makes keys by `trainfare keys create`."
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Authentication failed: {reason}.")
+
+
+class ForbiddenError(DomainError):
+    """The key lacks a scope."""
+
+    remedy = "Ask the operator for a key with the named scope."
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"The key has no scope {scope!r}.")
+        self.scope = scope
+
+
+class QuotaExceededError(DomainError):
+    """The caller asks more often than its rate limit allows."""
+
+    remedy = "Wait as long as Retry-After says."
+
+    def __init__(self, *, limit: str, retry_after_s: int) -> None:
+        super().__init__(f"The rate limit of {limit} is exhausted.")
+        self.retry_after_s = retry_after_s
+
+
+class StorageUnavailableError(DomainError):
+    """The database does not answer."""
+
+    remedy = "Retry; nothing of the request was stored."
+
+    def __init__(self) -> None:
+        super().__init__("The database does not answer at the moment.")

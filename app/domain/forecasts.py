@@ -1,0 +1,139 @@
+"""A forecast: duration, cost and their prediction intervals for one scenario."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from app.domain.configurations import Scenario
+from app.domain.identifiers import ForecastId, RunId, Slug
+from app.domain.prices import Price, PriceQuery
+
+
+class Basis(StrEnum):
+    """What a forecast rests on, from the firmest to the weakest ground."""
+
+    MEASURED = "measured"
+    INTERPOLATED = "interpolated"
+    EXTRAPOLATED = "extrapolated"
+    TRANSFERRED = "transferred"
+    PRIOR = "prior"
+
+
+@dataclass(frozen=True, slots=True)
+class SpotTerms:
+    """What interruptions of spot capacity are assumed to be."""
+
+    interruptions_per_hour: float | None = None
+    checkpoint_interval_s: float | None = None
+    checkpoint_s: float | None = None
+    restart_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastRequest:
+    """One question to a workload's regressor.
+
+    `confidence` and `time_limit_quantile` are probabilities strictly between 0 and 1;
+    `deadline_s` is in seconds, `budget` in the currency of the price.
+    """
+
+    workload: Slug
+    scenario: Scenario
+    confidence: float = 0.9
+    deadline_s: float | None = None
+    budget: Decimal | None = None
+    pricing: PriceQuery = field(default_factory=PriceQuery)
+    spot: SpotTerms = field(default_factory=SpotTerms)
+    regressor_version: int | None = None
+    time_limit_quantile: float = 0.95
+    record: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A median with the bounds for a new run at `confidence`: lower <= median <= upper."""
+
+    median: float
+    lower: float
+    upper: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class LineItem:
+    """One summand of a cost; `amount` is quantity x unit price, rounded to the cent."""
+
+    kind: str
+    quantity: Decimal
+    unit: str
+    unit_price: Decimal
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class CostForecast:
+    """Money: the line items add up to the median."""
+
+    currency: str
+    median: Decimal
+    lower: Decimal
+    upper: Decimal
+    price_per_hour: Decimal
+    price: Price
+    instances: int
+    line_items: tuple[LineItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AxisOutside:
+    """A feature asked for beyond its measured range; `distance` is in widths of that range."""
+
+    name: str
+    asked: float
+    measured_min: float
+    measured_max: float
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class SupportReport:
+    """Where the question stands among the measured runs."""
+
+    within_range: bool
+    axes: tuple[AxisOutside, ...]
+    unseen_levels: tuple[tuple[str, str], ...]
+    unidentified: tuple[str, ...]
+    runs_used: int
+    nearest_runs: tuple[RunId, ...]
+    pooled_from: tuple[Slug, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastWarning:
+    """Something the caller should know before trusting the figures."""
+
+    code: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The answer to one question."""
+
+    forecast_id: ForecastId
+    workload: Slug
+    regressor_version: int
+    fitted_at: datetime
+    scenario: Scenario
+    duration_seconds: Interval
+    time_limit_seconds: float
+    cost: CostForecast | None
+    deadline_probability: float | None
+    budget_probability: float | None
+    support: SupportReport
+    basis: Basis
+    explanation: Mapping[str, float]
+    warnings: tuple[ForecastWarning, ...]

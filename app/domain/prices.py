@@ -1,0 +1,40 @@
+"""Prices: dated, sourced, per hour of one instance (or of one GPU where there is no instance)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from app.domain.configurations import Purchase
+from app.domain.identifiers import PriceId
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one hour of an instance with `gpu_count` GPUs costs from `valid_from` on.
+
+    `price_id` is None for a row of the built-in catalogue.
+    """
+
+    price_per_hour: Decimal
+    currency: str
+    purchase: Purchase
+    valid_from: datetime
+    source: str
+    provider: str | None = None
+    region: str | None = None
+    instance_type: str | None = None
+    gpu_type: str | None = None
+    gpu_count: int | None = None
+    price_id: PriceId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceQuery:
+    """Which price a caller wants: `price_per_hour` is an inline price and wins over all others."""
+
+    provider: str | None = None
+    region: str | None = None
+    purchase: Purchase | None = None
+    price_per_hour: Decimal | None = None
+    currency: str | None = None
+    as_of: datetime | None = None

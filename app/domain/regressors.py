@@ -1,0 +1,32 @@
+"""A published version of a workload's regressor: never changed, only superseded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from app.domain.fits import Candidate
+from app.domain.identifiers import FitId, Slug
+
+
+@dataclass(frozen=True, slots=True)
+class RegressorVersion:
+    """A regressor's registry entry; errors are MAPE as fractions, coverage is by level ("0.9")."""
+
+    workload: Slug
+    version: int
+    fit_id: FitId
+    created_at: datetime
+    is_published: bool
+    artifact_sha256: str
+    artifact_bytes: int
+    training_fingerprint: str
+    n_runs: int
+    n_configurations: int
+    library_versions: Mapping[str, str] = field(default_factory=dict)
+    numeric_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    category_levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    candidates: tuple[Candidate, ...] = ()
+    accuracy_by_axis: Mapping[str, float] = field(default_factory=dict)
+    coverage: Mapping[str, float] = field(default_factory=dict)
+    noise_floor: float | None = None
+    seed: int = 0

@@ -1,0 +1,89 @@
+"""A run: one measured execution of a workload on one configuration."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from app.domain.configurations import Scenario
+from app.domain.identifiers import ForecastId, RunId, Slug
+
+
+class RunStatus(StrEnum):
+    """How a run ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    OUT_OF_MEMORY = "out_of_memory"
+    PREEMPTED = "preempted"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """An exact amount in one currency (ISO 4217 code)."""
+
+    amount: Decimal
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A measured run as it is stored.
+
+    `duration_seconds` is the whole duration of a succeeded run and a lower bound of any other;
+    `progress` (0..1) is the share of the work that was done; phases are seconds by name,
+    resources (peak memory in bytes, utilisation 0..1, energy in joules) plain numbers by name.
+    """
+
+    run_id: RunId
+    workload: Slug
+    status: RunStatus
+    duration_seconds: float
+    scenario: Scenario
+    created_at: datetime
+    external_id: str | None = None
+    progress: float | None = None
+    started_at: datetime | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+    resources: Mapping[str, float] = field(default_factory=dict)
+    cost: Money | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    forecast_id: ForecastId | None = None
+    excluded: bool = False
+    excluded_reason: str | None = None
+
+
+class Verdict(StrEnum):
+    """A run judged against what the published regressor forecast for its configuration."""
+
+    AS_EXPECTED = "as_expected"
+    SLOWER = "slower"
+    FASTER = "faster"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """The judgement of one run; `p_value` is two-sided under the forecast's distribution."""
+
+    verdict: Verdict
+    expected_median_seconds: float | None = None
+    expected_lower_seconds: float | None = None
+    expected_upper_seconds: float | None = None
+    ratio: float | None = None
+    p_value: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs of a workload a list shows."""
+
+    status: RunStatus | None = None
+    gpu_type: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    excluded: bool | None = None

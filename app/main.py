@@ -1,0 +1,58 @@
+"""Wires settings, services and routes into one application; decides nothing."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from app.api import problems
+from app.api.middleware.authentication import AuthenticationMiddleware
+from app.api.middleware.context import RequestContextMiddleware
+from app.api.routing import ROUTERS
+from app.services.context import ServiceContext
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from app.storage.migration import require_head
+
+
+def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
+    """Return the application.
+
+    Parameters
+    ----------
+    settings
+        The settings of this process.
+    services
+        Services to use instead of new ones (tests bring their own clock).
+
+    Raises
+    ------
+    SchemaOutdatedError
+        If the database's schema is not at head.
+    """
+    if services is None:
+        database = Database(settings.url, pool_size=settings.database_pool_size)
+        services = build_services(ServiceContext(database, settings))
+    require_head(services.context.database)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        services.close()
+
+    app = FastAPI(
+        title="Trainfare",
+        summary="Forecasts of the time and cost of training machine-learning models",
+        version="0.1.0",
+        lifespan=lifespan,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        separate_input_output_schemas=False,
+    )
+    app.state.services = services
+    problems.install(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
+    app.add_middleware(RequestContextMiddleware)
+    return app

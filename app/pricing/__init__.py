@@ -1,0 +1,1 @@
+"""Pure pricing: resolution, billing and the built-in catalogue."""

@@ -1,0 +1,56 @@
+"""Makes all services of one process and knows how they depend on each other."""
+
+from dataclasses import dataclass
+
+from app.services.access import AccessService
+from app.services.context import ServiceContext
+from app.services.fits import FitService
+from app.services.forecasts import ForecastService
+from app.services.gpus import GpuService
+from app.services.health import HealthService
+from app.services.idempotency import IdempotencyService
+from app.services.prices import PriceService
+from app.services.recommendations import RecommendationService
+from app.services.regressors import RegressorService
+from app.services.runs import RunService
+from app.services.workloads import WorkloadService
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """All use cases; the doors hold one instance a process."""
+
+    context: ServiceContext
+    workloads: WorkloadService
+    runs: RunService
+    fits: FitService
+    regressors: RegressorService
+    forecasts: ForecastService
+    recommendations: RecommendationService
+    prices: PriceService
+    gpus: GpuService
+    access: AccessService
+    idempotency: IdempotencyService
+    health: HealthService
+
+    def close(self) -> None:
+        """Release the database connections."""
+        self.context.database.close()
+
+
+def build_services(context: ServiceContext) -> Services:
+    """Return the services of one process."""
+    return Services(
+        context=context,
+        workloads=WorkloadService(context),
+        runs=RunService(context),
+        fits=FitService(context),
+        regressors=RegressorService(context),
+        forecasts=ForecastService(context),
+        recommendations=RecommendationService(context),
+        prices=PriceService(context),
+        gpus=GpuService(context),
+        access=AccessService(context),
+        idempotency=IdempotencyService(context),
+        health=HealthService(context),
+    )

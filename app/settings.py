@@ -1,0 +1,61 @@
+"""The settings of the service: one frozen class, read from the environment in the entry points."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MEBIBYTE = 1 << 20
+
+
+class Settings(BaseSettings):
+    """Settings with the prefix `TRAINFARE_` (`TRAINFARE_DATABASE_URL`, ...)."""
+
+    model_config = SettingsConfigDict(env_prefix="TRAINFARE_", frozen=True, extra="ignore")
+
+    data_dir: Path = Field(Path("var"), description="folder of the SQLite database")
+    database_url: str | None = Field(
+        None,
+        description="SQLAlchemy URL (sqlite:///..., postgresql+psycopg://...); "
+        "default: SQLite in the data folder",
+        repr=False,
+    )
+    host: str = Field("127.0.0.1", description="address the service listens on")
+    port: int = Field(8000, ge=0, le=65535, description="port the service listens on; 0: any free")
+    web_workers: int = Field(1, ge=1, le=256, description="processes that answer requests")
+    require_keys: bool | None = Field(
+        None, description="demand API keys; default: only beyond a loopback address"
+    )
+    database_pool_size: int = Field(
+        20, ge=1, le=1000, description="connections (and threads) of one web process"
+    )
+    max_body_bytes: int = Field(
+        64 * MEBIBYTE, ge=1024, description="largest body, counted after decompression"
+    )
+    rate_limit_per_minute: int = Field(
+        0, ge=0, description="requests per key, minute and process; 0: unlimited"
+    )
+    idempotency_hours: float = Field(24.0, gt=0, description="how long answers are replayed")
+    regressor_cache_size: int = Field(
+        256, ge=1, description="regressors a web process keeps in memory"
+    )
+    regressor_refresh_s: float = Field(
+        1.0, ge=0, description="how old the knowledge of the published version may be"
+    )
+    fit_time_budget_s: float = Field(60.0, gt=0, le=3600, description="default budget of a fit")
+    fitter_poll_s: float = Field(0.5, gt=0, description="pause between looks for queued fits")
+    fitter_processes: int = Field(1, ge=1, le=256, description="fits a fitter computes at once")
+    lease_s: float = Field(
+        30.0, gt=0, description="a fitter that is silent this long loses its fit"
+    )
+    fit_max_attempts: int = Field(3, ge=1, description="starts of a fit before it counts as failed")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="least level"
+    )
+    log_format: Literal["text", "json"] = Field("text", description="form of a log line")
+
+    @property
+    def url(self) -> str:
+        """The database's URL, SQLite in the data folder when none is set."""
+        return self.database_url or f"sqlite:///{self.data_dir.absolute() / 'trainfare.db'}"

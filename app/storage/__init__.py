@@ -1,0 +1,1 @@
+"""Rows in, domain objects out: the only floor that knows SQL."""

@@ -1,0 +1,82 @@
+"""Applies the migrations and tells whether the schema is the one this version needs."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from app.storage.database import Database
+
+_ADVISORY_LOCK = 0x7472_6661_7265
+"""Two instances that start at once migrate one after the other on PostgreSQL."""
+
+
+class SchemaOutdatedError(RuntimeError):
+    """The database's schema is not the one this version of the service needs."""
+
+    def __init__(self, *, found: str | None, needed: str) -> None:
+        super().__init__(
+            f"The database is at schema {found or 'none'}, this version needs {needed}:"
+            " run `trainfare migrate`."
+        )
+
+
+def _config() -> Config:
+    spec = find_spec("migrations")
+    if spec is None or spec.origin is None:
+        message = "The package `migrations` is not installed beside the service."
+        raise RuntimeError(message)
+    config = Config()
+    config.set_main_option("script_location", str(Path(spec.origin).parent))
+    return config
+
+
+def head_revision() -> str:
+    """Return the newest revision that this version of the service knows."""
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    assert head is not None
+    return head
+
+
+def current_revision(database: Database) -> str | None:
+    """Return the database's revision, None for an empty database."""
+    with database.engine.connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def migrate(database: Database, revision: str = "head") -> None:
+    """Bring the schema up (or down) to `revision`; a second caller waits for the first."""
+    config = _config()
+    with database.engine.begin() as connection:
+        config.attributes["connection"] = connection
+        if not database.is_sqlite:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        known = MigrationContext.configure(connection).get_current_revision()
+        steps = {row.revision for row in ScriptDirectory.from_config(config).walk_revisions()}
+        if known is not None and known not in steps:
+            raise SchemaOutdatedError(found=known, needed=head_revision())
+        _run(config, known, revision)
+
+
+def _run(config: Config, known: str | None, revision: str) -> None:
+    is_downgrade = revision == "base" or (
+        known is not None and revision.isdigit() and int(revision) < int(known)
+    )
+    (command.downgrade if is_downgrade else command.upgrade)(config, revision)
+
+
+def require_head(database: Database) -> None:
+    """Refuse a database whose schema is not at head.
+
+    Raises
+    ------
+    SchemaOutdatedError
+        If the schema is older or newer than this version's.
+    """
+    found = current_revision(database)
+    if found != head_revision():
+        raise SchemaOutdatedError(found=found, needed=head_revision())

@@ -1,0 +1,26 @@
+"""All stores on one session, handed out by `Database.transaction`."""
+
+from sqlalchemy.orm import Session
+
+from app.storage.access import AccessStore
+from app.storage.fits import FitStore
+from app.storage.forecasts import ForecastStore
+from app.storage.idempotency import IdempotencyStore
+from app.storage.prices import PriceStore
+from app.storage.regressors import RegressorStore
+from app.storage.runs import RunStore
+from app.storage.workloads import WorkloadStore
+
+
+class Stores:
+    """The stores of one transaction."""
+
+    def __init__(self, session: Session) -> None:
+        self.access = AccessStore(session)
+        self.workloads = WorkloadStore(session)
+        self.runs = RunStore(session)
+        self.fits = FitStore(session)
+        self.regressors = RegressorStore(session)
+        self.forecasts = ForecastStore(session)
+        self.prices = PriceStore(session)
+        self.idempotency = IdempotencyStore(session)

@@ -1,0 +1,1 @@
+"""The web page; it talks to the API like any other client."""

@@ -1,0 +1,36 @@
+"""Runs migrations on the connection that `app.storage.migration` (or a developer's URL) gives."""
+
+import sqlalchemy as sa
+from alembic import context
+
+from app.settings import Settings
+from app.storage.database import make_engine
+from app.storage.tables import Base
+
+
+def _migrate(connection: sa.Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        # A migration that waits for a lock would make every later query wait behind it.
+        connection.exec_driver_sql("SET lock_timeout = '10s'")
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        render_as_batch=True,
+        compare_type=True,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def main() -> None:
+    """Migrate on the given connection, or on the one that the settings name."""
+    connection = context.config.attributes.get("connection")
+    if connection is not None:
+        _migrate(connection)
+        return
+    with make_engine(Settings().url).connect() as own:
+        _migrate(own)
+        own.commit()
+
+
+main()

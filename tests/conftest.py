@@ -1,0 +1,125 @@
+"""Databases built by the migrations once a session and copied for each test."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
+from app.main import build_app
+from app.services.context import ServiceContext
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from app.storage.migration import migrate
+from tests.support.clock import FakeClock
+
+POSTGRESQL_URL = os.environ.get("TRAINFARE_TEST_POSTGRESQL_URL")
+"""A superuser's URL; `make test` starts a server and sets it."""
+
+hypothesis_settings.register_profile(
+    "project", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+hypothesis_settings.load_profile("project")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the statistical checks too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow"):
+        return
+    skip = pytest.mark.skip(reason="statistical check: --slow runs it")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sqlite") / "template.db"
+    database = Database(f"sqlite:///{path}")
+    migrate(database)
+    database.close()
+    return path
+
+
+def _execute(statement: str) -> None:
+    assert POSTGRESQL_URL is not None
+    with psycopg.connect(POSTGRESQL_URL, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def _postgresql_url(name: str) -> str:
+    assert POSTGRESQL_URL is not None
+    url = sa.make_url(POSTGRESQL_URL).set(drivername="postgresql+psycopg", database=name)
+    return url.render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def postgresql_template() -> Iterator[str]:
+    name = f"template_{uuid.uuid4().hex[:12]}"
+    _execute(f"CREATE DATABASE {name}")
+    database = Database(_postgresql_url(name))
+    migrate(database)
+    database.close()
+    yield name
+    _execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A fresh migrated database, on each of the two engines in turn."""
+    if request.param == "sqlite":
+        copy = tmp_path / "trainfare.db"
+        shutil.copy(request.getfixturevalue("sqlite_template"), copy)
+        yield f"sqlite:///{copy}"
+        return
+    if POSTGRESQL_URL is None:
+        pytest.skip("TRAINFARE_TEST_POSTGRESQL_URL is not set")
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    _execute(f"CREATE DATABASE {name} TEMPLATE {request.getfixturevalue('postgresql_template')}")
+    yield _postgresql_url(name)
+    _execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def settings(database_url: str, tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path, database_url=database_url, database_pool_size=8)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[Database]:
+    database = Database(settings.url, pool_size=settings.database_pool_size)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def services(database: Database, settings: Settings, clock: FakeClock) -> Services:
+    return build_services(ServiceContext(database, settings, clock))
+
+
+@pytest.fixture
+def application(settings: Settings, services: Services) -> FastAPI:
+    return build_app(settings, services)
+
+
+@pytest.fixture
+def client(application: FastAPI) -> Iterator[TestClient]:
+    with TestClient(application, raise_server_exceptions=False) as client:
+        yield client
