@@ -1,0 +1,65 @@
+"""The migrations lead from empty to the tables of the code, down and up again."""
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from app.storage.database import Database
+from app.storage.migration import (
+    SchemaOutdatedError,
+    current_revision,
+    head_revision,
+    migrate,
+    require_head,
+)
+from app.storage.tables import Base
+
+
+def test_head_equals_the_tables_of_the_code(database: Database) -> None:
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        difference = compare_metadata(context, Base.metadata)
+
+    assert difference == []
+    assert current_revision(database) == head_revision()
+
+
+def test_each_step_goes_down_and_up_again(database: Database) -> None:
+    for step in range(int(head_revision()) - 1, 0, -1):
+        migrate(database, f"{step:04d}")
+        assert current_revision(database) == f"{step:04d}"
+    migrate(database, "base")
+    tables = set(sa.inspect(database.engine).get_table_names())
+    migrate(database)
+
+    assert tables <= {"alembic_version"}
+    require_head(database)
+
+
+def test_migrating_twice_changes_nothing(database: Database) -> None:
+    migrate(database)
+
+    require_head(database)
+
+
+def test_schema_behind_the_code_is_refused(database: Database) -> None:
+    migrate(database, "0001")
+
+    with pytest.raises(SchemaOutdatedError, match="trainfare migrate"):
+        require_head(database)
+
+
+def test_schema_ahead_of_the_code_is_refused_and_left_alone(database: Database) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+
+    with pytest.raises(SchemaOutdatedError, match="9999"):
+        migrate(database)
+
+
+def test_migrations_carry_existing_rows_along(database: Database) -> None:
+    with database.engine.connect() as connection:
+        names = connection.execute(sa.text("SELECT name FROM project")).scalars().all()
+
+    assert names == ["default"]
