@@ -1,0 +1,118 @@
+"""The forecast distribution of a duration: log-symmetric around its median, calibrated tails."""
+
+from dataclasses import dataclass
+from math import erf, sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from models.tables import FloatArray
+
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+"""Confidence levels at which quantiles are calibrated; between them they are interpolated."""
+
+NORMAL_KNOTS: FloatArray = np.array([0.0, *(NormalDist().inv_cdf((1 + c) / 2) for c in LEVELS)])
+"""The standard normal's half widths at 0 and at `LEVELS`: abscissae of the calibrated curve."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastDistribution:
+    """Distributions of the duration of new runs, one per row.
+
+    ``log T = log_median +- q(c) scale`` bounds a share c of new runs, where q is piecewise linear
+    in the half width of the standard normal at c and increases, so that bounds are nested.
+
+    Parameters
+    ----------
+    log_median
+        Log of the median duration in seconds, shape (n,).
+    scale
+        Standard deviation of the log duration before calibration, shape (n,), positive.
+    regimes
+        The kind of question each row asks (``interpolation``, or the axis it leaves).
+    curves
+        Calibrated half widths in units of `scale` at `LEVELS`, shape (n, 5), increasing.
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite, or a scale or a curve is not positive and increasing.
+
+    Examples
+    --------
+    >>> curves = NORMAL_KNOTS[None, 1:]
+    >>> forecast = ForecastDistribution(np.log([100.0]), np.array([0.1]), ("workers",), curves)
+    >>> lower, upper = forecast.interval(0.9)
+    >>> round(float(lower[0]), 1), round(float(upper[0]), 1)
+    (84.8, 117.9)
+    >>> round(float(forecast.quantile(0.95)[0]), 1)
+    117.9
+    >>> forecast.probability_below(upper).round(3).tolist()
+    [0.95]
+    """
+
+    log_median: FloatArray
+    scale: FloatArray
+    regimes: tuple[str, ...]
+    curves: FloatArray
+
+    def __post_init__(self) -> None:
+        sane = np.isfinite(self.log_median).all() and np.isfinite(self.curves).all()
+        if not (sane and np.isfinite(self.scale).all() and (self.scale > 0).all()):
+            raise ValueError("A forecast is not finite, or its scale is not positive.")
+        if self.curves.size and not (
+            (self.curves[:, 0] > 0).all() and (self.curves[:, 1:] > self.curves[:, :-1]).all()
+        ):
+            raise ValueError("Calibrated half widths must be positive and increase.")
+
+    def median(self) -> FloatArray:
+        """Return the median durations in seconds, shape (n,)."""
+        return np.exp(self.log_median)
+
+    def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds in seconds for a new run, each of shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If `confidence` is not within (0, 1).
+        """
+        if not 0 < confidence < 1:
+            raise ValueError(f"A confidence lies between 0 and 1, not at {confidence}.")
+        half_width = self._half_width(NormalDist().inv_cdf((1 + confidence) / 2))
+        return np.exp(self.log_median - half_width), np.exp(self.log_median + half_width)
+
+    def quantile(self, probability: float) -> FloatArray:
+        """Return the durations in seconds that a new run stays below with this probability.
+
+        Raises
+        ------
+        ValueError
+            If `probability` is not within (0, 1).
+        """
+        if not 0 < probability < 1:
+            raise ValueError(f"A probability lies between 0 and 1, not at {probability}.")
+        score = NormalDist().inv_cdf(probability)
+        return np.exp(self.log_median + np.sign(score) * self._half_width(abs(score)))
+
+    def probability_below(self, seconds: FloatArray) -> FloatArray:
+        """Return the probability in [0, 1] that a new run takes less than `seconds`, shape (n,).
+
+        Times that are not positive have probability 0.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_seconds = np.where(seconds > 0, np.log(seconds), -np.inf)
+        units = (log_seconds - self.log_median) / self.scale
+        knots = np.concatenate([np.zeros((len(self.scale), 1)), self.curves], axis=1)
+        piece = (np.abs(units)[:, None] >= knots[:, 1:-1]).sum(axis=1)
+        rows = np.arange(len(units))
+        rise = np.diff(NORMAL_KNOTS)[piece] / np.diff(knots)[rows, piece]
+        score = NORMAL_KNOTS[piece] + rise * (np.abs(units) - knots[rows, piece])
+        signed = np.sign(units) * score
+        return np.array([0.5 * (1 + erf(value / sqrt(2))) for value in signed])
+
+    def _half_width(self, score: float) -> FloatArray:
+        piece = min(int(np.searchsorted(NORMAL_KNOTS[1:-1], score, side="right")), len(LEVELS) - 1)
+        left = self.curves[:, piece - 1] if piece else np.zeros(len(self.scale))
+        share = (score - NORMAL_KNOTS[piece]) / (NORMAL_KNOTS[piece + 1] - NORMAL_KNOTS[piece])
+        return self.scale * (left + share * (self.curves[:, piece] - left))

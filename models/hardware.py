@@ -1,0 +1,107 @@
+"""What the data sheet of an accelerator says, and how durations scale with it beforehand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.tables import FloatArray
+
+SPECIFICATION_EXPONENTS: FloatArray = np.array([-0.35, -0.15, -0.30])
+"""Prior exponents of the duration in (tensor or FP32 TFLOPS, FP32 TFLOPS, GB/s); a heuristic."""
+
+SPECIFICATION_SD = 0.25
+"""Log standard deviation of a type's own effect that no specification explains."""
+
+UNKNOWN_SD = 0.5
+"""Log standard deviation of a level about which nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareDescription:
+    """Peak figures of one accelerator.
+
+    Parameters
+    ----------
+    fp32_tflops
+        Peak rate of 32-bit floats in TFLOPS, positive.
+    tensor_tflops
+        Peak dense 16-bit rate of the tensor cores in TFLOPS, None without tensor cores.
+    memory_gib
+        Memory in GiB, positive.
+    memory_bandwidth_gb_s
+        Memory bandwidth in GB/s, positive.
+
+    Raises
+    ------
+    ValueError
+        If a figure is not a positive finite number.
+    """
+
+    fp32_tflops: float
+    tensor_tflops: float | None
+    memory_gib: float
+    memory_bandwidth_gb_s: float
+
+    def __post_init__(self) -> None:
+        tensor = 1.0 if self.tensor_tflops is None else self.tensor_tflops
+        figures = (self.fp32_tflops, tensor, self.memory_gib, self.memory_bandwidth_gb_s)
+        if not all(np.isfinite(figure) and figure > 0 for figure in figures):
+            raise ValueError("Every figure of a hardware description is positive and finite.")
+
+
+def specification_vector(hardware: HardwareDescription) -> FloatArray:
+    """Return the log specifications that durations are regressed on, shape (3,).
+
+    Examples
+    --------
+    >>> v100 = HardwareDescription(15.7, 125.0, 16.0, 900.0)
+    >>> specification_vector(v100).round(2).tolist()
+    [4.83, 2.75, 6.8]
+    """
+    tensor = hardware.tensor_tflops or hardware.fp32_tflops
+    return np.log([tensor, hardware.fp32_tflops, hardware.memory_bandwidth_gb_s])
+
+
+def log_duration_shift(asked: HardwareDescription, measured: HardwareDescription) -> float:
+    """Return how much longer a run takes on `asked` than on `measured`, as a log ratio.
+
+    The prior is log-linear, ``c . (x(asked) - x(measured))`` with the exponents above: a faster
+    accelerator shortens the run less than in proportion.
+
+    Examples
+    --------
+    >>> v100 = HardwareDescription(15.7, 125.0, 16.0, 900.0)
+    >>> a100 = HardwareDescription(19.5, 312.0, 40.0, 1555.0)
+    >>> round(log_duration_shift(a100, v100), 3)
+    -0.517
+    """
+    difference = specification_vector(asked) - specification_vector(measured)
+    return float(SPECIFICATION_EXPONENTS @ difference)
+
+
+def transfer_sd(asked: HardwareDescription, measured: HardwareDescription) -> float:
+    """Return the log standard deviation that a shift between two types leaves, in (0, 0.5].
+
+    It grows with the distance of the data sheets and never exceeds that of a type about which
+    nothing is known; a heuristic.
+    """
+    difference = specification_vector(asked) - specification_vector(measured)
+    return min(UNKNOWN_SD, SPECIFICATION_SD + 0.1 * float(np.abs(difference).max()))
+
+
+def level_offsets(
+    levels: tuple[str, ...], hardware: Mapping[str, HardwareDescription]
+) -> tuple[float, ...]:
+    """Return the prior log effect of each GPU type, centred; zeros unless all are described.
+
+    Examples
+    --------
+    >>> level_offsets(("mine", "yours"), {})
+    (0.0, 0.0)
+    """
+    described = [hardware[level] for level in levels if level in hardware]
+    if len(described) < len(levels):
+        return (0.0,) * len(levels)
+    effects = np.array([SPECIFICATION_EXPONENTS @ specification_vector(item) for item in described])
+    return tuple((effects - effects.mean()).tolist())

@@ -1,0 +1,105 @@
+"""What a fit and a forecast say about themselves: accuracy, ranges, support."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Basis = Literal["measured", "interpolated", "extrapolated", "transferred", "prior"]
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateReport:
+    """One regressor of the portfolio: its weight in interpolation and its held-out errors.
+
+    `mape` is a fraction (0.12) over all held-out configurations, NaN if none were held out;
+    `by_axis` splits it by the kind of question, named as in `FitReport.accuracy_by_axis`.
+    """
+
+    regressor: str
+    weight: float
+    mape: float
+    by_axis: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class FitReport:
+    """What was fitted on what, and how well it forecast what it had not seen.
+
+    Parameters
+    ----------
+    n_runs, n_configurations
+        Runs, and distinct configurations among them.
+    candidates
+        Every regressor that could be fitted.
+    accuracy_by_axis
+        Held-out MAPE (a fraction) of the combined forecast for each kind of question:
+        ``interpolation``, beyond the range of a numeric axis, on a level with few runs.
+    coverage
+        Share of held-out configurations inside the interval, by level (``"0.8"``, ``"0.9"``).
+    noise_floor
+        Log standard deviation of repetitions of one configuration, None without repetitions.
+    numeric_ranges, category_levels
+        Measured minimum and maximum, and measured levels, of each column.
+    training_fingerprint
+        SHA-256 (hex) of the runs, the same for any order of rows and columns.
+    library_versions
+        Versions of Python and the numerical libraries.
+    failed_candidates
+        Name of a regressor to the reason why it has no part in the forecast.
+    """
+
+    n_runs: int
+    n_configurations: int
+    candidates: tuple[CandidateReport, ...]
+    accuracy_by_axis: Mapping[str, float]
+    coverage: Mapping[str, float]
+    noise_floor: float | None
+    numeric_ranges: Mapping[str, tuple[float, float]]
+    category_levels: Mapping[str, tuple[str, ...]]
+    training_fingerprint: str
+    library_versions: Mapping[str, str]
+    failed_candidates: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSupport:
+    """A numeric column asked outside its measured range.
+
+    `distance` is how far beyond the range in measured widths, on the scale (mostly logarithmic)
+    on which the regressors see the column; positive.
+    """
+
+    name: str
+    asked: float
+    measured_min: float
+    measured_max: float
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """How well the runs support one forecast.
+
+    Parameters
+    ----------
+    within_range
+        No axis outside, no unseen level and nothing unidentified.
+    axes
+        The axes outside their measured range, farthest first.
+    unseen_levels
+        (column, level) pairs that no run has.
+    unidentified
+        Columns whose effect the runs cannot show: constant there but asked otherwise, unknown to
+        the fit, or left out of the question.
+    nearest_run_ids
+        Up to three runs whose configurations resemble the question most.
+    basis
+        Where the forecast comes from, the weakest link first named.
+    """
+
+    within_range: bool
+    axes: tuple[AxisSupport, ...]
+    unseen_levels: tuple[tuple[str, str], ...]
+    unidentified: tuple[str, ...]
+    nearest_run_ids: tuple[str, ...]
+    basis: Basis

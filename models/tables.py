@@ -1,0 +1,128 @@
+"""The two tables that enter the library: features of rows, and measured runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+CORE_COLUMNS = ("workers", "dataset_size", "epochs", "batch_size")
+"""Numeric columns whose effect on the duration is known beforehand, even from a single run."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureTable:
+    """What is known of each row before it runs: the cluster, the work and the parameters.
+
+    Parameters
+    ----------
+    numeric
+        Column name to values, shape (n_rows,), NaN where a value is missing. Known names are
+        ``workers``, ``nodes``, ``dataset_size``, ``batch_size`` (global) and ``epochs``; any other
+        name is a parameter of the workload.
+    categorical
+        Column name to the level of each row (``gpu_type``, ``instance_type``, any parameter),
+        None where it is missing.
+    n_rows
+        How many rows there are; every column has as many.
+
+    Raises
+    ------
+    ValueError
+        If a column has another length, a name is both numeric and categorical, or a number is
+        infinite.
+
+    Examples
+    --------
+    >>> FeatureTable({"workers": np.array([1.0, 2.0])}, {"gpu_type": ["V100", None]}, 2).n_rows
+    2
+    """
+
+    numeric: Mapping[str, FloatArray]
+    categorical: Mapping[str, Sequence[str | None]]
+    n_rows: int
+
+    def __post_init__(self) -> None:
+        for name, column in (*self.numeric.items(), *self.categorical.items()):
+            if len(column) != self.n_rows:
+                raise ValueError(f"Column {name!r} has {len(column)} rows, not {self.n_rows}.")
+        for name, values in self.numeric.items():
+            if name in self.categorical:
+                raise ValueError(f"Column {name!r} is numeric and categorical at once.")
+            if np.isinf(values).any():
+                raise ValueError(f"Column {name!r} holds an infinite value.")
+
+    def take(self, rows: IntArray) -> "FeatureTable":
+        """Return the given rows, in that order.
+
+        Examples
+        --------
+        >>> table = FeatureTable({"workers": np.array([1.0, 2.0, 4.0])}, {}, 3)
+        >>> table.take(np.array([2, 0])).numeric["workers"].tolist()
+        [4.0, 1.0]
+        """
+        numeric = {name: values[rows] for name, values in self.numeric.items()}
+        categorical = {
+            name: [levels[row] for row in rows] for name, levels in self.categorical.items()
+        }
+        return FeatureTable(numeric, categorical, len(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class RunTable:
+    """Measured runs of one workload that ended well.
+
+    Parameters
+    ----------
+    features
+        The features of the runs.
+    duration_seconds
+        Wall-clock seconds, shape (n_runs,), positive and finite.
+    run_ids
+        A name for each run, used to point back at it.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ or a duration is not a positive finite number.
+
+    Examples
+    --------
+    >>> features = FeatureTable({"workers": np.array([1.0])}, {}, 1)
+    >>> RunTable(features, np.array([0.0]), ["run_1"])
+    Traceback (most recent call last):
+    ...
+    ValueError: Durations are positive finite seconds; run 'run_1' has 0.0.
+    """
+
+    features: FeatureTable
+    duration_seconds: FloatArray
+    run_ids: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if not self.features.n_rows == len(self.duration_seconds) == len(self.run_ids):
+            raise ValueError("Features, durations and run identifiers differ in length.")
+        good = np.isfinite(self.duration_seconds) & (self.duration_seconds > 0)
+        if not good.all():
+            row = int(np.argmin(good))
+            raise ValueError(
+                "Durations are positive finite seconds; "
+                f"run {self.run_ids[row]!r} has {float(self.duration_seconds[row])}."
+            )
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs the table holds."""
+        return self.features.n_rows
+
+    def take(self, rows: IntArray) -> "RunTable":
+        """Return the given runs, in that order."""
+        return RunTable(
+            self.features.take(rows),
+            self.duration_seconds[rows],
+            [self.run_ids[row] for row in rows],
+        )
