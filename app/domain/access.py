@@ -1,5 +1,6 @@
 """Who calls: projects, keys and their scopes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -18,6 +19,14 @@ class Scope(StrEnum):
     FITS_WRITE = "fits:write"
     PRICES_WRITE = "prices:write"
     ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A tenant; what belongs to another project does not exist."""
+
+    project_id: ProjectId
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +54,19 @@ class ApiKey:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
+
+    def is_usable(self, now: datetime) -> bool:
+        """Whether the key is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """Who changed what, and when."""
+
+    project_id: ProjectId
+    key_id: KeyId | None
+    at: datetime
+    action: str
+    subject: str
+    detail: Mapping[str, object] | None = None

@@ -1,6 +1,38 @@
 """The store of projects, API keys and the audit log."""
 
+from collections.abc import Mapping
+from datetime import datetime
+
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
+
+from app.domain.access import ApiKey, AuditEntry, Project, Scope
+from app.domain.identifiers import KeyId, ProjectId
+from app.storage.tables import ApiKeyRow, AuditRow, ProjectRow
+
+
+def _to_key(row: ApiKeyRow) -> ApiKey:
+    return ApiKey(
+        key_id=KeyId(row.id),
+        project_id=ProjectId(row.project_id),
+        name=row.name,
+        scopes=frozenset(Scope(scope) for scope in row.scopes),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+        last_used_at=row.last_used_at,
+    )
+
+
+def _to_entry(row: AuditRow) -> AuditEntry:
+    return AuditEntry(
+        project_id=ProjectId(row.project_id),
+        key_id=None if row.key_id is None else KeyId(row.key_id),
+        at=row.at,
+        action=row.action,
+        subject=row.subject,
+        detail=row.detail,
+    )
 
 
 class AccessStore:
@@ -8,3 +40,93 @@ class AccessStore:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def add_project(self, project: Project, created_at: datetime) -> None:
+        """Store a new project."""
+        self._session.add(
+            ProjectRow(id=project.project_id, name=project.name, created_at=created_at)
+        )
+        self._session.flush()
+
+    def find_project(self, name: str) -> Project | None:
+        """Return the project of a name, None when there is none."""
+        row = self._session.scalars(
+            sa.select(ProjectRow).where(ProjectRow.name == name)
+        ).one_or_none()
+        return None if row is None else Project(ProjectId(row.id), row.name)
+
+    def list_projects(self) -> list[Project]:
+        """Return all projects by name."""
+        rows = self._session.scalars(sa.select(ProjectRow).order_by(ProjectRow.name))
+        return [Project(ProjectId(row.id), row.name) for row in rows]
+
+    def add_key(self, key: ApiKey, secret_sha256: str) -> None:
+        """Store a new key by the hash of its secret."""
+        self._session.add(
+            ApiKeyRow(
+                id=key.key_id,
+                project_id=key.project_id,
+                name=key.name,
+                secret_sha256=secret_sha256,
+                scopes=sorted(key.scopes),
+                created_at=key.created_at,
+                expires_at=key.expires_at,
+            )
+        )
+
+    def find_key(self, key_id: KeyId) -> tuple[ApiKey, str] | None:
+        """Return a key and the SHA-256 of its secret, None when there is none."""
+        row = self._session.get(ApiKeyRow, key_id)
+        return None if row is None else (_to_key(row), row.secret_sha256)
+
+    def list_keys(self, project_id: ProjectId | None = None) -> list[ApiKey]:
+        """Return the keys of a project, or of all, in the order they were made."""
+        query = sa.select(ApiKeyRow).order_by(ApiKeyRow.created_at, ApiKeyRow.id)
+        if project_id is not None:
+            query = query.where(ApiKeyRow.project_id == project_id)
+        return [_to_key(row) for row in self._session.scalars(query)]
+
+    def revoke_key(self, key_id: KeyId, at: datetime) -> None:
+        """Make a key useless from `at` on; a revoked key keeps its first instant."""
+        self._session.execute(
+            sa.update(ApiKeyRow)
+            .where(ApiKeyRow.id == key_id, ApiKeyRow.revoked_at.is_(None))
+            .values(revoked_at=at)
+        )
+
+    def touch_key(self, key_id: KeyId, at: datetime) -> None:
+        """Note that a key was used."""
+        self._session.execute(
+            sa.update(ApiKeyRow).where(ApiKeyRow.id == key_id).values(last_used_at=at)
+        )
+
+    def record_audit(
+        self,
+        project_id: ProjectId,
+        key_id: KeyId | None,
+        at: datetime,
+        action: str,
+        subject: str,
+        detail: Mapping[str, object] | None = None,
+    ) -> None:
+        """Note who changed what: `action` such as `run.exclude`, `subject` an identifier."""
+        self._session.add(
+            AuditRow(
+                project_id=project_id,
+                key_id=key_id,
+                at=at,
+                action=action,
+                subject=subject,
+                detail=None if detail is None else dict(detail),
+            )
+        )
+
+    def list_audit(self, project_id: ProjectId, *, limit: int = 100) -> list[AuditEntry]:
+        """Return the newest entries of a project's audit log, the newest first."""
+        rows = self._session.scalars(
+            sa.select(AuditRow)
+            .where(AuditRow.project_id == project_id)
+            .order_by(AuditRow.id.desc())
+            .limit(limit)
+        )
+        return [_to_entry(row) for row in rows]

@@ -1,6 +1,31 @@
 """The store of first answers by idempotency key."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
+
+from app.domain.errors import IdempotencyKeyReusedError, InProgressError
+from app.domain.idempotency import IdempotencyTicket, Replay
+from app.storage.tables import IdempotencyRow
+
+
+def _is(ticket: IdempotencyTicket) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        IdempotencyRow.project_id == ticket.project_id,
+        IdempotencyRow.path == ticket.path,
+        IdempotencyRow.key == ticket.key,
+    )
+
+
+def _is_held(ticket: IdempotencyTicket) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        _is(ticket), IdempotencyRow.fence == ticket.fence, IdempotencyRow.status.is_(None)
+    )
 
 
 class IdempotencyStore:
@@ -8,3 +33,84 @@ class IdempotencyStore:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def begin(
+        self, ticket: IdempotencyTicket, body_sha256: str, now: datetime, lock_s: float
+    ) -> Replay | IdempotencyTicket:
+        """Return the first answer, or the ticket with its fence when the request may run.
+
+        Raises
+        ------
+        IdempotencyKeyReusedError
+            If the key was used with another body.
+        InProgressError
+            If the first request has neither ended nor been silent for `lock_s`.
+        """
+        held = replace(ticket, fence=uuid4().hex)
+        lock = {"fence": held.fence, "locked_until": now + timedelta(seconds=lock_s)}
+        if self._insert(ticket, body_sha256, {"created_at": now, **lock}):
+            return held
+        # The lock on the row makes a second caller wait for a first one that is committing.
+        row = self._session.scalars(
+            sa.select(IdempotencyRow).where(_is(ticket)).with_for_update()
+        ).one_or_none()
+        if row is None or (row.status is None and row.locked_until > now):
+            if row is not None and row.body_sha256 != body_sha256:
+                raise IdempotencyKeyReusedError(ticket.key)
+            raise InProgressError(ticket.key)
+        if row.body_sha256 != body_sha256:
+            raise IdempotencyKeyReusedError(ticket.key)
+        if row.status is not None:
+            return Replay(row.status, row.headers or {}, row.body or b"")
+        self._session.execute(sa.update(IdempotencyRow).where(_is(ticket)).values(**lock))
+        return held
+
+    def _insert(
+        self, ticket: IdempotencyTicket, body_sha256: str, values: Mapping[str, object]
+    ) -> bool:
+        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
+        insert = sqlite.insert if is_sqlite else postgresql.insert
+        row = {"project_id": ticket.project_id, "path": ticket.path, "key": ticket.key, **values}
+        statement = insert(IdempotencyRow).values(**row, body_sha256=body_sha256)
+        inserted = self._session.execute(
+            statement.on_conflict_do_nothing().returning(IdempotencyRow.key)
+        )
+        return inserted.one_or_none() is not None
+
+    def renew(self, ticket: IdempotencyTicket, until: datetime) -> None:
+        """Keep the lock of a request that still runs."""
+        self._session.execute(
+            sa.update(IdempotencyRow).where(_is_held(ticket)).values(locked_until=until)
+        )
+
+    def finish(
+        self, ticket: IdempotencyTicket, status: int, headers: Mapping[str, str], body: bytes
+    ) -> None:
+        """Store the first answer; in the transaction that does what the answer says.
+
+        Raises
+        ------
+        InProgressError
+            If another process took the request over; roll back what this one did.
+        """
+        finished = self._session.execute(
+            sa.update(IdempotencyRow)
+            .where(_is_held(ticket))
+            .values(status=status, headers=dict(headers), body=body)
+            .returning(IdempotencyRow.key)
+        )
+        if finished.one_or_none() is None:
+            raise InProgressError(ticket.key)
+
+    def forget(self, ticket: IdempotencyTicket) -> None:
+        """Let the key be used again after an answer that is not kept."""
+        self._session.execute(sa.delete(IdempotencyRow).where(_is_held(ticket)))
+
+    def purge(self, before: datetime) -> int:
+        """Delete the answers to requests that began before an instant; return their number."""
+        deleted = self._session.execute(
+            sa.delete(IdempotencyRow)
+            .where(IdempotencyRow.created_at < before)
+            .returning(IdempotencyRow.key)
+        )
+        return len(deleted.all())

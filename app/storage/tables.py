@@ -289,6 +289,7 @@ class IdempotencyRow(Base):
     key: Mapped[str] = mapped_column(sa.String(255), primary_key=True)
     body_sha256: Mapped[str] = mapped_column(sa.String(64))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+    fence: Mapped[str] = mapped_column(sa.String(32))
     locked_until: Mapped[datetime] = mapped_column(UtcDateTime)
     status: Mapped[int | None] = mapped_column(sa.Integer)
     headers: Mapped[Json | None] = mapped_column(JSON_DOCUMENT)

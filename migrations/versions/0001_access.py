@@ -47,6 +47,7 @@ def upgrade() -> None:
         sa.Column("key", sa.String(length=255), nullable=False),
         sa.Column("body_sha256", sa.String(length=64), nullable=False),
         sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("fence", sa.String(length=32), nullable=False),
         sa.Column("locked_until", UtcDateTime(), nullable=False),
         sa.Column("status", sa.Integer(), nullable=True),
         sa.Column("headers", JSON_DOCUMENT, nullable=True),

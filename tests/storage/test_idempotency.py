@@ -1,0 +1,116 @@
+"""First answers are kept once, under a lock that lapses and a fence that does not."""
+
+from datetime import timedelta
+
+import pytest
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.errors import IdempotencyKeyReusedError, InProgressError
+from app.domain.idempotency import IdempotencyTicket, Replay
+from app.storage.database import Database
+from tests.support.clock import FakeClock
+
+_TICKET = IdempotencyTicket(DEFAULT_PROJECT, "/v1/runs", "key-1")
+_LOCK_S = 30.0
+
+
+def _begin(
+    database: Database, clock: FakeClock, *, body: str = "a", ticket: IdempotencyTicket = _TICKET
+) -> Replay | IdempotencyTicket:
+    with database.transaction() as stores:
+        return stores.idempotency.begin(ticket, body, clock(), _LOCK_S)
+
+
+def _held(database: Database, clock: FakeClock) -> IdempotencyTicket:
+    ticket = _begin(database, clock)
+    assert isinstance(ticket, IdempotencyTicket)
+    return ticket
+
+
+def _finish(database: Database, ticket: IdempotencyTicket) -> None:
+    with database.transaction() as stores:
+        stores.idempotency.finish(ticket, 201, {"location": "/x"}, b"{}")
+
+
+def test_finished_request_is_replayed(database: Database, clock: FakeClock) -> None:
+    _finish(database, _held(database, clock))
+
+    answer = _begin(database, clock)
+
+    assert answer == Replay(201, {"location": "/x"}, b"{}")
+
+
+def test_running_request_is_in_progress(database: Database, clock: FakeClock) -> None:
+    _begin(database, clock)
+
+    with pytest.raises(InProgressError):
+        _begin(database, clock)
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_other_body_is_refused(database: Database, clock: FakeClock, *, is_finished: bool) -> None:
+    ticket = _held(database, clock)
+    if is_finished:
+        _finish(database, ticket)
+
+    with pytest.raises(IdempotencyKeyReusedError):
+        _begin(database, clock, body="b")
+
+
+def test_other_path_is_another_request(database: Database, clock: FakeClock) -> None:
+    _begin(database, clock)
+
+    other = _begin(database, clock, ticket=IdempotencyTicket(DEFAULT_PROJECT, "/v1/x", "key-1"))
+
+    assert isinstance(other, IdempotencyTicket)
+
+
+def test_lapsed_lock_is_taken_over_and_fences_off_the_first(
+    database: Database, clock: FakeClock
+) -> None:
+    first = _held(database, clock)
+    clock.advance(_LOCK_S + 1)
+    second = _held(database, clock)
+
+    with pytest.raises(InProgressError):
+        _finish(database, first)
+    _finish(database, second)
+
+    assert isinstance(_begin(database, clock), Replay)
+
+
+def test_lapsed_lock_is_not_taken_over_by_another_body(
+    database: Database, clock: FakeClock
+) -> None:
+    _begin(database, clock)
+    clock.advance(_LOCK_S + 1)
+
+    with pytest.raises(IdempotencyKeyReusedError):
+        _begin(database, clock, body="b")
+
+
+def test_renewed_lock_does_not_lapse(database: Database, clock: FakeClock) -> None:
+    ticket = _held(database, clock)
+    with database.transaction() as stores:
+        stores.idempotency.renew(ticket, clock() + timedelta(seconds=3 * _LOCK_S))
+    clock.advance(_LOCK_S + 1)
+
+    with pytest.raises(InProgressError):
+        _begin(database, clock)
+
+
+def test_forgotten_request_may_run_again(database: Database, clock: FakeClock) -> None:
+    ticket = _held(database, clock)
+    with database.transaction() as stores:
+        stores.idempotency.forget(ticket)
+
+    assert isinstance(_begin(database, clock, body="b"), IdempotencyTicket)
+
+
+def test_purge_deletes_what_began_before(database: Database, clock: FakeClock) -> None:
+    _finish(database, _held(database, clock))
+    with database.transaction() as stores:
+        kept = stores.idempotency.purge(clock())
+        deleted = stores.idempotency.purge(clock() + timedelta(seconds=1))
+
+    assert (kept, deleted) == (0, 1)
