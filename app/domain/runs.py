@@ -1,12 +1,12 @@
 """A run: one measured execution of a workload on one configuration."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from app.domain.configurations import Scenario
+from app.domain.configurations import ParameterValue, Scenario
 from app.domain.identifiers import ForecastId, RunId, Slug
 
 
@@ -87,3 +87,28 @@ class RunFilter:
     created_after: datetime | None = None
     created_before: datetime | None = None
     excluded: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunColumns:
+    """The runs of one workload that a fit may use, column by column, oldest first.
+
+    All columns are equally long; None stands where a value is unknown or does not apply.
+    """
+
+    run_ids: Sequence[RunId]
+    content_sha256: Sequence[str]
+    created_at: Sequence[datetime]
+    duration_seconds: Sequence[float]
+    gpu_type: Sequence[str | None]
+    instance_type: Sequence[str | None]
+    nodes: Sequence[int | None]
+    workers: Sequence[int]
+    dataset_size: Sequence[float | None]
+    batch_size: Sequence[float | None]
+    epochs: Sequence[float | None]
+    parameters: Sequence[Mapping[str, ParameterValue]]
+
+    def __len__(self) -> int:
+        """How many runs there are."""
+        return len(self.run_ids)
