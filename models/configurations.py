@@ -1,0 +1,151 @@
+"""Runs collapsed to distinct configurations: robust means, noise, stable keys, fingerprint."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.tables import FeatureTable, FloatArray, IntArray, RunTable
+
+MAX_NAMED_RUNS = 3
+"""How many runs of one configuration an artefact remembers by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configurations:
+    """Distinct configurations in the order of their keys.
+
+    Parameters
+    ----------
+    features
+        One row per configuration.
+    log_duration
+        Robust mean of the log seconds of its runs, shape (n,).
+    counts
+        Runs of each configuration, shape (n,).
+    keys
+        Hash of the features, independent of the order of rows and columns.
+    run_ids
+        Up to three runs of each configuration.
+    noise_variance, noise_dof
+        Pooled variance of the log duration within configurations and its degrees of freedom
+        (0 and 0 without repetitions).
+    """
+
+    features: FeatureTable
+    log_duration: FloatArray
+    counts: FloatArray
+    keys: tuple[str, ...]
+    run_ids: tuple[tuple[str, ...], ...]
+    noise_variance: float
+    noise_dof: int
+
+
+def configuration_keys(features: FeatureTable) -> list[str]:
+    """Return a hash (32 hex digits) of what is known of each row; missing values do not count.
+
+    Examples
+    --------
+    >>> one = FeatureTable({"workers": np.array([2.0])}, {"gpu_type": ["T4"]}, 1)
+    >>> two = FeatureTable({"nodes": np.array([np.nan]), **one.numeric}, one.categorical, 1)
+    >>> configuration_keys(one) == configuration_keys(two)
+    True
+    """
+    numeric = [(name, features.numeric[name].tolist()) for name in sorted(features.numeric)]
+    categorical = [(name, features.categorical[name]) for name in sorted(features.categorical)]
+    keys = []
+    for row in range(features.n_rows):
+        known: list[tuple[str, float | str | None]] = [
+            # Adding 0.0 makes -0.0 and 0.0 the same configuration.
+            (name, values[row] + 0.0)
+            for name, values in numeric
+            if values[row] == values[row]  # noqa: PLR0124 - only NaN differs from itself
+        ]
+        known += [(name, levels[row]) for name, levels in categorical if levels[row] is not None]
+        keys.append(hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32])
+    return keys
+
+
+def collapse(runs: RunTable) -> Configurations:
+    """Collapse repetitions of a configuration to one row.
+
+    The log duration of three and more repetitions is their Huber-weighted mean, with weights
+    ``1 / max(1, |y - median| / 2s)`` and ``s = 1.4826 MAD``, so that an outlier counts less.
+
+    References
+    ----------
+    Huber (1964), Robust estimation of a location parameter, Ann. Math. Statist. 35(1), 73-101.
+
+    Examples
+    --------
+    >>> features = FeatureTable({"workers": np.array([1.0, 2.0, 1.0])}, {}, 3)
+    >>> table = collapse(RunTable(features, np.array([100.0, 60.0, 100.0]), ["a", "b", "c"]))
+    >>> sorted(table.counts.tolist()), table.noise_dof
+    ([1.0, 2.0], 1)
+    """
+    first, inverse = _distinct_rows(runs.features)
+    keys = configuration_keys(runs.features.take(first))
+    order = np.argsort(keys, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    group = rank[inverse]
+    logs = np.log(runs.duration_seconds)
+    # Within a configuration runs stand by duration, so that their order in the upload is no matter.
+    by_group = np.lexsort((logs, group))
+    starts = np.searchsorted(group[by_group], np.arange(len(order) + 1))
+    means, deviations = np.empty(len(order)), np.zeros(len(logs))
+    names = []
+    for index in range(len(order)):
+        rows = by_group[starts[index] : starts[index + 1]]
+        means[index], scale = _robust_mean(logs[rows])
+        deviations[rows] = np.clip(logs[rows] - means[index], -3 * scale, 3 * scale)
+        names.append(tuple(sorted(runs.run_ids[row] for row in rows)[:MAX_NAMED_RUNS]))
+    dof = len(logs) - len(order)
+    ordered = deviations[by_group]
+    return Configurations(
+        runs.features.take(first[order]),
+        means,
+        np.diff(starts).astype(np.float64),
+        tuple(keys[index] for index in order),
+        tuple(names),
+        float(ordered @ ordered) / dof if dof else 0.0,
+        dof,
+    )
+
+
+def _distinct_rows(features: FeatureTable) -> tuple[IntArray, IntArray]:
+    columns = [
+        # No value is infinite, so that this stands for missing alone.
+        np.where(np.isnan(features.numeric[name]), -np.inf, features.numeric[name]) + 0.0
+        for name in sorted(features.numeric)
+    ]
+    for name in sorted(features.categorical):
+        index = {level: code for code, level in enumerate(dict.fromkeys(features.categorical[name]))}
+        columns.append(np.array([index[level] for level in features.categorical[name]], dtype=float))
+    if not columns:
+        return np.zeros(1, dtype=np.int64), np.zeros(features.n_rows, dtype=np.int64)
+    _, first, inverse = np.unique(
+        np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    return first, inverse.ravel()
+
+
+def _robust_mean(logs: FloatArray) -> tuple[float, float]:
+    """Return the Huber-weighted mean and a robust scale (infinite below three values)."""
+    if len(logs) < 3:  # noqa: PLR2004 - two values have no outlier
+        return float(logs.mean()), np.inf
+    deviation = np.abs(logs - np.median(logs))
+    scale = max(1.4826 * float(np.median(deviation)), 1e-6)
+    weights = 1 / np.maximum(1.0, deviation / (2 * scale))
+    return float(weights @ logs / weights.sum()), scale
+
+
+def fingerprint(runs: RunTable) -> str:
+    """Return the SHA-256 (hex) of the runs, the same for any order of rows and columns."""
+    keys = configuration_keys(runs.features)
+    lines = sorted(
+        f"{key} {duration!r}"
+        for key, duration in zip(keys, runs.duration_seconds.tolist(), strict=True)
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -1,0 +1,216 @@
+"""The encoder: rows of features to matrices, distances from the measured range, level codes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.features import (
+    CategoryFeature,
+    NumericFeature,
+    learn_categories,
+    learn_numeric,
+)
+from models.hardware import HardwareDescription, level_offsets
+from models.layout import Layout, Role
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
+
+UNSEEN, UNASKED = -1, -2
+"""Codes of a level that no run has, and of a level that a question leaves open."""
+
+UNIDENTIFIED_SD = 0.35
+"""Prior standard deviation of the exponent of a parameter that was constant in the runs."""
+
+MAX_UNIDENTIFIED_VARIANCE = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Rows as regressors see them.
+
+    Parameters
+    ----------
+    X
+        Matrix in the form of `Layout`, shape (n, n_columns); codes of open levels are negative.
+    distances
+        Distance beyond the measured range in measured widths, shape (n, n_features), >= 0.
+    excess
+        The same in units of the transformed feature.
+    missing
+        True where a question leaves out what every run has, shape (n, n_features).
+    variance
+        Variance of the log duration from what the runs could not identify, shape (n,).
+    codes
+        Level codes of all categories, the unused included, shape (n, n_categories).
+    """
+
+    X: FloatArray
+    distances: FloatArray
+    excess: FloatArray
+    missing: BoolArray
+    variance: FloatArray
+    codes: IntArray
+
+
+class Encoder:
+    """Turns features into matrices, by what was learned from the runs of one workload.
+
+    Parameters
+    ----------
+    numeric, categories
+        The columns, as learned by `models.features`.
+    multi_node
+        Whether an indicator of several nodes is a feature (both kinds were measured).
+    hardware
+        Data sheets of accelerators by GPU type.
+    """
+
+    def __init__(
+        self,
+        numeric: tuple[NumericFeature, ...],
+        categories: tuple[CategoryFeature, ...],
+        hardware: Mapping[str, HardwareDescription],
+        *,
+        multi_node: bool,
+    ) -> None:
+        self.numeric, self.categories = numeric, categories
+        self.hardware, self.multi_node = hardware, multi_node
+        self.layout = self._build_layout()
+        self._columns = tuple(dict.fromkeys(feature.column for feature in numeric))
+        self._source = np.array(
+            [self._columns.index(feature.column) for feature in numeric], dtype=np.int64
+        )
+        self._per_worker = _where(numeric, "per_worker")
+        self._workers_per = _where(numeric, "workers_per")
+        self._linear = np.array([f.transform == "scaled" for f in numeric], dtype=bool)
+        self._log1p = np.array([f.transform == "log1p" for f in numeric], dtype=bool)
+        self._unit = np.array([f.unit for f in numeric])
+        self._floor = np.array([f.floor for f in numeric])
+        self._center = np.array([f.center for f in numeric])
+        self._fill = np.array([f.fill for f in numeric])
+        self._low = np.array([f.low for f in numeric])
+        self._high = np.array([f.high for f in numeric])
+        self._span = np.array([f.axis_span for f in numeric])
+        self._known = np.array([f.always_known for f in numeric], dtype=bool)
+        self._used = np.array([f.used for f in numeric], dtype=bool)
+        self._flagged = np.array([f.flagged for f in numeric], dtype=bool)
+        self._missing_variance = np.array([_missing_variance(f) for f in numeric])
+        self._unused_variance = np.where(self._used, 0.0, UNIDENTIFIED_SD**2)
+        self._used_categories = [c for c, item in enumerate(categories) if item.used]
+        self._lookup = tuple(_level_codes(category) for category in categories)
+
+    @classmethod
+    def learn(
+        cls, features: FeatureTable, hardware: Mapping[str, HardwareDescription] | None = None
+    ) -> "Encoder":
+        """Learn transforms, ranges and levels from the configurations of a fit."""
+        categories = learn_categories(features)
+        nodes = features.numeric.get("nodes")
+        multi_node = nodes is not None and bool((nodes > 1).any() and (nodes <= 1).any())
+        return cls(
+            tuple(learn_numeric(features)), tuple(categories), hardware or {}, multi_node=multi_node
+        )
+
+    def encode(self, features: FeatureTable) -> Encoded:
+        """Encode rows; a column that is not there counts as missing."""
+        values = self._transform(self._raw(features))
+        missing = np.isnan(values)
+        values = np.where(missing, self._fill, values)
+        excess = np.maximum(np.maximum(values - self._high, self._low - values), 0.0)
+        left_out = missing & self._known
+        variance = np.where(left_out, self._missing_variance, self._unused_variance * values**2)
+        codes = self._codes(features)
+        parts = [values[:, self._used], missing[:, self._flagged].astype(np.float64)]
+        if self.multi_node:
+            parts.append((_column(features, "nodes") > 1).astype(np.float64)[:, None])
+        parts.append((_column(features, "workers") == 1).astype(np.float64)[:, None])
+        parts.append(codes[:, self._used_categories].astype(np.float64))
+        return Encoded(
+            np.hstack(parts),
+            excess / self._span,
+            excess,
+            left_out,
+            np.minimum(variance.sum(axis=1), MAX_UNIDENTIFIED_VARIANCE),
+            codes,
+        )
+
+    def axis_names(self) -> tuple[str, ...]:
+        """Return the column behind each numeric feature, as axes are named in reports."""
+        return tuple(feature.column for feature in self.numeric)
+
+    def _build_layout(self) -> Layout:
+        roles: list[Role] = [feature.role for feature in self.numeric if feature.used]
+        roles += ["missing" for feature in self.numeric if feature.flagged]
+        if self.multi_node:
+            roles.append("multi_node")
+        used = [category for category in self.categories if category.used]
+        return Layout(
+            tuple(roles),
+            tuple(len(category.levels) for category in used),
+            tuple(self._offsets(category) for category in used),
+        )
+
+    def _offsets(self, category: CategoryFeature) -> tuple[float, ...]:
+        names = tuple(level for level in category.levels if level is not None)
+        if category.column != "gpu_type" or len(names) < len(category.levels):
+            return (0.0,) * len(category.levels)
+        return level_offsets(names, self.hardware)
+
+    def _raw(self, features: FeatureTable) -> FloatArray:
+        columns = np.empty((features.n_rows, len(self._columns)))
+        for index, name in enumerate(self._columns):
+            columns[:, index] = features.numeric.get(name, np.nan)
+        raw = columns[:, self._source]
+        if not (len(self._per_worker) or len(self._workers_per)):
+            return raw
+        workers = _column(features, "workers")[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            raw[:, self._per_worker] /= workers
+            raw[:, self._workers_per] = workers / raw[:, self._workers_per]
+        raw[~np.isfinite(raw)] = np.nan
+        return raw
+
+    def _transform(self, raw: FloatArray) -> FloatArray:
+        scaled = raw / self._unit
+        values = np.maximum(scaled, self._floor)
+        if self._linear.any() or self._log1p.any():
+            values = np.where(self._log1p, values + 1.0, values)
+            values = np.where(self._linear, scaled, np.log(np.where(self._linear, 1.0, values)))
+        else:
+            values = np.log(values)
+        return values - self._center
+
+    def _codes(self, features: FeatureTable) -> IntArray:
+        codes = np.empty((features.n_rows, len(self.categories)), dtype=np.int64)
+        for index, (category, lookup) in enumerate(
+            zip(self.categories, self._lookup, strict=True)
+        ):
+            levels = features.categorical.get(category.column)
+            if levels is None:
+                codes[:, index] = lookup[None]
+            else:
+                codes[:, index] = [lookup.get(level, UNSEEN) for level in levels]
+        return codes
+
+
+def _where(numeric: tuple[NumericFeature, ...], quotient: str) -> IntArray:
+    return np.array(
+        [index for index, feature in enumerate(numeric) if feature.quotient == quotient],
+        dtype=np.int64,
+    )
+
+
+def _missing_variance(feature: NumericFeature) -> float:
+    exponent = UNIDENTIFIED_SD if feature.role == "parameter" else 1.0
+    return (exponent * feature.spread) ** 2
+
+
+def _column(features: FeatureTable, name: str) -> FloatArray:
+    column = features.numeric.get(name)
+    return np.full(features.n_rows, np.nan) if column is None else column
+
+
+def _level_codes(category: CategoryFeature) -> dict[str | None, int]:
+    """Return level -> code; an open level is the only measured one, if there is only one."""
+    lookup: dict[str | None, int] = {None: 0 if len(category.levels) == 1 else UNASKED}
+    return lookup | {level: code for code, level in enumerate(category.levels)}

@@ -1,0 +1,218 @@
+"""From raw columns to the log features, ranges and level codes that regressors see."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from models.layout import Role
+from models.tables import CORE_COLUMNS, BoolArray, FeatureTable, FloatArray
+
+Transform = Literal["log", "log1p", "scaled"]
+Quotient = Literal["", "per_worker", "workers_per"]
+
+MAX_LINEAR_RATIO = 30.0
+"""Columns with zeros whose positive values span less than this stay linear (shares, flags)."""
+
+PER_WORKER_VARIANCE_RATIO = 0.4
+"""A parameter is a total over workers if dividing explains at least the rest of its variance."""
+
+DUPLICATE_CORRELATION = 0.9995
+
+CORE_ROLES: Mapping[str, Role] = {
+    "workers": "workers",
+    "dataset_size": "dataset_size",
+    "epochs": "epochs",
+    "batch_size": "local_batch",
+    "nodes": "workers_per_node",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NumericFeature:
+    """One numeric column as regressors see it: quotient, transform, centre and measured range.
+
+    `low` and `high` bound the transformed, centred values that were measured; `fill` stands for
+    a missing one; `flagged` says that an indicator of missing values accompanies the feature;
+    `used` is False for a column from which nothing could be learned.
+    """
+
+    column: str
+    role: Role
+    quotient: Quotient
+    transform: Transform
+    unit: float
+    floor: float
+    center: float
+    fill: float
+    low: float
+    high: float
+    spread: float
+    always_known: bool
+    flagged: bool
+    used: bool
+
+    @property
+    def axis_span(self) -> float:
+        """Return the measured width, at least 0.2 so that a constant has a distance too."""
+        return max(self.high - self.low, 0.2)
+
+
+def quotient_of(
+    column: FloatArray, workers: FloatArray | None, quotient: Quotient
+) -> FloatArray:
+    """Return the column itself, per worker, or the workers per unit of it.
+
+    Examples
+    --------
+    >>> quotient_of(np.array([64.0]), np.array([4.0]), "per_worker").tolist()
+    [16.0]
+    """
+    if not quotient:
+        return column
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per = column / workers if quotient == "per_worker" else workers / column
+    return np.where(np.isfinite(per), per, np.nan)
+
+
+def learn_numeric(features: FeatureTable) -> list[NumericFeature]:
+    """Learn the transform of every numeric column, the core columns first, then by name."""
+    workers = features.numeric.get("workers")
+    if workers is not None and (np.isnan(workers).any() or workers.min(initial=np.inf) <= 0):
+        workers = None
+    first = [name for name in (*CORE_COLUMNS, "nodes") if name in features.numeric]
+    names = [*first, *sorted(set(features.numeric) - set(first))]
+    learned: list[NumericFeature] = []
+    kept: list[FloatArray] = []
+    for name in names:
+        raw = features.numeric[name]
+        if np.isnan(raw).all():
+            continue
+        feature = _learn(name, raw, workers)
+        values = apply_transform(feature, quotient_of(raw, workers, feature.quotient))
+        values = np.where(np.isnan(values), feature.fill, values)
+        if any(_duplicates(values, earlier) for earlier in kept):
+            continue
+        if feature.spread > 0:
+            kept.append(values)
+        learned.append(feature)
+    return learned
+
+
+def _learn(name: str, raw: FloatArray, workers: FloatArray | None) -> NumericFeature:
+    role = CORE_ROLES.get(name, "parameter")
+    quotient = _choose_quotient(name, raw, workers)
+    values = quotient_of(raw, workers, quotient)
+    if np.isnan(values).all():
+        quotient, values = "", raw
+    transform, unit, floor = _choose_transform(values[~np.isnan(values)])
+    draft = NumericFeature(
+        name, role, quotient, transform, unit, floor, 0, 0, 0, 0, 0,
+        always_known=True, flagged=False, used=True,
+    )  # fmt: skip
+    known = apply_transform(draft, values)
+    known = known[~np.isnan(known)]
+    center = float(known.mean())
+    share = float(np.isnan(values).mean())
+    spread = float(known.std())
+    spread = spread if spread > 1e-9 * max(1.0, abs(center)) else 0.0
+    return NumericFeature(
+        name, role, quotient, transform, unit, floor, center,
+        fill=float(np.median(known)) - center,
+        low=float(known.min()) - center,
+        high=float(known.max()) - center,
+        spread=spread,
+        always_known=share == 0,
+        flagged=0.02 <= share <= 0.98,
+        used=spread > 0 or name in CORE_COLUMNS,
+    )  # fmt: skip
+
+
+def _choose_quotient(name: str, raw: FloatArray, workers: FloatArray | None) -> Quotient:
+    known = raw[~np.isnan(raw)]
+    if workers is None or known.min() <= 0 or name in ("workers", "dataset_size", "epochs"):
+        return ""
+    if name in ("batch_size", "nodes"):
+        return "per_worker" if name == "batch_size" else "workers_per"
+    logs = np.log(known)
+    per_worker = logs - np.log(workers[~np.isnan(raw)])
+    total = float(logs.var())
+    return "per_worker" if per_worker.var() < PER_WORKER_VARIANCE_RATIO * total else ""
+
+
+def _choose_transform(known: FloatArray) -> tuple[Transform, float, float]:
+    """Return transform, unit and the smallest value it takes, in units."""
+    positive = known[known > 0]
+    if len(positive) == len(known):
+        return "log", 1.0, float(positive.min()) * 1e-3
+    largest = float(np.abs(known).max())
+    few_decades = bool(len(positive)) and largest / positive.min() <= MAX_LINEAR_RATIO
+    if known.min() < 0 or few_decades or largest == 0:
+        return "scaled", largest or 1.0, -np.inf
+    return "log1p", float(positive.min()), 0.0
+
+
+def apply_transform(feature: NumericFeature, values: FloatArray) -> FloatArray:
+    """Return transformed, centred values; NaN stays NaN."""
+    if feature.transform == "scaled":
+        return values / feature.unit - feature.center
+    if feature.transform == "log":
+        return np.log(np.maximum(values, feature.floor)) - feature.center
+    return np.log1p(np.maximum(values / feature.unit, feature.floor)) - feature.center
+
+
+def _duplicates(values: FloatArray, earlier: FloatArray) -> bool:
+    deviation, other = values - values.mean(), earlier - earlier.mean()
+    scale = np.sqrt((deviation @ deviation) * (other @ other))
+    return bool(scale > 0 and abs(deviation @ other) > DUPLICATE_CORRELATION * scale)
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryFeature:
+    """One categorical column: its measured levels (None = missing) and their run counts.
+
+    `used` is False if it has one level, or splits the runs as an earlier column does; it stays
+    known all the same, so that another level can be told from a measured one.
+    """
+
+    column: str
+    levels: tuple[str | None, ...]
+    counts: tuple[int, ...]
+    used: bool
+
+
+def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
+    """Learn the levels of every categorical column, GPU and instance type first.
+
+    Examples
+    --------
+    >>> table = FeatureTable({}, {"gpu_type": ["T4", "V100", "T4"]}, 3)
+    >>> [(c.levels, c.counts, c.used) for c in learn_categories(table)]
+    [(('T4', 'V100'), (2, 1), True)]
+    """
+    first = [name for name in ("gpu_type", "instance_type") if name in features.categorical]
+    names = [*first, *sorted(set(features.categorical) - set(first))]
+    learned: list[CategoryFeature] = []
+    partitions: list[BoolArray] = []
+    for name in names:
+        column = features.categorical[name]
+        levels = sorted(set(column), key=lambda level: (level is None, level or ""))
+        if levels == [None]:
+            continue
+        index = {level: code for code, level in enumerate(levels)}
+        codes = np.array([index[level] for level in column])
+        # Two columns are the same partition if their levels pair off one to one.
+        partition = np.unique(codes, return_inverse=True)[1]
+        repeated = any(_same_partition(partition, earlier) for earlier in partitions)
+        used = len(levels) > 1 and not repeated
+        if used:
+            partitions.append(partition)
+        counts = np.bincount(codes, minlength=len(levels))
+        learned.append(CategoryFeature(name, tuple(levels), tuple(counts.tolist()), used))
+    return learned
+
+
+def _same_partition(one: FloatArray, other: FloatArray) -> bool:
+    pairs = len(np.unique(np.stack([one, other]), axis=1).T)
+    return pairs == len(np.unique(one)) == len(np.unique(other))

@@ -1,0 +1,234 @@
+"""A Gaussian process on log features around a law: the law extrapolates, the process corrects."""
+
+from typing import Self
+
+import numpy as np
+
+from models.kernels import KernelParameters, ServingKernel, TrainingKernel
+from models.layout import Layout
+from models.power_laws import FittedLaw, evaluate_law
+from models.regressor import PortfolioRegressor, State
+from models.scaling_laws import LogLinearLaw, ScalingLaw, spread_subset
+from models.tables import FloatArray
+
+MAX_PROCESS_CONFIGURATIONS = 200
+"""Cost grows with the cube of the configurations; more than this are thinned out."""
+
+_JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+_BOX = 3.5
+
+
+class GaussianProcess(PortfolioRegressor):
+    """A Gaussian process whose mean is a power law with uncertain parameters.
+
+    ``y = f(theta^) + J (theta - theta^) + u + e`` with ``theta ~ N(prior)``, ``u`` a process with
+    the kernel of `models.kernels` and ``e ~ N(0, tau^2 + sigma^2 / c)`` for a configuration with c
+    repetitions. Hyper-parameters maximise the marginal likelihood times log-normal priors.
+
+    Parameters
+    ----------
+    layout
+        How to read the columns of X.
+    law
+        The law whose most plausible template is the mean; a log-linear law if None.
+    held
+        Keep the law at its own fit (theta from its Laplace posterior) instead of fitting both at
+        once: safer where an axis has few levels and the process would eat the trend.
+    noise_sd, noise_dof
+        Standard deviation of repetitions and its degrees of freedom, as far as known.
+    start
+        Feature scales and log hyper-parameters to start from.
+    max_iterations
+        Steps of the optimiser; 0 keeps `start`.
+    seed
+        Chooses the subset of large sets.
+
+    References
+    ----------
+    Rasmussen and Williams (2006), Gaussian processes for machine learning, ch. 2 and 5. Kennedy
+    and O'Hagan (2001), Bayesian calibration of computer models, J. R. Statist. Soc. B 63(3).
+
+    Examples
+    --------
+    >>> X = np.array([[np.log(w), float(w == 1)] for w in (1, 2, 4, 8)])
+    >>> process = GaussianProcess(Layout(("workers",), (), ())).fit(X, 5 - X[:, 0])
+    >>> bool(abs(process.predict(X[:1]) - 5)[0] < 0.05)
+    True
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        law: ScalingLaw | None = None,
+        held: bool = False,  # noqa: FBT001, FBT002 - an estimator's parameters are set by name
+        noise_sd: float = 0.02,
+        noise_dof: int = 0,
+        start: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
+        max_iterations: int = 30,
+        seed: int = 0,
+    ) -> None:
+        self.layout, self.law, self.held = layout, law, held
+        self.noise_sd, self.noise_dof = noise_sd, noise_dof
+        self.start, self.max_iterations, self.seed = start, max_iterations, seed
+
+    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
+        """Fit the law, then hyper-parameters and process around it."""
+        self.law_ = self._new_law()
+        self.law_.fit(X, y)
+        rows = spread_subset(len(y), MAX_PROCESS_CONFIGURATIONS, self.seed)
+        counts = np.ones(len(y)) if sample_weight is None else sample_weight
+        X, y, counts = X[rows], y[rows], counts[rows]
+        mean, jacobian = self._mean_and_jacobian(X)
+        residual = y - mean
+        coupling = self._parameter_covariance() @ jacobian.T
+        z = self.layout.numeric(X)
+        spread = z.std(axis=0)
+        self.scales_ = np.array(self.start[0]) if self.start else np.where(spread > 0, spread, 1.0)
+        kernel = TrainingKernel.build(z / self.scales_, self.layout.codes(X), counts)
+        base = jacobian @ coupling
+        self.log_parameters_ = self._optimise(kernel, base, residual)
+        parameters = KernelParameters.from_log(self.log_parameters_, len(self.scales_))
+        noise = parameters.roughness**2 + parameters.noise**2 / counts
+        factor = _cholesky(kernel.covariance(self.log_parameters_) + base, noise)
+        self.inverse_factor_ = np.linalg.inv(factor)
+        self.alpha_ = self.inverse_factor_.T @ (self.inverse_factor_ @ residual)
+        self.coupling_, self.X_ = coupling, X
+        self._prepare()
+        return self
+
+    def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Return mean and variance of the log duration of one new run."""
+        mean, jacobian = self._mean_and_jacobian(X)
+        x = self.layout.numeric(X) / self.scales_
+        cross = self._kernel(x, self.layout.codes(X)) + jacobian @ self.coupling_
+        whitened = cross @ self.inverse_factor_.T
+        explained = np.einsum("ij,ij->i", whitened, whitened)
+        prior = np.einsum("ij,ij->i", jacobian @ self._parameter_covariance(), jacobian)
+        parameters = self._parameters
+        noise = parameters.roughness**2 + parameters.noise**2
+        left = np.maximum(parameters.deviation**2 + prior - explained, 0.0)
+        return mean + cross @ self.alpha_, left + noise
+
+    def refit_clone(self) -> Self:
+        """Return an unfitted copy that keeps template and hyper-parameters."""
+        start = (tuple(self.scales_.tolist()), tuple(self.log_parameters_.tolist()))
+        law = self.law_.refit_clone()
+        return type(self)(
+            **{**self.get_params(), "law": law, "start": start, "max_iterations": 0}
+        )
+
+    def to_state(self) -> State:
+        """Return law, training rows and the factor of their covariance as data."""
+        law = self.law_.to_state()
+        arrays = {f"law.{name}": array for name, array in law.arrays.items()}
+        rows = np.tril_indices(len(self.alpha_))
+        return State(
+            {f"law.{name}": value for name, value in law.values.items()},
+            {
+                **arrays,
+                "X": self.X_,
+                "alpha": self.alpha_,
+                "coupling": self.coupling_,
+                "scales": self.scales_,
+                "log_parameters": self.log_parameters_,
+                "inverse_factor": self.inverse_factor_[rows],
+            },
+        )
+
+    def load_state(self, state: State) -> None:
+        """Take over law and process from data."""
+        self.law_ = self._new_law()
+        self.law_.load_state(
+            State(
+                {k.removeprefix("law."): v for k, v in state.values.items()},
+                {k.removeprefix("law."): v for k, v in state.arrays.items()},
+            )
+        )
+        self.X_, self.alpha_ = state.arrays["X"], state.arrays["alpha"]
+        self.coupling_, self.scales_ = state.arrays["coupling"], state.arrays["scales"]
+        self.log_parameters_ = state.arrays["log_parameters"]
+        self.inverse_factor_ = np.zeros((len(self.alpha_),) * 2)
+        self.inverse_factor_[np.tril_indices(len(self.alpha_))] = state.arrays["inverse_factor"]
+        self._prepare()
+
+    def _new_law(self) -> ScalingLaw:
+        law = self.law or LogLinearLaw(self.layout, seed=self.seed)
+        return type(law)(**law.get_params())
+
+    def _prepare(self) -> None:
+        self._parameters = KernelParameters.from_log(self.log_parameters_, len(self.scales_))
+        x = self.layout.numeric(self.X_) / self.scales_
+        self._kernel = ServingKernel(self._parameters, x, self.layout.codes(self.X_))
+
+    @property
+    def _best(self) -> FittedLaw:
+        return self.law_.laws_[0]
+
+    def _parameter_covariance(self) -> FloatArray:
+        return self._best.covariance if self.held else np.diag(self._best.prior.sds**2)
+
+    def _mean_and_jacobian(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        law = self._best
+        f, jacobian = evaluate_law(self.layout, law.prior.terms, law.theta, X)
+        if not self.held:
+            f = f + jacobian @ (law.prior.means - law.theta)
+        return f + self.law_.center_, jacobian
+
+    def _hyper_prior(self) -> tuple[FloatArray, FloatArray]:
+        n_numeric, n_categories = self.layout.n_numeric, len(self.layout.levels)
+        known = self.noise_dof >= 3  # noqa: PLR2004 - fewer repetitions say too little
+        noise = max(self.noise_sd, 1e-4) if known else 0.02
+        noise_width = 1 / np.sqrt(2 * self.noise_dof) + 0.05 if known else 1.0
+        means = [0.1, 0.015, noise, *[0.5] * n_numeric, *[1.5] * n_numeric, *[0.15] * n_categories]
+        widths = [1.0, 1.0, noise_width, *[1.0] * n_numeric, *[0.7] * n_numeric]
+        return np.log(means), np.array(widths + [1.0] * n_categories)
+
+    def _optimise(
+        self, kernel: TrainingKernel, base: FloatArray, residual: FloatArray
+    ) -> FloatArray:
+        means, widths = self._hyper_prior()
+        first = np.array(self.start[1]) if self.start else means
+        if self.max_iterations == 0 or len(residual) < 3:  # noqa: PLR2004 - nothing to learn from
+            return first
+        from scipy.optimize import minimize  # noqa: PLC0415 - fits only, never forecasts
+
+        found = minimize(
+            lambda logs: _objective(kernel, base, residual, logs, means, widths),
+            first,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=list(zip(means - _BOX * widths, means + _BOX * widths, strict=True)),
+            options={"maxiter": self.max_iterations},
+        )
+        return np.asarray(found.x, dtype=np.float64)
+
+
+def _objective(
+    kernel: TrainingKernel,
+    base: FloatArray,
+    residual: FloatArray,
+    logs: FloatArray,
+    means: FloatArray,
+    widths: FloatArray,
+) -> tuple[float, FloatArray]:
+    """Return the negative log posterior of the hyper-parameters and its gradient."""
+    parameters = KernelParameters.from_log(logs, len(kernel.distances))
+    covariance = kernel.covariance(logs)
+    noise = parameters.roughness**2 + parameters.noise**2 / kernel.counts
+    factor = _cholesky(covariance + base, noise)
+    inverse = np.linalg.inv(factor)
+    precision = inverse.T @ inverse
+    alpha = precision @ residual
+    deviations = (logs - means) / widths
+    value = residual @ alpha / 2 + np.log(np.diag(factor)).sum() + deviations @ deviations / 2
+    inner = (precision - np.outer(alpha, alpha)) / 2
+    return float(value), kernel.gradient(logs, covariance, inner) + deviations / widths
+
+
+def _cholesky(covariance: FloatArray, noise: FloatArray) -> FloatArray:
+    for jitter in _JITTERS:
+        try:
+            return np.linalg.cholesky(covariance + np.diag(noise + jitter))
+        except np.linalg.LinAlgError:
+            continue
+    raise ValueError("The covariance of the configurations is not positive definite.")

@@ -1,0 +1,161 @@
+"""The covariance of what a law leaves over: a product of (1 + a k) over the features."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.tables import FloatArray, IntArray
+
+SQRT5 = np.sqrt(5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelParameters:
+    """Natural values of the kernel's and the noise's hyper-parameters.
+
+    ``deviation`` s, ``roughness`` tau (misfit of a configuration), ``noise`` sigma (of one run),
+    ``strengths`` a_j and ``lengths`` l_j of the numeric features, ``shares`` a_c of the categories.
+    """
+
+    deviation: float
+    roughness: float
+    noise: float
+    strengths: FloatArray
+    lengths: FloatArray
+    shares: FloatArray
+
+    @classmethod
+    def from_log(cls, logs: FloatArray, n_numeric: int) -> "KernelParameters":
+        """Read the vector (log s, log tau, log sigma, log a_j.., log l_j.., log a_c..)."""
+        values = np.exp(logs)
+        return cls(
+            float(values[0]),
+            float(values[1]),
+            float(values[2]),
+            values[3 : 3 + n_numeric],
+            values[3 + n_numeric : 3 + 2 * n_numeric],
+            values[3 + 2 * n_numeric :],
+        )
+
+    @property
+    def scale(self) -> float:
+        """Return s^2 / prod (1 + a), the factor before the product."""
+        return self.deviation**2 / float(np.prod(1 + self.strengths) * np.prod(1 + self.shares))
+
+
+def matern52(scaled: FloatArray) -> FloatArray:
+    """Return the Matern 5/2 correlation of distances in length scales.
+
+    ``(1 + r + r^2 / 3) exp(-r)`` with ``r = sqrt(5) d``.
+
+    Examples
+    --------
+    >>> matern52(np.array([0.0, 1.0])).round(3).tolist()
+    [1.0, 0.524]
+    """
+    r = SQRT5 * scaled
+    return (1 + r * (1 + r / 3)) * np.exp(-r)
+
+
+class ServingKernel:
+    """The covariance between questions and training rows, prepared for speed.
+
+    ``s^2 / N prod_j (1 + a_j M52(|x_j - x'_j| / l_j)) prod_c (1 + a_c 1[c = c'])``: out of the
+    range of one feature it falls back on the effects of the others.
+
+    Parameters
+    ----------
+    parameters
+        Hyper-parameters.
+    x, codes
+        Scaled numeric features and category codes of the training rows.
+
+    References
+    ----------
+    Durrande, Ginsbourger, Roustant (2012), Additive covariance kernels for high-dimensional
+    Gaussian process modeling, Ann. Fac. Sci. Toulouse 21(3), 481-499.
+    """
+
+    def __init__(self, parameters: KernelParameters, x: FloatArray, codes: IntArray) -> None:
+        self.parameters = parameters
+        self._x_over_length = x / parameters.lengths
+        self._codes = codes
+        self._columns = [
+            np.unique(column, return_inverse=True) for column in self._x_over_length.T
+        ]
+
+    def __call__(self, x: FloatArray, codes: IntArray) -> FloatArray:
+        """Return the covariance with the training rows, shape (n, n_training)."""
+        scaled = x / self.parameters.lengths
+        product = self._single(scaled[0]) if len(x) == 1 else self._many(scaled)
+        for c, share in enumerate(self.parameters.shares):
+            product *= 1 + share * (codes[:, c, None] == self._codes[:, c])
+        return product
+
+    def _single(self, scaled: FloatArray) -> FloatArray:
+        correlations = matern52(np.abs(self._x_over_length - scaled))
+        factors = 1 + self.parameters.strengths * correlations
+        return self.parameters.scale * factors.prod(axis=1)[None]
+
+    def _many(self, scaled: FloatArray) -> FloatArray:
+        # Features have few distinct values: the correlation is computed once for each of them.
+        product = np.full((len(scaled), len(self._codes)), self.parameters.scale)
+        for column, strength, (levels, inverse) in zip(
+            scaled.T, self.parameters.strengths, self._columns, strict=True
+        ):
+            factor = 1 + strength * matern52(np.abs(column[:, None] - levels))
+            product *= factor[:, inverse]
+        return product
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingKernel:
+    """Distances among the training rows, made once for all evaluations of the likelihood."""
+
+    distances: FloatArray
+    equal: FloatArray
+    counts: FloatArray
+
+    @classmethod
+    def build(cls, x: FloatArray, codes: IntArray, counts: FloatArray) -> "TrainingKernel":
+        """Return |x_j - x'_j| per feature and 1[c = c'] per category."""
+        distances = np.abs(x.T[:, :, None] - x.T[:, None, :])
+        equal = (codes.T[:, :, None] == codes.T[:, None, :]).astype(np.float64)
+        return cls(distances, equal, counts)
+
+    def covariance(self, logs: FloatArray) -> FloatArray:
+        """Return the covariance of the training rows without noise, shape (n, n)."""
+        parameters = KernelParameters.from_log(logs, len(self.distances))
+        product = np.full((len(self.counts),) * 2, parameters.scale)
+        for distance, strength, length in zip(
+            self.distances, parameters.strengths, parameters.lengths, strict=True
+        ):
+            product *= 1 + strength * matern52(distance / length)
+        for equal, share in zip(self.equal, parameters.shares, strict=True):
+            product *= 1 + share * equal
+        return product
+
+    def gradient(self, logs: FloatArray, covariance: FloatArray, inner: FloatArray) -> FloatArray:
+        """Return ``sum_ij inner_ij dK_ij / d log parameter``, noise included."""
+        parameters = KernelParameters.from_log(logs, len(self.distances))
+        weighted = inner * covariance
+        total, diagonal = float(weighted.sum()), np.diag(inner)
+        slopes = [
+            2 * total,
+            2 * parameters.roughness**2 * float(diagonal.sum()),
+            2 * parameters.noise**2 * float((diagonal / self.counts).sum()),
+        ]
+        by_length = []
+        for distance, a, length in zip(
+            self.distances, parameters.strengths, parameters.lengths, strict=True
+        ):
+            r = SQRT5 * distance / length
+            decay = np.exp(-r)
+            correlation = (1 + r * (1 + r / 3)) * decay
+            ratio = weighted * a / (1 + a * correlation)
+            slopes.append(float((ratio * correlation).sum()) - total * a / (1 + a))
+            by_length.append(float((ratio * r * r * (1 + r) / 3 * decay).sum()))
+        slopes += by_length
+        for equal, a in zip(self.equal, parameters.shares, strict=True):
+            slopes.append(a / (1 + a) * (float((weighted * equal).sum()) - total))
+        return np.array(slopes)

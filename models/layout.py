@@ -1,0 +1,83 @@
+"""How the columns of an encoded matrix are to be read by a regressor."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from models.tables import FloatArray, IntArray
+
+Role = Literal[
+    "workers",
+    "dataset_size",
+    "epochs",
+    "local_batch",
+    "workers_per_node",
+    "parameter",
+    "multi_node",
+    "missing",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Columns of an encoded matrix X: numeric features, one gate, category codes.
+
+    Parameters
+    ----------
+    roles
+        What each numeric feature means to a law; the first ``len(roles)`` columns of X.
+    levels
+        Number of levels of each category; its codes 0 .. levels - 1 are the last columns of X.
+    offsets
+        Prior log effect of each level of each category, centred.
+
+    The column between them is the gate: 1 where a single worker leaves nothing to synchronise.
+
+    Examples
+    --------
+    >>> layout = Layout(("workers",), (2,), ((0.0, 0.0),))
+    >>> layout.one_hot(np.array([[0.3, 0.0, 1.0]])).tolist()
+    [[0.0, 1.0]]
+    >>> layout.design(np.array([[0.3, 0.0, 1.0]])).tolist()
+    [[0.3, 0.0, 1.0]]
+    """
+
+    roles: tuple[Role, ...]
+    levels: tuple[int, ...]
+    offsets: tuple[tuple[float, ...], ...]
+
+    @property
+    def n_numeric(self) -> int:
+        """Number of numeric features."""
+        return len(self.roles)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of X."""
+        return len(self.roles) + 1 + len(self.levels)
+
+    def numeric(self, X: FloatArray) -> FloatArray:
+        """Return the numeric features, shape (n, n_numeric)."""
+        return X[:, : len(self.roles)]
+
+    def gate(self, X: FloatArray) -> FloatArray:
+        """Return 1 where one worker runs alone, shape (n,)."""
+        return X[:, len(self.roles)]
+
+    def codes(self, X: FloatArray) -> IntArray:
+        """Return the category codes, shape (n, n_categories)."""
+        return X[:, len(self.roles) + 1 :].astype(np.int64)
+
+    def one_hot(self, X: FloatArray) -> FloatArray:
+        """Return one indicator column per level of every category, shape (n, sum of levels)."""
+        columns = np.zeros((len(X), sum(self.levels)))
+        rows, start = np.arange(len(X)), 0
+        for codes, count in zip(self.codes(X).T, self.levels, strict=True):
+            columns[rows, start + codes] = 1.0
+            start += count
+        return columns
+
+    def design(self, X: FloatArray) -> FloatArray:
+        """Return the matrix for a plain linear or kernel method: numeric features and one-hot."""
+        return np.hstack([self.numeric(X), self.one_hot(X)])

@@ -1,0 +1,192 @@
+"""The mathematics of sums of power laws: prior, evaluation, fit, evidence."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from models.layout import Layout, Role
+from models.tables import FloatArray
+
+Template = Literal["data", "serial", "steps", "const"]
+Term = Literal["compute", "overhead", "comm", "fixed"]
+
+TEMPLATES: tuple[Template, ...] = ("data", "serial", "steps", "const")
+
+_ROLES: tuple[Role, ...] = ("workers", "dataset_size", "epochs", "local_batch", "workers_per_node")
+
+_EXPONENTS: dict[Template, dict[Term, tuple[float, ...]]] = {
+    "data": {
+        "compute": (-1, 1, 1, 0, 0),
+        "overhead": (-1, 1, 1, -1, 0),
+        "comm": (-0.9, 1, 1, -1, 0),
+    },
+    "serial": {
+        "compute": (-1, 1, 1, 0, 0),
+        "overhead": (0, 1, 1, 0, 0),
+        "comm": (0.1, 1, 1, -0.5, 0),
+    },
+    "steps": {
+        "compute": (0, 1, 1, 1, 0),
+        "overhead": (0, 1, 1, 0, 0),
+        "comm": (0.1, 1, 1, 0, 0),
+    },
+    "const": {
+        "compute": (-1, 1, 1, 1, 0),
+        "overhead": (0, 0, 1, 0, 0),
+        "comm": (0.1, 0, 1, 0, 0),
+    },
+}
+"""Prior mean exponents of `_ROLES`; the fixed term has none."""
+
+_EXPONENT_SD: dict[Term, float] = {"compute": 0.4, "overhead": 0.4, "comm": 0.3, "fixed": 0.25}
+_GATE_DEPTH = 30.0
+_MISFIT_A, _MISFIT_B = 2.0, 2 * 0.04**2
+_MAX_STEPS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class LawPrior:
+    """Independent Gaussian priors of a law's parameters, for log durations with median 0.
+
+    The parameters are the log shares of the terms, their exponents (term by term) and the effects
+    of all category levels, which the terms have in common.
+    """
+
+    terms: tuple[Term, ...]
+    means: FloatArray
+    sds: FloatArray
+
+
+def law_prior(
+    layout: Layout, template: Template, terms: tuple[Term, ...], tightness: float
+) -> LawPrior:
+    """Return the prior of a template; `tightness` multiplies the deviations of the exponents.
+
+    Examples
+    --------
+    >>> prior = law_prior(Layout(("workers", "epochs"), (), ()), "serial", ("compute",), 1.0)
+    >>> prior.means.tolist(), prior.sds.tolist()
+    ([0.0, -1.0, 1.0], [1.0, 0.4, 0.4])
+    """
+    means = [0.0 if term == "compute" else -2.5 for term in terms]
+    sds = [1.0 if term == "compute" else 1.5 for term in terms]
+    for term in terms:
+        for role in layout.roles:
+            mean, sd = _exponent_prior(template, term, role)
+            means.append(mean)
+            sds.append(sd * (1.0 if role in ("multi_node", "missing") else tightness))
+    for offsets in layout.offsets:
+        means += offsets
+        sds += [0.35 if any(offsets) else 0.5] * len(offsets)
+    return LawPrior(terms, np.array(means), np.array(sds))
+
+
+def _exponent_prior(template: Template, term: Term, role: Role) -> tuple[float, float]:
+    if role == "multi_node":
+        return 0.0, 1.0 if term == "comm" else 0.1
+    if role in _ROLES:
+        mean = 0.0 if term == "fixed" else _EXPONENTS[template][term][_ROLES.index(role)]
+        return mean, _EXPONENT_SD[term]
+    return 0.0, 0.3 if term == "fixed" else 0.35
+
+
+def evaluate_law(
+    layout: Layout, terms: tuple[Term, ...], theta: FloatArray, X: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return a law's log duration, shape (n,), and its Jacobian, shape (n, n_parameters).
+
+    ``f = log sum_k exp(beta_k + w_k . z + m[c])``, with 30 taken off the communication term of a
+    single worker. With p_k the share of term k: ``df/dbeta_k = p_k``, ``df/dw_k = p_k z`` and
+    ``df/dm = onehot(c)``.
+
+    References
+    ----------
+    Hoburg, Kirschen, Abbeel (2016), Data fitting with geometric-programming-compatible softmax
+    functions, Optim. Eng. 17, 897-918. Venkataraman et al. (2016), Ernest, NSDI.
+    """
+    count, width = len(terms), layout.n_numeric
+    z, levels = layout.numeric(X), layout.one_hot(X)
+    weights = theta[count : count + count * width].reshape(count, width)
+    logs = z @ weights.T + theta[:count]
+    if "comm" in terms:
+        logs[:, terms.index("comm")] -= _GATE_DEPTH * layout.gate(X)
+    top = logs.max(axis=1, keepdims=True)
+    shares = np.exp(logs - top)
+    total = shares.sum(axis=1, keepdims=True)
+    shares /= total
+    effects = levels @ theta[count + count * width :]
+    slopes = (shares[:, :, None] * z[:, None, :]).reshape(len(X), count * width)
+    return (top + np.log(total))[:, 0] + effects, np.hstack([shares, slopes, levels])
+
+
+@dataclass(frozen=True, slots=True)
+class FittedLaw:
+    """Most probable parameters of a law, their Laplace covariance, misfit variance, evidence."""
+
+    prior: LawPrior
+    theta: FloatArray
+    covariance: FloatArray
+    misfit: float
+    evidence: float
+
+
+def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> FittedLaw:
+    """Fit a law to log durations with median 0 by Levenberg-Marquardt.
+
+    Minimises ``|y - f|^2 / 2 s2 + |(theta - mean) / sd|^2 / 2``, with the misfit variance s2 (an
+    inverse gamma prior, mode near .04^2) renewed at each step. The evidence is Laplace's.
+
+    References
+    ----------
+    MacKay (1992), Bayesian interpolation, Neural Computation 4(3), 415-447.
+    """
+    precision = prior.sds**-2
+    theta = prior.means.copy()
+    f, jacobian = evaluate_law(layout, prior.terms, theta, X)
+    misfit, damping = max(_misfit(y - f), 0.04), 1e-3
+    for _ in range(_MAX_STEPS):
+        residual, offset = y - f, theta - prior.means
+        hessian = jacobian.T @ jacobian / misfit + np.diag(precision)
+        gradient = jacobian.T @ residual / misfit - precision * offset
+        step = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient)
+        trial = theta + step
+        new_f, new_jacobian = evaluate_law(layout, prior.terms, trial, X)
+        before = residual @ residual / misfit + precision @ offset**2
+        after = (y - new_f) @ (y - new_f) / misfit + precision @ (trial - prior.means) ** 2
+        if after > before:
+            damping *= 8
+            if damping > 1e8:  # noqa: PLR2004 - no step helps any more
+                break
+            continue
+        damping = max(damping / 8, 1e-9)
+        theta, f, jacobian = trial, new_f, new_jacobian
+        renewed = _misfit(y - f)
+        settled = abs(np.log(renewed / misfit)) < 1e-3 and np.abs(step / prior.sds).max() < 1e-3  # noqa: PLR2004 - thousandths
+        misfit = renewed
+        if settled:
+            break
+    return _with_evidence(prior, theta, f, jacobian, y)
+
+
+def _misfit(residual: FloatArray) -> float:
+    return float((residual @ residual + 2 * _MISFIT_B) / (len(residual) + 2 * _MISFIT_A))
+
+
+def _with_evidence(
+    prior: LawPrior, theta: FloatArray, f: FloatArray, jacobian: FloatArray, y: FloatArray
+) -> FittedLaw:
+    misfit, precision = _misfit(y - f), prior.sds**-2
+    hessian = jacobian.T @ jacobian / misfit + np.diag(precision)
+    covariance = np.linalg.inv(hessian)
+    offset = theta - prior.means
+    objective = ((y - f) @ (y - f) / misfit + precision @ offset**2) / 2
+    evidence = (
+        -len(y) / 2 * np.log(2 * np.pi * misfit)
+        - objective
+        - _MISFIT_B / misfit
+        - (_MISFIT_A + 1) * np.log(misfit)
+        + np.log(precision).sum() / 2
+        - np.linalg.slogdet(hessian)[1] / 2
+    )
+    return FittedLaw(prior, theta, (covariance + covariance.T) / 2, misfit, float(evidence))

@@ -1,0 +1,109 @@
+"""What every regressor of the portfolio can do: scikit-learn's conventions plus a state of data."""
+
+import copy
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+
+from models.tables import FloatArray
+
+StateValue = str | float | int | bool | list[str] | list[float] | list[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything a fitted regressor is, as data: scalars, float arrays and texts."""
+
+    values: Mapping[str, StateValue] = field(default_factory=dict)
+    arrays: Mapping[str, FloatArray] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+class Regressor(Protocol):
+    """A regressor of log durations, in scikit-learn's conventions.
+
+    `X` has the form that `models.layout.Layout` describes, `y` is the natural log of seconds and
+    `sample_weight` the number of repetitions behind each row.
+    """
+
+    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
+        """Learn from configurations."""
+        ...
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        """Return forecasts of the log duration, shape (n,)."""
+        ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002 - scikit-learn's signature
+        """Return the constructor's arguments."""
+        ...
+
+
+class PortfolioRegressor:
+    """Base of the library's own regressors; scikit-learn itself is not imported.
+
+    A subclass stores its constructor's arguments under their own names and ends learned attributes
+    in an underscore, so that `sklearn.base.clone` and its searches work on it.
+    """
+
+    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
+        """Learn from configurations."""
+        raise NotImplementedError
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        """Return forecasts of the log duration, shape (n,)."""
+        return self.predict_moments(X)[0]
+
+    def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Return mean and variance of the log duration of a new run, each of shape (n,).
+
+        A method without a variance of its own returns None, and gets its held-out squared error.
+        """
+        raise NotImplementedError
+
+    def to_state(self) -> State:
+        """Return what was learned, as data."""
+        raise NotImplementedError
+
+    def load_state(self, state: State) -> None:
+        """Take over what `to_state` gave; the constructor's arguments are those of the fit."""
+        raise NotImplementedError
+
+    def refit_clone(self) -> Self:
+        """Return an unfitted copy that keeps this fit's structure, for the held-out folds."""
+        return type(self)(**self.get_params())
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's signature
+        """Return the constructor's arguments by name."""
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set constructor arguments by name.
+
+        Raises
+        ------
+        ValueError
+            If a name is not an argument of the constructor.
+        """
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}.")
+            setattr(self, name, value)
+        return self
+
+    def score(
+        self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None
+    ) -> float:
+        """Return the coefficient of determination of the log durations."""
+        from sklearn.metrics import r2_score  # noqa: PLC0415 - heavy, and only for model searches
+
+        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.base import BaseEstimator, RegressorMixin  # noqa: PLC0415 - heavy
+
+        tags = type("_Tags", (RegressorMixin, BaseEstimator), {})().__sklearn_tags__()
+        return copy.copy(tags)

@@ -1,0 +1,173 @@
+"""Regressors that are physical laws: a non-negative sum of power laws, and a single one."""
+
+from typing import Self
+
+import numpy as np
+
+from models.layout import Layout
+from models.power_laws import (
+    TEMPLATES,
+    FittedLaw,
+    LawPrior,
+    Template,
+    Term,
+    evaluate_law,
+    fit_law,
+    law_prior,
+)
+from models.regressor import PortfolioRegressor, State
+from models.tables import FloatArray
+
+MAX_LAW_CONFIGURATIONS = 250
+"""A law has few parameters; more configurations than this are thinned out."""
+
+
+def spread_subset(n_rows: int, limit: int, seed: int) -> FloatArray | slice:
+    """Return a random subset of `limit` rows in order, or all rows if there are no more."""
+    if n_rows <= limit:
+        return slice(None)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, limit, replace=False))
+
+
+class ScalingLaw(PortfolioRegressor):
+    """A sum of power laws with physical priors, fitted in relative error.
+
+    ``T = sum_k exp(beta_k) prod_j x_j^(w_kj) exp(m[c])``: terms for computation, overhead and
+    synchronisation, each a non-negative power law in workers, dataset size, epochs, local batch and
+    parameters, with one factor per category level. It contains Amdahl's law and Ernest, stays
+    positive and extrapolates by its exponents. Several templates of prior exponents compete; the
+    two with the largest (tempered) evidence are averaged.
+
+    Parameters
+    ----------
+    layout
+        How to read the columns of X.
+    terms
+        The terms of the sum.
+    tightness
+        Factor on the prior standard deviations of the exponents; small means trusting physics.
+    templates
+        Templates that compete.
+    seed
+        Chooses the subset of large sets.
+
+    References
+    ----------
+    Venkataraman et al. (2016), Ernest: efficient performance prediction for large-scale advanced
+    analytics, NSDI. Amdahl (1967), AFIPS. Qiao et al. (2021), Pollux, OSDI.
+
+    Examples
+    --------
+    >>> X = np.array([[np.log(w), float(w == 1)] for w in (1, 2, 4, 8)])
+    >>> y = np.log([800.0, 400.0, 200.0, 100.0])
+    >>> law = ScalingLaw(Layout(("workers",), (), ())).fit(X, y)
+    >>> bool(40 < np.exp(law.predict(np.array([[np.log(16), 0.0]])))[0] < 60)
+    True
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        terms: tuple[Term, ...] = ("compute", "overhead", "comm"),
+        tightness: float = 0.4,
+        templates: tuple[Template, ...] = TEMPLATES,
+        seed: int = 0,
+    ) -> None:
+        self.layout, self.terms, self.tightness = layout, terms, tightness
+        self.templates, self.seed = templates, seed
+
+    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:  # noqa: ARG002 - a law's misfit outweighs the noise of repetitions
+        """Fit every template and keep the two most plausible."""
+        self.center_ = float(np.median(y))
+        rows = spread_subset(len(y), MAX_LAW_CONFIGURATIONS, self.seed)
+        fitted = []
+        for template in self.templates:
+            prior = law_prior(self.layout, template, self.terms, self.tightness)
+            fitted.append((fit_law(self.layout, prior, X[rows], y[rows] - self.center_), template))
+        fitted.sort(key=lambda pair: -pair[0].evidence)
+        # Residuals are not independent, hence the tempered evidence.
+        temper = max(1.0, min(len(y), MAX_LAW_CONFIGURATIONS) / 10)
+        gaps = [(law.evidence - fitted[0][0].evidence) / temper for law, _ in fitted[:2]]
+        weights = np.array([np.exp(gap) for gap in gaps if gap > -np.log(10)])
+        self.weights_ = weights / weights.sum()
+        self.laws_ = [law for law, _ in fitted[: len(weights)]]
+        self.templates_ = tuple(template for _, template in fitted[: len(weights)])
+        return self
+
+    def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Return mean and variance of the log duration, averaged over the templates."""
+        means, variances = [], []
+        for law in self.laws_:
+            f, jacobian = evaluate_law(self.layout, self.terms, law.theta, X)
+            means.append(f)
+            variances.append(((jacobian @ law.covariance) * jacobian).sum(axis=1) + law.misfit)
+        if len(means) == 1:
+            return means[0] + self.center_, variances[0]
+        each = np.array(means)
+        mean = self.weights_ @ each
+        return mean + self.center_, self.weights_ @ (np.array(variances) + (each - mean) ** 2)
+
+    def refit_clone(self) -> Self:
+        """Return an unfitted copy that tries the chosen templates only."""
+        return type(self)(**{**self.get_params(), "templates": self.templates_})
+
+    def to_state(self) -> State:
+        """Return the laws as data."""
+        arrays = {"weights": self.weights_}
+        for index, law in enumerate(self.laws_):
+            arrays[f"theta{index}"] = law.theta
+            arrays[f"covariance{index}"] = law.covariance
+            arrays[f"scalars{index}"] = np.array([law.misfit, law.evidence])
+        return State({"center": self.center_, "templates": list(self.templates_)}, arrays)
+
+    def load_state(self, state: State) -> None:
+        """Take over laws from data."""
+        names = state.values["templates"]
+        assert isinstance(names, list)
+        self.templates_ = tuple(name for name in TEMPLATES if name in names)
+        self.templates_ = tuple(sorted(self.templates_, key=names.index))
+        self.center_ = float(str(state.values["center"]))
+        self.weights_ = state.arrays["weights"]
+        self.laws_ = [
+            FittedLaw(
+                law_prior(self.layout, template, self.terms, self.tightness),
+                state.arrays[f"theta{index}"],
+                state.arrays[f"covariance{index}"],
+                float(state.arrays[f"scalars{index}"][0]),
+                float(state.arrays[f"scalars{index}"][1]),
+            )
+            for index, template in enumerate(self.templates_)
+        ]
+
+
+class LogLinearLaw(ScalingLaw):
+    """A single power law: linear in the log features, shrunk towards physical exponents.
+
+    ``log T = beta + w . z + m[c]``, a ridge regression whose penalty pulls the exponents to
+    their physical values (-1 for workers, 1 for dataset size and epochs) and the effects of
+    category levels to their common mean (partial pooling).
+
+    References
+    ----------
+    Hoerl and Kennard (1970), Ridge regression, Technometrics 12(1), 55-67. Gelman and Hill (2007),
+    Data analysis using regression and multilevel models, ch. 12.
+
+    Examples
+    --------
+    >>> X = np.array([[np.log(w), float(w == 1)] for w in (1, 2, 4, 8)])
+    >>> law = LogLinearLaw(Layout(("workers",), (), ())).fit(X, 5 - X[:, 0])
+    >>> bool(abs(law.predict(X[:1]) - 5)[0] < 0.01)
+    True
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        tightness: float = 1.0,
+        templates: tuple[Template, ...] = TEMPLATES,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(layout, ("compute",), tightness, templates, seed)
+
+
+__all__ = ["LawPrior", "LogLinearLaw", "ScalingLaw", "spread_subset"]
