@@ -1,9 +1,74 @@
 """The use cases of projects, keys and who calls."""
 
-from app.domain.access import DEFAULT_PROJECT, Principal, Scope
-from app.services.context import ServiceContext
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
 
-_ANYBODY = Principal(DEFAULT_PROJECT, frozenset(Scope))
+from app.domain.access import DEFAULT_PROJECT, ApiKey, Principal, Project, Scope
+from app.domain.errors import (
+    DomainError,
+    NotFoundError,
+    StorageUnavailableError,
+    UnauthenticatedError,
+)
+from app.domain.identifiers import KeyId, ProjectId, new_identifier
+from app.services.context import ServiceContext
+from app.settings import Settings
+
+_logger = logging.getLogger(__name__)
+_ANYBODY: Final = Principal(DEFAULT_PROJECT, frozenset(Scope))
+_TOKEN_PARTS: Final = 3
+_KEY_ID_BYTES: Final = 6
+_SECRET_BYTES: Final = 32
+_MAX_TOKEN_LENGTH: Final = 200
+_FRESH_FOR: Final = timedelta(seconds=5)
+_NOTE_USE_EVERY: Final = timedelta(minutes=1)
+_MAX_CACHED: Final = 10_000
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a service that listens on `host` is reached from this machine only."""
+    if host.casefold() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def keys_required(settings: Settings) -> bool:
+    """Whether callers must bring a key: unless said otherwise, beyond a loopback address."""
+    if settings.require_keys is not None:
+        return settings.require_keys
+    return not is_loopback(settings.host)
+
+
+def _sha256(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _bearer_token(authorization: str | None) -> str | None:
+    scheme, _, token = (authorization or "").partition(" ")
+    return token.strip() if scheme.casefold() == "bearer" else None
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was last read about a token; `key` is None for a token that names none."""
+
+    key: ApiKey | None
+    read_at: datetime
+    use_noted_at: datetime | None = None
+    is_reading: bool = False
 
 
 class AccessService:
@@ -11,13 +76,144 @@ class AccessService:
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._notes = ThreadPoolExecutor(max_workers=1, thread_name_prefix="key-use")
+        self.requires_keys = keys_required(context.settings)
 
     async def authenticate(self, authorization: str | None) -> Principal:
         """Return the caller that an Authorization header names.
 
+        What was read about a key serves for a few seconds, and longer while the database
+        does not answer.
+
         Raises
         ------
         UnauthenticatedError
-            If keys are required and the header has none that is valid.
+            If keys are required and the header has none, or has one that is not valid.
         """
-        return _ANYBODY
+        token = _bearer_token(authorization)
+        if token is None:
+            if self.requires_keys:
+                raise UnauthenticatedError("the request has no bearer key")
+            return _ANYBODY
+        if len(token) > _MAX_TOKEN_LENGTH:
+            raise UnauthenticatedError("the key is unknown")
+        now = self._context.now()
+        known = await self._know(token, now)
+        if known.key is None:
+            raise UnauthenticatedError("the key is unknown")
+        if not known.key.is_usable(now):
+            state = "expired" if known.key.revoked_at is None else "revoked"
+            raise UnauthenticatedError(f"the key {known.key.key_id!r} is {state}")
+        self._note_use(known, known.key.key_id, now)
+        return Principal(known.key.project_id, known.key.scopes, known.key.key_id)
+
+    async def _know(self, token: str, now: datetime) -> _Known:
+        digest = _sha256(token)
+        known = self._known.get(digest)
+        if known is not None and (known.is_reading or now - known.read_at < _FRESH_FOR):
+            return known
+        if known is not None:
+            known.is_reading = True
+        try:
+            key = await asyncio.to_thread(self._find, token, digest)
+        except StorageUnavailableError:
+            if known is None:
+                raise
+            key = known.key
+        finally:
+            if known is not None:
+                known.is_reading = False
+        return self._remember(digest, key, now)
+
+    def _remember(self, digest: str, key: ApiKey | None, now: datetime) -> _Known:
+        earlier = self._known.pop(digest, None)
+        known = _Known(key, now, earlier.use_noted_at if earlier else None)
+        self._known[digest] = known
+        if len(self._known) > _MAX_CACHED:
+            self._known.popitem(last=False)
+        return known
+
+    def _find(self, token: str, digest: str) -> ApiKey | None:
+        parts = token.split("_")
+        if len(parts) != _TOKEN_PARTS or parts[0] != "tf" or not token.isascii():
+            return None
+        with self._context.database.reading() as stores:
+            found = stores.access.find_key(KeyId(parts[1]))
+        if found is None or not hmac.compare_digest(found[1], digest):
+            return None
+        return found[0]
+
+    def _note_use(self, known: _Known, key_id: KeyId, now: datetime) -> None:
+        if known.use_noted_at is None or now - known.use_noted_at >= _NOTE_USE_EVERY:
+            known.use_noted_at = now
+            self._notes.submit(self._write_use, key_id, now)
+
+    def _write_use(self, key_id: KeyId, now: datetime) -> None:
+        try:
+            with self._context.database.transaction() as stores:
+                stores.access.touch_key(key_id, now)
+        except DomainError:
+            _logger.warning("use of a key was not noted", extra={"key_id": key_id})
+
+    def create_key(
+        self,
+        name: str,
+        scopes: Iterable[Scope],
+        *,
+        project: str = DEFAULT_PROJECT,
+        lifetime: timedelta | None = None,
+    ) -> tuple[ApiKey, str]:
+        """Return a new key and its token, which is shown this once; makes a missing project."""
+        now = self._context.now()
+        key_id = KeyId(secrets.token_hex(_KEY_ID_BYTES))
+        token = f"tf_{key_id}_{secrets.token_hex(_SECRET_BYTES)}"
+        with self._context.database.transaction() as stores:
+            owner = stores.access.find_project(project)
+            if owner is None:
+                owner = Project(ProjectId(new_identifier("prj")), project)
+                stores.access.add_project(owner, now)
+            key = ApiKey(
+                key_id=key_id,
+                project_id=owner.project_id,
+                name=name,
+                scopes=frozenset(scopes),
+                created_at=now,
+                expires_at=None if lifetime is None else now + lifetime,
+            )
+            stores.access.add_key(key, _sha256(token))
+            stores.access.record_audit(
+                owner.project_id, None, now, "key.create", key_id, {"scopes": sorted(key.scopes)}
+            )
+        return key, token
+
+    def revoke_key(self, key_id: KeyId) -> None:
+        """Make a key useless, in every process within seconds.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such key.
+        """
+        now = self._context.now()
+        with self._context.database.transaction() as stores:
+            found = stores.access.find_key(key_id)
+            if found is None:
+                raise NotFoundError("key", key_id)
+            stores.access.revoke_key(key_id, now)
+            stores.access.record_audit(found[0].project_id, None, now, "key.revoke", key_id)
+
+    def list_keys(self) -> list[tuple[ApiKey, Project]]:
+        """Return the keys of all projects, each with its project."""
+        with self._context.database.reading() as stores:
+            projects = {each.project_id: each for each in stores.access.list_projects()}
+            return [(key, projects[key.project_id]) for key in stores.access.list_keys()]
+
+    def has_usable_key(self) -> bool:
+        """Whether anybody could authenticate by a key."""
+        now = self._context.now()
+        return any(key.is_usable(now) for key, _project in self.list_keys())
+
+    def close(self) -> None:
+        """Write what is still to be noted."""
+        self._notes.shutdown()

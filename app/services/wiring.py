@@ -34,7 +34,8 @@ class Services:
     health: HealthService
 
     def close(self) -> None:
-        """Release the database connections."""
+        """Write what is still to be noted and release the database connections."""
+        self.access.close()
         self.context.database.close()
 
 

@@ -1,0 +1,81 @@
+"""The form of a log line: one event, with its identifiers as fields."""
+
+import logging
+import logging.config
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from typing_extensions import override
+
+from app.settings import Settings
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message", "taskName"}
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+def _instant(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, tz=UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        event: dict[str, Any] = {
+            "at": _instant(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "event": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(event, default=str).decode()
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people: instant, level, event, then `name=value`."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        line = f"{_instant(record)} {record.levelname:<7} {record.getMessage()}{fields}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def log_config(settings: Settings) -> dict[str, Any]:
+    """Return the `logging.config.dictConfig` of a process of the service."""
+    formatter = JsonFormatter if settings.log_format == "json" else TextFormatter
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"line": {"()": formatter}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "line",
+                "stream": "ext://sys.stderr",
+            }
+        },
+        "root": {"handlers": ["stderr"], "level": settings.log_level},
+        # These tell every step of theirs at INFO.
+        "loggers": {
+            "uvicorn": {"level": "WARNING"},
+            "alembic": {"level": "WARNING"},
+            "httpx2": {"level": "WARNING"},
+            "stamina": {"level": "WARNING"},
+        },
+    }
+
+
+def configure_logging(settings: Settings) -> None:
+    """Make this process log in the form that its settings ask for."""
+    logging.config.dictConfig(log_config(settings))

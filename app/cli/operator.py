@@ -1,0 +1,101 @@
+"""The operator's commands: serve, fitter, migrate."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on.  [TRAINFARE_HOST]")]
+Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Port; 0: any free one.  [TRAINFARE_PORT]")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, max=256, help="Web processes.  [TRAINFARE_WEB_WORKERS]"),
+]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Listen beyond this machine without keys.")
+]
+Supervised = Annotated[
+    bool, typer.Option("--supervised", hidden=True, help="End when standard input ends.")
+]
+
+SERVE_EXAMPLES: Final = (
+    "trainfare serve --with-fitter",
+    "trainfare serve --host 0.0.0.0 --port 80 --workers 4",
+)
+MIGRATE_EXAMPLES: Final = ("trainfare migrate", "trainfare migrate --to 0003")
+
+
+def read_settings(**changes: Any) -> "Settings":
+    """Return the settings of the environment with those that the command line gives."""
+    from pydantic import ValidationError
+
+    from app.cli.failures import UsageError
+    from app.settings import Settings
+
+    try:
+        return Settings(**{name: value for name, value in changes.items() if value is not None})
+    except ValidationError as error:
+        faults = [
+            f"TRAINFARE_{'_'.join(str(part) for part in fault['loc']).upper()}: {fault['msg']}"
+            for fault in error.errors()
+        ]
+        raise UsageError("; ".join(faults), "Mend the named settings.") from None
+
+
+def serve(
+    *,
+    host: Host = None,
+    port: Port = None,
+    workers: Workers = None,
+    with_fitter: Annotated[
+        bool, typer.Option("--with-fitter", help="Run a fitter beside the service.")
+    ] = False,
+    migrate_first: Annotated[
+        bool, typer.Option("--migrate", help="Bring the schema up to date before.")
+    ] = False,
+    insecure: Insecure = False,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log each request.")] = False,
+    supervised: Supervised = False,
+) -> None:
+    """Answer requests; one signal (Ctrl-C) ends it in order."""
+    settings = read_settings(
+        host=host, port=port, web_workers=workers, require_keys=False if insecure else None
+    )
+    if migrate_first:
+        from app.cli.schema import migrate_schema
+
+        migrate_schema(settings)
+    if with_fitter:
+        from app.cli.supervisor import serve_with_fitter
+
+        serve_with_fitter(settings, access_log=access_log)
+        return
+    from app.cli import serving
+
+    if supervised:
+        serving.end_when_orphaned()
+    serving.serve(settings, access_log=access_log)
+
+
+def fitter(*, supervised: Supervised = False) -> None:
+    """Fit what the service was asked to fit, until a signal ends it.
+
+    Any number of fitters may run beside one database.
+    """
+    from app.cli.fitting import run_fitter
+
+    run_fitter(read_settings(), is_supervised=supervised)
+
+
+def migrate(
+    *,
+    to: Annotated[str, typer.Option(help="Revision to go to; `base` empties the schema.")] = "head",
+) -> None:
+    """Bring the database's schema up (or down) to a revision."""
+    from app.cli.schema import migrate_schema
+
+    typer.echo(migrate_schema(read_settings(), to))

@@ -1,0 +1,120 @@
+"""Runs the web processes: checks who may reach them, binds the address, answers."""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from functools import partial
+from types import FrameType
+from typing import Final, NoReturn
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from app.cli.failures import RefusedError
+from app.cli.logs import configure_logging, log_config
+from app.main import build_app
+from app.services.access import AccessService, is_loopback, keys_required
+from app.services.context import ServiceContext
+from app.settings import Settings
+from app.storage.database import Database
+from app.storage.migration import SchemaOutdatedError, require_head
+
+_logger = logging.getLogger(__name__)
+_GRACE_S: Final = 10
+_BACKLOG: Final = 2048
+
+
+def check_exposure(settings: Settings, access: AccessService) -> None:
+    """Refuse to listen beyond this machine without keys, unless told so explicitly."""
+    if is_loopback(settings.host):
+        return
+    if not keys_required(settings):
+        _logger.warning("listening without keys: whoever reaches the address may do everything")
+        return
+    if not access.has_usable_key():
+        raise RefusedError(
+            f"No usable API key exists and {settings.host} is not a loopback address.",
+            "Create a key (`trainfare keys create --name admin --scope admin`), listen on"
+            " 127.0.0.1, or say --insecure (TRAINFARE_REQUIRE_KEYS=false).",
+        )
+
+
+def _check_start(settings: Settings) -> None:
+    database = Database(settings.url, pool_size=1)
+    access = AccessService(ServiceContext(database, settings))
+    try:
+        require_head(database)
+        check_exposure(settings, access)
+    except SchemaOutdatedError as error:
+        raise RefusedError(
+            str(error), "Run `trainfare migrate`, or serve with --migrate."
+        ) from None
+    finally:
+        access.close()
+        database.close()
+
+
+def _end(_signal: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(0)
+
+
+def end_when_orphaned() -> None:
+    """End this process as by SIGTERM when the process that holds its standard input dies."""
+
+    def wait() -> None:
+        sys.stdin.buffer.read()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True, name="parent-watch").start()
+
+
+def _listen(settings: Settings) -> tuple[socket.socket, str]:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    address = (settings.host, settings.port)
+    try:
+        # Listening from here on: callers wait for the first answer instead of being refused.
+        listening = socket.create_server(address, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise RefusedError(
+            f"Cannot listen on {settings.host}:{settings.port}: {error.strerror or error}.",
+            "End what listens there, or choose another --port (0: any free one).",
+        ) from error
+    listening.set_inheritable(True)
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return listening, f"http://{host}:{listening.getsockname()[1]}"
+
+
+def serve(settings: Settings, *, access_log: bool = False) -> None:
+    """Answer requests until a signal ends the process."""
+    configure_logging(settings)
+    _check_start(settings)
+    config = uvicorn.Config(
+        partial(build_app, settings),
+        factory=True,
+        host=settings.host,
+        port=settings.port,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        workers=settings.web_workers,
+        access_log=access_log,
+        log_config=log_config(settings),
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    # uvicorn raises the signal again when it has shut down in order: that is a good end.
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, _end)
+    listening, url = _listen(settings)
+    _logger.info("listening", extra={"url": url, "web_workers": settings.web_workers})
+    try:
+        if settings.web_workers > 1:
+            Multiprocess(config, sockets=[listening]).run()
+        else:
+            uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        _logger.info("stopped", extra={"url": url})

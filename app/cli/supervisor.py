@@ -1,0 +1,100 @@
+"""Runs service and fitter side by side: one signal ends both, a dead fitter is started again."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from types import FrameType
+from typing import Final
+
+from app.cli.failures import RefusedError
+from app.cli.logs import configure_logging
+from app.settings import Settings
+
+_logger = logging.getLogger(__name__)
+_GRACE_S: Final = 15.0
+_LOOK_EVERY_S: Final = 0.2
+_MAX_PAUSE_S: Final = 30.0
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """Return the environment that gives a child exactly these settings."""
+    given = settings.model_dump(mode="json", exclude_unset=True)
+    named = {f"TRAINFARE_{name.upper()}": value for name, value in given.items()}
+    return {
+        **os.environ,
+        **{name: str(value) for name, value in named.items() if value is not None},
+    }
+
+
+class _Child:
+    """A process of the service; its standard input ends when this process dies."""
+
+    def __init__(self, settings: Settings, *arguments: str) -> None:
+        self._command = [sys.executable, "-m", "app.cli", *arguments, "--supervised"]
+        self._environment = _environment(settings)
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # A session of its own: Ctrl-C reaches this process alone, which ends its children once.
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
+            self._command, env=self._environment, stdin=subprocess.PIPE, start_new_session=True
+        )
+
+    def restart(self) -> None:
+        self.process = self._start()
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+
+    def wait(self) -> int:
+        try:
+            return self.process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+def serve_with_fitter(settings: Settings, *, access_log: bool = False) -> None:
+    """Run both until a signal comes or the service dies.
+
+    Raises
+    ------
+    RefusedError
+        If the service ended by itself.
+    """
+    configure_logging(settings)
+    stop = threading.Event()
+
+    def on_signal(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    service = _Child(settings, "serve", *(["--access-log"] if access_log else []))
+    fitter = _Child(settings, "fitter")
+    try:
+        _watch(service, fitter, stop)
+    finally:
+        for child in (service, fitter):
+            child.end()
+        exit_codes = [child.wait() for child in (service, fitter)]
+    if not stop.is_set():
+        raise RefusedError(
+            f"The service ended by itself with exit code {exit_codes[0]}.", "See its log above."
+        )
+
+
+def _watch(service: _Child, fitter: _Child, stop: threading.Event) -> None:
+    pause_s = 1.0
+    while service.process.poll() is None and not stop.wait(_LOOK_EVERY_S):
+        exit_code = fitter.process.poll()
+        if exit_code is None:
+            continue
+        _logger.error("fitter died", extra={"exit_code": exit_code, "restart_in_s": pause_s})
+        if not stop.wait(pause_s) and service.process.poll() is None:
+            fitter.restart()
+            pause_s = min(2 * pause_s, _MAX_PAUSE_S)

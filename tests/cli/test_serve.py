@@ -1,0 +1,70 @@
+"""The service as a process: it listens, refuses what is unsafe, and ends by one signal."""
+
+import signal
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.support.server import running_service, start_process
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    copy = tmp_path / "trainfare.db"
+    copy.write_bytes(sqlite_template.read_bytes())
+    return f"sqlite:///{copy}"
+
+
+def test_service_answers_until_sigterm_and_ends_with_0(sqlite_url: str) -> None:
+    with running_service(sqlite_url) as service:
+        answer = httpx2.get(f"{service.url}/v1/nothing")
+        exit_code = service.end()
+
+    assert answer.json()["code"] == "not_found"
+    assert exit_code == 0
+    assert "stopped" in service.lines[-1]
+
+
+def test_several_web_processes_answer_on_one_address_until_sigint(sqlite_url: str) -> None:
+    with running_service(sqlite_url, "--workers", "2") as service:
+        answer = httpx2.get(f"{service.url}/v1/nothing", timeout=30)
+        service.process.send_signal(signal.SIGINT)
+        exit_code = service.wait()
+
+    assert answer.status_code == 404
+    assert exit_code == 0
+
+
+def test_listening_beyond_loopback_without_a_key_is_refused(sqlite_url: str) -> None:
+    process = start_process("serve", "--host", "0.0.0.0", "--port", "0", database_url=sqlite_url)
+
+    process.wait_for_line("No usable API key exists")
+    process.wait_for_line("Remedy: Create a key")
+
+    assert process.wait() == 1
+
+
+def test_unmigrated_database_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    process = start_process("serve", "--port", "0", database_url=f"sqlite:///{tmp_path}/new.db")
+
+    process.wait_for_line("Remedy: Run `trainfare migrate`")
+
+    assert process.wait() == 1
+
+
+def test_taken_port_is_refused_by_name(sqlite_url: str) -> None:
+    with running_service(sqlite_url) as service:
+        port = service.url.rpartition(":")[2]
+        second = start_process("serve", "--port", port, database_url=sqlite_url)
+        second.wait_for_line(f"Cannot listen on 127.0.0.1:{port}")
+
+    assert second.wait() == 1
+
+
+def test_bad_setting_stops_the_start_with_its_name(sqlite_url: str) -> None:
+    process = start_process("serve", database_url=sqlite_url, lease_s=-1)
+
+    process.wait_for_line("TRAINFARE_LEASE_S")
+
+    assert process.wait() == 2

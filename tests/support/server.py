@@ -1,0 +1,109 @@
+"""The real service as processes of its own, for what only processes can show."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import httpx2
+
+_LISTENING = re.compile(r"listening.*?url=(?P<url>\S+)")
+_START_TIMEOUT_S = 60.0
+_END_TIMEOUT_S = 30.0
+
+
+@dataclass
+class RunningProcess:
+    """A process of the service and the lines it wrote to standard error."""
+
+    process: subprocess.Popen[str]
+    url: str = ""
+    lines: list[str] = field(default_factory=list)
+    _reader: threading.Thread | None = None
+
+    def wait_for_line(self, pattern: str | re.Pattern[str]) -> re.Match[str]:
+        """Read on until a line matches; fail with all lines when the process ends before."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line)
+            found = re.search(pattern, line)
+            if found:
+                return found
+        raise AssertionError("the process ended before: " + "".join(self.lines))
+
+    def drain(self) -> None:
+        """Keep reading in the background, so that the process never waits for its reader."""
+
+        def read() -> None:
+            assert self.process.stderr is not None
+            self.lines.extend(self.process.stderr)
+
+        self._reader = threading.Thread(target=read, daemon=True)
+        self._reader.start()
+
+    def end(self) -> int:
+        """Send SIGTERM and return the exit code."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.wait()
+
+    def wait(self) -> int:
+        """Return the exit code once the process has ended."""
+        exit_code = self.process.wait(_END_TIMEOUT_S)
+        if self._reader is not None:
+            self._reader.join(_END_TIMEOUT_S)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return exit_code
+
+
+def start_process(*arguments: str, database_url: str, **settings: object) -> RunningProcess:
+    """Start `trainfare ARGUMENTS`; `settings` become its `TRAINFARE_*` environment."""
+    kept = {name: value for name, value in os.environ.items() if "TRAINFARE_" not in name}
+    given = {f"TRAINFARE_{name.upper()}": str(value) for name, value in settings.items()}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", *arguments],
+        env={**kept, "OMP_NUM_THREADS": "1", "TRAINFARE_DATABASE_URL": database_url, **given},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return RunningProcess(process)
+
+
+@contextlib.contextmanager
+def running_service(
+    database_url: str, *arguments: str, **settings: object
+) -> Iterator[RunningProcess]:
+    """Yield `trainfare serve` on a free port of 127.0.0.1, once it answers `/healthz`.
+
+    `arguments` are further options of `serve` (`"--with-fitter"`); `settings` such as
+    `lease_s=2` become its environment.
+    """
+    running = start_process(
+        "serve", "--port", "0", *arguments, database_url=database_url, **settings
+    )
+    try:
+        running.url = running.wait_for_line(_LISTENING)["url"]
+        running.drain()
+        # The socket listens already: the answer comes as soon as the application is up.
+        httpx2.get(f"{running.url}/healthz", timeout=_START_TIMEOUT_S)
+        yield running
+    finally:
+        running.end()
+
+
+@contextlib.contextmanager
+def running_fitter(database_url: str, **settings: object) -> Iterator[RunningProcess]:
+    """Yield `trainfare fitter` on a database."""
+    running = start_process("fitter", database_url=database_url, **settings)
+    running.drain()
+    try:
+        yield running
+    finally:
+        running.end()
