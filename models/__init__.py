@@ -8,7 +8,8 @@ from models.errors import (
     NothingFittedError,
     UnknownRegressorError,
 )
-from models.fitting import REGRESSOR_NAMES, fit_portfolio
+from models.candidates import REGRESSOR_NAMES
+from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription
 from models.portfolio import FittedPortfolio
 from models.reports import AxisSupport, Basis, CandidateReport, FitReport, Support

@@ -1,18 +1,42 @@
 """From runs to a fitted portfolio: encode, fit, hold out, weigh, calibrate."""
 
-from collections.abc import Callable, Collection, Mapping
+import math
+import platform
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
 
+import numpy as np
+
+from models.candidates import CANDIDATES, REGRESSOR_NAMES, Setting
+from models.configurations import Configurations, collapse, fingerprint
+from models.encoding import Encoded, Encoder
+from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
 from models.hardware import HardwareDescription
-from models.portfolio import FittedPortfolio
-from models.tables import RunTable
-
-REGRESSOR_NAMES: tuple[str, ...] = (
-    "scaling_law",
-    "log_linear",
-    "gaussian_process",
-    "scaling_process",
-    "boosted_trees",
+from models.holdout import TrainingData, forecast_folds, gather
+from models.intervals import calibrate, prior_curve
+from models.memory import Memory
+from models.portfolio import FittedPortfolio, RegimeModel
+from models.regimes import (
+    INTERPOLATION,
+    Fold,
+    RegimeMap,
+    axis_folds,
+    interpolation_folds,
+    map_regimes,
+    transfer_folds,
 )
+from models.regressor import PortfolioRegressor
+from models.reports import CandidateReport, FitReport
+from models.selection import HeldOut, choose_weights, combine
+from models.tables import FeatureTable, FloatArray, RunTable
+from models.transfer import LevelTransfer
+
+Progress = Callable[[float, str], None]
+
+_SHARE_OF_FULL_FITS = 0.3
+_UNTESTED_VARIANCE = 0.25
 
 
 def fit_portfolio(
@@ -22,7 +46,282 @@ def fit_portfolio(
     time_budget_s: float,
     regressors: Collection[str] | None = None,
     hardware: Mapping[str, HardwareDescription] | None = None,
-    on_progress: Callable[[float, str], None] | None = None,
+    on_progress: Progress | None = None,
 ) -> FittedPortfolio:
-    """Fit the portfolio on the runs of one workload."""
-    raise ValueError("not yet")
+    """Fit the portfolio on the runs of one workload.
+
+    Parameters
+    ----------
+    runs
+        Runs that ended well, at least one.
+    seed
+        Seed of everything random; equal runs and seed give equal artefacts, in any row order, as
+        long as the time budget does not bind.
+    time_budget_s
+        Seconds after which no further held-out set is begun (later ones stay untested).
+    regressors
+        Names out of `REGRESSOR_NAMES`; all by default.
+    hardware
+        Data sheets of accelerators by GPU type.
+    on_progress
+        Called with the share done and the step under way; an exception it raises ends the fit.
+
+    Raises
+    ------
+    NotEnoughRunsError
+        Without a run.
+    UnknownRegressorError
+        If a name in `regressors` is not known.
+    NothingFittedError
+        If no candidate could be fitted.
+
+    Examples
+    --------
+    >>> workers = np.array([1.0, 2.0, 4.0, 8.0])
+    >>> table = RunTable(FeatureTable({"workers": workers}, {}, 4), 800 / workers, list("abcd"))
+    >>> portfolio = fit_portfolio(table, seed=0, time_budget_s=10)
+    >>> asked = FeatureTable({"workers": np.array([16.0])}, {}, 1)
+    >>> bool(35 < portfolio.predict(asked).median()[0] < 70)
+    True
+    """
+    if runs.n_runs < 1:
+        raise NotEnoughRunsError(found=runs.n_runs, needed=1)
+    names = _check_names(regressors)
+    started, progress = time.monotonic(), on_progress or (lambda _fraction, _step: None)
+    progress(0.0, "encoding")
+    configurations = collapse(runs)
+    encoder = Encoder.learn(configurations.features, hardware)
+    encoded = encoder.encode(configurations.features)
+    data = TrainingData(
+        encoder,
+        encoded.X,
+        configurations.log_duration,
+        configurations.counts,
+        configurations.noise_variance,
+    )
+    fitted, failed = _fit_candidates(data, configurations, names, seed, progress)
+    regime_map = map_regimes(encoder, encoded.X, encoded.codes)
+    folds = [
+        *interpolation_folds(configurations.keys),
+        *axis_folds(encoder, encoded.X),
+        *transfer_folds(encoder, encoded.codes, regime_map),
+    ]
+    go_on = _Budget(folds, started, time_budget_s, progress).go_on
+    held_out = gather(data, forecast_folds(data, fitted, folds, go_on))
+    progress(0.97, "calibrating")
+    draft = _Draft(configurations, encoder, encoded, regime_map, fitted, failed, held_out)
+    portfolio = draft.finish(runs)
+    progress(1.0, "done")
+    return portfolio
+
+
+def _check_names(regressors: Collection[str] | None) -> list[str]:
+    if regressors is None:
+        return list(REGRESSOR_NAMES)
+    unknown = sorted(set(regressors) - set(CANDIDATES))
+    if unknown or not regressors:
+        raise UnknownRegressorError(unknown, REGRESSOR_NAMES)
+    return [name for name in CANDIDATES if name in regressors]
+
+
+def _fit_candidates(
+    data: TrainingData,
+    configurations: Configurations,
+    names: Sequence[str],
+    seed: int,
+    progress: Progress,
+) -> tuple[dict[str, PortfolioRegressor], dict[str, str]]:
+    noise = configurations.noise_variance**0.5
+    setting = Setting(data.encoder.layout, noise, configurations.noise_dof, seed)
+    fitted: dict[str, PortfolioRegressor] = {}
+    failed: dict[str, str] = {}
+    for index, name in enumerate(names):
+        progress(0.02 + _SHARE_OF_FULL_FITS * index / len(names), f"fitting {name}")
+        try:
+            regressor = CANDIDATES[name](setting).fit(data.X, data.y, data.counts)
+            mean, _ = regressor.predict_moments(data.X)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            failed[name] = str(error)
+            continue
+        if np.isfinite(mean).all():
+            fitted[name] = regressor
+        else:
+            failed[name] = "forecasts that are not finite"
+    if not fitted:
+        raise NothingFittedError(failed)
+    return fitted, failed
+
+
+class _Budget:
+    """Says whether the next fold may begin, and reports progress."""
+
+    def __init__(
+        self, folds: Sequence[Fold], started: float, budget_s: float, progress: Progress
+    ) -> None:
+        self._folds, self._started = folds, started
+        self._budget_s, self._progress = budget_s, progress
+        self._last = time.monotonic()
+
+    def go_on(self, index: int, fold: Fold) -> bool:
+        share = index / len(self._folds)
+        self._progress(0.02 + _SHARE_OF_FULL_FITS + 0.64 * share, f"testing {fold.regime}")
+        now = time.monotonic()
+        took, self._last = now - self._last, now
+        return now - self._started + took <= self._budget_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A portfolio before weights, calibration and report."""
+
+    configurations: Configurations
+    encoder: Encoder
+    encoded: Encoded
+    regime_map: RegimeMap
+    fitted: Mapping[str, PortfolioRegressor]
+    failed: Mapping[str, str]
+    held_out: Mapping[str, HeldOut]
+
+    def finish(self, runs: RunTable) -> FittedPortfolio:
+        regimes = {name: self._regime(name) for name in self.regime_map.kinds}
+        carried = np.any([regime.weights > 0 for regime in regimes.values()], axis=0)
+        members = {
+            name: member
+            for (name, member), is_carried in zip(self.fitted.items(), carried, strict=True)
+            if is_carried
+        }
+        slim = {
+            name: RegimeModel(
+                regime.weights[carried], regime.residual_variances[carried], regime.curve
+            )
+            for name, regime in regimes.items()
+        }
+        codes = self.encoded.codes
+        return FittedPortfolio(
+            self.encoder,
+            LevelTransfer.learn(self.encoder, codes, self.configurations.counts),
+            self.regime_map,
+            members,
+            slim,
+            float(np.median(self.configurations.log_duration)),
+            self._memory(regimes[INTERPOLATION], runs.features),
+            self._report(runs, regimes),
+        )
+
+    def _regime(self, name: str) -> RegimeModel:
+        n, kind = len(self.configurations.keys), self.regime_map.kinds[name]
+        held_out = self.held_out.get(name)
+        weights = choose_weights(list(self.fitted), kind, name, n, held_out)
+        tested = held_out or self.held_out.get(INTERPOLATION)
+        errors = np.full(len(weights), _UNTESTED_VARIANCE)
+        if tested is not None:
+            found = tested.residual_variances()
+            errors = np.where(np.isfinite(found), found, errors)
+        if held_out is None:
+            return RegimeModel(weights, errors, prior_curve(kind, n))
+        mean, scale = _forecast(held_out, weights)
+        scores = np.abs(held_out.observed - mean) / scale
+        curve = calibrate(scores, held_out.weights, kind, n, held_out.n_distinct)
+        return RegimeModel(weights, errors, curve)
+
+    def _memory(self, interpolation: RegimeModel, features: FeatureTable) -> Memory:
+        held_out, forecasts = self.held_out.get(INTERPOLATION), {}
+        if held_out is not None:
+            mean, _ = _forecast(held_out, interpolation.weights)
+            forecasts = {
+                self.configurations.keys[row]: float(value)
+                for row, value in zip(held_out.rows, mean, strict=True)
+            }
+        known = {name for name, v in features.numeric.items() if not np.isnan(v).all()}
+        known |= {n for n, v in features.categorical.items() if any(x is not None for x in v)}
+        return Memory.of(
+            self.encoded,
+            self.configurations.keys,
+            self.configurations.run_ids,
+            forecasts,
+            frozenset(known),
+        )
+
+    def _report(self, runs: RunTable, regimes: Mapping[str, RegimeModel]) -> FitReport:
+        configurations = self.configurations
+        accuracy = {
+            name: _mape(held_out, regimes[name].weights) for name, held_out in self.held_out.items()
+        }
+        return FitReport(
+            n_runs=runs.n_runs,
+            n_configurations=len(configurations.keys),
+            candidates=self._candidates(regimes[INTERPOLATION].weights),
+            accuracy_by_axis=accuracy,
+            coverage=self._coverage(regimes),
+            noise_floor=configurations.noise_variance**0.5 if configurations.noise_dof else None,
+            numeric_ranges=_ranges(configurations.features),
+            category_levels=_levels(configurations.features),
+            training_fingerprint=fingerprint(runs),
+            library_versions=library_versions(),
+            failed_candidates=dict(self.failed),
+        )
+
+    def _candidates(self, weights: FloatArray) -> tuple[CandidateReport, ...]:
+        by_axis = {name: item.candidate_mape() for name, item in self.held_out.items()}
+        sizes = {name: item.n_distinct for name, item in self.held_out.items()}
+        reports = []
+        for index, name in enumerate(self.fitted):
+            errors = {
+                axis: float(mape[index])
+                for axis, mape in by_axis.items()
+                if np.isfinite(mape[index])
+            }
+            total = sum(sizes[axis] for axis in errors)
+            mape = sum(sizes[axis] * error for axis, error in errors.items())
+            overall = mape / total if total else math.nan
+            reports.append(CandidateReport(name, float(weights[index]), overall, errors))
+        return tuple(reports)
+
+    def _coverage(self, regimes: Mapping[str, RegimeModel]) -> dict[str, float]:
+        inside: dict[str, list[FloatArray]] = {"0.8": [], "0.9": []}
+        for name, held_out in self.held_out.items():
+            mean, scale = _forecast(held_out, regimes[name].weights)
+            scores = np.abs(held_out.observed - mean) / scale
+            inside["0.8"].append(scores <= regimes[name].curve[1])
+            inside["0.9"].append(scores <= regimes[name].curve[2])
+        return {
+            level: float(np.concatenate(parts).mean()) for level, parts in inside.items() if parts
+        }
+
+
+def _forecast(held_out: HeldOut, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and scale of the combined held-out forecasts, as of a mean of repetitions."""
+    active = weights > 0
+    mean, variance = combine(
+        weights[active], held_out.means[active], held_out.variances[active]
+    )
+    variance = variance + held_out.extra_variance
+    return mean, np.sqrt(np.maximum(variance - held_out.averaged, variance / 4))
+
+
+def _mape(held_out: HeldOut, weights: FloatArray) -> float:
+    mean, _ = _forecast(held_out, weights)
+    share = held_out.weights / held_out.weights.sum()
+    return float(np.abs(np.expm1(np.clip(mean - held_out.observed, -50, 50))) @ share)
+
+
+def _ranges(features: FeatureTable) -> dict[str, tuple[float, float]]:
+    return {
+        name: (float(np.nanmin(values)), float(np.nanmax(values)))
+        for name, values in sorted(features.numeric.items())
+        if not np.isnan(values).all()
+    }
+
+
+def _levels(features: FeatureTable) -> dict[str, tuple[str, ...]]:
+    found = {
+        name: tuple(sorted({level for level in column if level is not None}))
+        for name, column in sorted(features.categorical.items())
+    }
+    return {name: levels for name, levels in found.items() if levels}
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions that a fit depends on, without importing the libraries."""
+    names = ("lightgbm", "numpy", "scikit-learn", "scipy")
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}

@@ -16,13 +16,13 @@ from models.power_laws import (
     law_prior,
 )
 from models.regressor import PortfolioRegressor, State
-from models.tables import FloatArray
+from models.tables import FloatArray, IntArray
 
 MAX_LAW_CONFIGURATIONS = 250
 """A law has few parameters; more configurations than this are thinned out."""
 
 
-def spread_subset(n_rows: int, limit: int, seed: int) -> FloatArray | slice:
+def spread_subset(n_rows: int, limit: int, seed: int) -> IntArray | slice:
     """Return a random subset of `limit` rows in order, or all rows if there are no more."""
     if n_rows <= limit:
         return slice(None)
@@ -117,6 +117,7 @@ class ScalingLaw(PortfolioRegressor):
         for index, law in enumerate(self.laws_):
             arrays[f"theta{index}"] = law.theta
             arrays[f"covariance{index}"] = law.covariance
+            arrays[f"prior{index}"] = np.stack([law.prior.means, law.prior.sds])
             arrays[f"scalars{index}"] = np.array([law.misfit, law.evidence])
         return State({"center": self.center_, "templates": list(self.templates_)}, arrays)
 
@@ -124,19 +125,19 @@ class ScalingLaw(PortfolioRegressor):
         """Take over laws from data."""
         names = state.values["templates"]
         assert isinstance(names, list)
-        self.templates_ = tuple(name for name in TEMPLATES if name in names)
-        self.templates_ = tuple(sorted(self.templates_, key=names.index))
+        known = [name for name in TEMPLATES if name in names]
+        self.templates_ = tuple(sorted(known, key=names.index))
         self.center_ = float(str(state.values["center"]))
         self.weights_ = state.arrays["weights"]
         self.laws_ = [
             FittedLaw(
-                law_prior(self.layout, template, self.terms, self.tightness),
+                LawPrior(self.terms, *state.arrays[f"prior{index}"]),
                 state.arrays[f"theta{index}"],
                 state.arrays[f"covariance{index}"],
                 float(state.arrays[f"scalars{index}"][0]),
                 float(state.arrays[f"scalars{index}"][1]),
             )
-            for index, template in enumerate(self.templates_)
+            for index in range(len(self.templates_))
         ]
 
 
@@ -169,5 +170,3 @@ class LogLinearLaw(ScalingLaw):
     ) -> None:
         super().__init__(layout, ("compute",), tightness, templates, seed)
 
-
-__all__ = ["LawPrior", "LogLinearLaw", "ScalingLaw", "spread_subset"]

@@ -1,0 +1,113 @@
+"""Held-out forecasts: every candidate refitted on each fold and asked what it had not seen."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.encoding import Encoder
+from models.regimes import Fold
+from models.regressor import PortfolioRegressor
+from models.selection import HeldOut
+from models.tables import FloatArray
+
+TREND_BREAK = 0.2
+"""Log standard deviation, per log unit beyond the range, of a break in the trend of the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """The configurations of a fit, encoded."""
+
+    encoder: Encoder
+    X: FloatArray
+    y: FloatArray
+    counts: FloatArray
+    noise_variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoldForecast:
+    """What the candidates forecast for one fold; NaN where a candidate failed or is silent."""
+
+    fold: Fold
+    means: FloatArray
+    variances: FloatArray
+
+
+def forecast_fold(
+    data: TrainingData, fitted: Mapping[str, PortfolioRegressor], fold: Fold
+) -> FoldForecast:
+    """Refit every candidate on the fold's training set and forecast its test set."""
+    shape = (len(fitted), len(fold.test))
+    means, variances = np.full(shape, np.nan), np.full(shape, np.nan)
+    for index, regressor in enumerate(fitted.values()):
+        try:
+            refit = regressor.refit_clone().fit(
+                data.X[fold.train], data.y[fold.train], data.counts[fold.train]
+            )
+            mean, variance = refit.predict_moments(data.X[fold.test])
+        except (ValueError, np.linalg.LinAlgError):
+            continue
+        if np.isfinite(mean).all():
+            means[index] = mean
+            variances[index] = np.nan if variance is None else variance
+    return FoldForecast(fold, means, variances)
+
+
+def forecast_folds(
+    data: TrainingData,
+    fitted: Mapping[str, PortfolioRegressor],
+    folds: Sequence[Fold],
+    go_on: Callable[[int, Fold], bool],
+) -> list[FoldForecast]:
+    """Forecast folds in turn as long as `go_on` allows."""
+    done: list[FoldForecast] = []
+    for index, fold in enumerate(folds):
+        if not go_on(index, fold):
+            break
+        done.append(forecast_fold(data, fitted, fold))
+    return done
+
+
+def gather(data: TrainingData, forecasts: Sequence[FoldForecast]) -> dict[str, HeldOut]:
+    """Join the folds of each regime; its folds count the same, whatever their size."""
+    regimes = dict.fromkeys(forecast.fold.regime for forecast in forecasts)
+    return {
+        regime: _join(data, [item for item in forecasts if item.fold.regime == regime])
+        for regime in regimes
+    }
+
+
+def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:
+    rows = np.concatenate([item.fold.test for item in forecasts])
+    interpolation = forecasts[0].fold.regime == "interpolation"
+    weights = [
+        np.full(len(item.fold.test), 1.0 if interpolation else 1 / len(item.fold.test))
+        for item in forecasts
+    ]
+    held_out = HeldOut(
+        rows,
+        np.concatenate(weights),
+        data.y[rows],
+        np.hstack([item.means for item in forecasts]),
+        np.hstack([item.variances for item in forecasts]),
+        np.concatenate([trend_break(data, item.fold) for item in forecasts]),
+        data.noise_variance * (1 - 1 / data.counts[rows]),
+    )
+    # A candidate without a variance of its own has its held-out squared error.
+    silent = np.isnan(held_out.variances) & np.isfinite(held_out.means)
+    errors = held_out.residual_variances()
+    held_out.variances[silent] = np.broadcast_to(errors[:, None], silent.shape)[silent]
+    return held_out
+
+
+def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
+    """Return the variance that the batch axis adds beyond the fold's training range."""
+    roles = data.encoder.layout.roles
+    if "local_batch" not in roles:
+        return np.zeros(len(fold.test))
+    column = data.X[:, roles.index("local_batch")]
+    known, asked = column[fold.train], column[fold.test]
+    beyond = np.maximum(np.maximum(asked - known.max(), known.min() - asked), 0.0)
+    return (TREND_BREAK * beyond) ** 2

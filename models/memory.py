@@ -1,0 +1,87 @@
+"""What an artefact remembers of the configurations it was fitted on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.encoding import Encoded
+from models.tables import FloatArray
+
+MAX_NEIGHBOURS = 500
+"""Nearest runs are searched among at most this many configurations."""
+
+N_NEAREST = 3
+
+
+def row_signatures(encoded: Encoded) -> list[bytes]:
+    """Return bytes that are equal for rows that the regressors cannot tell apart."""
+    rounded = np.hstack([encoded.X, encoded.codes]).round(9) + 0.0
+    return [row.tobytes() for row in rounded]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The configurations of a fit.
+
+    Parameters
+    ----------
+    X
+        Encoded rows, shape (n, n_columns), and beside it
+    codes
+        the level codes of all categories, shape (n, n_categories).
+    keys
+        Hashes of the configurations.
+    run_ids
+        Up to three runs of each configuration.
+    held_out
+        Held-out log forecast of a configuration by its key, in interpolation.
+    known_columns
+        Every column that some run has a value of.
+    signatures
+        What `row_signatures` gives for the rows.
+    """
+
+    X: FloatArray
+    codes: FloatArray
+    keys: tuple[str, ...]
+    run_ids: tuple[tuple[str, ...], ...]
+    held_out: Mapping[str, float]
+    known_columns: frozenset[str]
+    signatures: frozenset[bytes] = field(default=frozenset())
+
+    @classmethod
+    def of(
+        cls,
+        encoded: Encoded,
+        keys: tuple[str, ...],
+        run_ids: tuple[tuple[str, ...], ...],
+        held_out: Mapping[str, float],
+        known_columns: frozenset[str],
+    ) -> "Memory":
+        """Remember encoded configurations."""
+        codes = encoded.codes.astype(np.float64)
+        signatures = frozenset(row_signatures(encoded))
+        return cls(encoded.X, codes, keys, run_ids, held_out, known_columns, signatures)
+
+    def nearest(self, encoded: Encoded, spans: FloatArray) -> list[tuple[str, ...]]:
+        """Return up to three runs most like each row.
+
+        Distances are city-block: numeric features in measured widths, one for another level.
+        """
+        step = max(1, -(-len(self.X) // MAX_NEIGHBOURS))
+        rows = np.arange(0, len(self.X), step)
+        n_numeric = len(spans)
+        known, codes = self.X[rows, :n_numeric] / spans, self.codes[rows]
+        nearest = []
+        for x, levels in zip(encoded.X[:, :n_numeric] / spans, encoded.codes, strict=True):
+            distance = np.abs(known - x).sum(axis=1) + (codes != levels).sum(axis=1)
+            best = rows[np.argsort(distance, kind="stable")[:N_NEAREST]]
+            nearest.append(self._name(best.tolist()))
+        return nearest
+
+    def _name(self, rows: list[int]) -> tuple[str, ...]:
+        """Return one run of each configuration first, then further repetitions."""
+        firsts = [self.run_ids[row][0] for row in rows]
+        others = [name for row in rows for name in self.run_ids[row][1:]]
+        return tuple((firsts + others)[:N_NEAREST])

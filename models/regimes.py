@@ -1,0 +1,154 @@
+"""Kinds of question, and held-out sets that imitate each of them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from models.encoding import Encoder
+from models.tables import FloatArray, IntArray
+
+INTERPOLATION = "interpolation"
+Kind = Literal["interpolation", "transfer", "extrapolation", "short_axis"]
+
+FEW_CONFIGURATIONS = 12
+"""Below this, each configuration is held out alone and prior weights are kept."""
+
+N_FOLDS = 6
+MIN_TRAINING = 4
+MIN_AXIS_LEVELS = 3
+MAX_AXES = 8
+MAX_LEVELS_HELD_OUT = 3
+LEAVES_AXIS = 0.02
+"""A question further out than this share of the measured range is an extrapolation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One held-out set: what is asked, the configurations to learn from and those to forecast."""
+
+    regime: str
+    train: IntArray
+    test: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class RegimeMap:
+    """Which regimes a workload has, and where a question stands.
+
+    Parameters
+    ----------
+    kinds
+        Kind of each regime, by name; ``interpolation`` is always there.
+    few_levels
+        Codes of the levels with few runs, for each category.
+    """
+
+    kinds: dict[str, Kind]
+    few_levels: tuple[frozenset[int], ...]
+
+    def of_rows(
+        self, encoder: Encoder, distances: FloatArray, codes: IntArray
+    ) -> tuple[str, ...]:
+        """Return the regime of each row: the axis farthest out, a rare level, or interpolation."""
+        farthest = distances.argmax(axis=1) if distances.shape[1] else np.zeros(len(codes), int)
+        regimes = []
+        for row, levels in enumerate(codes.tolist()):
+            if distances.shape[1] and distances[row, farthest[row]] > LEAVES_AXIS:
+                regimes.append(encoder.numeric[farthest[row]].column)
+                continue
+            rare = [
+                category.column
+                for category, code, few in zip(
+                    encoder.categories, levels, self.few_levels, strict=True
+                )
+                if code < 0 or code in few
+            ]
+            regimes.append(rare[0] if rare else INTERPOLATION)
+        return tuple(regimes)
+
+
+def map_regimes(encoder: Encoder, X: FloatArray, codes: IntArray) -> RegimeMap:
+    """Return the regimes of a workload: interpolation, each numeric axis, each category."""
+    kinds: dict[str, Kind] = {INTERPOLATION: "interpolation"}
+    used = 0
+    for feature in encoder.numeric:
+        levels = 1
+        if feature.used:
+            levels = len(np.unique(X[:, used].round(9)))
+            used += 1
+        kinds[feature.column] = "extrapolation" if levels >= MIN_AXIS_LEVELS else "short_axis"
+    few_levels = []
+    for index, category in enumerate(encoder.categories):
+        kinds[category.column] = "transfer"
+        sizes = np.bincount(codes[:, index], minlength=len(category.levels))
+        limit = max(3.0, 0.08 * len(X))
+        few = (sizes <= limit) & (3 * sizes <= sizes.max())
+        few_levels.append(frozenset(np.flatnonzero(few).tolist()) if category.used else frozenset())
+    return RegimeMap(kinds, tuple(few_levels))
+
+
+def interpolation_folds(keys: tuple[str, ...]) -> list[Fold]:
+    """Return folds over configurations, given by their keys and not by their order or number.
+
+    With at most 12 configurations each is held out alone; above, the key's hash names one of six
+    folds, so that a configuration is in the same fold of every fit.
+
+    Examples
+    --------
+    >>> [fold.test.tolist() for fold in interpolation_folds(("0a", "0b", "0c", "0d"))]
+    [[0], [1], [2], [3]]
+    """
+    n = len(keys)
+    if n < MIN_TRAINING:
+        return []
+    if n <= FEW_CONFIGURATIONS:
+        bucket = np.arange(n)
+    else:
+        bucket = np.array([int(key[:8], 16) % N_FOLDS for key in keys])
+    folds = []
+    for index in np.unique(bucket):
+        test = np.flatnonzero(bucket == index)
+        train = np.flatnonzero(bucket != index)
+        if len(train) >= min(MIN_TRAINING, n - 1):
+            folds.append(Fold(INTERPOLATION, train, test))
+    return folds
+
+
+def axis_folds(encoder: Encoder, X: FloatArray) -> list[Fold]:
+    """Return two folds per numeric axis with three levels: beyond its last, and beyond 60 %."""
+    n = len(X)
+    if n < 6:  # noqa: PLR2004 - fewer leave nothing to learn an axis from
+        return []
+    folds: list[Fold] = []
+    axes = [feature.column for feature in encoder.numeric if feature.used][:MAX_AXES]
+    for index, name in enumerate(axes):
+        values = X[:, index].round(9)
+        levels = np.unique(values)
+        if len(levels) < MIN_AXIS_LEVELS:
+            continue
+        for cut in sorted({len(levels) - 1, int(0.6 * len(levels))}, reverse=True):
+            train = np.flatnonzero(values < levels[cut])
+            if len(train) >= max(MIN_TRAINING, 0.15 * n):
+                folds.append(Fold(name, train, np.flatnonzero(values >= levels[cut])))
+    return folds
+
+
+def transfer_folds(encoder: Encoder, codes: IntArray, regimes: RegimeMap) -> list[Fold]:
+    """Return folds that keep few configurations of a level, for up to three levels a category."""
+    folds: list[Fold] = []
+    for index, category in enumerate(encoder.categories):
+        if not category.used:
+            continue
+        column = codes[:, index]
+        sizes = np.bincount(column, minlength=len(category.levels))
+        few = regimes.few_levels[index]
+        kept = int(min((sizes[code] for code in few), default=3))
+        common = [code for code in np.argsort(-sizes, kind="stable") if code not in few]
+        for code in common[:MAX_LEVELS_HELD_OUT]:
+            # Configurations stand in the order of their hashes: the first ones are a random choice.
+            test = np.flatnonzero(column == code)[kept:]
+            train = np.setdiff1d(np.arange(len(codes)), test)
+            if len(test) >= kept and len(train) >= MIN_TRAINING:
+                folds.append(Fold(category.column, train, test))
+    return folds

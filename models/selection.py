@@ -1,0 +1,210 @@
+"""Weights of the candidates for each kind of question, from held-out forecasts and a prior."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.regimes import FEW_CONFIGURATIONS, Kind
+from models.tables import FloatArray, IntArray
+
+_PINNED_AXES = ("workers", "batch_size", "nodes")
+"""Axes whose exponents physics pins: the tight laws extrapolate them best."""
+
+_FEW_PHYSICS = {"physics_process": 0.3, "scaling_law": 0.2}
+_FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
+    ("interpolation", False): {
+        "gaussian_process": 0.3,
+        "scaling_process": 0.4,
+        "held_process": 0.15,
+        "scaling_law": 0.05,
+        "boosted_trees": 0.1,
+    },
+    ("interpolation", True): {
+        "gaussian_process": 0.08,
+        "scaling_process": 0.24,
+        "held_process": 0.18,
+        **_FEW_PHYSICS,
+    },
+    ("extrapolation", False): {
+        "gaussian_process": 0.25,
+        "scaling_process": 0.3,
+        "held_process": 0.36,
+        "log_linear": 0.02,
+        "boosted_trees": 0.07,
+    },
+    ("extrapolation", True): {
+        "gaussian_process": 0.17,
+        "scaling_process": 0.13,
+        "held_process": 0.13,
+        "log_linear": 0.07,
+        **_FEW_PHYSICS,
+    },
+    ("short_axis", False): {
+        "gaussian_process": 0.13,
+        "scaling_process": 0.05,
+        "held_process": 0.42,
+        "log_linear": 0.1,
+        "physics_process": 0.18,
+        "scaling_law": 0.12,
+    },
+}
+"""Prior weights by kind of question and fewer than 12 configurations; a heuristic."""
+
+_NEW_CANDIDATE = 0.05
+_PENALTY = 1.0
+_LEAST_WEIGHT = 0.01
+
+
+def prior_weights(
+    names: Sequence[str], kind: Kind, axis: str, n_configurations: int
+) -> FloatArray:
+    """Return the weights that candidates have before any was tested, shape (n_candidates,).
+
+    Examples
+    --------
+    >>> prior_weights(["log_linear", "my_own"], "short_axis", "workers", 30).round(2).tolist()
+    [0.67, 0.33]
+    """
+    few = n_configurations < FEW_CONFIGURATIONS
+    row: Kind = "interpolation" if kind == "transfer" else kind
+    table = dict(_FREE[row, few and row != "short_axis"])
+    if row == "extrapolation" and not few and axis in _PINNED_AXES:
+        table = {name: weight / 2 for name, weight in table.items()} | _FEW_PHYSICS
+    known = {name for weights in _FREE.values() for name in weights}
+    weights = np.array(
+        [table.get(name, 0.0) if name in known else _NEW_CANDIDATE for name in names]
+    )
+    if weights.sum() == 0:
+        weights = np.ones(len(names))
+    return weights / weights.sum()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Held-out forecasts of one regime.
+
+    Parameters
+    ----------
+    rows
+        Configuration of each forecast, shape (m,).
+    weights
+        What each forecast counts: folds of a regime count the same, shape (m,).
+    observed
+        Log durations, shape (m,).
+    means, variances
+        Forecasts of each candidate, shape (n_candidates, m); NaN where it failed.
+    extra_variance
+        Variance for every candidate alike, shape (m,).
+    averaged
+        Variance that a mean of repetitions lacks against one new run, shape (m,).
+    """
+
+    rows: IntArray
+    weights: FloatArray
+    observed: FloatArray
+    means: FloatArray
+    variances: FloatArray
+    extra_variance: FloatArray
+    averaged: FloatArray
+
+    @property
+    def n_distinct(self) -> int:
+        """Number of distinct configurations held out."""
+        return len(np.unique(self.rows))
+
+    def residual_variances(self) -> FloatArray:
+        """Return each candidate's weighted mean squared residual, shape (n_candidates,)."""
+        share = self.weights / self.weights.sum()
+        return ((self.observed - self.means) ** 2) @ share
+
+    def candidate_mape(self) -> FloatArray:
+        """Return each candidate's held-out MAPE as a fraction, shape (n_candidates,)."""
+        share = self.weights / self.weights.sum()
+        return np.abs(np.expm1(np.clip(self.means - self.observed, -50, 50))) @ share
+
+
+def combine(
+    weights: FloatArray, means: FloatArray, variances: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of a weighted mixture of forecasts.
+
+    ``mu = sum w mu_m`` and ``s^2 = sum w (v_m + (mu_m - mu)^2)``: candidates that disagree widen
+    the interval.
+
+    Examples
+    --------
+    >>> mean, variance = combine(np.array([0.5, 0.5]), np.array([[1.0], [3.0]]), np.ones((2, 1)))
+    >>> mean.tolist(), variance.tolist()
+    ([2.0], [2.0])
+    """
+    mean = weights @ means
+    return mean, weights @ (variances + (means - mean) ** 2)
+
+
+def stack(held_out: HeldOut, prior: FloatArray) -> FloatArray:
+    """Return weights on the simplex that forecast the held-out set well, shrunk to the prior ones.
+
+    Minimises ``sum_i f_i sqrt((R w)_i^2 + (.1 s)^2) / s + |w - w0|^2 / n`` with R the held-out log
+    residuals, f the weights of the forecasts (sum 1), s the best candidate's mean |residual| and n
+    the distinct configurations held out. Weights below .01 are cut.
+
+    References
+    ----------
+    Breiman (1996), Stacked regressions, Machine Learning 24, 49-64. Wolpert (1992), Stacked
+    generalization, Neural Networks 5(2).
+    """
+    from scipy.optimize import minimize  # noqa: PLC0415 - fits only, never forecasts
+
+    active = np.flatnonzero((prior > 0) & np.isfinite(held_out.means).all(axis=1))
+    if len(active) < 2:  # noqa: PLR2004 - nothing to weigh
+        return prior
+    residuals = (held_out.observed - held_out.means[active]).T
+    share = held_out.weights / held_out.weights.sum()
+    errors = share @ np.abs(residuals)
+    scale, start = max(float(errors.min()), 1e-6), prior[active] / prior[active].sum()
+
+    def loss(weights: FloatArray) -> float:
+        smooth = np.sqrt((residuals @ weights) ** 2 + (0.1 * scale) ** 2) / scale
+        penalty = ((weights - start) ** 2).sum() / held_out.n_distinct
+        return float(share @ smooth + _PENALTY * penalty)
+
+    def slope(weights: FloatArray) -> FloatArray:
+        inner = residuals @ weights
+        smooth = np.sqrt(inner**2 + (0.1 * scale) ** 2)
+        pull = 2 * (weights - start) / held_out.n_distinct
+        return residuals.T @ (share * inner / smooth) / scale + _PENALTY * pull
+
+    best = np.eye(len(active))[int(errors.argmin())]
+    found = [start]
+    for first in (start, best):
+        solution = minimize(
+            loss, first, jac=slope, method="SLSQP", bounds=[(0, 1)] * len(active),
+            constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
+        )  # fmt: skip
+        found.append(np.clip(np.nan_to_num(solution.x), 0, None))
+    chosen = min(found, key=lambda w: loss(w / w.sum()) if w.sum() > 0 else np.inf)
+    weights = np.zeros(len(prior))
+    weights[active] = np.where(chosen < _LEAST_WEIGHT, 0.0, chosen)
+    return weights / weights.sum()
+
+
+def choose_weights(
+    names: Sequence[str],
+    kind: Kind,
+    axis: str,
+    n_configurations: int,
+    held_out: HeldOut | None,
+) -> FloatArray:
+    """Return the candidates' weights in a regime: stacked where it pays, else the prior ones.
+
+    With fewer than 12 configurations and in transfer the held-out sets say less than the prior.
+    """
+    prior = prior_weights(names, kind, axis, n_configurations)
+    if held_out is None:
+        return prior
+    usable = np.where(np.isfinite(held_out.means).all(axis=1), prior, 0.0)
+    prior = usable / usable.sum() if usable.sum() > 0 else prior
+    if n_configurations < FEW_CONFIGURATIONS or kind == "transfer":
+        return prior
+    return stack(held_out, prior)

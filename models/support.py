@@ -1,0 +1,137 @@
+"""How well the runs support a question: ranges, levels, what cannot be known, nearest runs."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from models.encoding import UNASKED, UNSEEN, Encoded, Encoder
+from models.features import NumericFeature
+from models.memory import Memory, row_signatures
+from models.reports import AxisSupport, Basis, Support
+from models.tables import FeatureTable
+from models.transfer import LevelTransfer
+
+_TINY = 1e-9
+_SUFFIX = {"": "", "per_worker": "_per_worker", "workers_per": ""}
+
+
+def describe_support(
+    features: FeatureTable,
+    encoder: Encoder,
+    transfer: LevelTransfer,
+    memory: Memory,
+    few_levels: Sequence[frozenset[int]],
+) -> list[Support]:
+    """Return the support of each row of `features`."""
+    encoded = encoder.encode(features)
+    spans = _spans(encoder)
+    nearest = memory.nearest(encoded, spans)
+    signatures = row_signatures(encoded)
+    strangers = _strangers(features, memory)
+    supports = []
+    for row in range(features.n_rows):
+        levels = {name: column[row] for name, column in features.categorical.items()}
+        unseen = tuple(
+            (category.column, str(levels[category.column]))
+            for category, code in zip(encoder.categories, encoded.codes[row], strict=True)
+            if code == UNSEEN
+        )
+        unidentified = _unidentified(encoder, encoded, row) + strangers[row]
+        axes = _axes(features, encoder, encoded, row)
+        basis = _basis(
+            measured=signatures[row] in memory.signatures and not unidentified and not axes,
+            described=transfer.is_described(encoded.codes[row], levels.get("gpu_type")),
+            rare=any(
+                code in few
+                for code, few in zip(encoded.codes[row].tolist(), few_levels, strict=True)
+            ),
+            n_unseen=len(unseen),
+            outside=bool(axes),
+            n_configurations=len(memory.keys),
+        )
+        inside = not (axes or unseen or unidentified)
+        supports.append(Support(inside, axes, unseen, unidentified, nearest[row], basis))
+    return supports
+
+
+def _basis(
+    *,
+    measured: bool,
+    described: bool,
+    rare: bool,
+    n_unseen: int,
+    outside: bool,
+    n_configurations: int,
+) -> Basis:
+    """Return the weakest link: unknown level, known by specification, out of range, inside."""
+    if measured and not n_unseen:
+        return "measured"
+    # An instance type comes with its GPU type: both unseen are one unknown.
+    if n_configurations <= 2 or (n_unseen and not described):  # noqa: PLR2004 - two show no trend
+        return "prior"
+    if n_unseen or rare:
+        return "transferred"
+    return "extrapolated" if outside else "interpolated"
+
+
+def _spans(encoder: Encoder) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    spans = [feature.axis_span for feature in encoder.numeric if feature.used]
+    return np.array(spans, dtype=np.float64)
+
+
+def _axes(
+    features: FeatureTable, encoder: Encoder, encoded: Encoded, row: int
+) -> tuple[AxisSupport, ...]:
+    outside = np.flatnonzero(encoded.distances[row] > _TINY)
+    axes = [
+        _axis(encoder.numeric[index], features, row, float(encoded.distances[row, index]))
+        for index in outside
+    ]
+    return tuple(sorted(axes, key=lambda axis: -axis.distance))
+
+
+def _axis(
+    feature: NumericFeature, features: FeatureTable, row: int, distance: float
+) -> AxisSupport:
+    asked = float(features.numeric[feature.column][row])
+    name = feature.column + _SUFFIX[feature.quotient]
+    if feature.quotient:
+        workers = float(features.numeric["workers"][row])
+        asked = asked / workers if feature.quotient == "per_worker" else workers / asked
+        name = "workers_per_node" if feature.quotient == "workers_per" else name
+    return AxisSupport(name, asked, *_measured_range(feature), distance)
+
+
+def _measured_range(feature: NumericFeature) -> tuple[float, float]:
+    """Return the measured range in the column's own units."""
+    ends = np.array([feature.low, feature.high]) + feature.center
+    if feature.transform == "scaled":
+        values = ends * feature.unit
+    else:
+        values = np.exp(ends) if feature.transform == "log" else np.expm1(ends) * feature.unit
+    low, high = (float(f"{value:.12g}") for value in values)
+    return low, high
+
+
+def _unidentified(encoder: Encoder, encoded: Encoded, row: int) -> tuple[str, ...]:
+    names = []
+    for index, feature in enumerate(encoder.numeric):
+        constant_asked_otherwise = feature.spread == 0 and encoded.excess[row, index] > _TINY
+        if constant_asked_otherwise or encoded.missing[row, index]:
+            names.append(feature.column)
+    for category, code in zip(encoder.categories, encoded.codes[row], strict=True):
+        if code == UNASKED:
+            names.append(category.column)
+    return tuple(names)
+
+
+def _strangers(features: FeatureTable, memory: Memory) -> list[tuple[str, ...]]:
+    """Return for each row the columns with a value that no run has ever had."""
+    known: Mapping[str, list[bool]] = {
+        **{n: (~np.isnan(v)).tolist() for n, v in features.numeric.items()},
+        **{n: [level is not None for level in v] for n, v in features.categorical.items()},
+    }
+    unknown = sorted(name for name in known if name not in memory.known_columns)
+    return [
+        tuple(name for name in unknown if known[name][row]) for row in range(features.n_rows)
+    ]
