@@ -7,13 +7,27 @@ from fastapi import FastAPI
 
 from app.api import problems
 from app.api.middleware.authentication import AuthenticationMiddleware
+from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.context import RequestContextMiddleware
+from app.api.middleware.idempotency import IdempotencyMiddleware
+from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.routing import ROUTERS
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
+
+
+def _add_middleware(app: FastAPI, services: Services) -> None:
+    """Wrap the routes, the innermost layer first."""
+    settings = services.context.settings
+    app.add_middleware(IdempotencyMiddleware, service=services.idempotency)
+    app.add_middleware(BodyMiddleware, max_bytes=settings.max_body_bytes)
+    if settings.rate_limit_per_minute:
+        app.add_middleware(RateLimitMiddleware, per_minute=settings.rate_limit_per_minute)
+    app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
+    app.add_middleware(RequestContextMiddleware)
 
 
 def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
@@ -53,6 +67,5 @@ def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
-    app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
-    app.add_middleware(RequestContextMiddleware)
+    _add_middleware(app, services)
     return app

@@ -1,0 +1,146 @@
+"""Reads request bodies: decompressed, counted after that, and never waited for endlessly."""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api import problems
+from app.api.middleware.decoding import DECODERS, SUPPORTED_ENCODINGS, Decoder
+from app.domain.errors import (
+    DomainError,
+    InvalidRequestError,
+    PayloadTooLargeError,
+    UnsupportedMediaTypeError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_IDLE_TIMEOUT_S: Final = 30.0
+_DRAIN_TIMEOUT_S: Final = 5.0
+_DRAIN_FACTOR: Final = 2
+_BODYLESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_ANNOUNCING: Final = frozenset({b"content-length", b"transfer-encoding"})
+_REWRITTEN: Final = frozenset({b"content-encoding", b"content-length"})
+
+
+class _Body:
+    """The body of one request, as ASGI messages."""
+
+    def __init__(self, receive: Receive, decoder: Decoder | None, limit: int) -> None:
+        self._receive = receive
+        self._decoder = decoder
+        self._limit = limit
+        self._received = 0
+        self._decoded = 0
+        self._pieces: Iterator[bytes] = iter(())
+        self.has_ended = False
+        """Whether the sender has sent everything."""
+
+    async def receive(self) -> Message:
+        if self._decoder is not None:
+            return await self._receive_decoded(self._decoder)
+        if self.has_ended:
+            return await self._receive()
+        message = await self._next()
+        self._count(len(message.get("body", b"")))
+        return message
+
+    async def _receive_decoded(self, decoder: Decoder) -> Message:
+        while True:
+            for piece in self._pieces:
+                self._count(len(piece))
+                return {"type": "http.request", "body": piece, "more_body": True}
+            if self.has_ended:
+                return self._end(decoder)
+            message = await self._next()
+            if message["type"] != "http.request":
+                return message
+            self._pieces = decoder.decode(message.get("body", b""))
+
+    def _end(self, decoder: Decoder) -> Message:
+        self._decoder = None
+        if not decoder.is_complete():
+            raise InvalidRequestError("The compressed body ends before its stream does.")
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def _next(self) -> Message:
+        try:
+            async with asyncio.timeout(_IDLE_TIMEOUT_S):
+                message = await self._receive()
+        except TimeoutError as error:
+            raise InvalidRequestError(
+                f"Nothing of the body arrived for {_IDLE_TIMEOUT_S:.0f} s."
+            ) from error
+        self._received += len(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            self.has_ended = True
+        return message
+
+    def _count(self, size: int) -> None:
+        self._decoded += size
+        if self._decoded > self._limit:
+            raise PayloadTooLargeError(limit_bytes=self._limit)
+
+    async def drain(self) -> None:
+        """Read on after a refusal, within bounds: a sender that still writes misses answers."""
+        self._decoder = None
+        try:
+            async with asyncio.timeout(_DRAIN_TIMEOUT_S):
+                while not self.has_ended and self._received < _DRAIN_FACTOR * self._limit:
+                    await self._next()
+        except (TimeoutError, DomainError):
+            return
+
+
+class BodyMiddleware:
+    """Decompresses gzip and zstd, and limits what is left to a number of bytes."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not _may_have_body(scope):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        encoding = headers.get("content-encoding", "identity").strip().casefold()
+        decoder = DECODERS[encoding]() if encoding in DECODERS else None
+        body = _Body(receive, decoder, self._max_bytes)
+        draining_send = _draining(send, body, awaits_continue="expect" in headers)
+        try:
+            self._check(headers, encoding)
+        except DomainError as error:
+            response = problems.respond_to(error, instance=scope["path"])
+            response.headers["Accept-Encoding"] = ", ".join(SUPPORTED_ENCODINGS)
+            await response(scope, body.receive, draining_send)
+            return
+        if decoder is not None:
+            scope["headers"] = [pair for pair in scope["headers"] if pair[0] not in _REWRITTEN]
+        await self._app(scope, body.receive, draining_send)
+
+    def _check(self, headers: Headers, encoding: str) -> None:
+        if encoding not in DECODERS and encoding not in {"identity", ""}:
+            raise UnsupportedMediaTypeError(f"Content-Encoding {encoding!r}", SUPPORTED_ENCODINGS)
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > self._max_bytes:
+            raise PayloadTooLargeError(limit_bytes=self._max_bytes)
+
+
+def _may_have_body(scope: Scope) -> bool:
+    if scope["method"] not in _BODYLESS:
+        return True
+    return any(name in _ANNOUNCING for name, _value in scope["headers"])
+
+
+def _draining(send: Send, body: _Body, *, awaits_continue: bool) -> Send:
+    async def send_drained(message: Message) -> None:
+        is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if is_last and not body.has_ended and not awaits_continue:
+            await body.drain()
+        await send(message)
+
+    return send_drained

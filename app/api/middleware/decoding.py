@@ -1,0 +1,97 @@
+"""Decompresses bodies piece by piece, so that no small body can grow large in memory."""
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol
+
+import zstandard
+
+from app.domain.errors import InvalidRequestError
+
+_PIECE_BYTES: Final = 1 << 18
+_GZIP_WINDOW: Final = 31
+_ZSTD_MAX_WINDOW: Final = 1 << 23
+# A block of 4 bytes may stand for 128 KiB: 256 bytes never grow beyond 8 MiB at once.
+_ZSTD_SLICE_BYTES: Final = 256
+
+
+class Decoder(Protocol):
+    """Turns the chunks of an encoded body into pieces of the decoded one."""
+
+    def decode(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield what `chunk` adds, in pieces of bounded size."""
+        ...
+
+    def is_complete(self) -> bool:
+        """Whether the encoded stream may end here."""
+        ...
+
+
+def _corrupt(name: str, reason: object) -> InvalidRequestError:
+    return InvalidRequestError(f"The body is not valid {name}: {reason}.")
+
+
+class GzipDecoder:
+    """Reads gzip, also several members in a row as `cat a.gz b.gz` makes them."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(wbits=_GZIP_WINDOW)
+        self._has_begun = False
+
+    def decode(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield what `chunk` adds, in pieces of bounded size."""
+        while chunk:
+            if self._member.eof:
+                self._member = zlib.decompressobj(wbits=_GZIP_WINDOW)
+            self._has_begun = True
+            try:
+                piece = self._member.decompress(chunk, _PIECE_BYTES)
+            except zlib.error as error:
+                raise _corrupt("gzip", error) from error
+            if piece:
+                yield piece
+            chunk = self._member.unconsumed_tail or self._member.unused_data
+
+    def is_complete(self) -> bool:
+        """Whether the encoded stream may end here."""
+        return self._member.eof or not self._has_begun
+
+
+class ZstdDecoder:
+    """Reads zstd, also several frames in a row."""
+
+    def __init__(self) -> None:
+        self._frame = self._new_frame()
+        self._has_begun = False
+
+    @staticmethod
+    def _new_frame() -> "zstandard.ZstdDecompressionObj":
+        return zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW).decompressobj()
+
+    def decode(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield what `chunk` adds, in pieces of bounded size."""
+        for start in range(0, len(chunk), _ZSTD_SLICE_BYTES):
+            rest = chunk[start : start + _ZSTD_SLICE_BYTES]
+            while rest:
+                if self._frame.eof:
+                    self._frame = self._new_frame()
+                self._has_begun = True
+                try:
+                    piece = self._frame.decompress(rest)
+                except zstandard.ZstdError as error:
+                    raise _corrupt("zstd", error) from error
+                if piece:
+                    yield piece
+                rest = self._frame.unused_data if self._frame.eof else b""
+
+    def is_complete(self) -> bool:
+        """Whether the encoded stream may end here."""
+        return self._frame.eof or not self._has_begun
+
+
+DECODERS: Final[Mapping[str, type[Decoder]]] = {
+    "gzip": GzipDecoder,
+    "x-gzip": GzipDecoder,
+    "zstd": ZstdDecoder,
+}
+SUPPORTED_ENCODINGS: Final = ("gzip", "zstd", "identity")

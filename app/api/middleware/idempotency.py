@@ -1,0 +1,209 @@
+"""Replays the first answer to a POST that comes again with its `Idempotency-Key`."""
+
+import asyncio
+import contextlib
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Final
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api import problems
+from app.domain.errors import (
+    DomainError,
+    Fault,
+    InProgressError,
+    InvalidRequestError,
+    StorageUnavailableError,
+)
+from app.domain.idempotency import IdempotencyTicket, Replay
+from app.services.idempotency import LOCK_S, IdempotencyService
+
+if TYPE_CHECKING:
+    from app.domain.access import Principal
+
+_KEY: Final = re.compile(r"[\x20-\x7e]{1,255}")
+_IN_MEMORY_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 1 << 18
+_MAX_PATH: Final = 300
+_NOT_KEPT: Final = frozenset({401, 403, 429})
+_SERVER_ERROR: Final = 500
+_RENEW_EVERY_S: Final = LOCK_S / 3
+_UNSTORED: Final = frozenset({"content-length"})
+
+
+class _Answer:
+    """Holds an answer back until it is kept."""
+
+    def __init__(self) -> None:
+        self._start: Message | None = None
+        self._body = bytearray()
+        self.is_complete = False
+
+    @property
+    def status(self) -> int:
+        assert self._start is not None
+        status: int = self._start["status"]
+        return status
+
+    @property
+    def is_kept(self) -> bool:
+        return self.status < _SERVER_ERROR and self.status not in _NOT_KEPT
+
+    async def collect(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        self._body += message.get("body", b"")
+        self.is_complete = not message.get("more_body", False)
+
+    def to_replay(self) -> Replay:
+        assert self._start is not None
+        headers = Headers(raw=self._start["headers"])
+        kept = {name: value for name, value in headers.items() if name not in _UNSTORED}
+        return Replay(self.status, kept, bytes(self._body))
+
+    async def send_to(self, send: Send) -> None:
+        assert self._start is not None
+        await send(self._start)
+        await send({"type": "http.response.body", "body": bytes(self._body)})
+
+
+def _key_of(scope: Scope) -> str | None:
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return None
+    return Headers(scope=scope).get("idempotency-key") if "principal" in scope["state"] else None
+
+
+def _ticket(scope: Scope, key: str) -> IdempotencyTicket:
+    if not _KEY.fullmatch(key):
+        raise InvalidRequestError(
+            "The Idempotency-Key cannot be used.",
+            [
+                Fault(
+                    "A key has 1 to 255 printable ASCII characters.",
+                    "Send a UUID or a hash of the content.",
+                    field="Idempotency-Key",
+                    value=key[:80],
+                )
+            ],
+        )
+    principal: Principal = scope["state"]["principal"]
+    path: str = scope["path"]
+    if len(path) > _MAX_PATH:
+        path = hashlib.sha256(path.encode(errors="surrogatepass")).hexdigest()
+    return IdempotencyTicket(principal.project_id, path, key)
+
+
+async def _spool(scope: Scope, receive: Receive, spool: IO[bytes]) -> str:
+    """Write the body to `spool`; return the hash of all that makes the request what it is."""
+    content_type = Headers(scope=scope).get("content-type", "")
+    digest = hashlib.sha256(scope["query_string"] + b"\0" + content_type.encode() + b"\0")
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        chunk = message.get("body", b"")
+        digest.update(chunk)
+        spool.write(chunk)
+        if not message.get("more_body", False):
+            spool.seek(0)
+            return digest.hexdigest()
+
+
+def _reading(spool: IO[bytes], receive: Receive) -> Receive:
+    has_ended = False
+
+    async def receive_spooled() -> Message:
+        nonlocal has_ended
+        if has_ended:
+            return await receive()
+        chunk = spool.read(_PIECE_BYTES)
+        has_ended = len(chunk) < _PIECE_BYTES
+        return {"type": "http.request", "body": chunk, "more_body": not has_ended}
+
+    return receive_spooled
+
+
+async def _send_replay(replay: Replay, send: Send) -> None:
+    headers = {
+        **replay.headers,
+        "idempotent-replayed": "true",
+        "content-length": str(len(replay.body)),
+    }
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": replay.status, "headers": raw})
+    await send({"type": "http.response.body", "body": replay.body})
+
+
+class IdempotencyMiddleware:
+    """Runs a POST with an `Idempotency-Key` once; requests without one pay nothing.
+
+    The ticket stands in `scope["state"]["idempotency"]`: a route that finishes it in the
+    transaction of its own work makes the answer and the work one.
+    """
+
+    def __init__(self, app: ASGIApp, service: IdempotencyService) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        key = _key_of(scope)
+        if key is None:
+            await self._app(scope, receive, send)
+            return
+        with SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as spool:
+            try:
+                ticket = _ticket(scope, key)
+                digest = await _spool(scope, receive, spool)
+                begun = await asyncio.to_thread(self._service.begin, ticket, digest)
+            except ClientDisconnect:
+                return
+            except DomainError as error:
+                await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
+                return
+            if isinstance(begun, Replay):
+                await _send_replay(begun, send)
+                return
+            scope["state"]["idempotency"] = begun
+            await self._run_once(begun, scope, _reading(spool, receive), send)
+
+    async def _run_once(
+        self, ticket: IdempotencyTicket, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        answer = _Answer()
+        try:
+            async with self._renewing(ticket):
+                await self._app(scope, receive, answer.collect)
+        finally:
+            await self._settle(ticket, answer)
+        await answer.send_to(send)
+
+    async def _settle(self, ticket: IdempotencyTicket, answer: _Answer) -> None:
+        # An answer that its route kept already, or that cannot be kept now, is sent all the same.
+        with contextlib.suppress(InProgressError, StorageUnavailableError):
+            if answer.is_complete and answer.is_kept:
+                kept = answer.to_replay()
+                await asyncio.to_thread(
+                    self._service.finish, ticket, kept.status, kept.headers, kept.body
+                )
+            else:
+                await asyncio.to_thread(self._service.forget, ticket)
+
+    @contextlib.asynccontextmanager
+    async def _renewing(self, ticket: IdempotencyTicket) -> AsyncIterator[None]:
+        async def renew() -> None:
+            while True:
+                await asyncio.sleep(_RENEW_EVERY_S)
+                with contextlib.suppress(StorageUnavailableError):
+                    await asyncio.to_thread(self._service.renew, ticket)
+
+        task = asyncio.create_task(renew())
+        try:
+            yield
+        finally:
+            task.cancel()

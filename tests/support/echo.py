@@ -1,0 +1,52 @@
+"""Routes that tests add to the application to look at its outer layers alone."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from fastapi import Body, FastAPI, Request, Response
+from fastapi.testclient import TestClient
+from starlette.routing import Route
+
+from app.main import build_app
+from app.services.wiring import Services
+from app.settings import Settings
+
+
+class Echo:
+    """Counts its calls and answers with what it read, or with the status it is told."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.status = 201
+
+    async def stream(self, request: Request) -> Response:
+        """Answer with the body as it was read chunk by chunk."""
+        self.calls += 1
+        body = b"".join([chunk async for chunk in request.stream()])
+        if self.status == 0:
+            message = "a planted bug"
+            raise ValueError(message)
+        return Response(
+            body,
+            status_code=self.status,
+            media_type="text/csv",
+            headers={"Location": f"/v1/echo/{self.calls}", "X-Size": str(len(body))},
+        )
+
+    @staticmethod
+    async def parse(document: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
+        """Answer with the parsed document."""
+        return document
+
+
+@contextmanager
+def echoing_client(settings: Settings, services: Services) -> Iterator[tuple[TestClient, Echo]]:
+    """Yield a client of an application with `/v1/echo` (stream) and `/v1/json` (parsed)."""
+    app: FastAPI = build_app(settings, services)
+    echo = Echo()
+    app.router.routes.append(Route("/v1/echo", echo.stream, methods=["POST", "GET"]))
+    app.router.routes.append(Route("/v1/echo/{name:path}", echo.stream, methods=["POST"]))
+    app.add_api_route("/v1/json", Echo.parse, methods=["POST"])
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client, echo
