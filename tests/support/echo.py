@@ -1,7 +1,9 @@
 """Routes that tests add to the application to look at its outer layers alone."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event
 from typing import Annotated, Any
 
 from fastapi import Body, FastAPI, Request, Response
@@ -14,16 +16,24 @@ from app.settings import Settings
 
 
 class Echo:
-    """Counts its calls and answers with what it read, or with the status it is told."""
+    """Counts its calls and answers with what it read, or with the status it is told.
+
+    While `gate` is closed its answers wait; `entered` tells that one does.
+    """
 
     def __init__(self) -> None:
         self.calls = 0
         self.status = 201
+        self.entered = Event()
+        self.gate = Event()
+        self.gate.set()
 
     async def stream(self, request: Request) -> Response:
-        """Answer with the body as it was read chunk by chunk."""
+        """Answer with the body as it was read chunk by chunk; status 0 is a planted bug."""
         self.calls += 1
         body = b"".join([chunk async for chunk in request.stream()])
+        self.entered.set()
+        await asyncio.to_thread(self.gate.wait)
         if self.status == 0:
             message = "a planted bug"
             raise ValueError(message)

@@ -1,0 +1,181 @@
+"""Keys say who calls; without them nothing beyond this machine is served."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.domain.access import ApiKey, Principal, Scope
+from app.domain.errors import NotFoundError
+from app.domain.identifiers import KeyId
+from app.services.access import is_loopback, keys_required
+from app.services.context import ServiceContext
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from tests.support.clock import FakeClock
+from tests.support.echo import echoing_client
+from tests.support.outage import take_away
+
+
+@pytest.fixture
+def keyed(database: Database, settings: Settings, clock: FakeClock) -> Services:
+    required = settings.model_copy(update={"require_keys": True})
+    return build_services(ServiceContext(database, required, clock))
+
+
+@pytest.fixture
+def client(keyed: Services) -> Iterator[TestClient]:
+    with echoing_client(keyed.context.settings, keyed) as (client, _echo):
+        yield client
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _create(services: Services, **options: object) -> tuple[ApiKey, str]:
+    lifetime = options.get("lifetime")
+    assert lifetime is None or isinstance(lifetime, timedelta)
+    return services.access.create_key("ci", [Scope.READ], lifetime=lifetime)
+
+
+def test_request_without_a_key_is_unauthenticated(client: TestClient) -> None:
+    answer = client.post("/v1/echo")
+
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_valid_key_is_let_in(client: TestClient, keyed: Services) -> None:
+    _, token = _create(keyed)
+
+    assert client.post("/v1/echo", headers=_bearer(token)).status_code == 201
+    assert client.post("/v1/echo", headers={"Authorization": f"bearer  {token}"}).is_success
+
+
+def test_token_has_256_secret_bits_and_is_not_stored(keyed: Services, database: Database) -> None:
+    key, token = _create(keyed)
+
+    with database.reading() as stores:
+        found = stores.access.find_key(key.key_id)
+
+    assert re.fullmatch(rf"tf_{key.key_id}_[0-9a-f]{{64}}", token)
+    assert found is not None
+    assert token.rpartition("_")[2] not in found[1]
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Basic dXNlcjpwYXNz", "Bearer", "Bearer nonsense", "Bearer tf_a_b", "Bearer tf_\u00fc_b",
+     "Bearer " + "x" * 5000],
+)  # fmt: skip
+def test_other_credentials_are_refused(client: TestClient, header: str) -> None:
+    answer = client.post("/v1/echo", headers={b"Authorization": header.encode("latin-1")})
+
+    assert answer.json()["code"] == "unauthenticated"
+
+
+def test_right_key_id_with_another_secret_is_refused(client: TestClient, keyed: Services) -> None:
+    key, _ = _create(keyed)
+
+    answer = client.post("/v1/echo", headers=_bearer(f"tf_{key.key_id}_{'0' * 64}"))
+
+    assert answer.status_code == 401
+
+
+def test_expired_key_is_refused(client: TestClient, keyed: Services, clock: FakeClock) -> None:
+    _, token = _create(keyed, lifetime=timedelta(seconds=2))
+    assert client.post("/v1/echo", headers=_bearer(token)).is_success
+
+    clock.advance(3)
+    answer = client.post("/v1/echo", headers=_bearer(token))
+
+    assert "expired" in answer.json()["detail"]
+
+
+def test_revoked_key_is_refused_within_seconds(
+    client: TestClient, keyed: Services, clock: FakeClock
+) -> None:
+    key, token = _create(keyed)
+    assert client.post("/v1/echo", headers=_bearer(token)).is_success
+
+    keyed.access.revoke_key(key.key_id)
+    clock.advance(6)
+    answer = client.post("/v1/echo", headers=_bearer(token))
+
+    assert "revoked" in answer.json()["detail"]
+
+
+def test_revoking_an_unknown_key_says_so(keyed: Services) -> None:
+    with pytest.raises(NotFoundError):
+        keyed.access.revoke_key(KeyId("nothing"))
+
+
+def test_known_key_is_let_in_while_the_database_is_away(
+    database: Database, settings: Settings, clock: FakeClock
+) -> None:
+    required = settings.model_copy(update={"require_keys": True})
+    services = build_services(ServiceContext(database, required, clock))
+    with echoing_client(required, services) as (client, _echo):
+        _, token = _create(services)
+        _, unseen = _create(services)
+        assert client.post("/v1/echo", headers=_bearer(token)).is_success
+        take_away(database)
+        clock.advance(20)
+        known = client.post("/v1/echo", headers=_bearer(token))
+        unknown = client.post("/v1/echo", headers=_bearer(unseen))
+
+    assert known.status_code == 201
+    assert unknown.status_code == 503
+
+
+def test_use_is_noted_at_most_once_a_minute(
+    client: TestClient, keyed: Services, clock: FakeClock
+) -> None:
+    _, token = _create(keyed)
+    first_use = clock()
+    client.post("/v1/echo", headers=_bearer(token))
+    clock.advance(30)
+    client.post("/v1/echo", headers=_bearer(token))
+
+    keyed.access.close()
+
+    [(key, project)] = keyed.access.list_keys()
+    assert key.last_used_at == first_use
+    assert project.name == "default"
+
+
+def test_key_carries_its_project_and_scopes(keyed: Services) -> None:
+    key, _ = keyed.access.create_key("x", [Scope.READ], project="team")
+    again, _ = keyed.access.create_key("y", [Scope.ADMIN], project="team")
+
+    assert key.project_id == again.project_id != "default"
+    assert Principal(key.project_id, key.scopes).allows(Scope.READ)
+    assert not Principal(key.project_id, key.scopes).allows(Scope.RUNS_WRITE)
+    assert keyed.access.has_usable_key()
+
+
+def test_without_required_keys_a_wrong_key_is_still_refused(
+    settings: Settings, services: Services
+) -> None:
+    with echoing_client(settings, services) as (client, _echo):
+        assert client.post("/v1/echo").is_success
+        assert client.post("/v1/echo", headers=_bearer("tf_wrong_key")).status_code == 401
+
+
+def test_health_needs_no_key(client: TestClient) -> None:
+    assert client.get("/healthz").status_code != 401
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("::1", True), ("[::1]", True), ("localhost", True), ("127.9.9.9", True),
+     ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("example.org", False)],
+)  # fmt: skip
+def test_keys_are_required_beyond_loopback(host: str, *, expected: bool) -> None:
+    assert is_loopback(host) is expected
+    assert keys_required(Settings(host=host)) is not expected
+    assert keys_required(Settings(host=host, require_keys=False)) is False

@@ -1,0 +1,64 @@
+"""Rate limits hold per key and tell the caller how much is left."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.domain.access import Scope
+from app.services.context import ServiceContext
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from tests.support.echo import echoing_client
+
+
+@pytest.fixture
+def limited(database: Database, settings: Settings) -> Services:
+    changed = settings.model_copy(update={"rate_limit_per_minute": 2})
+    return build_services(ServiceContext(database, changed))
+
+
+@pytest.fixture
+def client(limited: Services) -> Iterator[TestClient]:
+    with echoing_client(limited.context.settings, limited) as (client, _echo):
+        yield client
+
+
+def test_headers_tell_what_is_left(client: TestClient) -> None:
+    answer = client.post("/v1/echo")
+
+    assert answer.headers["ratelimit-limit"] == "2"
+    assert answer.headers["ratelimit-remaining"] == "1"
+    assert 1 <= int(answer.headers["ratelimit-reset"]) <= 61
+    assert answer.headers["ratelimit-policy"] == '"minute";q=2;w=60'
+    assert answer.headers["ratelimit"].startswith('"minute";r=1;t=')
+
+
+def test_more_requests_are_refused_until_the_reset(client: TestClient) -> None:
+    client.post("/v1/echo")
+    client.post("/v1/echo")
+
+    answer = client.post("/v1/echo")
+
+    assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
+    assert int(answer.headers["retry-after"]) >= 1
+    assert answer.headers["ratelimit-remaining"] == "0"
+
+
+def test_each_key_has_its_own_limit(client: TestClient, limited: Services) -> None:
+    for name in ("a", "b"):
+        _, token = limited.access.create_key(name, [Scope.READ])
+        headers = {"Authorization": f"Bearer {token}"}
+        assert [client.post("/v1/echo", headers=headers).status_code for _ in range(3)] == [
+            201,
+            201,
+            429,
+        ]
+
+
+def test_health_is_not_limited(client: TestClient) -> None:
+    answers = [client.get("/healthz") for _ in range(4)]
+
+    assert all("ratelimit-limit" not in answer.headers for answer in answers)
+    assert all(answer.status_code != 429 for answer in answers)

@@ -1,0 +1,24 @@
+"""Takes a database away by real means."""
+
+import os
+
+import psycopg
+import sqlalchemy as sa
+
+from app.storage.database import Database
+
+
+def take_away(database: Database) -> None:
+    """Make a test's database fail for everybody, connections that stand included."""
+    if database.is_sqlite:
+        with database.engine.begin() as connection:
+            tables = sa.inspect(connection).get_table_names()
+            for table in tables:
+                connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO gone_{table}")
+        return
+    name = database.engine.url.database
+    with psycopg.connect(os.environ["TRAINFARE_TEST_POSTGRESQL_URL"], autocommit=True) as admin:
+        admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false".encode())
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
+        )
