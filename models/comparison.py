@@ -2,13 +2,20 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from models.configurations import Configurations, collapse
 from models.portfolio import FittedPortfolio
-from models.tables import RunTable
+from models.tables import FloatArray, RunTable
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two regressors judged on the same configurations; errors are MAPE as fractions."""
+    """Two regressors judged on the same configurations.
+
+    Errors are MAPE as fractions, NaN if there is no configuration on which both can be judged
+    honestly; the challenger is then taken to be better, since it has seen the newer runs.
+    """
 
     challenger_mape: float
     incumbent_mape: float
@@ -16,6 +23,57 @@ class Comparison:
     is_better: bool
 
 
-def compare(challenger: FittedPortfolio, incumbent: FittedPortfolio, runs: RunTable) -> Comparison:
-    """Judge both regressors on the configurations of `runs`, each by what it had not seen."""
-    raise ValueError("not yet")
+def compare(
+    challenger: FittedPortfolio, incumbent: FittedPortfolio, runs: RunTable
+) -> Comparison:
+    """Judge both regressors on the configurations of `runs`, each by what it had not seen.
+
+    A regressor's error on a configuration that it was fitted with is its held-out one, in the fold
+    that the configuration's hash names; on any other it is that of its forecast. Configurations
+    that one of them was fitted with but never held out are left out.
+
+    Parameters
+    ----------
+    challenger, incumbent
+        The new and the published portfolio of one workload.
+    runs
+        The runs to judge by, normally those of the challenger's fit.
+
+    Examples
+    --------
+    >>> from models.fitting import fit_portfolio
+    >>> from models.tables import FeatureTable
+    >>> workers = np.array([1.0, 2.0, 4.0, 8.0])
+    >>> table = RunTable(FeatureTable({"workers": workers}, {}, 4), 800 / workers, list("abcd"))
+    >>> portfolio = fit_portfolio(table, seed=0, time_budget_s=10)
+    >>> compare(portfolio, portfolio, table).n_configurations
+    4
+    """
+    configurations = collapse(runs)
+    observed = configurations.log_duration
+    new, old = (
+        _honest_forecasts(portfolio, configurations)
+        for portfolio in (challenger, incumbent)
+    )
+    judged = np.isfinite(new) & np.isfinite(old)
+    count = int(judged.sum())
+    if count == 0:
+        return Comparison(float("nan"), float("nan"), 0, is_better=True)
+    new_error, old_error = (
+        float(np.abs(np.expm1(np.clip(forecast[judged] - observed[judged], -50, 50))).mean())
+        for forecast in (new, old)
+    )
+    return Comparison(new_error, old_error, count, is_better=new_error <= old_error)
+
+
+def _honest_forecasts(
+    portfolio: FittedPortfolio, configurations: Configurations
+) -> FloatArray:
+    """Return log forecasts that did not see the configuration, NaN where there is none."""
+    keys = configurations.keys
+    known, held_out = set(portfolio.memory.keys), portfolio.memory.held_out
+    forecasts = np.array([held_out.get(key, np.nan) for key in keys])
+    new = np.array([row for row, key in enumerate(keys) if key not in known], dtype=np.int64)
+    if len(new):
+        forecasts[new] = portfolio.predict(configurations.features.take(new)).log_median
+    return forecasts

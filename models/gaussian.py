@@ -90,9 +90,10 @@ class GaussianProcess(PortfolioRegressor):
         parameters = KernelParameters.from_log(self.log_parameters_, len(self.scales_))
         noise = parameters.roughness**2 + parameters.noise**2 / counts
         factor = _cholesky(kernel.covariance(self.log_parameters_) + base, noise)
-        self.inverse_factor_ = np.linalg.inv(factor)
+        # Rounding leaves crumbs above the diagonal, which an artefact does not store.
+        self.inverse_factor_ = np.tril(np.linalg.inv(factor))
         self.alpha_ = self.inverse_factor_.T @ (self.inverse_factor_ @ residual)
-        self.coupling_, self.X_ = coupling, X
+        self.coupling_, self.X_ = np.ascontiguousarray(coupling), np.ascontiguousarray(X)
         self._prepare()
         return self
 

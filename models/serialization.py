@@ -1,15 +1,229 @@
 """Artefacts: a fitted portfolio as data alone, with a hash of every part."""
 
-from models.portfolio import FittedPortfolio
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from models.candidates import CANDIDATES, Setting
+from models.distribution import LEVELS
+from models.encoding import Encoded, Encoder
+from models.errors import ArtifactError
+from models.features import CategoryFeature, NumericFeature
+from models.hardware import HardwareDescription
+from models.memory import Memory
+from models.packing import MAX_PART_BYTES, pack, unpack
+from models.portfolio import FittedPortfolio, RegimeModel
+from models.regimes import RegimeMap
+from models.regressor import PortfolioRegressor, State
+from models.reports import CandidateReport, FitReport
+from models.tables import FloatArray
+from models.transfer import LevelTransfer
 
 FORMAT_VERSION = 1
+"""Raised whenever the meaning of an artefact changes; other versions are refused."""
+
+_FLOAT_BYTES = 8
 
 
 def dumps(portfolio: FittedPortfolio) -> bytes:
-    """Return the artefact of a fitted portfolio; equal fits give equal bytes."""
-    raise ValueError("not yet")
+    """Return the artefact of a fitted portfolio; equal fits give equal bytes.
+
+    It holds a JSON header, one block of float64 numbers and LightGBM's text, no pickled object.
+    """
+    arrays: dict[str, FloatArray] = {
+        "memory.X": portfolio.memory.X,
+        "memory.codes": portfolio.memory.codes,
+        "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
+        "transfer.counts": portfolio.transfer.counts,
+    }
+    for name, regime in portfolio.regimes.items():
+        arrays[f"regime.{name}"] = np.concatenate(
+            [regime.weights, regime.residual_variances, regime.curve]
+        )
+    members, texts = {}, {}
+    for name, member in portfolio.members.items():
+        state = member.to_state()
+        members[name] = dict(state.values)
+        arrays |= {f"member.{name}.{key}": array for key, array in state.arrays.items()}
+        texts |= {f"{name}.{key}.txt": text.encode() for key, text in state.texts.items()}
+    names = sorted(arrays)
+    header = {
+        "format_version": FORMAT_VERSION,
+        "arrays": [[name, list(arrays[name].shape)] for name in names],
+        "center": portfolio.center,
+        "encoder": _encoder_header(portfolio.encoder),
+        "few_levels": [sorted(few) for few in portfolio.regime_map.few_levels],
+        "kinds": portfolio.regime_map.kinds,
+        "members": members,
+        "member_order": list(portfolio.members),
+        "memory": _memory_header(portfolio.memory),
+        "report": asdict(portfolio.report),
+    }
+    block = np.concatenate([arrays[name].ravel() for name in names])
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, block, allow_pickle=False)
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    return pack({"header.json": text, "arrays.npy": buffer.getvalue(), **texts})
 
 
 def loads(data: bytes) -> FittedPortfolio:
-    """Return the portfolio of an artefact."""
-    raise ValueError("not yet")
+    """Return the portfolio of an artefact.
+
+    Raises
+    ------
+    ArtifactError
+        If the bytes are not an artefact, were truncated or altered, have another format version,
+        or do not fit together.
+    """
+    parts = unpack(data)
+    try:
+        header = json.loads(parts["header.json"])
+        if header["format_version"] != FORMAT_VERSION:
+            raise ArtifactError(
+                f"The artefact has format {header['format_version']!r}, not {FORMAT_VERSION}; "
+                "fit the workload again."
+            )
+        arrays = _read_arrays(parts["arrays.npy"], header["arrays"])
+        return _build(header, arrays, parts)
+    except ArtifactError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError) as error:
+        raise ArtifactError(f"The artefact's parts do not fit together: {error!r}") from error
+
+
+def _read_arrays(part: bytes, shapes: list[tuple[str, list[int]]]) -> dict[str, FloatArray]:
+    sizes = []
+    for _, shape in shapes:
+        if any(not isinstance(length, int) or length < 0 for length in shape):
+            raise ArtifactError("The artefact declares a negative length.")
+        # Python's integers do not overflow: an absurd shape is seen before anything is allocated.
+        size = 1
+        for length in shape:
+            size *= length
+        sizes.append(size)
+    if sum(sizes) * _FLOAT_BYTES > min(len(part), MAX_PART_BYTES):
+        raise ArtifactError("The artefact declares more numbers than it has.")
+    stream = io.BytesIO(part)
+    block = np.lib.format.read_array(stream, allow_pickle=False, max_header_size=1000)
+    if block.dtype != np.float64 or block.shape != (sum(sizes),):
+        raise ArtifactError("The artefact's numbers are not of the declared count.")
+    if not np.isfinite(block).all():
+        raise ArtifactError("The artefact holds a number that is not finite.")
+    ends = np.cumsum([0, *sizes])
+    return {
+        name: block[ends[index] : ends[index + 1]].reshape(shape).copy()
+        for index, (name, shape) in enumerate(shapes)
+    }
+
+
+def _build(
+    header: Mapping[str, Any], arrays: Mapping[str, FloatArray], parts: Mapping[str, bytes]
+) -> FittedPortfolio:
+    encoder = _build_encoder(header["encoder"])
+    combinations = arrays["transfer.combinations"].astype(np.int64)
+    members = {
+        name: _build_member(name, encoder, header["members"][name], arrays, parts)
+        for name in header["member_order"]
+    }
+    regimes = {
+        name: _build_regime(arrays[f"regime.{name}"], len(members)) for name in header["kinds"]
+    }
+    few_levels = tuple(frozenset(few) for few in header["few_levels"])
+    if len(few_levels) != len(encoder.categories):
+        raise ArtifactError("The artefact's categories do not fit together.")
+    return FittedPortfolio(
+        encoder,
+        LevelTransfer(encoder, combinations, arrays["transfer.counts"]),
+        RegimeMap(dict(header["kinds"]), few_levels),
+        members,
+        regimes,
+        float(header["center"]),
+        _build_memory(header["memory"], arrays),
+        _build_report(header["report"]),
+    )
+
+
+def _build_member(
+    name: str,
+    encoder: Encoder,
+    values: Mapping[str, Any],
+    arrays: Mapping[str, FloatArray],
+    parts: Mapping[str, bytes],
+) -> PortfolioRegressor:
+    if name not in CANDIDATES:
+        raise ArtifactError(f"The artefact has a regressor {name!r} that is not known here.")
+    prefix = f"member.{name}."
+    own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+    texts = {
+        key.removeprefix(f"{name}.").removesuffix(".txt"): part.decode()
+        for key, part in parts.items()
+        if key.startswith(f"{name}.")
+    }
+    member = CANDIDATES[name](Setting(encoder.layout, 0.02, 0, 0))
+    member.load_state(State(values, own, texts))
+    return member
+
+
+def _build_regime(array: FloatArray, n_members: int) -> RegimeModel:
+    if array.shape != (2 * n_members + len(LEVELS),):
+        raise ArtifactError("The artefact's weights do not fit its members.")
+    return RegimeModel(array[:n_members], array[n_members:-5], array[-5:])
+
+
+def _encoder_header(encoder: Encoder) -> dict[str, Any]:
+    return {
+        "numeric": [asdict(feature) for feature in encoder.numeric],
+        "categories": [asdict(category) for category in encoder.categories],
+        "hardware": {name: asdict(item) for name, item in sorted(encoder.hardware.items())},
+        "multi_node": encoder.multi_node,
+    }
+
+
+def _build_encoder(header: Mapping[str, Any]) -> Encoder:
+    return Encoder(
+        tuple(NumericFeature(**feature) for feature in header["numeric"]),
+        tuple(
+            CategoryFeature(
+                item["column"], tuple(item["levels"]), tuple(item["counts"]), item["used"]
+            )
+            for item in header["categories"]
+        ),
+        {name: HardwareDescription(**item) for name, item in header["hardware"].items()},
+        multi_node=header["multi_node"],
+    )
+
+
+def _memory_header(memory: Memory) -> dict[str, Any]:
+    return {
+        "keys": list(memory.keys),
+        "run_ids": [list(names) for names in memory.run_ids],
+        "held_out": dict(memory.held_out),
+        "known_columns": sorted(memory.known_columns),
+    }
+
+
+def _build_memory(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Memory:
+    X, codes = arrays["memory.X"], arrays["memory.codes"]
+    nothing = np.zeros((len(X), 0))
+    encoded = Encoded(X, nothing, nothing, nothing > 0, nothing, codes.astype(np.int64))
+    keys, run_ids = tuple(header["keys"]), tuple(tuple(names) for names in header["run_ids"])
+    if not len(X) == len(codes) == len(keys) == len(run_ids):
+        raise ArtifactError("The artefact's configurations do not fit together.")
+    known = frozenset(header["known_columns"])
+    return Memory.of(encoded, keys, run_ids, dict(header["held_out"]), known)
+
+
+def _build_report(header: Mapping[str, Any]) -> FitReport:
+    values = dict(header)
+    values["candidates"] = tuple(CandidateReport(**item) for item in header["candidates"])
+    values["numeric_ranges"] = {
+        name: (low, high) for name, (low, high) in header["numeric_ranges"].items()
+    }
+    values["category_levels"] = {
+        name: tuple(levels) for name, levels in header["category_levels"].items()
+    }
+    return FitReport(**values)

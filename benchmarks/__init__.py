@@ -1,0 +1,1 @@
+"""Measurements of the project: accuracy of forecasts, speed of the service."""

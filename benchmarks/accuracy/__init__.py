@@ -1,0 +1,1 @@
+"""Accuracy of forecasts on measured runs in a common format."""

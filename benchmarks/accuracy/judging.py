@@ -1,0 +1,77 @@
+"""Judging one task: fit on its training runs, forecast its test runs, compare."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.accuracy.traces import Task, to_tables
+from models import HardwareDescription, fit_portfolio
+from models.metrics import coverage, log_interval_score, mape, relative_width, share_off
+
+SEED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the library reached on one task; errors and widths are fractions."""
+
+    task: str
+    data_set: str
+    kind: str
+    axis: str
+    n_train: int
+    n_test: int
+    mape: float
+    off_by_20: float
+    coverage_80: float
+    coverage_90: float
+    width_90: float
+    score_90: float
+    own_estimate: float
+    fit_seconds: float
+    noise_floor: float
+    peer_mape: float
+
+    @property
+    def ratio(self) -> float:
+        """Return the error relative to the best other tool's, NaN without one."""
+        return self.mape / max(self.peer_mape, 1e-3)
+
+
+def judge(
+    task: Task,
+    hardware: Mapping[str, HardwareDescription],
+    peers: Mapping[str, float],
+    time_budget_s: float,
+) -> Judgement:
+    """Fit and judge one task."""
+    train, test = to_tables(task)
+    started = time.perf_counter()
+    portfolio = fit_portfolio(train, seed=SEED, time_budget_s=time_budget_s, hardware=hardware)
+    fit_seconds = time.perf_counter() - started
+    forecast = portfolio.predict(test.features)
+    observed, predicted = test.duration_seconds, forecast.median()
+    lower, upper = forecast.interval(0.9)
+    data_set, kind, axis = task.group()
+    report = portfolio.report
+    asked = "interpolation" if task.kind == "interpolation" else task.axis
+    return Judgement(
+        task=task.name,
+        data_set=data_set,
+        kind=kind,
+        axis=axis,
+        n_train=train.n_runs,
+        n_test=test.n_runs,
+        mape=mape(observed, predicted),
+        off_by_20=share_off(observed, predicted),
+        coverage_80=coverage(observed, *forecast.interval(0.8)),
+        coverage_90=coverage(observed, lower, upper),
+        width_90=relative_width(predicted, lower, upper),
+        score_90=log_interval_score(observed, lower, upper, 0.9),
+        own_estimate=report.accuracy_by_axis.get(asked, np.nan),
+        fit_seconds=fit_seconds,
+        noise_floor=report.noise_floor if report.noise_floor is not None else np.nan,
+        peer_mape=peers.get(task.name, np.nan),
+    )

@@ -1,0 +1,109 @@
+"""Reading measured runs, train/test tasks, other tools' errors and data sheets from files."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from models import FeatureTable, HardwareDescription, RunTable
+
+NUMERIC_COLUMNS = ("workers", "nodes", "dataset_size", "batch_size", "epochs")
+CATEGORICAL_COLUMNS = ("gpu_type", "instance_type", "framework")
+
+Row = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One train/test split of the runs of a workload."""
+
+    folder: str
+    name: str
+    kind: str
+    axis: str
+    train: tuple[Row, ...]
+    test: tuple[Row, ...]
+
+    def group(self) -> tuple[str, str, str]:
+        """Return data set, kind and axis; splits of few runs are a kind of their own."""
+        kind = "few-shot" if self.name.endswith("few-shot") else self.kind
+        return self.folder, kind, self.axis
+
+
+def read_tasks(folder: Path) -> list[Task]:
+    """Return the tasks of a folder with ``runs.csv`` and ``tasks.json``."""
+    with (folder / "runs.csv").open(newline="") as stream:
+        rows = {row["run_id"]: row for row in csv.DictReader(stream)}
+    tasks = json.loads((folder / "tasks.json").read_text())
+    return [
+        Task(
+            folder.name,
+            task["task"],
+            task["kind"],
+            task["axis"],
+            tuple(rows[str(run)] for run in task["train"]),
+            tuple(rows[str(run)] for run in task["test"]),
+        )
+        for task in tasks
+    ]
+
+
+def to_tables(task: Task) -> tuple[RunTable, RunTable]:
+    """Return training and test runs; a parameter is numeric if all its values are."""
+    rows = [*task.train, *task.test]
+    parameters = [name for name in rows[0] if name.startswith("param.")]
+    numeric = [*NUMERIC_COLUMNS, *(name for name in parameters if _is_numeric(rows, name))]
+    categorical = [*CATEGORICAL_COLUMNS, *(name for name in parameters if name not in numeric)]
+    return _table(task.train, numeric, categorical), _table(task.test, numeric, categorical)
+
+
+def _table(rows: Sequence[Row], numeric: list[str], categorical: list[str]) -> RunTable:
+    features = FeatureTable(
+        {name: np.array([float(row.get(name) or "nan") for row in rows]) for name in numeric},
+        {name: [row.get(name) or None for row in rows] for name in categorical},
+        len(rows),
+    )
+    durations = np.array([float(row["duration_seconds"]) for row in rows])
+    return RunTable(features, durations, [row["run_id"] for row in rows])
+
+
+def _is_numeric(rows: Sequence[Row], name: str) -> bool:
+    try:
+        for row in rows:
+            float(row[name] or "nan")
+    except ValueError:
+        return False
+    return True
+
+
+def read_best_peers(path: Path | None) -> dict[str, float]:
+    """Return the smallest MAPE (a fraction) that another tool reached on each task."""
+    best: dict[str, float] = {}
+    if path is None:
+        return best
+    with path.open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            if row["status"] == "ok" and row["mape"]:
+                error = float(row["mape"]) / 100
+                best[row["task"]] = min(error, best.get(row["task"], error))
+    return best
+
+
+def read_hardware(path: Path | None) -> dict[str, HardwareDescription]:
+    """Return data sheets from a CSV file of specifications; incomplete rows are left out."""
+    sheets: dict[str, HardwareDescription] = {}
+    if path is None:
+        return sheets
+    with path.open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            columns = ("fp32_tflops", "memory_gib", "memory_bandwidth_gb_s")
+            if all(row[column] for column in columns):
+                tensor = row["tensor_fp16_bf16_tflops"]
+                fp32, memory, bandwidth = (float(row[column]) for column in columns)
+                sheets[row["gpu_type"]] = HardwareDescription(
+                    fp32, float(tensor) if tensor else None, memory, bandwidth
+                )
+    return sheets
