@@ -45,6 +45,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     ),
     domain.InProgressError: ProblemKind("in_progress", 409, "Request still in progress"),
     domain.PayloadTooLargeError: ProblemKind("payload_too_large", 413, "Payload too large"),
+    domain.TooManyRowsError: ProblemKind("payload_too_large", 413, "Payload too large"),
     domain.UnsupportedMediaTypeError: ProblemKind(
         "unsupported_media_type", 415, "Unsupported media type"
     ),
@@ -183,7 +184,28 @@ def _validation_fault(error: Mapping[str, Any]) -> Fault:
     )
 
 
-def _validation_error(error: RequestValidationError) -> DomainError:
+def _json_fault(error: RequestValidationError) -> Fault:
+    [entry] = error.errors()
+    position = int(entry["loc"][-1])
+    document = str(error.body)
+    line, column = (
+        document.count("\n", 0, position) + 1,
+        position - document.rfind("\n", 0, position),
+    )
+    return Fault(
+        message=f"Malformed JSON at line {line}, column {column}: {entry['ctx']['error']}",
+        remedy="Send one JSON document.",
+        value=document[max(0, position - 20) : position + 20],
+    )
+
+
+def _validation_error(error: RequestValidationError, content_type: str | None) -> DomainError:
+    if isinstance(error.body, bytes):
+        # FastAPI hands over the raw bytes of a body whose content type is not JSON's.
+        found = f"Content-Type {content_type!r}" if content_type else ""
+        return domain.UnsupportedMediaTypeError(found, ("application/json",))
+    if error.errors()[0]["type"] == "json_invalid":
+        return domain.InvalidRequestError("The body is not JSON.", [_json_fault(error)])
     faults = [_validation_fault(entry) for entry in error.errors()]
     unknown = [
         fault
@@ -231,7 +253,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _validation(request: Request, error: RequestValidationError) -> Response:
-        return respond_to(_validation_error(error), instance=request.url.path)
+        domain_error = _validation_error(error, request.headers.get("content-type"))
+        return respond_to(domain_error, instance=request.url.path)
 
     @app.exception_handler(HTTPException)
     async def _framework(request: Request, error: HTTPException) -> Response:

@@ -223,6 +223,16 @@ class PayloadTooLargeError(DomainError):
         self.limit_bytes = limit_bytes
 
 
+class TooManyRowsError(DomainError):
+    """An upload has more rows than are judged and stored in one transaction."""
+
+    remedy = "Split the upload into several requests."
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The upload has more than {limit} rows; nothing was stored.")
+        self.limit = limit
+
+
 class UnsupportedMediaTypeError(DomainError):
     """A body has a content type or encoding that the endpoint does not read."""
 

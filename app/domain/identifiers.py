@@ -19,6 +19,9 @@ _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _RANDOM_BITS: Final = 72
 _TIME_CHARACTERS: Final = 10
 _RANDOM_CHARACTERS: Final = 15
+_BLOCK_CHARACTERS: Final = 2
+# The last characters of consecutive identifiers, so that only every 1024th is computed.
+_BLOCK: Final = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 
 
 def _base32(number: int, length: int) -> str:
@@ -29,13 +32,21 @@ def _base32(number: int, length: int) -> str:
     return "".join(reversed(characters))
 
 
+def _draw(prefix: str, now_ms: int | None) -> tuple[str, int]:
+    moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    # One bit stays free so that counting upwards never overflows.
+    start = int.from_bytes(os.urandom(_RANDOM_BITS // 8)) >> 1
+    return f"{prefix}_{_base32(moment, _TIME_CHARACTERS)}", start
+
+
 def new_identifier(prefix: str, *, now_ms: int | None = None) -> str:
     """Return `prefix_` and 25 characters: milliseconds since 1970, then 72 random bits.
 
     Identifiers made later sort later (to the millisecond), so that newest-first lists and
     B-tree inserts are cheap on every database.
     """
-    return new_identifiers(prefix, 1, now_ms=now_ms)[0]
+    head, start = _draw(prefix, now_ms)
+    return head + _base32(start, _RANDOM_CHARACTERS)
 
 
 def new_identifiers(prefix: str, count: int, *, now_ms: int | None = None) -> list[str]:
@@ -44,10 +55,16 @@ def new_identifiers(prefix: str, count: int, *, now_ms: int | None = None) -> li
     The random part of the first is drawn and then counted upwards, so that the rows of one
     upload keep their order.
     """
-    moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    start = int.from_bytes(os.urandom(_RANDOM_BITS // 8)) >> 1
-    head = f"{prefix}_{_base32(moment, _TIME_CHARACTERS)}"
-    return [f"{head}{_base32(start + index, _RANDOM_CHARACTERS)}" for index in range(count)]
+    head, start = _draw(prefix, now_ms)
+    first_block, offset = divmod(start, len(_BLOCK))
+    blocks = (offset + count - 1) // len(_BLOCK) + 1
+    identifiers = [
+        block + tail
+        for number in range(first_block, first_block + blocks)
+        for block in [head + _base32(number, _RANDOM_CHARACTERS - _BLOCK_CHARACTERS)]
+        for tail in _BLOCK
+    ]
+    return identifiers[offset : offset + count]
 
 
 def parse_slug(text: str) -> Slug | None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from app.domain.configurations import ParameterValue, Scenario
-from app.domain.identifiers import ForecastId, RunId, Slug
+from app.domain.identifiers import ForecastId, RunId, Slug, WorkloadId
 
 
 class RunStatus(StrEnum):
@@ -112,3 +112,45 @@ class RunColumns:
     def __len__(self) -> int:
         """How many runs there are."""
         return len(self.run_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class RunContent:
+    """What was measured, column by column; a column is None where no run has a value.
+
+    Parameters, phases, resources and labels are JSON objects with sorted names.
+    """
+
+    status: Sequence[str]
+    duration_seconds: Sequence[float]
+    workers: Sequence[int]
+    nodes: Sequence[int | None] | None = None
+    progress: Sequence[float | None] | None = None
+    dataset_size: Sequence[float | None] | None = None
+    batch_size: Sequence[float | None] | None = None
+    epochs: Sequence[float | None] | None = None
+    gpu_type: Sequence[str | None] | None = None
+    instance_type: Sequence[str | None] | None = None
+    provider: Sequence[str | None] | None = None
+    region: Sequence[str | None] | None = None
+    purchase: Sequence[str | None] | None = None
+    started_at: Sequence[datetime | None] | None = None
+    cost_amount: Sequence[Decimal | None] | None = None
+    cost_currency: Sequence[str | None] | None = None
+    forecast_id: Sequence[str | None] | None = None
+    parameters: Sequence[str | None] | None = None
+    phases: Sequence[str | None] | None = None
+    resources: Sequence[str | None] | None = None
+    labels: Sequence[str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewRuns:
+    """Runs to store, column by column; equal content has an equal hash."""
+
+    run_id: Sequence[RunId]
+    workload_id: Sequence[WorkloadId]
+    external_id: Sequence[str | None] | None
+    content_sha256: Sequence[str]
+    content: RunContent
+    created_at: datetime

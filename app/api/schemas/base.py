@@ -1,6 +1,5 @@
 """What all requests and responses share: unknown request fields are refused by name."""
 
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -8,13 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from app.domain.identifiers import Slug, parse_slug
 from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
-
-
-def nearest_field(name: str, known: list[str]) -> str | None:
-    """Return the known field that `name` most likely means ("batchsize" -> "batch_size")."""
-    squeezed = {field.replace("_", "").casefold(): field for field in known}
-    match = get_close_matches(name.replace("_", "").replace("-", "").casefold(), squeezed, n=1)
-    return squeezed[match[0]] if match else None
+from app.domain.spelling import nearest_field
 
 
 class RequestModel(BaseModel):
