@@ -1,0 +1,237 @@
+"""Measure training on a single GPU over model, data set, batch size and precision."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from families import FAMILIES, loss_of
+from measuring import (
+    LEARNING_RATE,
+    WARM_UP_STEPS,
+    Axes,
+    Measurement,
+    Profile,
+    Trial,
+    cpu_model,
+    in_random_order,
+    machine_name,
+    measure_all,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+AUTOCAST_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+AXES = {
+    "cnn": Axes((40960, 81920, 163840), (128, 512, 2048), (1, 2), (64, 128)),
+    "mlp": Axes((131072, 262144, 524288), (256, 1024, 4096), (1, 2), (2048, 4096)),
+    "transformer": Axes((16384, 32768, 65536), (64, 256, 1024), (1, 2), (256, 512)),
+}
+
+
+class Timeline:
+    """Instants on the device's own clock, taken without making the host wait for it.
+
+    Parameters
+    ----------
+    device
+        Where the work runs; on a CPU the clock is the host's.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._on_gpu = device.type == "cuda"
+        self._steps: list[tuple[torch.cuda.Event | float, ...]] = []
+
+    def instant(self) -> torch.cuda.Event | float:
+        """Return the instant at which all work queued so far is done."""
+        if not self._on_gpu:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def add_step(self, *instants: torch.cuda.Event | float) -> None:
+        """Keep a step's instants: its begin, its data loaded, its end."""
+        self._steps.append(instants)
+
+    def phases(self) -> tuple[float, float]:
+        """Return the seconds of loading and of computing; the device has to be idle."""
+        loading = sum(_seconds_between(begin, loaded) for begin, loaded, _ in self._steps)
+        computing = sum(_seconds_between(loaded, end) for _, loaded, end in self._steps)
+        return loading, computing
+
+
+def _seconds_between(begin: torch.cuda.Event | float, end: torch.cuda.Event | float) -> float:
+    if isinstance(begin, float) or isinstance(end, float):
+        assert isinstance(begin, float)
+        assert isinstance(end, float)
+        return end - begin
+    milliseconds: float = begin.elapsed_time(end)
+    return milliseconds / 1000.0
+
+
+def wait_for(device: torch.device) -> None:
+    """Return when the device has done everything asked of it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class Trainer:
+    """A model on the device and its data set in the host's memory.
+
+    Parameters
+    ----------
+    trial
+        What is being measured.
+    device
+        Where the model trains.
+    """
+
+    def __init__(self, trial: Trial, device: torch.device) -> None:
+        torch.manual_seed(0)
+        family = FAMILIES[trial.family]
+        self._device = device
+        self._batch_size = trial.batch_size
+        self._inputs, self._targets = family.generate(trial.dataset_size)
+        self._model = family.build(trial.width).to(device)
+        self._autocast = partial(
+            torch.autocast,
+            device.type,
+            dtype=AUTOCAST_TYPES.get(trial.precision),
+            enabled=trial.precision in AUTOCAST_TYPES,
+        )
+        self._scaler = torch.amp.GradScaler(device.type, enabled=trial.precision == "fp16")
+        self._optimizer = torch.optim.SGD(self._model.parameters(), lr=LEARNING_RATE, momentum=0.9)
+
+    def warm_up(self) -> None:
+        """Take a few steps that no figure counts: first allocations, kernels' first use."""
+        for _ in range(WARM_UP_STEPS):
+            self._step(slice(self._batch_size), Timeline(self._device))
+        wait_for(self._device)
+
+    def train(self, epochs: int, measured: Measurement) -> None:
+        """Train and note what it took until the device was idle again."""
+        timeline = Timeline(self._device)
+        measured.started_at = datetime.now(UTC)
+        began = time.perf_counter()
+        for _ in range(epochs):
+            for batch in torch.randperm(len(self._inputs)).split(self._batch_size):
+                self._step(batch, timeline)
+        wait_for(self._device)
+        measured.duration_seconds = time.perf_counter() - began
+        measured.data_loading_seconds, measured.compute_seconds = timeline.phases()
+
+    def _step(self, batch: Tensor | slice, timeline: Timeline) -> None:
+        begin = timeline.instant()
+        inputs = self._inputs[batch].to(self._device)
+        targets = self._targets[batch].to(self._device)
+        loaded = timeline.instant()
+        with self._autocast():
+            loss = loss_of(self._model(inputs), targets)
+        self._optimizer.zero_grad()
+        self._scaler.scale(loss).backward()
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
+        timeline.add_step(begin, loaded, timeline.instant())
+
+
+def allow_tf32(*, allowed: bool) -> None:
+    """Choose whether products of 32-bit numbers may be computed in TF32."""
+    torch.set_float32_matmul_precision("high" if allowed else "highest")
+    torch.backends.cudnn.allow_tf32 = allowed
+
+
+def measure(trial: Trial, device: torch.device) -> Measurement:
+    """Execute a trial on the device; one that runs out of memory is a measurement too."""
+    measured = Measurement()
+    allow_tf32(allowed=trial.precision == "tf32")
+    began = time.perf_counter()
+    try:
+        trainer = Trainer(trial, device)
+        trainer.warm_up()
+        measured.setup_seconds = time.perf_counter() - began
+        trainer.train(trial.epochs, measured)
+    except torch.OutOfMemoryError:
+        measured.status = "out_of_memory"
+        measured.duration_seconds = time.perf_counter() - began
+    if device.type == "cuda":
+        measured.gpu_type = torch.cuda.get_device_name(device)
+        measured.peak_gpu_memory_bytes = torch.cuda.max_memory_allocated(device)
+    return measured
+
+
+def measure_alone(trial: Trial, device: torch.device) -> Measurement:
+    """Measure with the memory of earlier trials given back and their peak forgotten."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+    return measure(trial, device)
+
+
+def axes_of(family: str, *, fraction: float, precisions: Sequence[str]) -> Axes:
+    """Return a family's axes with this fraction of each data set and these precisions."""
+    axes = AXES[family]
+    sizes = [max(1, round(size * fraction)) for size in axes.dataset_sizes]
+    return replace(axes, dataset_sizes=sizes, precisions=precisions)
+
+
+def plan(arguments: argparse.Namespace) -> list[Trial]:
+    """Return every trial that the command line asks for."""
+    kind = "gpu" if arguments.device.type == "cuda" else arguments.device.type
+    fraction, precisions = arguments.dataset_fraction, arguments.precisions
+    trials = [
+        trial
+        for family in arguments.families
+        for trial in axes_of(family, fraction=fraction, precisions=precisions).trials(
+            f"{family}-{kind}", family
+        )
+    ]
+    return in_random_order(trials, seed=arguments.seed)
+
+
+def read_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="CSV file; its rows are kept")
+    parser.add_argument("--families", nargs="+", choices=sorted(AXES), default=sorted(AXES))
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
+    parser.add_argument("--device", type=torch.device, default=torch.device("cuda"))
+    parser.add_argument(
+        "--dataset-fraction", type=float, default=1.0, help="smaller data sets, to try the script"
+    )
+    parser.add_argument("--seconds-budget", type=float, default=1200.0)
+    parser.add_argument("--machine", help="first part of the runs' identifiers")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure until everything is measured or the budget is spent."""
+    arguments = read_arguments()
+    device = arguments.device
+    on_gpu = device.type == "cuda"
+    processor = torch.cuda.get_device_name(device) if on_gpu else cpu_model()
+    profile = Profile(arguments.out, arguments.machine or machine_name(processor))
+    measure_all(
+        plan(arguments),
+        profile,
+        partial(measure_alone, device=device),
+        seconds_budget=arguments.seconds_budget,
+    )
+
+
+if __name__ == "__main__":
+    main()
