@@ -1,0 +1,46 @@
+"""The Pareto front of two quantities that should both be small."""
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.intp]
+
+
+def pareto_front(first: FloatArray, second: FloatArray) -> IndexArray:
+    """Return the indices of all undominated points, by rising `first`.
+
+    A point is dominated when another is at most as large in both quantities and smaller in
+    one. Points with a NaN are left out; equal points do not dominate each other.
+
+    Parameters
+    ----------
+    first, second
+        Two quantities of each point, shape (n_points,).
+
+    Returns
+    -------
+    Indices into the arrays, shape (n_undominated,).
+
+    References
+    ----------
+    Kung, Luccio and Preparata (1975), On finding the maxima of a set of vectors, J. ACM 22(4).
+
+    Examples
+    --------
+    >>> pareto_front(np.array([1.0, 2.0, 3.0, 2.0]), np.array([9.0, 4.0, 5.0, 4.0])).tolist()
+    [0, 1, 3]
+    """
+    known = np.flatnonzero(~(np.isnan(first) | np.isnan(second)))
+    order = known[np.lexsort((second[known], first[known]))]
+    if order.size == 0:
+        return order
+    x, y = first[order], second[order]
+    # In this order only an earlier point can dominate a later one: one with a smaller second
+    # quantity, or an equal one whose first quantity is smaller.
+    best_before = np.minimum.accumulate(np.concatenate(([np.inf], y[:-1])))
+    repeats = np.concatenate(([False], (np.diff(x) == 0) & (np.diff(y) == 0)))
+    kept = y < best_before
+    group = np.cumsum(~repeats) - 1
+    front: IndexArray = order[kept[~repeats][group]]
+    return front
