@@ -1,5 +1,6 @@
 """The regression library: measured runs of a workload in, forecasts of durations out."""
 
+from models.candidates import REGRESSOR_NAMES
 from models.comparison import Comparison, compare
 from models.distribution import ForecastDistribution
 from models.errors import (
@@ -8,7 +9,6 @@ from models.errors import (
     NothingFittedError,
     UnknownRegressorError,
 )
-from models.candidates import REGRESSOR_NAMES
 from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription
 from models.portfolio import FittedPortfolio

@@ -1,15 +1,13 @@
 """Gradient-boosted regression trees on the log duration (LightGBM), one thread, deterministic."""
 
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
 from models.layout import Layout
 from models.regressor import PortfolioRegressor, State
 from models.tables import FloatArray
-
-if TYPE_CHECKING:
-    import lightgbm
 
 MIN_TREE_CONFIGURATIONS = 20
 FEW_CONFIGURATIONS = 60
@@ -38,7 +36,8 @@ class BoostedTrees(PortfolioRegressor):
     def __init__(self, layout: Layout, rounds: int | None = None, seed: int = 0) -> None:
         self.layout, self.rounds, self.seed = layout, rounds, seed
 
-    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:  # noqa: ARG002 - repetitions are averaged already
+    @override
+    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
         """Grow the trees.
 
         Raises
@@ -58,9 +57,10 @@ class BoostedTrees(PortfolioRegressor):
         rounds = self.rounds or (120 if len(y) <= FEW_CONFIGURATIONS else 200)
         booster = lightgbm.train(self._parameters(len(y)), data, num_boost_round=rounds)
         self.text_: str = booster.model_to_string()
-        self._booster: lightgbm.Booster | None = booster
+        self._booster: Any = booster
         return self
 
+    @override
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return the mean log duration; trees have no variance of their own."""
         if self._booster is None:
@@ -70,10 +70,12 @@ class BoostedTrees(PortfolioRegressor):
         raw = np.asarray(self._booster.predict(X, num_threads=1), dtype=np.float64)
         return raw + self.center_, None
 
+    @override
     def to_state(self) -> State:
         """Return the trees in LightGBM's text form."""
         return State({"center": self.center_}, {}, {"trees": self.text_})
 
+    @override
     def load_state(self, state: State) -> None:
         """Take over trees from their text form; they are built at the first forecast."""
         self.center_ = float(str(state.values["center"]))

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
 from models.boosting import BoostedTrees
 from models.gaussian import GaussianProcess
 from models.layout import Layout
+from models.power_laws import Term
 from models.regressor import PortfolioRegressor, State
 from models.scaling_laws import LogLinearLaw, ScalingLaw
 from models.tables import FloatArray
@@ -24,9 +26,11 @@ class Setting:
     seed: int
 
 
+FULL_TERMS: tuple[Term, ...] = ("compute", "overhead", "comm", "fixed")
+
+
 def _full_law(setting: Setting) -> ScalingLaw:
-    terms = ("compute", "overhead", "comm", "fixed")
-    return ScalingLaw(setting.layout, terms, 1.0, seed=setting.seed)
+    return ScalingLaw(setting.layout, FULL_TERMS, 1.0, seed=setting.seed)
 
 
 def _tight_law(setting: Setting) -> ScalingLaw:
@@ -83,7 +87,8 @@ class ScikitRegressor(PortfolioRegressor):
     def __init__(self, layout: Layout, estimator: Any) -> None:
         self.layout, self.estimator = layout, estimator
 
-    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:  # noqa: ARG002 - not every estimator takes weights
+    @override
+    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
         """Fit a clone of the estimator on the one-hot design."""
         from sklearn.base import clone  # noqa: PLC0415 - heavy, and only such candidates need it
 
@@ -91,11 +96,13 @@ class ScikitRegressor(PortfolioRegressor):
         self.estimator_ = clone(self.estimator).fit(self.layout.design(X), y - self.center_)
         return self
 
+    @override
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return the estimator's forecasts, without a variance."""
         raw = self.estimator_.predict(self.layout.design(X))
         return np.asarray(raw, dtype=np.float64) + self.center_, None
 
+    @override
     def to_state(self) -> State:
         """Return the learned attributes.
 
@@ -114,6 +121,7 @@ class ScikitRegressor(PortfolioRegressor):
             arrays[name] = array.astype(np.float64)
         return State({"center": self.center_}, arrays)
 
+    @override
     def load_state(self, state: State) -> None:
         """Set learned attributes on a clone of the estimator."""
         from sklearn.base import clone  # noqa: PLC0415 - heavy, and only such candidates need it

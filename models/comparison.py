@@ -23,9 +23,7 @@ class Comparison:
     is_better: bool
 
 
-def compare(
-    challenger: FittedPortfolio, incumbent: FittedPortfolio, runs: RunTable
-) -> Comparison:
+def compare(challenger: FittedPortfolio, incumbent: FittedPortfolio, runs: RunTable) -> Comparison:
     """Judge both regressors on the configurations of `runs`, each by what it had not seen.
 
     A regressor's error on a configuration that it was fitted with is its held-out one, in the fold
@@ -52,8 +50,7 @@ def compare(
     configurations = collapse(runs)
     observed = configurations.log_duration
     new, old = (
-        _honest_forecasts(portfolio, configurations)
-        for portfolio in (challenger, incumbent)
+        _honest_forecasts(portfolio, configurations) for portfolio in (challenger, incumbent)
     )
     judged = np.isfinite(new) & np.isfinite(old)
     count = int(judged.sum())
@@ -66,9 +63,7 @@ def compare(
     return Comparison(new_error, old_error, count, is_better=new_error <= old_error)
 
 
-def _honest_forecasts(
-    portfolio: FittedPortfolio, configurations: Configurations
-) -> FloatArray:
+def _honest_forecasts(portfolio: FittedPortfolio, configurations: Configurations) -> FloatArray:
     """Return log forecasts that did not see the configuration, NaN where there is none."""
     keys = configurations.keys
     known, held_out = set(portfolio.memory.keys), portfolio.memory.held_out

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,7 +61,7 @@ def configuration_keys(features: FeatureTable) -> list[str]:
             # Adding 0.0 makes -0.0 and 0.0 the same configuration.
             (name, values[row] + 0.0)
             for name, values in numeric
-            if values[row] == values[row]  # noqa: PLR0124 - only NaN differs from itself
+            if not math.isnan(values[row])
         ]
         known += [(name, levels[row]) for name, levels in categorical if levels[row] is not None]
         keys.append(hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32])
@@ -121,8 +122,12 @@ def _distinct_rows(features: FeatureTable) -> tuple[IntArray, IntArray]:
         for name in sorted(features.numeric)
     ]
     for name in sorted(features.categorical):
-        index = {level: code for code, level in enumerate(dict.fromkeys(features.categorical[name]))}
-        columns.append(np.array([index[level] for level in features.categorical[name]], dtype=float))
+        index = {
+            level: code for code, level in enumerate(dict.fromkeys(features.categorical[name]))
+        }
+        columns.append(
+            np.array([index[level] for level in features.categorical[name]], dtype=float)
+        )
     if not columns:
         return np.zeros(1, dtype=np.int64), np.zeros(features.n_rows, dtype=np.int64)
     _, first, inverse = np.unique(

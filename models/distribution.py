@@ -1,7 +1,7 @@
 """The forecast distribution of a duration: log-symmetric around its median, calibrated tails."""
 
 from dataclasses import dataclass
-from math import erf, sqrt
+from math import copysign, erf, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -93,7 +93,7 @@ class ForecastDistribution:
         if not 0 < probability < 1:
             raise ValueError(f"A probability lies between 0 and 1, not at {probability}.")
         score = NormalDist().inv_cdf(probability)
-        return np.exp(self.log_median + np.sign(score) * self._half_width(abs(score)))
+        return np.exp(self.log_median + copysign(1.0, score) * self._half_width(abs(score)))
 
     def probability_below(self, seconds: FloatArray) -> FloatArray:
         """Return the probability in [0, 1] that a new run takes less than `seconds`, shape (n,).
@@ -114,5 +114,6 @@ class ForecastDistribution:
     def _half_width(self, score: float) -> FloatArray:
         piece = min(int(np.searchsorted(NORMAL_KNOTS[1:-1], score, side="right")), len(LEVELS) - 1)
         left = self.curves[:, piece - 1] if piece else np.zeros(len(self.scale))
-        share = (score - NORMAL_KNOTS[piece]) / (NORMAL_KNOTS[piece + 1] - NORMAL_KNOTS[piece])
+        start, end = float(NORMAL_KNOTS[piece]), float(NORMAL_KNOTS[piece + 1])
+        share = (score - start) / (end - start)
         return self.scale * (left + share * (self.curves[:, piece] - left))

@@ -178,13 +178,12 @@ class Encoder:
             values = np.where(self._linear, scaled, np.log(np.where(self._linear, 1.0, values)))
         else:
             values = np.log(values)
-        return values - self._center
+        centred: FloatArray = values - self._center
+        return centred
 
     def _codes(self, features: FeatureTable) -> IntArray:
         codes = np.empty((features.n_rows, len(self.categories)), dtype=np.int64)
-        for index, (category, lookup) in enumerate(
-            zip(self.categories, self._lookup, strict=True)
-        ):
+        for index, (category, lookup) in enumerate(zip(self.categories, self._lookup, strict=True)):
             levels = features.categorical.get(category.column)
             if levels is None:
                 codes[:, index] = lookup[None]

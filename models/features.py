@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from models.layout import Role
-from models.tables import CORE_COLUMNS, BoolArray, FeatureTable, FloatArray
+from models.tables import CORE_COLUMNS, FeatureTable, FloatArray, IntArray
 
 Transform = Literal["log", "log1p", "scaled"]
 Quotient = Literal["", "per_worker", "workers_per"]
@@ -19,6 +19,9 @@ PER_WORKER_VARIANCE_RATIO = 0.4
 """A parameter is a total over workers if dividing explains at least the rest of its variance."""
 
 DUPLICATE_CORRELATION = 0.9995
+
+MIN_MISSING_SHARE = 0.02
+"""Missing values get an indicator unless nearly none or nearly all are missing."""
 
 CORE_ROLES: Mapping[str, Role] = {
     "workers": "workers",
@@ -59,9 +62,7 @@ class NumericFeature:
         return max(self.high - self.low, 0.2)
 
 
-def quotient_of(
-    column: FloatArray, workers: FloatArray | None, quotient: Quotient
-) -> FloatArray:
+def quotient_of(column: FloatArray, workers: FloatArray | None, quotient: Quotient) -> FloatArray:
     """Return the column itself, per worker, or the workers per unit of it.
 
     Examples
@@ -69,7 +70,7 @@ def quotient_of(
     >>> quotient_of(np.array([64.0]), np.array([4.0]), "per_worker").tolist()
     [16.0]
     """
-    if not quotient:
+    if not quotient or workers is None:
         return column
     with np.errstate(divide="ignore", invalid="ignore"):
         per = column / workers if quotient == "per_worker" else workers / column
@@ -124,7 +125,7 @@ def _learn(name: str, raw: FloatArray, workers: FloatArray | None) -> NumericFea
         high=float(known.max()) - center,
         spread=spread,
         always_known=share == 0,
-        flagged=0.02 <= share <= 0.98,
+        flagged=MIN_MISSING_SHARE <= share <= 1 - MIN_MISSING_SHARE,
         used=spread > 0 or name in CORE_COLUMNS,
     )  # fmt: skip
 
@@ -194,25 +195,24 @@ def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
     first = [name for name in ("gpu_type", "instance_type") if name in features.categorical]
     names = [*first, *sorted(set(features.categorical) - set(first))]
     learned: list[CategoryFeature] = []
-    partitions: list[BoolArray] = []
+    partitions: list[IntArray] = []
     for name in names:
         column = features.categorical[name]
         levels = sorted(set(column), key=lambda level: (level is None, level or ""))
         if levels == [None]:
             continue
         index = {level: code for code, level in enumerate(levels)}
-        codes = np.array([index[level] for level in column])
-        # Two columns are the same partition if their levels pair off one to one.
-        partition = np.unique(codes, return_inverse=True)[1]
-        repeated = any(_same_partition(partition, earlier) for earlier in partitions)
+        codes = np.array([index[level] for level in column], dtype=np.int64)
+        repeated = any(_same_partition(codes, earlier) for earlier in partitions)
         used = len(levels) > 1 and not repeated
         if used:
-            partitions.append(partition)
+            partitions.append(codes)
         counts = np.bincount(codes, minlength=len(levels))
         learned.append(CategoryFeature(name, tuple(levels), tuple(counts.tolist()), used))
     return learned
 
 
-def _same_partition(one: FloatArray, other: FloatArray) -> bool:
+def _same_partition(one: IntArray, other: IntArray) -> bool:
+    """Return whether the levels of two columns pair off one to one."""
     pairs = len(np.unique(np.stack([one, other]), axis=1).T)
     return pairs == len(np.unique(one)) == len(np.unique(other))

@@ -292,9 +292,7 @@ class _Draft:
 def _forecast(held_out: HeldOut, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean and scale of the combined held-out forecasts, as of a mean of repetitions."""
     active = weights > 0
-    mean, variance = combine(
-        weights[active], held_out.means[active], held_out.variances[active]
-    )
+    mean, variance = combine(weights[active], held_out.means[active], held_out.variances[active])
     variance = variance + held_out.extra_variance
     return mean, np.sqrt(np.maximum(variance - held_out.averaged, variance / 4))
 

@@ -3,9 +3,11 @@
 from typing import Self
 
 import numpy as np
+from typing_extensions import override
 
 from models.kernels import KernelParameters, ServingKernel, TrainingKernel
 from models.layout import Layout
+from models.optimisation import minimise_in_box
 from models.power_laws import FittedLaw, evaluate_law
 from models.regressor import PortfolioRegressor, State
 from models.scaling_laws import LogLinearLaw, ScalingLaw, spread_subset
@@ -71,6 +73,7 @@ class GaussianProcess(PortfolioRegressor):
         self.noise_sd, self.noise_dof = noise_sd, noise_dof
         self.start, self.max_iterations, self.seed = start, max_iterations, seed
 
+    @override
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
         """Fit the law, then hyper-parameters and process around it."""
         self.law_ = self._new_law()
@@ -97,6 +100,7 @@ class GaussianProcess(PortfolioRegressor):
         self._prepare()
         return self
 
+    @override
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return mean and variance of the log duration of one new run."""
         mean, jacobian = self._mean_and_jacobian(X)
@@ -110,14 +114,14 @@ class GaussianProcess(PortfolioRegressor):
         left = np.maximum(parameters.deviation**2 + prior - explained, 0.0)
         return mean + cross @ self.alpha_, left + noise
 
+    @override
     def refit_clone(self) -> Self:
         """Return an unfitted copy that keeps template and hyper-parameters."""
         start = (tuple(self.scales_.tolist()), tuple(self.log_parameters_.tolist()))
         law = self.law_.refit_clone()
-        return type(self)(
-            **{**self.get_params(), "law": law, "start": start, "max_iterations": 0}
-        )
+        return type(self)(**{**self.get_params(), "law": law, "start": start, "max_iterations": 0})
 
+    @override
     def to_state(self) -> State:
         """Return law, training rows and the factor of their covariance as data."""
         law = self.law_.to_state()
@@ -136,6 +140,7 @@ class GaussianProcess(PortfolioRegressor):
             },
         )
 
+    @override
     def load_state(self, state: State) -> None:
         """Take over law and process from data."""
         self.law_ = self._new_law()
@@ -191,17 +196,13 @@ class GaussianProcess(PortfolioRegressor):
         first = np.array(self.start[1]) if self.start else means
         if self.max_iterations == 0 or len(residual) < 3:  # noqa: PLR2004 - nothing to learn from
             return first
-        from scipy.optimize import minimize  # noqa: PLC0415 - fits only, never forecasts
-
-        found = minimize(
+        ends = (means - _BOX * widths).tolist(), (means + _BOX * widths).tolist()
+        return minimise_in_box(
             lambda logs: _objective(kernel, base, residual, logs, means, widths),
             first,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=list(zip(means - _BOX * widths, means + _BOX * widths, strict=True)),
-            options={"maxiter": self.max_iterations},
+            list(zip(*ends, strict=True)),
+            self.max_iterations,
         )
-        return np.asarray(found.x, dtype=np.float64)
 
 
 def _objective(
@@ -229,7 +230,8 @@ def _objective(
 def _cholesky(covariance: FloatArray, noise: FloatArray) -> FloatArray:
     for jitter in _JITTERS:
         try:
-            return np.linalg.cholesky(covariance + np.diag(noise + jitter))
+            factor: FloatArray = np.linalg.cholesky(covariance + np.diag(noise + jitter))
         except np.linalg.LinAlgError:
             continue
+        return factor
     raise ValueError("The covariance of the configurations is not positive definite.")

@@ -109,5 +109,6 @@ def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
         return np.zeros(len(fold.test))
     column = data.X[:, roles.index("local_batch")]
     known, asked = column[fold.train], column[fold.test]
-    beyond = np.maximum(np.maximum(asked - known.max(), known.min() - asked), 0.0)
+    ends = float(known.min()), float(known.max())
+    beyond = np.maximum(np.maximum(asked - ends[1], ends[0] - asked), 0.0)
     return (TREND_BREAK * beyond) ** 2

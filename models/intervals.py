@@ -89,7 +89,7 @@ def calibrate(
     trust = 10 if interpolation else 30
     levels = np.minimum(np.array(LEVELS) * (1 + 1 / n_distinct), 1.0)
     found = np.clip(weighted_quantile(scores, weights, levels), *_QUANTILE_BOUNDS)
-    # Levels that the held-out sets are too few to show follow the prior's shape from the last shown.
+    # Levels beyond what the held-out sets can show follow the prior's shape.
     shown = np.array(LEVELS) <= 1 - 1 / n_distinct
     last = max(int(shown.sum()) - 1, 0)
     found = np.where(shown, found, found[last] * _SHAPE / _SHAPE[last])

@@ -1,12 +1,13 @@
 """The covariance of what a law leaves over: a product of (1 + a k) over the features."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from models.tables import FloatArray, IntArray
 
-SQRT5 = np.sqrt(5.0)
+SQRT5 = math.sqrt(5.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,7 @@ class ServingKernel:
         self.parameters = parameters
         self._x_over_length = x / parameters.lengths
         self._codes = codes
-        self._columns = [
-            np.unique(column, return_inverse=True) for column in self._x_over_length.T
-        ]
+        self._columns = [np.unique(column, return_inverse=True) for column in self._x_over_length.T]
 
     def __call__(self, x: FloatArray, codes: IntArray) -> FloatArray:
         """Return the covariance with the training rows, shape (n, n_training)."""
@@ -95,7 +94,8 @@ class ServingKernel:
     def _single(self, scaled: FloatArray) -> FloatArray:
         correlations = matern52(np.abs(self._x_over_length - scaled))
         factors = 1 + self.parameters.strengths * correlations
-        return self.parameters.scale * factors.prod(axis=1)[None]
+        product: FloatArray = factors.prod(axis=1)[None]
+        return self.parameters.scale * product
 
     def _many(self, scaled: FloatArray) -> FloatArray:
         # Features have few distinct values: the correlation is computed once for each of them.

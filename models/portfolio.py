@@ -124,13 +124,12 @@ class FittedPortfolio:
         means, variances = self._mixture(expansion.X, asked)
         means, variances = means + expansion.shift, variances + expansion.variance
         n, source, weights = len(regimes), expansion.source, expansion.weights
-        mean = np.bincount(source, weights * means, minlength=n)
-        spread = variances + (means - mean[source]) ** 2
-        return mean, np.bincount(source, weights * spread, minlength=n)
+        mean, variance = np.zeros(n), np.zeros(n)
+        np.add.at(mean, source, weights * means)
+        np.add.at(variance, source, weights * (variances + (means - mean[source]) ** 2))
+        return mean, variance
 
-    def _mixture(
-        self, X: FloatArray, regimes: tuple[str, ...]
-    ) -> tuple[FloatArray, FloatArray]:
+    def _mixture(self, X: FloatArray, regimes: tuple[str, ...]) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of the members' mixture, by the weights of each row's regime."""
         chosen = [self.regimes[regime] for regime in regimes]
         weights = np.array([regime.weights for regime in chosen]).T

@@ -47,9 +47,7 @@ class RegimeMap:
     kinds: dict[str, Kind]
     few_levels: tuple[frozenset[int], ...]
 
-    def of_rows(
-        self, encoder: Encoder, distances: FloatArray, codes: IntArray
-    ) -> tuple[str, ...]:
+    def of_rows(self, encoder: Encoder, distances: FloatArray, codes: IntArray) -> tuple[str, ...]:
         """Return the regime of each row: the axis farthest out, a rare level, or interpolation."""
         farthest = distances.argmax(axis=1) if distances.shape[1] else np.zeros(len(codes), int)
         regimes = []

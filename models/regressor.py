@@ -94,9 +94,7 @@ class PortfolioRegressor:
             setattr(self, name, value)
         return self
 
-    def score(
-        self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None
-    ) -> float:
+    def score(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> float:
         """Return the coefficient of determination of the log durations."""
         from sklearn.metrics import r2_score  # noqa: PLC0415 - heavy, and only for model searches
 

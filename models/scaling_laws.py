@@ -3,6 +3,7 @@
 from typing import Self
 
 import numpy as np
+from typing_extensions import override
 
 from models.layout import Layout
 from models.power_laws import (
@@ -27,6 +28,13 @@ def spread_subset(n_rows: int, limit: int, seed: int) -> IntArray | slice:
     if n_rows <= limit:
         return slice(None)
     return np.sort(np.random.default_rng(seed).choice(n_rows, limit, replace=False))
+
+
+def _template(name: object) -> Template:
+    for known in TEMPLATES:
+        if known == name:
+            return known
+    raise ValueError(f"There is no template {name!r}.")
 
 
 class ScalingLaw(PortfolioRegressor):
@@ -76,7 +84,8 @@ class ScalingLaw(PortfolioRegressor):
         self.layout, self.terms, self.tightness = layout, terms, tightness
         self.templates, self.seed = templates, seed
 
-    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:  # noqa: ARG002 - a law's misfit outweighs the noise of repetitions
+    @override
+    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
         """Fit every template and keep the two most plausible."""
         self.center_ = float(np.median(y))
         rows = spread_subset(len(y), MAX_LAW_CONFIGURATIONS, self.seed)
@@ -94,6 +103,7 @@ class ScalingLaw(PortfolioRegressor):
         self.templates_ = tuple(template for _, template in fitted[: len(weights)])
         return self
 
+    @override
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return mean and variance of the log duration, averaged over the templates."""
         means, variances = [], []
@@ -107,10 +117,12 @@ class ScalingLaw(PortfolioRegressor):
         mean = self.weights_ @ each
         return mean + self.center_, self.weights_ @ (np.array(variances) + (each - mean) ** 2)
 
+    @override
     def refit_clone(self) -> Self:
         """Return an unfitted copy that tries the chosen templates only."""
         return type(self)(**{**self.get_params(), "templates": self.templates_})
 
+    @override
     def to_state(self) -> State:
         """Return the laws as data."""
         arrays = {"weights": self.weights_}
@@ -119,14 +131,16 @@ class ScalingLaw(PortfolioRegressor):
             arrays[f"covariance{index}"] = law.covariance
             arrays[f"prior{index}"] = np.stack([law.prior.means, law.prior.sds])
             arrays[f"scalars{index}"] = np.array([law.misfit, law.evidence])
-        return State({"center": self.center_, "templates": list(self.templates_)}, arrays)
+        return State(
+            {"center": self.center_, "templates": [str(name) for name in self.templates_]}, arrays
+        )
 
+    @override
     def load_state(self, state: State) -> None:
         """Take over laws from data."""
         names = state.values["templates"]
         assert isinstance(names, list)
-        known = [name for name in TEMPLATES if name in names]
-        self.templates_ = tuple(sorted(known, key=names.index))
+        self.templates_ = tuple(_template(name) for name in names)
         self.center_ = float(str(state.values["center"]))
         self.weights_ = state.arrays["weights"]
         self.laws_ = [
@@ -169,4 +183,3 @@ class LogLinearLaw(ScalingLaw):
         seed: int = 0,
     ) -> None:
         super().__init__(layout, ("compute",), tightness, templates, seed)
-

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.optimisation import minimise_on_simplex
 from models.regimes import FEW_CONFIGURATIONS, Kind
 from models.tables import FloatArray, IntArray
 
@@ -56,9 +57,7 @@ _PENALTY = 1.0
 _LEAST_WEIGHT = 0.01
 
 
-def prior_weights(
-    names: Sequence[str], kind: Kind, axis: str, n_configurations: int
-) -> FloatArray:
+def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations: int) -> FloatArray:
     """Return the weights that candidates have before any was tested, shape (n_candidates,).
 
     Examples
@@ -77,7 +76,7 @@ def prior_weights(
     )
     if weights.sum() == 0:
         weights = np.ones(len(names))
-    return weights / weights.sum()
+    return _normalised(weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +114,18 @@ class HeldOut:
 
     def residual_variances(self) -> FloatArray:
         """Return each candidate's weighted mean squared residual, shape (n_candidates,)."""
-        share = self.weights / self.weights.sum()
-        return ((self.observed - self.means) ** 2) @ share
+        errors: FloatArray = ((self.observed - self.means) ** 2) @ _normalised(self.weights)
+        return errors
 
     def candidate_mape(self) -> FloatArray:
         """Return each candidate's held-out MAPE as a fraction, shape (n_candidates,)."""
-        share = self.weights / self.weights.sum()
-        return np.abs(np.expm1(np.clip(self.means - self.observed, -50, 50))) @ share
+        ratios = np.abs(np.expm1(np.clip(self.means - self.observed, -50, 50)))
+        errors: FloatArray = ratios @ _normalised(self.weights)
+        return errors
+
+
+def _normalised(weights: FloatArray) -> FloatArray:
+    return weights / float(weights.sum())
 
 
 def combine(
@@ -154,15 +158,13 @@ def stack(held_out: HeldOut, prior: FloatArray) -> FloatArray:
     Breiman (1996), Stacked regressions, Machine Learning 24, 49-64. Wolpert (1992), Stacked
     generalization, Neural Networks 5(2).
     """
-    from scipy.optimize import minimize  # noqa: PLC0415 - fits only, never forecasts
-
     active = np.flatnonzero((prior > 0) & np.isfinite(held_out.means).all(axis=1))
     if len(active) < 2:  # noqa: PLR2004 - nothing to weigh
         return prior
     residuals = (held_out.observed - held_out.means[active]).T
-    share = held_out.weights / held_out.weights.sum()
+    share = _normalised(held_out.weights)
     errors = share @ np.abs(residuals)
-    scale, start = max(float(errors.min()), 1e-6), prior[active] / prior[active].sum()
+    scale, start = max(float(errors.min()), 1e-6), _normalised(prior[active])
 
     def loss(weights: FloatArray) -> float:
         smooth = np.sqrt((residuals @ weights) ** 2 + (0.1 * scale) ** 2) / scale
@@ -173,20 +175,15 @@ def stack(held_out: HeldOut, prior: FloatArray) -> FloatArray:
         inner = residuals @ weights
         smooth = np.sqrt(inner**2 + (0.1 * scale) ** 2)
         pull = 2 * (weights - start) / held_out.n_distinct
-        return residuals.T @ (share * inner / smooth) / scale + _PENALTY * pull
+        push: FloatArray = residuals.T @ (share * inner / smooth) / scale
+        return push + _PENALTY * pull
 
     best = np.eye(len(active))[int(errors.argmin())]
-    found = [start]
-    for first in (start, best):
-        solution = minimize(
-            loss, first, jac=slope, method="SLSQP", bounds=[(0, 1)] * len(active),
-            constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
-        )  # fmt: skip
-        found.append(np.clip(np.nan_to_num(solution.x), 0, None))
-    chosen = min(found, key=lambda w: loss(w / w.sum()) if w.sum() > 0 else np.inf)
+    found = [start, *(minimise_on_simplex(loss, slope, first) for first in (start, best))]
+    chosen = min(found, key=loss)
     weights = np.zeros(len(prior))
     weights[active] = np.where(chosen < _LEAST_WEIGHT, 0.0, chosen)
-    return weights / weights.sum()
+    return _normalised(weights)
 
 
 def choose_weights(
@@ -204,7 +201,7 @@ def choose_weights(
     if held_out is None:
         return prior
     usable = np.where(np.isfinite(held_out.means).all(axis=1), prior, 0.0)
-    prior = usable / usable.sum() if usable.sum() > 0 else prior
+    prior = _normalised(usable) if usable.sum() > 0 else prior
     if n_configurations < FEW_CONFIGURATIONS or kind == "transfer":
         return prior
     return stack(held_out, prior)

@@ -18,7 +18,7 @@ from models.memory import Memory
 from models.packing import MAX_PART_BYTES, pack, unpack
 from models.portfolio import FittedPortfolio, RegimeModel
 from models.regimes import RegimeMap
-from models.regressor import PortfolioRegressor, State
+from models.regressor import PortfolioRegressor, State, StateValue
 from models.reports import CandidateReport, FitReport
 from models.tables import FloatArray
 from models.transfer import LevelTransfer
@@ -44,7 +44,8 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         arrays[f"regime.{name}"] = np.concatenate(
             [regime.weights, regime.residual_variances, regime.curve]
         )
-    members, texts = {}, {}
+    members: dict[str, dict[str, StateValue]] = {}
+    texts: dict[str, bytes] = {}
     for name, member in portfolio.members.items():
         state = member.to_state()
         members[name] = dict(state.values)
@@ -82,17 +83,20 @@ def loads(data: bytes) -> FittedPortfolio:
     parts = unpack(data)
     try:
         header = json.loads(parts["header.json"])
-        if header["format_version"] != FORMAT_VERSION:
-            raise ArtifactError(
-                f"The artefact has format {header['format_version']!r}, not {FORMAT_VERSION}; "
-                "fit the workload again."
-            )
+        _check_version(header["format_version"])
         arrays = _read_arrays(parts["arrays.npy"], header["arrays"])
         return _build(header, arrays, parts)
     except ArtifactError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError) as error:
         raise ArtifactError(f"The artefact's parts do not fit together: {error!r}") from error
+
+
+def _check_version(version: object) -> None:
+    if version != FORMAT_VERSION:
+        raise ArtifactError(
+            f"The artefact has format {version!r}, not {FORMAT_VERSION}; fit the workload again."
+        )
 
 
 def _read_arrays(part: bytes, shapes: list[tuple[str, list[int]]]) -> dict[str, FloatArray]:

@@ -132,6 +132,4 @@ def _strangers(features: FeatureTable, memory: Memory) -> list[tuple[str, ...]]:
         **{n: [level is not None for level in v] for n, v in features.categorical.items()},
     }
     unknown = sorted(name for name in known if name not in memory.known_columns)
-    return [
-        tuple(name for name in unknown if known[name][row]) for row in range(features.n_rows)
-    ]
+    return [tuple(name for name in unknown if known[name][row]) for row in range(features.n_rows)]

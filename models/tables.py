@@ -47,9 +47,11 @@ class FeatureTable:
     n_rows: int
 
     def __post_init__(self) -> None:
-        for name, column in (*self.numeric.items(), *self.categorical.items()):
-            if len(column) != self.n_rows:
-                raise ValueError(f"Column {name!r} has {len(column)} rows, not {self.n_rows}.")
+        lengths = {name: len(column) for name, column in self.numeric.items()}
+        lengths |= {name: len(column) for name, column in self.categorical.items()}
+        for name, length in lengths.items():
+            if length != self.n_rows:
+                raise ValueError(f"Column {name!r} has {length} rows, not {self.n_rows}.")
         for name, values in self.numeric.items():
             if name in self.categorical:
                 raise ValueError(f"Column {name!r} is numeric and categorical at once.")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.encoding import UNASKED, UNSEEN, Encoded, Encoder
+from models.encoding import UNSEEN, Encoded, Encoder
 from models.features import CategoryFeature
 from models.hardware import UNKNOWN_SD, log_duration_shift, transfer_sd
 from models.tables import BoolArray, FloatArray, IntArray
@@ -57,7 +57,8 @@ class LevelTransfer:
         if not codes.shape[1]:
             return cls(encoder, np.zeros((1, 0), dtype=np.int64), counts.sum(keepdims=True))
         combinations, inverse = np.unique(codes, axis=0, return_inverse=True)
-        weights = np.bincount(inverse.ravel(), weights=counts, minlength=len(combinations))
+        weights: FloatArray = np.zeros(len(combinations))
+        np.add.at(weights, inverse.ravel(), counts)
         return cls(encoder, combinations, weights)
 
     def expand(self, encoded: Encoded, gpu_types: list[str | None] | None) -> Expansion | None:
@@ -94,8 +95,9 @@ class LevelTransfer:
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
         open_levels = codes < 0
         known = ~open_levels
-        agree = (self.combinations[:, known] == codes[known]).all(axis=1)
-        chosen = agree if agree.any() else np.ones(len(agree), dtype=bool)
+        equal: BoolArray = self.combinations[:, known] == codes[known]
+        agree: BoolArray = equal.all(axis=1)
+        chosen = agree if agree.any() else ~agree
         candidates, counts = self.combinations[chosen], self.counts[chosen]
         order = np.lexsort((np.arange(len(counts)), -counts))[:MAX_STAND_INS]
         filled = np.where(open_levels, candidates[order], codes)
@@ -128,7 +130,7 @@ class LevelTransfer:
         measured = [self.encoder.hardware.get(levels[code] or "") for code in codes]
         shift = np.zeros(len(codes))
         variance = np.full(len(codes), UNKNOWN_SD**2)
-        described = np.zeros(len(codes), dtype=bool)
+        described = np.zeros(len(codes), dtype=np.bool_)
         for index, hardware in enumerate(measured):
             if asked is None or hardware is None:
                 continue
@@ -147,11 +149,3 @@ class LevelTransfer:
         levels = self.encoder.categories[self._gpu].levels
         measured = any(level in self.encoder.hardware for level in levels if level is not None)
         return measured and gpu_type in self.encoder.hardware
-
-    def unseen(self, codes: IntArray) -> BoolArray:
-        """Return which categories of a row have a level that no run has."""
-        return codes == UNSEEN
-
-    def unasked(self, codes: IntArray) -> BoolArray:
-        """Return which categories of a row are left open although the runs differ in them."""
-        return codes == UNASKED

@@ -17,13 +17,18 @@ from pathlib import Path
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-import numpy as np
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
+import numpy as np  # noqa: E402 - see above
+from rich.console import Console  # noqa: E402 - see above
+from rich.progress import track  # noqa: E402 - see above
+from rich.table import Table  # noqa: E402 - see above
 
-from benchmarks.accuracy.judging import Judgement, judge
-from benchmarks.accuracy.traces import Task, read_best_peers, read_hardware, read_tasks
+from benchmarks.accuracy.judging import Judgement, judge  # noqa: E402 - see above
+from benchmarks.accuracy.traces import (  # noqa: E402 - see above
+    Task,
+    read_best_peers,
+    read_hardware,
+    read_tasks,
+)
 
 COLUMNS = (
     "data set", "kind", "axis", "tasks", "MAPE %", "mean", "> 20 % off", "cover .8", "cover .9",

@@ -1,0 +1,67 @@
+"""The two optimisers that fits use, with scipy imported only when one is called."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from models.tables import FloatArray
+
+
+def _minimize(*arguments: object, **options: object) -> Any:
+    from scipy.optimize import minimize  # noqa: PLC0415 - fits only, never forecasts
+
+    function: Any = minimize
+    return function(*arguments, **options)
+
+
+def minimise_in_box(
+    objective: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    bounds: Sequence[tuple[float, float]],
+    max_iterations: int,
+) -> FloatArray:
+    """Return a local minimum of a function with gradient, by L-BFGS-B.
+
+    References
+    ----------
+    Byrd, Lu, Nocedal, Zhu (1995), SIAM J. Sci. Comput. 16(5), 1190-1208.
+
+    Examples
+    --------
+    >>> found = minimise_in_box(lambda x: (float(x @ x), 2 * x), np.ones(1), [(0.5, 2.0)], 20)
+    >>> found.tolist()
+    [0.5]
+    """
+    options = {"maxiter": max_iterations}
+    found = _minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(found.x, dtype=np.float64)
+
+
+def minimise_on_simplex(
+    loss: Callable[[FloatArray], float],
+    slope: Callable[[FloatArray], FloatArray],
+    start: FloatArray,
+) -> FloatArray:
+    """Return weights, non-negative with sum 1, at a local minimum, by SLSQP.
+
+    References
+    ----------
+    Kraft (1988), A software package for sequential quadratic programming, DFVLR-FB 88-28.
+
+    Examples
+    --------
+    >>> goal = np.array([0.2, 0.8])
+    >>> found = minimise_on_simplex(
+    ...     lambda w: float(((w - goal) ** 2).sum()), lambda w: 2 * (w - goal), np.array([0.5, 0.5])
+    ... )
+    >>> found.round(3).tolist()
+    [0.2, 0.8]
+    """
+    total = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
+    found = _minimize(
+        loss, start, jac=slope, method="SLSQP", bounds=[(0, 1)] * len(start), constraints=total
+    )
+    weights = np.clip(np.nan_to_num(np.asarray(found.x, dtype=np.float64)), 0.0, None)
+    sum_of_weights = float(weights.sum())
+    return weights / sum_of_weights if sum_of_weights > 0 else start
