@@ -230,8 +230,8 @@ def _objective(
 def _cholesky(covariance: FloatArray, noise: FloatArray) -> FloatArray:
     for jitter in _JITTERS:
         try:
-            factor: FloatArray = np.linalg.cholesky(covariance + np.diag(noise + jitter))
+            factor = np.linalg.cholesky(covariance + np.diag(noise + jitter))
         except np.linalg.LinAlgError:
             continue
-        return factor
+        return np.asarray(factor, dtype=np.float64)
     raise ValueError("The covariance of the configurations is not positive definite.")

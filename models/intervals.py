@@ -35,7 +35,7 @@ def prior_curve(kind: Kind, n_configurations: int) -> FloatArray:
     Examples
     --------
     >>> prior_curve("interpolation", 60).round(2).tolist()
-    [0.61, 1.12, 1.65, 2.23, 3.46]
+    [0.61, 1.12, 1.65, 2.23, 3.47]
     """
     few = n_configurations < FEW_CONFIGURATIONS
     return _PRIOR_90[kind, few] * _SHAPE * (1 + 6 / n_configurations)

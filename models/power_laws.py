@@ -43,14 +43,15 @@ _EXPONENT_SD: dict[Term, float] = {"compute": 0.4, "overhead": 0.4, "comm": 0.3,
 _GATE_DEPTH = 30.0
 _MISFIT_A, _MISFIT_B = 2.0, 2 * 0.04**2
 _MAX_STEPS = 40
+_DEVIATION_SD, _MAX_DEVIATIONS = 0.4, 48
 
 
 @dataclass(frozen=True, slots=True)
 class LawPrior:
     """Independent Gaussian priors of a law's parameters, for log durations with median 0.
 
-    The parameters are the log shares of the terms, their exponents (term by term) and the effects
-    of all category levels, which the terms have in common.
+    The parameters are the log shares of the terms, their exponents (term by term), the effects of
+    all category levels, which the terms have in common, and each term's deviations from them.
     """
 
     terms: tuple[Term, ...]
@@ -79,7 +80,16 @@ def law_prior(
     for offsets in layout.offsets:
         means += offsets
         sds += [0.35 if any(offsets) else 0.5] * len(offsets)
+    if has_deviations(layout, terms):
+        count = len(terms) * sum(layout.levels)
+        means += [0.0] * count
+        sds += [_DEVIATION_SD] * count
     return LawPrior(terms, np.array(means), np.array(sds))
+
+
+def has_deviations(layout: Layout, terms: tuple[Term, ...]) -> bool:
+    """Return whether category levels act on each term differently: not where they are many."""
+    return 1 < len(terms) and len(terms) * sum(layout.levels) <= _MAX_DEVIATIONS
 
 
 def _exponent_prior(template: Template, term: Term, role: Role) -> tuple[float, float]:
@@ -96,9 +106,9 @@ def evaluate_law(
 ) -> tuple[FloatArray, FloatArray]:
     """Return a law's log duration, shape (n,), and its Jacobian, shape (n, n_parameters).
 
-    ``f = log sum_k exp(beta_k + w_k . z + m[c])``, with 30 taken off the communication term of a
-    single worker. With p_k the share of term k: ``df/dbeta_k = p_k``, ``df/dw_k = p_k z`` and
-    ``df/dm = onehot(c)``.
+    ``f = log sum_k exp(beta_k + w_k . z + m[c] + v_k[c])``, with 30 taken off the communication
+    term of a single worker. With p_k the share of term k: ``df/dbeta_k = p_k``,
+    ``df/dw_k = p_k z``, ``df/dm = onehot(c)`` and ``df/dv_k = p_k onehot(c)``.
 
     References
     ----------
@@ -109,15 +119,24 @@ def evaluate_law(
     z, levels = layout.numeric(X), layout.one_hot(X)
     weights = theta[count : count + count * width].reshape(count, width)
     logs = z @ weights.T + theta[:count]
+    first, width_of_levels = count + count * width, levels.shape[1]
+    deviating = has_deviations(layout, terms)
+    if deviating:
+        deviations = theta[first + width_of_levels :].reshape(count, width_of_levels)
+        logs += levels @ deviations.T
     if "comm" in terms:
         logs[:, terms.index("comm")] -= _GATE_DEPTH * layout.gate(X)
     top = logs.max(axis=1, keepdims=True)
     shares = np.exp(logs - top)
     total = shares.sum(axis=1, keepdims=True)
     shares /= total
-    effects = levels @ theta[count + count * width :]
+    effects = levels @ theta[first : first + width_of_levels]
     slopes = (shares[:, :, None] * z[:, None, :]).reshape(len(X), count * width)
-    return (top + np.log(total))[:, 0] + effects, np.hstack([shares, slopes, levels])
+    columns = [shares, slopes, levels]
+    if deviating:
+        split = shares[:, :, None] * levels[:, None, :]
+        columns.append(split.reshape(len(X), count * width_of_levels))
+    return (top + np.log(total))[:, 0] + effects, np.hstack(columns)
 
 
 @dataclass(frozen=True, slots=True)

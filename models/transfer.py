@@ -95,8 +95,8 @@ class LevelTransfer:
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
         open_levels = codes < 0
         known = ~open_levels
-        equal: BoolArray = self.combinations[:, known] == codes[known]
-        agree: BoolArray = equal.all(axis=1)
+        equal = np.asarray(np.equal(self.combinations[:, known], codes[known]))
+        agree: BoolArray = np.asarray(np.all(equal, axis=1), dtype=np.bool_)
         chosen = agree if agree.any() else ~agree
         candidates, counts = self.combinations[chosen], self.counts[chosen]
         order = np.lexsort((np.arange(len(counts)), -counts))[:MAX_STAND_INS]
