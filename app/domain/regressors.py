@@ -8,9 +8,30 @@ from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, Slug
 
 
-@dataclass(frozen=True, slots=True)
-class RegressorVersion:
-    """A regressor's registry entry; errors are MAPE as fractions, coverage is by level ("0.9")."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegressorReport:
+    """What a fit says of its regressor; errors are MAPE as fractions, coverage is by level ("0.9").
+
+    `failed_candidates` names the regressors that could not be fitted, each with its reason.
+    """
+
+    training_fingerprint: str
+    n_runs: int
+    n_configurations: int
+    library_versions: Mapping[str, str] = field(default_factory=dict)
+    numeric_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    category_levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    candidates: tuple[Candidate, ...] = ()
+    failed_candidates: Mapping[str, str] = field(default_factory=dict)
+    accuracy_by_axis: Mapping[str, float] = field(default_factory=dict)
+    coverage: Mapping[str, float] = field(default_factory=dict)
+    noise_floor: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegressorVersion(RegressorReport):
+    """A regressor's registry entry."""
 
     workload: Slug
     version: int
@@ -19,14 +40,3 @@ class RegressorVersion:
     is_published: bool
     artifact_sha256: str
     artifact_bytes: int
-    training_fingerprint: str
-    n_runs: int
-    n_configurations: int
-    library_versions: Mapping[str, str] = field(default_factory=dict)
-    numeric_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    category_levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    candidates: tuple[Candidate, ...] = ()
-    accuracy_by_axis: Mapping[str, float] = field(default_factory=dict)
-    coverage: Mapping[str, float] = field(default_factory=dict)
-    noise_floor: float | None = None
-    seed: int = 0

@@ -1,10 +1,126 @@
-"""The store of fits, their leases and the fitters' heartbeats."""
+"""The store of fits as users see them: asked for, listed, cancelled."""
 
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
+
+from app.domain.fits import Fit, FitRequest, FitState
+from app.domain.identifiers import FitId, ProjectId, WorkloadId, new_identifier
+from app.domain.pages import Page
+from app.storage.fit_rows import CANCELLED_STEP, is_lapsed, request_document, to_fit
+from app.storage.tables import FitRow, FitterRow, WorkloadRow
+
+_ACTIVE: Final = (FitState.QUEUED, FitState.RUNNING)
 
 
 class FitStore:
-    """Reads and writes fits, their leases and the fitters' heartbeats in one session."""
+    """Reads and writes fits in one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def request(
+        self, workload_id: WorkloadId, request: FitRequest, now: datetime
+    ) -> tuple[Fit, bool]:
+        """Return a new queued fit and True, or the workload's active fit and False."""
+        while True:
+            if fit_id := self._insert(workload_id, request, now):
+                [fit] = self._read(FitRow.id == fit_id)
+                return fit, True
+            # The fit that stood in the way may have ended since: then there is room for ours.
+            if active := self.active(workload_id):
+                return active, False
+
+    def _insert(self, workload_id: WorkloadId, request: FitRequest, now: datetime) -> str | None:
+        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
+        insert = sqlite.insert if is_sqlite else postgresql.insert
+        statement = insert(FitRow).values(
+            id=new_identifier("fit", now_ms=int(now.timestamp() * 1000)),
+            workload_id=workload_id,
+            state=FitState.QUEUED.value,
+            request=request_document(request),
+            progress=0.0,
+            requested_at=now,
+            attempts=0,
+            cancel_requested=False,
+        )
+        inserted = self._session.execute(statement.on_conflict_do_nothing().returning(FitRow.id))
+        return inserted.scalar_one_or_none()
+
+    def active(self, workload_id: WorkloadId) -> Fit | None:
+        """Return the workload's queued or running fit."""
+        found = self._read(FitRow.workload_id == workload_id, FitRow.state.in_(_ACTIVE))
+        return found[0] if found else None
+
+    def get(self, project_id: ProjectId, fit_id: FitId) -> Fit | None:
+        """Return a fit of a project."""
+        found = self._read(FitRow.id == fit_id, WorkloadRow.project_id == project_id)
+        return found[0] if found else None
+
+    def list_page(
+        self, workload_id: WorkloadId, *, page_size: int, after: FitId | None = None
+    ) -> Page[Fit]:
+        """Return fits of a workload, newest first, those older than `after`."""
+        conditions = [FitRow.workload_id == workload_id]
+        if after is not None:
+            conditions.append(FitRow.id < after)
+        fits = self._read(*conditions, limit=page_size + 1)
+        shown = fits[:page_size]
+        return Page(shown, shown[-1].fit_id if len(fits) > page_size else None)
+
+    def latest(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, Fit]:
+        """Return the newest fit of each of the workloads that has one."""
+        newest = (
+            sa.select(sa.func.max(FitRow.id))
+            .where(FitRow.workload_id.in_(list(workload_ids)))
+            .group_by(FitRow.workload_id)
+        )
+        rows = self._select(FitRow.id.in_(newest))
+        return {WorkloadId(row.workload_id): to_fit(row, slug) for row, slug in rows}
+
+    def _read(self, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[Fit]:
+        return [to_fit(row, slug) for row, slug in self._select(*conditions, limit=limit)]
+
+    def _select(
+        self, *conditions: sa.ColumnElement[bool], limit: int | None = None
+    ) -> Sequence[sa.Row[FitRow, str]]:
+        return self._session.execute(
+            sa.select(FitRow, WorkloadRow.slug)
+            .join(WorkloadRow, WorkloadRow.id == FitRow.workload_id)
+            .where(*conditions)
+            .order_by(FitRow.id.desc())
+            .limit(limit)
+            .execution_options(populate_existing=True)
+        ).all()
+
+    def request_cancel(self, fit_id: FitId, now: datetime) -> None:
+        """Cancel at once what no fitter works on, and tell the fitter of a running fit.
+
+        One statement decides, so that a fit changing between queue and fitter is not missed.
+        """
+        is_idle = sa.or_(FitRow.state == FitState.QUEUED, is_lapsed(FitRow, now))
+        self._session.execute(
+            sa.update(FitRow)
+            .where(FitRow.id == fit_id, FitRow.state.in_(_ACTIVE))
+            .values(
+                cancel_requested=True,
+                state=sa.case((is_idle, FitState.CANCELLED.value), else_=FitRow.state),
+                step=sa.case((is_idle, CANCELLED_STEP), else_=FitRow.step),
+                ended_at=sa.case((is_idle, sa.bindparam("now", now, FitRow.ended_at.type))),
+            )
+            .execution_options(synchronize_session=False)
+        )
+
+    def queue_length(self) -> int:
+        """Return how many fits wait for a fitter."""
+        query = sa.select(sa.func.count()).where(FitRow.state == FitState.QUEUED)
+        return self._session.execute(query).scalar_one()
+
+    def fitters_alive(self, since: datetime) -> int:
+        """Return how many fitters were heard of since an instant."""
+        query = sa.select(sa.func.count()).where(FitterRow.seen_at >= since)
+        return self._session.execute(query).scalar_one()

@@ -1,10 +1,169 @@
-"""The store of the registry of regressor versions."""
+"""The store of regressor versions and of the one that is published."""
 
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
+
+from app.domain.errors import RegressorUnavailableError
+from app.domain.fits import Candidate
+from app.domain.identifiers import FitId, ProjectId, Slug, WorkloadId
+from app.domain.pages import Page
+from app.domain.regressors import RegressorReport, RegressorVersion
+from app.storage.tables import Json, PublicationRow, RegressorRow, WorkloadRow
+
+_REPORT_FIELDS: Final = tuple(field.name for field in fields(RegressorReport))
+
+
+def _to_range(bounds: Sequence[float]) -> tuple[float, float]:
+    low, high = bounds
+    return low, high
+
+
+def _report_members(document: Json) -> dict[str, Any]:
+    members = {name: document[name] for name in _REPORT_FIELDS if name in document}
+    ranges, levels = document["numeric_ranges"], document["category_levels"]
+    members["numeric_ranges"] = {name: _to_range(bounds) for name, bounds in ranges.items()}
+    members["category_levels"] = {name: tuple(values) for name, values in levels.items()}
+    members["candidates"] = tuple(Candidate(**entry) for entry in document["candidates"])
+    return members
+
+
+def _to_version(row: RegressorRow, slug: str, published: int | None) -> RegressorVersion:
+    return RegressorVersion(
+        workload=Slug(slug),
+        version=row.version,
+        fit_id=FitId(row.fit_id),
+        created_at=row.created_at,
+        is_published=row.version == published,
+        artifact_sha256=row.artifact_sha256,
+        artifact_bytes=row.artifact_bytes,
+        **_report_members(row.report),
+    )
 
 
 class RegressorStore:
-    """Reads and writes the registry of regressor versions in one session."""
+    """Reads and writes regressor versions in one session; versions are never changed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def add(
+        self,
+        workload_id: WorkloadId,
+        fit_id: FitId,
+        artifact: bytes,
+        report: RegressorReport,
+        now: datetime,
+    ) -> int:
+        """Store a new version and return its number, the next after the workload's highest."""
+        highest = self._session.execute(
+            sa.select(sa.func.max(RegressorRow.version)).where(
+                RegressorRow.workload_id == workload_id
+            )
+        ).scalar_one()
+        row = RegressorRow(
+            workload_id=workload_id,
+            version=(highest or 0) + 1,
+            fit_id=fit_id,
+            created_at=now,
+            artifact=artifact,
+            artifact_sha256=sha256(artifact).hexdigest(),
+            artifact_bytes=len(artifact),
+            report=asdict(report),
+        )
+        self._session.add(row)
+        self._session.flush()
+        return row.version
+
+    def publish(self, workload_id: WorkloadId, version: int, now: datetime) -> None:
+        """Make a version the one that answers forecasts."""
+        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
+        insert = sqlite.insert if is_sqlite else postgresql.insert
+        chosen = {"version": version, "published_at": now}
+        statement = insert(PublicationRow).values(workload_id=workload_id, **chosen)
+        self._session.execute(
+            statement.on_conflict_do_update(
+                index_elements=[PublicationRow.workload_id], set_=chosen
+            )
+        )
+
+    def published_version(self, workload_id: WorkloadId) -> int | None:
+        """Return the published version of a workload."""
+        return self._session.execute(
+            sa.select(PublicationRow.version).where(PublicationRow.workload_id == workload_id)
+        ).scalar_one_or_none()
+
+    def published(self, project_id: ProjectId, slug: Slug) -> tuple[WorkloadId, int] | None:
+        """Return a workload's key and its published version, None without one."""
+        row = self._session.execute(
+            sa.select(PublicationRow.workload_id, PublicationRow.version)
+            .join(WorkloadRow, WorkloadRow.id == PublicationRow.workload_id)
+            .where(WorkloadRow.project_id == project_id, WorkloadRow.slug == slug)
+        ).one_or_none()
+        return None if row is None else (WorkloadId(row.workload_id), row.version)
+
+    def published_versions(
+        self, project_id: ProjectId | None = None
+    ) -> dict[tuple[ProjectId, Slug], tuple[WorkloadId, int]]:
+        """Return what is published in a project, or in all of them."""
+        query = sa.select(
+            WorkloadRow.project_id, WorkloadRow.slug, WorkloadRow.id, PublicationRow.version
+        ).join(PublicationRow, PublicationRow.workload_id == WorkloadRow.id)
+        if project_id is not None:
+            query = query.where(WorkloadRow.project_id == project_id)
+        return {
+            (ProjectId(project), Slug(slug)): (WorkloadId(key), version)
+            for project, slug, key, version in self._session.execute(query)
+        }
+
+    def load_artifact(self, workload_id: WorkloadId, version: int) -> bytes:
+        """Return a version's artefact, its hash checked.
+
+        Raises
+        ------
+        RegressorUnavailableError
+            If the version does not exist (any more) or its bytes were altered.
+        """
+        row = self._session.execute(
+            sa.select(RegressorRow.artifact, RegressorRow.artifact_sha256, WorkloadRow.slug)
+            .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
+            .where(RegressorRow.workload_id == workload_id, RegressorRow.version == version)
+        ).one_or_none()
+        if row is None:
+            raise RegressorUnavailableError(Slug("?"), version, "it does not exist any more")
+        if sha256(row.artifact).hexdigest() != row.artifact_sha256:
+            raise RegressorUnavailableError(Slug(row.slug), version, "its stored hash differs")
+        return bytes(row.artifact)
+
+    def get(self, workload_id: WorkloadId, version: int) -> RegressorVersion | None:
+        """Return one version of a workload."""
+        found = self._read(workload_id, RegressorRow.version == version, limit=1)
+        return found[0] if found else None
+
+    def list_page(
+        self, workload_id: WorkloadId, *, page_size: int, after: int | None = None
+    ) -> Page[RegressorVersion]:
+        """Return versions of a workload, newest first, those before version `after`."""
+        condition = sa.true() if after is None else RegressorRow.version < after
+        versions = self._read(workload_id, condition, limit=page_size + 1)
+        shown = versions[:page_size]
+        return Page(shown, str(shown[-1].version) if len(versions) > page_size else None)
+
+    def _read(
+        self, workload_id: WorkloadId, condition: sa.ColumnElement[bool], *, limit: int
+    ) -> list[RegressorVersion]:
+        rows = self._session.execute(
+            sa.select(RegressorRow, WorkloadRow.slug, PublicationRow.version)
+            .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
+            .outerjoin(PublicationRow, PublicationRow.workload_id == RegressorRow.workload_id)
+            .where(RegressorRow.workload_id == workload_id, condition)
+            .order_by(RegressorRow.version.desc())
+            .limit(limit)
+        )
+        return [_to_version(row, slug, published) for row, slug, published in rows]

@@ -3,9 +3,11 @@
 from sqlalchemy.orm import Session
 
 from app.storage.access import AccessStore
+from app.storage.diagnosis import DiagnosisStore
 from app.storage.fits import FitStore
 from app.storage.forecasts import ForecastStore
 from app.storage.idempotency import IdempotencyStore
+from app.storage.leases import LeaseStore
 from app.storage.prices import PriceStore
 from app.storage.regressors import RegressorStore
 from app.storage.runs import RunStore
@@ -20,7 +22,9 @@ class Stores:
         self.workloads = WorkloadStore(session)
         self.runs = RunStore(session)
         self.fits = FitStore(session)
+        self.leases = LeaseStore(session)
         self.regressors = RegressorStore(session)
         self.forecasts = ForecastStore(session)
         self.prices = PriceStore(session)
         self.idempotency = IdempotencyStore(session)
+        self.diagnosis = DiagnosisStore(session)

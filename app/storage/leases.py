@@ -1,0 +1,208 @@
+"""The store of leases: which fitter works on which fit, and how a fit ends."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session, aliased
+
+from app.domain.fits import Candidate, ClaimedFit, FitProblem, FitState
+from app.domain.identifiers import ProjectId, WorkloadId
+from app.storage.fit_rows import CANCELLED_STEP, candidate_document, is_lapsed, to_fit
+from app.storage.tables import FitRow, FitterRow, WorkloadRow
+
+_STEP_LENGTH: Final = 200
+_NO_LEASE: Final = {"lease_owner": None, "lease_token": None, "lease_expires_at": None}
+
+
+def _is_held(claim: ClaimedFit) -> sa.ColumnElement[bool]:
+    # The token fences off a fitter that wakes up after another has taken its fit over.
+    return sa.and_(
+        FitRow.id == claim.fit.fit_id,
+        FitRow.state == FitState.RUNNING,
+        FitRow.lease_token == claim.lease_token,
+    )
+
+
+def _ended(state: FitState, now: datetime) -> dict[str, Any]:
+    return {"state": state.value, "ended_at": now, **_NO_LEASE}
+
+
+class LeaseStore:
+    """Claims fits and writes what their fitters say, in one session.
+
+    Whatever a fitter says is ignored, and answered by False, once its lease went to another.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def has_claimable(self, now: datetime) -> bool:
+        """Return whether a claim could find something: a cheap question to ask often."""
+        claimable = sa.or_(FitRow.state == FitState.QUEUED, is_lapsed(FitRow, now))
+        return self._session.execute(sa.select(sa.exists().where(claimable))).scalar_one()
+
+    def claim_next(
+        self, owner: str, *, lease_s: float, now: datetime, max_attempts: int
+    ) -> ClaimedFit | None:
+        """Take the oldest fit that is queued or whose fitter fell silent; None without one.
+
+        Fits whose fitters fell silent `max_attempts` times end as failed instead, and those
+        whose end was asked for meanwhile as cancelled.
+        """
+        self._end_lapsed(now, max_attempts)
+        token = uuid4().hex
+        waiting = aliased(FitRow)
+        oldest = (
+            sa.select(waiting.id)
+            .where(sa.or_(waiting.state == FitState.QUEUED, is_lapsed(waiting, now)))
+            .order_by(waiting.requested_at, waiting.id)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
+        claimed = self._update(
+            FitRow.id == oldest.scalar_subquery(),
+            state=FitState.RUNNING.value,
+            attempts=FitRow.attempts + 1,
+            started_at=sa.func.coalesce(FitRow.started_at, now),
+            progress=0.0,
+            step="starting",
+            lease_owner=owner,
+            lease_token=token,
+            lease_expires_at=now + timedelta(seconds=lease_s),
+        )
+        return self._claimed(claimed[0], token) if claimed else None
+
+    def _claimed(self, fit_id: str, token: str) -> ClaimedFit:
+        row, project_id, slug = self._session.execute(
+            sa.select(FitRow, WorkloadRow.project_id, WorkloadRow.slug)
+            .join(WorkloadRow, WorkloadRow.id == FitRow.workload_id)
+            .where(FitRow.id == fit_id)
+            .execution_options(populate_existing=True)
+        ).one()
+        return ClaimedFit(
+            to_fit(row, slug), ProjectId(project_id), WorkloadId(row.workload_id), token
+        )
+
+    def _end_lapsed(self, now: datetime, max_attempts: int) -> None:
+        lapsed = is_lapsed(FitRow, now)
+        self._update(
+            lapsed,
+            FitRow.cancel_requested.is_(True),
+            **_ended(FitState.CANCELLED, now),
+            step=CANCELLED_STEP,
+        )
+        detail = (
+            f"The fitter died or fell silent {max_attempts} time(s) while computing this fit;"
+            " its log tells why."
+        )
+        self._update(
+            lapsed,
+            FitRow.attempts >= max_attempts,
+            **_ended(FitState.FAILED, now),
+            problem={"code": "fitter_lost", "detail": detail},
+        )
+
+    def _update(self, *conditions: sa.ColumnElement[bool], **values: Any) -> Sequence[str]:
+        updated = self._session.execute(
+            sa.update(FitRow)
+            .where(*conditions)
+            .values(**values)
+            .returning(FitRow.id)
+            .execution_options(synchronize_session=False)
+        )
+        return updated.scalars().all()
+
+    def renew(
+        self, claim: ClaimedFit, *, lease_s: float, progress: float, step: str, now: datetime
+    ) -> bool:
+        """Renew a lease and note the progress; False also when the fit is to be cancelled."""
+        renewed = self._update(
+            _is_held(claim),
+            ~FitRow.cancel_requested,
+            lease_expires_at=now + timedelta(seconds=lease_s),
+            progress=progress,
+            step=step[:_STEP_LENGTH],
+        )
+        return bool(renewed)
+
+    def hold(self, claim: ClaimedFit) -> bool:
+        """Lock the fit until the transaction ends; False also when it is to be cancelled."""
+        held = self._session.execute(
+            sa.select(FitRow.id).where(_is_held(claim), ~FitRow.cancel_requested).with_for_update()
+        )
+        return held.one_or_none() is not None
+
+    def finish(
+        self,
+        claim: ClaimedFit,
+        *,
+        candidates: Sequence[Candidate],
+        version: int,
+        published: bool,
+        step: str,
+        now: datetime,
+    ) -> bool:
+        """End a fit that succeeded."""
+        finished = self._update(
+            _is_held(claim),
+            **_ended(FitState.SUCCEEDED, now),
+            progress=1.0,
+            step=step[:_STEP_LENGTH],
+            candidates=[candidate_document(candidate) for candidate in candidates],
+            regressor_version=version,
+            published=published,
+        )
+        return bool(finished)
+
+    def fail(self, claim: ClaimedFit, problem: FitProblem, now: datetime) -> bool:
+        """End a fit that failed."""
+        document = {"code": problem.code, "detail": problem.detail}
+        return bool(self._update(_is_held(claim), **_ended(FitState.FAILED, now), problem=document))
+
+    def cancel(self, claim: ClaimedFit, now: datetime) -> bool:
+        """End a fit as cancelled; False also when nobody asked for it."""
+        cancelled = self._update(
+            _is_held(claim),
+            FitRow.cancel_requested.is_(True),
+            **_ended(FitState.CANCELLED, now),
+            step=CANCELLED_STEP,
+        )
+        return bool(cancelled)
+
+    def release(self, claim: ClaimedFit, *, is_counted: bool) -> bool:
+        """Give a fit back to the queue; False also when it is to be cancelled.
+
+        `is_counted` tells whether the attempt counts against the most attempts.
+        """
+        released = self._update(
+            _is_held(claim),
+            ~FitRow.cancel_requested,
+            state=FitState.QUEUED.value,
+            attempts=FitRow.attempts - (0 if is_counted else 1),
+            started_at=None,
+            progress=0.0,
+            step=None,
+            **_NO_LEASE,
+        )
+        return bool(released)
+
+    def fitter_seen(self, owner: str, *, started_at: datetime, now: datetime) -> None:
+        """Note that a fitter lives."""
+        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
+        insert = sqlite.insert if is_sqlite else postgresql.insert
+        statement = insert(FitterRow).values(id=owner, started_at=started_at, seen_at=now)
+        self._session.execute(
+            statement.on_conflict_do_update(index_elements=[FitterRow.id], set_={"seen_at": now})
+        )
+
+    def fitter_gone(self, owner: str) -> None:
+        """Forget a fitter that stops."""
+        self._session.execute(sa.delete(FitterRow).where(FitterRow.id == owner))
+
+    def purge_fitters(self, before: datetime) -> None:
+        """Forget the fitters that were last heard of before an instant."""
+        self._session.execute(sa.delete(FitterRow).where(FitterRow.seen_at < before))
