@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from app.api import problems
+from app.api import health, openapi, problems
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.context import RequestContextMiddleware
@@ -28,6 +29,7 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
         app.add_middleware(RateLimitMiddleware, per_minute=settings.rate_limit_per_minute)
     app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
     app.add_middleware(RequestContextMiddleware)
+    health.install_metrics(app)
 
 
 def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
@@ -58,14 +60,17 @@ def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
     app = FastAPI(
         title="Trainfare",
         summary="Forecasts of the time and cost of training machine-learning models",
-        version="0.1.0",
+        version=version("trainfare"),
         lifespan=lifespan,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         separate_input_output_schemas=False,
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.services = services
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    openapi.install(app, requires_keys=services.access.requires_keys)
     _add_middleware(app, services)
     return app

@@ -58,6 +58,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.StorageUnavailableError: ProblemKind(
         "database_unavailable", 503, "Database unavailable"
     ),
+    domain.NotReadyError: ProblemKind("not_ready", 503, "Not ready"),
 }
 INTERNAL = ProblemKind("internal", 500, "Internal error")
 METHOD_NOT_ALLOWED = ProblemKind("method_not_allowed", 405, "Method not allowed")

@@ -281,3 +281,13 @@ class StorageUnavailableError(DomainError):
 
     def __init__(self) -> None:
         super().__init__("The database does not answer at the moment.")
+
+
+class NotReadyError(DomainError):
+    """The service lives but cannot do all its work; the faults name what is missing."""
+
+    remedy = "Mend what the errors name; `trainfare doctor` tells more."
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        names = ", ".join(str(fault.field) for fault in faults)
+        super().__init__(f"The service is not ready: {names}.", faults=faults)

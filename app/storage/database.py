@@ -99,9 +99,21 @@ class Database:
 
     @contextmanager
     def _session(self, factory: sessionmaker[Session]) -> Iterator[Session]:
+        with self.answering(), factory() as session:
+            yield session
+
+    @staticmethod
+    @contextmanager
+    def answering() -> Iterator[None]:
+        """Turn the driver's ways to say that the database does not answer into ours.
+
+        Raises
+        ------
+        StorageUnavailableError
+            If the database does not answer.
+        """
         try:
-            with factory() as session:
-                yield session
+            yield
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
             _logger.exception("database unavailable")
             raise StorageUnavailableError from error

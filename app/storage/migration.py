@@ -44,14 +44,14 @@ def head_revision() -> str:
 
 def current_revision(database: Database) -> str | None:
     """Return the database's revision, None for an empty database."""
-    with database.engine.connect() as connection:
+    with database.answering(), database.engine.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 
 def migrate(database: Database, revision: str = "head") -> None:
     """Bring the schema up (or down) to `revision`; a second caller waits for the first."""
     config = _config()
-    with database.engine.begin() as connection:
+    with database.answering(), database.engine.begin() as connection:
         config.attributes["connection"] = connection
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))

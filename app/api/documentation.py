@@ -1,0 +1,99 @@
+"""The pages for people: the entrance, the API's reference, and what each problem means."""
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader
+
+from app.api import problems
+from app.api.problems import KINDS, ProblemKind
+from app.domain.errors import NotFoundError
+
+router = APIRouter(include_in_schema=False)
+_TEMPLATES: Final = "templates"
+_OWN_MEANINGS: Final = {
+    problems.INTERNAL.code: (
+        "The service failed on this request; its log has the details under the request's id.",
+        "Retry; if it fails again, report the X-Request-ID of the answer.",
+    ),
+    problems.METHOD_NOT_ALLOWED.code: (
+        "The resource exists but does not take this method.",
+        "Use a method that the Allow header names.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemPage:
+    """What is known about one code."""
+
+    kind: ProblemKind
+    meanings: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """The templates and the policy that lets a browser load nothing but this page."""
+
+    environment: Environment
+    style: str
+
+    @property
+    def policy(self) -> str:
+        digest = base64.b64encode(hashlib.sha256(self.style.encode()).digest()).decode()
+        return f"default-src 'none'; style-src 'sha256-{digest}'; frame-ancestors 'none'"
+
+    def answer(self, template: str, **values: Any) -> HTMLResponse:
+        document = self.environment.get_template(template).render(style=self.style, **values)
+        return HTMLResponse(document, headers={"Content-Security-Policy": self.policy})
+
+
+@cache
+def _pages() -> _Pages:
+    loader = PackageLoader("app.api", _TEMPLATES)
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    style = files("app.api").joinpath(_TEMPLATES, "plain.css").read_text(encoding="utf-8")
+    return _Pages(environment, style)
+
+
+def problem_pages() -> dict[str, ProblemPage]:
+    """Return what is known about each code: the meaning and remedy of each of its errors."""
+    pages = {kind.code: ProblemPage(kind, []) for kind in problems.all_kinds()}
+    for error, kind in KINDS.items():
+        meaning = (error.__doc__ or "").partition("\n")[0]
+        pages[kind.code].meanings.append((meaning, error.remedy))
+    for code, meaning_and_remedy in _OWN_MEANINGS.items():
+        pages[code].meanings.append(meaning_and_remedy)
+    return pages
+
+
+@router.get("/problems")
+async def list_problems() -> HTMLResponse:
+    pages = sorted(problem_pages().values(), key=lambda page: (page.kind.status, page.kind.code))
+    return _pages().answer("problems.html", pages=pages)
+
+
+@router.get("/problems/{code}")
+async def show_problem(code: str) -> HTMLResponse:
+    page = problem_pages().get(code)
+    if page is None:
+        raise NotFoundError("problem code", code)
+    return _pages().answer("problem.html", page=page)
+
+
+@router.get("/docs")
+async def show_reference(request: Request) -> HTMLResponse:
+    return _pages().answer("reference.html", api=request.app.openapi())
+
+
+@router.get("/")
+async def entrance(request: Request) -> HTMLResponse:
+    requires_keys = request.app.state.services.access.requires_keys
+    url = str(request.base_url).rstrip("/")
+    return _pages().answer("entrance.html", url=url, requires_keys=requires_keys)

@@ -1,0 +1,110 @@
+"""Life, readiness and metrics; outside `/v1`, so no key is needed."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Gauge,
+    ProcessCollector,
+    generate_latest,
+)
+from pydantic import Field
+
+from app.api.dependencies import ServicesDep
+from app.api.middleware.metrics import MetricsMiddleware, RequestMetrics
+from app.api.problems import problem_responses
+from app.api.schemas.base import ResponseModel
+from app.domain.errors import NotReadyError, StorageUnavailableError
+from app.services.health import HealthService
+
+router = APIRouter(tags=["health"])
+
+
+class LifeOut(ResponseModel):
+    """The answer of a process that lives."""
+
+    status: str = "ok"
+    version: str
+
+
+class CheckOut(ResponseModel):
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class ReadinessOut(ResponseModel):
+    """The checks of a service that can do all its work."""
+
+    status: Annotated[str, Field(description="always `ready`; otherwise the answer is a problem")]
+    checks: list[CheckOut]
+
+
+class QueueMetrics:
+    """What the database knows about fits, read when the metrics are."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._queued = Gauge("trainfare_fits_queued", "Fits that wait.", registry=registry)
+        self._fitters = Gauge("trainfare_fitters_alive", "Fitters that live.", registry=registry)
+        self._database = Gauge(
+            "trainfare_database_up", "1 while the database answers.", registry=registry
+        )
+
+    def read(self, health: HealthService) -> None:
+        """Set the gauges; while the database is away they keep what was read last."""
+        try:
+            queued, fitters = health.count_queue()
+        except StorageUnavailableError:
+            self._database.set(0)
+            return
+        self._database.set(1)
+        self._queued.set(queued)
+        self._fitters.set(fitters)
+
+
+def install_metrics(app: FastAPI) -> None:
+    """Measure `app` in a registry of its own, so that several may live in one process."""
+    registry = CollectorRegistry()
+    build = Gauge("trainfare_build_info", "Always 1.", ("version",), registry=registry)
+    build.labels(version("trainfare")).set(1)
+    ProcessCollector(registry=registry)
+    app.state.metrics_registry = registry
+    app.state.queue_metrics = QueueMetrics(registry)
+    app.add_middleware(MetricsMiddleware, metrics=RequestMetrics(registry))
+
+
+@router.get("/healthz", summary="Whether this process lives", responses=problem_responses())
+async def life() -> LifeOut:
+    return LifeOut(version=version("trainfare"))
+
+
+@router.get(
+    "/readyz",
+    summary="Whether the service can do all its work",
+    description="Database, schema and a living fitter; 503 names what is missing.",
+    responses=problem_responses(NotReadyError),
+)
+def readiness(services: ServicesDep) -> ReadinessOut:
+    checks = services.health.require_ready()
+    shown = [CheckOut(name=each.name, ok=each.is_ok, detail=each.detail) for each in checks]
+    return ReadinessOut(status="ready", checks=shown)
+
+
+@router.get(
+    "/metrics",
+    summary="Metrics of this process for Prometheus",
+    response_class=Response,
+    responses={
+        200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
+        **problem_responses(),
+    },
+)
+def metrics(request: Request, services: ServicesDep) -> Response:
+    request.app.state.queue_metrics.read(services.health)
+    document = generate_latest(request.app.state.metrics_registry)
+    return Response(document, media_type=CONTENT_TYPE_LATEST)

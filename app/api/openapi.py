@@ -1,0 +1,73 @@
+"""Completes the OpenAPI document with what holds for all routes."""
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+
+from app.api.problems import KINDS, MEDIA_TYPE, RESPONSE_SCHEMA
+from app.domain.errors import InProgressError
+
+_KEY_PARAMETER: Final[dict[str, Any]] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same key and body replay the first answer for 24 hours, with"
+    " `Idempotent-Replayed: true`; another body is refused.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+}
+_DESCRIPTION: Final = """\
+Measured runs go in, a regressor is fitted per workload in the background, out come forecasts
+of training time and cost with calibrated intervals.
+
+Errors are `application/problem+json` (RFC 9457); each `type` resolves to a page under
+`/problems`. Bodies may be compressed (`Content-Encoding: gzip` or `zstd`). Requests may carry
+`X-Request-ID`; every answer does.
+"""
+
+
+def _operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (path, method, operation)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    ]
+
+
+def _accept_idempotency_key(operation: dict[str, Any]) -> None:
+    parameters = operation.setdefault("parameters", [])
+    if not any(parameter.get("name") == _KEY_PARAMETER["name"] for parameter in parameters):
+        parameters.append(_KEY_PARAMETER)
+    kind = KINDS[InProgressError]
+    response = operation["responses"].setdefault(
+        str(kind.status), {"content": {MEDIA_TYPE: {"schema": RESPONSE_SCHEMA}}}
+    )
+    listed = response.get("description", "Problem")
+    response["description"] = f"{listed}{',' if ':' in listed else ':'} {kind.code}"
+
+
+def install(app: FastAPI, *, requires_keys: bool) -> None:
+    """Make `app` publish the completed document."""
+    build = app.openapi
+    security: list[dict[str, list[str]]] = [{"bearer": []}]
+    if not requires_keys:
+        security.append({})
+
+    def complete() -> dict[str, Any]:
+        if app.openapi_schema is not None:
+            return app.openapi_schema
+        document = build()
+        document["info"]["description"] = _DESCRIPTION
+        document["servers"] = [{"url": "/", "description": "this service"}]
+        components = document.setdefault("components", {})
+        components["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer", "description": "an API key"}
+        }
+        for path, method, operation in _operations(document):
+            if path.startswith("/v1/"):
+                operation["security"] = security
+                if method == "post":
+                    _accept_idempotency_key(operation)
+        app.openapi_schema = document
+        return document
+
+    app.openapi = complete  # type: ignore[method-assign] # FastAPI's documented way to extend

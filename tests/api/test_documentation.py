@@ -1,0 +1,86 @@
+"""Pages for people are complete and load nothing from elsewhere; the OpenAPI document is whole."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.api import problems
+from app.main import build_app
+from app.services.context import ServiceContext
+from app.services.wiring import build_services
+from app.settings import Settings
+from app.storage.database import Database
+
+_PAGES = ["/", "/docs", "/problems", "/problems/invalid_rows"]
+
+
+@pytest.mark.parametrize("path", _PAGES)
+def test_pages_load_nothing_from_elsewhere(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert not re.search(r"""(src|href|action)=["']?(https?:)?//""", answer.text)
+    assert "<script" not in answer.text
+
+
+def test_every_problem_type_resolves_to_its_page(client: TestClient) -> None:
+    index = client.get("/problems").text
+    for kind in problems.all_kinds():
+        page = client.get(f"/problems/{kind.code}")
+        assert page.status_code == 200
+        assert kind.title in page.text
+        assert "Remedy." in page.text
+        assert f'href="/problems/{kind.code}"' in index
+
+
+def test_unknown_problem_code_is_not_found(client: TestClient) -> None:
+    assert client.get("/problems/nonsense").json()["code"] == "not_found"
+
+
+def test_reference_lists_every_request_and_schema(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    page = client.get("/docs").text
+
+    for path in document["paths"]:
+        assert f"<code>{path}</code>" in page
+    for name in document["components"].get("schemas", {}):
+        assert f'id="{name}"' in page
+
+
+def test_every_operation_declares_problems_and_a_summary(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert operation["summary"], (method, path)
+            assert "application/problem+json" in operation["responses"]["500"]["content"]
+            if path.startswith("/v1/"):
+                assert {"401", "403", "422", "429", "503"} <= set(operation["responses"])
+            if path.startswith("/v1/") and method == "post":
+                names = [parameter["name"] for parameter in operation["parameters"]]
+                assert "Idempotency-Key" in names
+                assert "409" in operation["responses"]
+
+
+def test_document_names_this_service_and_its_keys(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+
+    assert [server["url"] for server in document["servers"]] == ["/"]
+    assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+
+
+@pytest.fixture
+def keyed_client(database: Database, settings: Settings) -> Iterator[TestClient]:
+    required = settings.model_copy(update={"require_keys": True})
+    services = build_services(ServiceContext(database, required))
+    with TestClient(build_app(required, services)) as client:
+        yield client
+
+
+def test_entrance_of_a_keyed_service_says_so(keyed_client: TestClient, client: TestClient) -> None:
+    assert "trainfare keys create" in keyed_client.get("/").text
+    assert "trainfare keys create" not in client.get("/").text

@@ -1,0 +1,149 @@
+"""Life, readiness and metrics tell the truth, also while something is away."""
+
+from datetime import timedelta
+
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from app.storage.database import Database
+from tests.support.clock import FakeClock
+from tests.support.outage import take_away
+
+
+def _fitter_seen(database: Database, clock: FakeClock) -> None:
+    with database.transaction() as stores:
+        stores.leases.fitter_seen("host-1", started_at=clock(), now=clock())
+
+
+def test_life_needs_nothing_but_the_process(client: TestClient, database: Database) -> None:
+    take_away(database)
+
+    answer = client.get("/healthz")
+
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "ok"
+    assert answer.json()["version"]
+
+
+def test_service_with_a_living_fitter_is_ready(
+    client: TestClient, database: Database, clock: FakeClock
+) -> None:
+    _fitter_seen(database, clock)
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 200
+    assert [check["name"] for check in answer.json()["checks"]] == ["database", "schema", "fitter"]
+
+
+def test_service_without_a_living_fitter_is_not_ready(
+    client: TestClient, database: Database, clock: FakeClock, services: Services
+) -> None:
+    _fitter_seen(database, clock)
+    clock.advance(services.context.settings.lease_s + 1)
+
+    answer = client.get("/readyz")
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "not_ready")
+    [fault] = answer.json()["errors"]
+    assert fault["field"] == "fitter"
+    assert "trainfare fitter" in fault["remedy"]
+
+
+def test_service_without_its_database_is_not_ready(client: TestClient, database: Database) -> None:
+    take_away(database)
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert [fault["field"] for fault in answer.json()["errors"]] == ["database"]
+
+
+def test_service_on_an_older_schema_is_not_ready(client: TestClient, database: Database) -> None:
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0003'")
+
+    answer = client.get("/readyz")
+
+    faults = {fault["field"]: fault for fault in answer.json()["errors"]}
+    assert "trainfare migrate" in faults["schema"]["remedy"]
+
+
+def test_metrics_count_by_route_template_and_status(client: TestClient) -> None:
+    client.get("/problems/not_found")
+    client.get("/problems/internal")
+    client.get("/problems/nonsense")
+    client.get("/v1/nothing")
+
+    text = client.get("/metrics").text
+
+    counted = (
+        'trainfare_http_requests_total{method="GET",route="/problems/{code}",status="200"} 2.0'
+    )
+    assert counted in text
+    assert 'route="/problems/{code}",status="404"} 1.0' in text
+    assert 'route="(none)",status="404"} 1.0' in text
+    assert "trainfare_build_info{version=" in text
+    assert "trainfare_database_up 1.0" in text
+
+
+def test_metrics_answer_while_the_database_is_away(client: TestClient, database: Database) -> None:
+    take_away(database)
+
+    answer = client.get("/metrics")
+
+    assert answer.status_code == 200
+    assert "trainfare_database_up 0.0" in answer.text
+
+
+def test_diagnosis_of_a_sound_database_finds_nothing(
+    services: Services, database: Database, clock: FakeClock
+) -> None:
+    _fitter_seen(database, clock)
+
+    findings = {check.name: check for check in services.health.diagnose() if not check.is_ok}
+
+    # The tests' clock stands still, so PostgreSQL's differs from it.
+    assert set(findings) <= {"clock"}
+
+
+def test_diagnosis_names_a_wrong_clock(services: Services, database: Database) -> None:
+    checks = {check.name: check for check in services.health.diagnose()}
+
+    assert checks["clock"].is_ok is database.is_sqlite
+
+
+def test_diagnosis_without_the_database_names_it_alone(
+    services: Services, database: Database
+) -> None:
+    take_away(database)
+
+    findings = [check.name for check in services.health.diagnose() if not check.is_ok]
+
+    assert findings == ["database"]
+
+
+def test_diagnosis_names_broken_references_of_sqlite(
+    services: Services, database: Database
+) -> None:
+    if not database.is_sqlite:
+        return
+    connection = database.engine.raw_connection()
+    connection.driver_connection.execute("PRAGMA foreign_keys = OFF")  # type: ignore[union-attr] # sqlite3's own
+    connection.driver_connection.execute(  # type: ignore[union-attr] # sqlite3's own
+        "INSERT INTO price (id, project_id, instance_type, price_per_hour, purchase, currency,"
+        " valid_from, source, created_at) VALUES ('p', 'nobody', 'x', '1', 'on_demand', 'USD',"
+        " '2026-01-01', 'x', '2026-01-01')"
+    )
+    connection.close()
+
+    checks = {check.name: check for check in services.health.diagnose()}
+
+    assert "price row" in checks["integrity"].detail
+
+
+def test_lapsed_lease_is_taken_for_abandoned_after_a_while(
+    services: Services, clock: FakeClock, database: Database
+) -> None:
+    with database.reading() as stores:
+        assert stores.diagnosis.orphaned_fits(clock() - timedelta(hours=1)) == []
