@@ -1,0 +1,178 @@
+"""Names of GPUs: canonical names, aliases, ambiguous families and data sheets."""
+
+import csv
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Final
+
+from app.domain.errors import AmbiguousGpuError, UnknownGpuError
+from app.domain.gpus import GpuSpecification
+
+_MAKERS: Final = re.compile(r"\b(nvidia|tesla|geforce|amd|instinct)\b")
+_SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
+_LIST_SEPARATOR: Final = "; "
+_NEAREST_NAMES: Final = 5
+_LONGEST_NAME: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """Every known spelling, squeezed, and what it stands for."""
+
+    specifications: Mapping[str, GpuSpecification]
+    canonical: Mapping[str, str]
+    families: Mapping[str, tuple[str, ...]]
+
+
+def _squeeze(name: str) -> str:
+    return _SEPARATORS.sub("", name.casefold())
+
+
+def _spellings(name: str) -> tuple[str, str]:
+    """Return the squeezed name as it came, and without its makers' names.
+
+    The first goes before: Kubernetes' `nvidia-tesla-a100` is the 40 GB board, `Tesla A100` any.
+    """
+    return _squeeze(name), _squeeze(_MAKERS.sub(" ", name.casefold().replace("_", " ")))
+
+
+def _rows(file: str) -> Iterator[dict[str, str]]:
+    text = (files("app.pricing") / "data" / file).read_text(encoding="utf-8")
+    return csv.DictReader(text.splitlines())
+
+
+def _listed(cell: str) -> tuple[str, ...]:
+    return tuple(cell.split(_LIST_SEPARATOR)) if cell else ()
+
+
+def _specification(row: Mapping[str, str]) -> GpuSpecification:
+    tensor = row["tensor_fp16_bf16_tflops"]
+    return GpuSpecification(
+        gpu_type=row["gpu_type"],
+        architecture=row["architecture"],
+        year=int(row["year"]),
+        fp32_tflops=float(row["fp32_tflops"]),
+        tensor_tflops=float(tensor) if tensor else None,
+        memory_gib=float(row["memory_gib"]),
+        memory_bandwidth_gb_s=float(row["memory_bandwidth_gb_s"]),
+        interconnect=row["interconnect"],
+        tdp_watts=float(row["tdp_watts"]),
+        source=row["source"],
+        aliases=_listed(row["aliases"]),
+    )
+
+
+@cache
+def _directory() -> _Directory:
+    specifications = {
+        specification.gpu_type: specification
+        for specification in map(_specification, _rows("gpu_specifications.csv"))
+    }
+    canonical = {
+        _squeeze(spelling): name
+        for name, specification in specifications.items()
+        for spelling in (name, *specification.aliases)
+    }
+    families = {
+        _squeeze(spelling): _listed(row["variants"])
+        for row in _rows("gpu_families.csv")
+        for spelling in (row["name"], *_listed(row["aliases"]))
+    }
+    return _Directory(MappingProxyType(specifications), canonical, families)
+
+
+def specifications() -> Mapping[str, GpuSpecification]:
+    """Return the data sheets by canonical name."""
+    return _directory().specifications
+
+
+def specification_of(name: str) -> GpuSpecification | None:
+    """Return the data sheet of a name in any unambiguous spelling, None when there is none.
+
+    Examples
+    --------
+    >>> specification_of("Tesla T4").memory_gib
+    16.0
+    """
+    return specifications().get(canonical_gpu_name(name))
+
+
+def canonical_gpu_name(name: str) -> str:
+    """Return the canonical name of an unambiguous alias, any other name as it came.
+
+    Examples
+    --------
+    >>> canonical_gpu_name("NVIDIA A100-SXM4-80GB"), canonical_gpu_name("V100")
+    ('A100-80GB', 'V100')
+    """
+    known = _directory().canonical
+    for spelling in _spellings(name):
+        if spelling in known:
+            return known[spelling]
+    return name
+
+
+def variants_of(name: str) -> tuple[str, ...]:
+    """Return the GPUs that a name may stand for: one, several for a family, none if unknown.
+
+    Examples
+    --------
+    >>> variants_of("v100")
+    ('V100-16GB', 'V100-32GB')
+    """
+    directory = _directory()
+    canonical = canonical_gpu_name(name)
+    if canonical in directory.specifications:
+        return (canonical,)
+    for spelling in _spellings(name):
+        if spelling in directory.families:
+            return directory.families[spelling]
+    return ()
+
+
+def nearest_gpu_names(name: str, further: Collection[str] = ()) -> list[str]:
+    """Return the known names that resemble an unknown one most, the nearest first."""
+    known = {_squeeze(each): each for each in (*specifications(), *further)}
+    asked = _spellings(name[:_LONGEST_NAME])[1]
+    return [known[match] for match in get_close_matches(asked, known, n=_NEAREST_NAMES, cutoff=0.5)]
+
+
+def resolve_gpu(name: str, measured: Collection[str]) -> str:
+    """Return the name under which a forecast treats a GPU.
+
+    Parameters
+    ----------
+    name
+        The name asked for, in any spelling.
+    measured
+        The names that the workload was measured on; these are always right.
+
+    Raises
+    ------
+    AmbiguousGpuError
+        If the name stands for several variants.
+    UnknownGpuError
+        If the name is neither measured nor known; names the nearest.
+
+    Examples
+    --------
+    >>> resolve_gpu("v100", measured=["V100"]), resolve_gpu("Tesla T4", measured=[])
+    ('V100', 'T4')
+    """
+    if name in measured:
+        return name
+    asked = _spellings(name)[1]
+    alike = [each for each in measured if _spellings(each)[1] == asked]
+    if asked and len(alike) == 1:
+        return alike[0]
+    variants = variants_of(name)
+    if len(variants) == 1:
+        return variants[0]
+    if variants:
+        raise AmbiguousGpuError(name, variants)
+    raise UnknownGpuError(name, nearest_gpu_names(name, measured))

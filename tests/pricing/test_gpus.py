@@ -1,0 +1,108 @@
+"""GPU names: aliases, families and what a workload was measured on."""
+
+import pytest
+
+from app.domain.errors import AmbiguousGpuError, UnknownGpuError
+from app.pricing.gpus import (
+    canonical_gpu_name,
+    nearest_gpu_names,
+    resolve_gpu,
+    specification_of,
+    specifications,
+    variants_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "canonical"),
+    [
+        ("A100-SXM4-40GB", "A100-40GB"),
+        ("nvidia-tesla-a100", "A100-40GB"),
+        ("NVIDIA A100 80GB PCIe", "A100-80GB-PCIe"),
+        ("NVIDIA A100-SXM4-80GB", "A100-80GB"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("nvidia-h100-mega-80gb", "H100"),
+        ("h100 pcie", "H100-PCIe"),
+        ("AMD Instinct MI300X OAM", "MI300X"),
+        ("Tesla V100-SXM2-16GB", "V100-16GB"),
+        ("V100S-PCIE-32GB", "V100-32GB"),
+        ("Tesla P100-PCIE-16GB", "P100"),
+        ("NVIDIA_Tesla_T4", "T4"),
+        ("NVIDIA RTX A6000", "A6000"),
+        ("NVIDIA GeForce GTX 1080 Ti", "GTX1080Ti"),
+        ("NVIDIA RTX 6000 Ada Generation", "RTX6000-Ada"),
+        ("Quadro RTX 6000", "RTX6000"),
+        ("rtx-3090", "RTX3090"),
+    ],
+)
+def test_unambiguous_alias_becomes_its_canonical_name(spelling: str, canonical: str) -> None:
+    assert canonical_gpu_name(spelling) == canonical
+
+
+@pytest.mark.parametrize("name", ["A100", "V100", "Tesla V100", "my-own-board", "", "é"])
+def test_ambiguous_or_unknown_name_is_kept_as_it_came(name: str) -> None:
+    assert canonical_gpu_name(name) == name
+
+
+def test_every_spelling_leads_to_exactly_one_data_sheet() -> None:
+    for name, specification in specifications().items():
+        assert canonical_gpu_name(name) == name
+        assert variants_of(name) == (name,)
+        for alias in specification.aliases:
+            assert canonical_gpu_name(alias) == name
+
+
+def test_every_data_sheet_has_positive_figures_and_a_source() -> None:
+    for specification in specifications().values():
+        assert min(specification.fp32_tflops, specification.memory_gib) > 0
+        assert min(specification.memory_bandwidth_gb_s, specification.tdp_watts) > 0
+        assert specification.tensor_tflops is None or specification.tensor_tflops > 0
+        assert specification.source
+
+
+def test_specification_is_found_by_any_spelling() -> None:
+    found = specification_of("Tesla K80")
+
+    assert found is not None
+    assert found.tensor_tflops is None
+    assert specification_of("A100") is None
+
+
+def test_measured_name_is_always_right() -> None:
+    assert resolve_gpu("V100", ["V100", "V100-16GB"]) == "V100"
+    assert resolve_gpu("rig-7", ["rig-7"]) == "rig-7"
+
+
+def test_measured_name_is_found_in_another_spelling() -> None:
+    assert resolve_gpu("Tesla v100", ["V100"]) == "V100"
+
+
+def test_alias_of_an_unmeasured_gpu_is_resolved() -> None:
+    assert resolve_gpu("NVIDIA L4", ["T4"]) == "L4"
+
+
+@pytest.mark.parametrize("name", ["A100", "a100", "NVIDIA A100"])
+def test_ambiguous_name_lists_its_variants(name: str) -> None:
+    with pytest.raises(AmbiguousGpuError) as caught:
+        resolve_gpu(name, ["T4"])
+
+    assert caught.value.variants == ("A100-40GB", "A100-80GB", "A100-80GB-PCIe")
+
+
+def test_unmeasured_v100_is_ambiguous() -> None:
+    with pytest.raises(AmbiguousGpuError) as caught:
+        resolve_gpu("V100", [])
+
+    assert caught.value.variants == ("V100-16GB", "V100-32GB")
+
+
+def test_unknown_name_comes_with_the_nearest() -> None:
+    with pytest.raises(UnknownGpuError) as caught:
+        resolve_gpu("H1000", ["T4"])
+
+    assert "H100" in caught.value.nearest
+
+
+def test_nearest_names_include_those_measured() -> None:
+    assert nearest_gpu_names("rig-77", ["rig-7"])[0] == "rig-7"
+    assert nearest_gpu_names("?" * 500) == []
