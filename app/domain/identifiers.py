@@ -71,3 +71,10 @@ def parse_slug(text: str) -> Slug | None:
     """Return the case-folded workload id, or None when `text` cannot be one."""
     folded = text.strip().casefold()
     return Slug(folded) if SLUG_PATTERN.fullmatch(folded) else None
+
+
+def is_identifier(prefix: str, text: str) -> bool:
+    """Return whether `text` has the form of an identifier; any other need not be looked up."""
+    head, _, tail = text.partition("_")
+    length = _TIME_CHARACTERS + _RANDOM_CHARACTERS
+    return head == prefix and len(tail) == length and set(tail) <= set(_ALPHABET)

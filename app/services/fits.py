@@ -1,6 +1,66 @@
 """The use cases of asking for fits, following and cancelling them."""
 
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Final
+
+from app.domain.errors import (
+    Fault,
+    InvalidRequestError,
+    NotEnoughRunsError,
+    NotFoundError,
+    StorageUnavailableError,
+    UnknownWorkloadError,
+)
+from app.domain.fits import Fit, FitRequest
+from app.domain.identifiers import FitId, ProjectId, Slug, is_identifier
+from app.domain.pages import DEFAULT_PAGE_SIZE, Page
+from app.domain.spelling import nearest_field
 from app.services.context import ServiceContext
+from models import REGRESSOR_NAMES
+
+_logger = logging.getLogger(__name__)
+_NEEDED_RUNS: Final = 1
+_FIRST_LOOK_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 1.0
+
+
+def _unknown_regressor(index: int, name: str) -> Fault:
+    nearest = nearest_field(name, REGRESSOR_NAMES)
+    known = f"Known regressors: {', '.join(REGRESSOR_NAMES)}."
+    return Fault(
+        message=f"There is no regressor {name!r}.",
+        remedy=f"Did you mean {nearest!r}? {known}" if nearest else known,
+        field="regressors",
+        value=name,
+        pointer=f"/regressors/{index}",
+    )
+
+
+def _check_regressors(names: tuple[str, ...] | None) -> None:
+    faults = [
+        _unknown_regressor(index, name)
+        for index, name in enumerate(names or ())
+        if name not in REGRESSOR_NAMES
+    ]
+    if faults:
+        raise InvalidRequestError(f"{len(faults)} regressor(s) are unknown.", faults)
+
+
+def _to_key(page_token: str | None) -> FitId | None:
+    if page_token is None:
+        return None
+    if not is_identifier("fit", page_token):
+        fault = Fault(
+            message="The page token is not one of this list.",
+            remedy="Send the next_page_token of the previous page, or none for the first.",
+            field="page_token",
+            value=page_token,
+        )
+        raise InvalidRequestError("The page token is invalid.", [fault])
+    return FitId(page_token)
 
 
 class FitService:
@@ -8,3 +68,116 @@ class FitService:
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
+
+    def request_fit(
+        self, project_id: ProjectId, slug: Slug, request: FitRequest
+    ) -> tuple[Fit, bool]:
+        """Return a new fit and True, or the workload's active fit and False.
+
+        Raises
+        ------
+        InvalidRequestError
+            If a regressor is unknown.
+        UnknownWorkloadError
+            If there is no such workload.
+        NotEnoughRunsError
+            If the workload has no run that a fit could use.
+        """
+        _check_regressors(request.regressors)
+        with self._context.database.transaction() as stores:
+            workload = stores.workloads.get(project_id, slug)
+            if workload is None:
+                raise UnknownWorkloadError(slug)
+            found = stores.runs.count_usable(workload.workload_id, request.runs_since)
+            if found < _NEEDED_RUNS:
+                raise NotEnoughRunsError(slug, found=found, needed=_NEEDED_RUNS)
+            fit, is_new = stores.fits.request(workload.workload_id, request, self._context.now())
+        if is_new:
+            _logger.info("fit requested", extra={"fit": fit.fit_id, "workload": slug})
+        return fit, is_new
+
+    def get(self, project_id: ProjectId, fit_id: str) -> Fit:
+        """Return a fit.
+
+        Raises
+        ------
+        NotFoundError
+            If the project has no such fit.
+        """
+        fit = self._find(project_id, fit_id)
+        if fit is None:
+            raise NotFoundError("fit", fit_id)
+        return fit
+
+    def _find(self, project_id: ProjectId, fit_id: str) -> Fit | None:
+        if not is_identifier("fit", fit_id):
+            return None
+        with self._context.database.reading() as stores:
+            return stores.fits.get(project_id, FitId(fit_id))
+
+    def list_page(
+        self,
+        project_id: ProjectId,
+        slug: Slug,
+        *,
+        page_size: int = DEFAULT_PAGE_SIZE,
+        page_token: str | None = None,
+    ) -> Page[Fit]:
+        """Return fits of a workload, newest first.
+
+        Raises
+        ------
+        InvalidRequestError
+            If the page token is not one of this list.
+        UnknownWorkloadError
+            If there is no such workload.
+        """
+        after = _to_key(page_token)
+        with self._context.database.reading() as stores:
+            workload = stores.workloads.get(project_id, slug)
+            if workload is None:
+                raise UnknownWorkloadError(slug)
+            return stores.fits.list_page(workload.workload_id, page_size=page_size, after=after)
+
+    def cancel(self, project_id: ProjectId, fit_id: str) -> Fit:
+        """End a queued fit at once and a running one at its next step; a final one stays.
+
+        Raises
+        ------
+        NotFoundError
+            If the project has no such fit.
+        """
+        self.get(project_id, fit_id)
+        with self._context.database.transaction() as stores:
+            stores.fits.request_cancel(FitId(fit_id), self._context.now())
+        _logger.info("fit cancel requested", extra={"fit": fit_id})
+        return self.get(project_id, fit_id)
+
+    async def wait(self, project_id: ProjectId, fit: Fit, seconds: float) -> Fit:
+        """Return the fit when it has ended, or as it is after `seconds`."""
+        latest = fit
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                async for change in self.follow(project_id, fit):
+                    latest = change
+        return latest
+
+    async def follow(self, project_id: ProjectId, fit: Fit) -> AsyncIterator[Fit]:
+        """Yield the fit and each of its changes until it ends.
+
+        Neither a thread nor a connection is held between two looks.
+        """
+        yield fit
+        pause_s = _FIRST_LOOK_S
+        while not fit.state.is_final:
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
+            try:
+                latest = await asyncio.to_thread(self._find, project_id, fit.fit_id)
+            except StorageUnavailableError:
+                continue
+            if latest is None:
+                return
+            if latest != fit:
+                fit, pause_s = latest, _FIRST_LOOK_S
+                yield fit

@@ -1,0 +1,213 @@
+"""The background process: claim a fit, compute it, publish its regressor, repeat."""
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from types import FrameType
+from typing import Final, TypeVar
+
+from app.domain.errors import StorageUnavailableError
+from app.domain.fits import ClaimedFit, FitProblem
+from app.services.computing import (
+    ComputationLostError,
+    Computer,
+    FitOutcome,
+    FitRefusedError,
+    OnProgress,
+)
+from app.services.context import ServiceContext
+from app.services.fit_processes import ProcessComputer
+from app.services.fitting import FittingService
+from app.settings import Settings
+from app.storage.database import Database
+from app.storage.migration import require_head
+
+_logger = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer")
+_BEATS_PER_LEASE: Final = 5.0
+_LONGEST_BEAT_S: Final = 1.0
+_UNEXPECTED: Final = FitProblem("internal", "The fit failed unexpectedly; the fitter's log tells.")
+
+
+class _InterruptedError(Exception):
+    """A computation is to end: cancelled, lost to another fitter, or the fitter stops."""
+
+
+def new_owner() -> str:
+    """Return a name for this fitter that tells host and process."""
+    return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+class Fitter:
+    """Computes fits one after the other; any number may run beside one database.
+
+    Parameters
+    ----------
+    fitting
+        The use cases that claim, prepare and publish.
+    computer
+        Where fits are computed.
+    settings
+        The settings of the process.
+    stop
+        Set to end: the fit under way goes back to the queue.
+    owner
+        A name for the leases.
+    beat_s
+        How often a lease is renewed.
+    """
+
+    def __init__(
+        self,
+        fitting: FittingService,
+        computer: Computer,
+        settings: Settings,
+        *,
+        stop: threading.Event | None = None,
+        owner: str | None = None,
+        beat_s: float = _LONGEST_BEAT_S,
+    ) -> None:
+        self._fitting = fitting
+        self._computer = computer
+        self._poll_s = settings.fitter_poll_s
+        self._stop = stop or threading.Event()
+        self._owner = owner or new_owner()
+        self._beat_s = beat_s
+
+    def run(self) -> None:
+        """Step until told to stop; a database that is away is waited for."""
+        while not self._stop.is_set():
+            try:
+                has_worked = self.step()
+            except StorageUnavailableError:
+                has_worked = False
+            if not has_worked:
+                self._stop.wait(self._poll_s)
+
+    def step(self) -> bool:
+        """Claim one fit and bring it to its end; False when none waits."""
+        claim = self._fitting.claim(self._owner)
+        if claim is None:
+            return False
+        end = self._compute(claim)
+        self._patiently(end)
+        return True
+
+    def _compute(self, claim: ClaimedFit) -> Callable[[], object]:
+        """Compute a fit and return how it ends."""
+        try:
+            task = self._patiently(lambda: self._fitting.prepare(claim))
+            outcome = self._computer.compute(task, self._follow(claim))
+        except _InterruptedError:
+            return lambda: self._fitting.leave(claim)
+        except FitRefusedError as refusal:
+            problem = refusal.problem
+            return lambda: self._fitting.fail(claim, problem)
+        except ComputationLostError as loss:
+            detail = str(loss)
+            return lambda: self._fitting.retry(claim, detail)
+        except StorageUnavailableError:
+            raise
+        except Exception:
+            _logger.exception("fit failed unexpectedly", extra={"fit": claim.fit.fit_id})
+            return lambda: self._fitting.fail(claim, _UNEXPECTED)
+        return lambda: self._publish(claim, outcome)
+
+    def _publish(self, claim: ClaimedFit, outcome: FitOutcome) -> None:
+        if not self._fitting.publish(claim, outcome):
+            self._fitting.leave(claim)
+
+    def _follow(self, claim: ClaimedFit) -> OnProgress:
+        renewed_at = -float("inf")
+
+        def follow(share: float, step: str) -> None:
+            nonlocal renewed_at
+            if self._stop.is_set():
+                raise _InterruptedError
+            if time.monotonic() - renewed_at < self._beat_s:
+                return
+            renewed_at = time.monotonic()
+            if not self._fitting.renew(claim, share, step):
+                raise _InterruptedError
+
+        return follow
+
+    def _patiently(self, action: Callable[[], _Answer]) -> _Answer:
+        """Do what needs the database as soon as it answers."""
+        while True:
+            try:
+                return action()
+            except StorageUnavailableError:
+                if self._stop.wait(self._poll_s):
+                    raise
+
+
+def run(settings: Settings) -> None:
+    """Run a fitter as this process until SIGTERM or SIGINT.
+
+    Raises
+    ------
+    SchemaOutdatedError
+        If the database's schema is not at head.
+    """
+    stop = threading.Event()
+
+    def on_signal(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    database = Database(settings.url, pool_size=settings.fitter_processes + 1)
+    try:
+        require_head(database)
+        run_until(stop, ServiceContext(database, settings))
+    finally:
+        database.close()
+
+
+def run_until(stop: threading.Event, context: ServiceContext) -> None:
+    """Run as many fits at once as the settings say until `stop` is set."""
+    settings, owner = context.settings, new_owner()
+    fitting, started_at = FittingService(context), context.now()
+    beat_s = min(_LONGEST_BEAT_S, settings.lease_s / _BEATS_PER_LEASE)
+    computer = ProcessComputer(beat_s=beat_s)
+    fitter = Fitter(fitting, computer, settings, stop=stop, owner=owner, beat_s=beat_s)
+    _logger.info("fitter started", extra={"fitter": owner, "fits": settings.fitter_processes})
+    with ThreadPoolExecutor(settings.fitter_processes, "fit") as pool:
+        lanes = [pool.submit(fitter.run) for _ in range(settings.fitter_processes)]
+        try:
+            _beat(lanes, lambda: fitting.seen(owner, started_at), stop, settings.lease_s)
+        finally:
+            stop.set()
+    computer.close()
+    _say_goodbye(fitting, owner)
+    for lane in lanes:
+        lane.result()
+
+
+def _beat(
+    lanes: list[Future[None]], beat: Callable[[], None], stop: threading.Event, lease_s: float
+) -> None:
+    """Say that the fitter lives until it is told to stop or one of its lanes breaks."""
+    while not stop.is_set():
+        try:
+            beat()
+        except StorageUnavailableError:
+            _logger.warning("fitter cannot reach the database")
+        wait(lanes, timeout=min(lease_s / _BEATS_PER_LEASE, 5.0), return_when=FIRST_EXCEPTION)
+        if any(lane.done() for lane in lanes):
+            return
+
+
+def _say_goodbye(fitting: FittingService, owner: str) -> None:
+    try:
+        fitting.gone(owner)
+    except StorageUnavailableError:
+        _logger.warning("fitter stops without the database", extra={"fitter": owner})
+    _logger.info("fitter stopped", extra={"fitter": owner})

@@ -1,0 +1,185 @@
+"""What a fit computes, apart from where: a pure task in, an artefact and its report out."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from typing_extensions import override
+
+import models
+from app.domain.fits import Candidate, FitProblem, FitRequest
+from app.domain.regressors import RegressorReport
+from models import HardwareDescription, RunTable
+
+OnProgress = Callable[[float, str], None]
+"""Called with the share done (0..1) and the step; an exception it raises ends the computation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incumbent:
+    """The version that is published while a fit computes, with its artefact."""
+
+    version: int
+    artifact: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FitTask:
+    """Everything a fit computes from: arrays and numbers, neither database nor files.
+
+    `incumbent` is the published version that the new regressor must beat, None where it need not.
+    """
+
+    request: FitRequest
+    runs: RunTable
+    hardware: Mapping[str, HardwareDescription]
+    incumbent: Incumbent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """The new regressor against the published one on the same folds; MAPE as fractions."""
+
+    incumbent_version: int
+    challenger_mape: float | None
+    incumbent_mape: float | None
+    is_better: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FitOutcome:
+    """A fitted regressor as data, what it says of itself and whether it beat the published one."""
+
+    artifact: bytes
+    report: RegressorReport
+    contest: Contest | None = None
+
+
+class FitRefusedError(Exception):
+    """The runs or the request cannot be fitted; trying again would not help."""
+
+    def __init__(self, problem: FitProblem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+
+class ComputationLostError(Exception):
+    """The process that computed a fit died; trying again may help."""
+
+
+class Computer(Protocol):
+    """Computes fits somewhere: in this process or in another one."""
+
+    def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+        """Return the outcome of a task.
+
+        `on_progress` is called every now and then, and ends the computation by raising.
+
+        Raises
+        ------
+        FitRefusedError
+            If the task cannot be computed at all.
+        ComputationLostError
+            If the computation died under way.
+        """
+
+    def close(self) -> None:
+        """Release what the computer holds; it is not used afterwards."""
+
+
+class InProcessComputer(Computer):
+    """Computes in the calling process."""
+
+    @override
+    def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+        return compute_fit(task, on_progress)
+
+    @override
+    def close(self) -> None:
+        pass
+
+
+def compute_fit(task: FitTask, on_progress: OnProgress) -> FitOutcome:
+    """Fit the portfolio, compare it with the incumbent if there is one, and serialize it.
+
+    Raises
+    ------
+    FitRefusedError
+        If there are too few runs, or no regressor can be fitted on them.
+    """
+    request = task.request
+    try:
+        portfolio = models.fit_portfolio(
+            task.runs,
+            seed=request.seed,
+            time_budget_s=request.time_budget_s,
+            regressors=request.regressors,
+            hardware=task.hardware,
+            on_progress=on_progress,
+        )
+    except models.NotEnoughRunsError as error:
+        raise FitRefusedError(FitProblem("no_regressor", str(error))) from error
+    except (models.NothingFittedError, models.UnknownRegressorError) as error:
+        raise FitRefusedError(FitProblem("fit_failed", str(error))) from error
+    return FitOutcome(
+        artifact=models.dumps(portfolio),
+        report=_report(portfolio.report, request.seed),
+        contest=_contest(portfolio, task),
+    )
+
+
+def _contest(portfolio: models.FittedPortfolio, task: FitTask) -> Contest | None:
+    if task.incumbent is None:
+        return None
+    version = task.incumbent.version
+    try:
+        incumbent = models.loads(task.incumbent.artifact)
+    except models.ArtifactError:
+        # What cannot be read answers no forecasts either: anything is better.
+        return Contest(version, None, None, is_better=True)
+    comparison = models.compare(portfolio, incumbent, task.runs)
+    return Contest(
+        version,
+        challenger_mape=_finite(comparison.challenger_mape),
+        incumbent_mape=_finite(comparison.incumbent_mape),
+        is_better=comparison.is_better,
+    )
+
+
+def _finite(number: float) -> float | None:
+    """Return a number as JSON can hold it: what is unknown is absent."""
+    return float(number) if math.isfinite(number) else None
+
+
+def _finite_items(numbers: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(number) for name, number in numbers.items() if math.isfinite(number)}
+
+
+def _candidate(report: models.CandidateReport) -> Candidate:
+    return Candidate(
+        regressor=report.regressor,
+        weight=float(report.weight),
+        mape=_finite(report.mape),
+        by_axis=_finite_items(report.by_axis),
+    )
+
+
+def _report(report: models.FitReport, seed: int) -> RegressorReport:
+    floor = report.noise_floor
+    return RegressorReport(
+        training_fingerprint=report.training_fingerprint,
+        n_runs=report.n_runs,
+        n_configurations=report.n_configurations,
+        library_versions=dict(report.library_versions),
+        numeric_ranges={
+            name: (float(low), float(high)) for name, (low, high) in report.numeric_ranges.items()
+        },
+        category_levels={name: tuple(levels) for name, levels in report.category_levels.items()},
+        candidates=tuple(_candidate(candidate) for candidate in report.candidates),
+        failed_candidates=dict(report.failed_candidates),
+        accuracy_by_axis=_finite_items(report.accuracy_by_axis),
+        coverage=_finite_items(report.coverage),
+        noise_floor=None if floor is None else _finite(floor),
+        seed=seed,
+    )

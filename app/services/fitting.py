@@ -1,0 +1,172 @@
+"""The use cases of the fitter: claim a fit, prepare it, publish what was computed."""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.domain.errors import RegressorUnavailableError, StorageUnavailableError
+from app.domain.fits import ClaimedFit, FitProblem, PublishMode
+from app.services.computing import Contest, FitOutcome, FitTask, Incumbent
+from app.services.context import ServiceContext
+from app.services.frames import hardware_descriptions, run_table
+
+_logger = logging.getLogger(__name__)
+_FORGET_FITTERS_AFTER: Final = timedelta(days=1)
+
+
+def _fields(claim: ClaimedFit, **more: object) -> dict[str, object]:
+    return {"fit": claim.fit.fit_id, "workload": claim.fit.workload, **more}
+
+
+def _percent(mape: float | None) -> str:
+    return "unknown" if mape is None else f"{mape:.1%}"
+
+
+def _refusal(mode: PublishMode, contest: Contest | None, published: int | None) -> str | None:
+    """Return why a new version is not published, None when it is."""
+    if mode is PublishMode.NEVER:
+        return "as asked"
+    if mode is PublishMode.AUTO or published is None:
+        return None
+    if contest is None or contest.incumbent_version != published:
+        return f"version {published} was published meanwhile"
+    if contest.is_better:
+        return None
+    return (
+        f"error {_percent(contest.challenger_mape)} against {_percent(contest.incumbent_mape)}"
+        f" of version {published}"
+    )
+
+
+class FittingService:
+    """Use cases of the fitter; all of them are fenced by the token of the claim."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+
+    def claim(self, owner: str) -> ClaimedFit | None:
+        """Return the next fit to compute under a lease of `owner`, None when none waits."""
+        database, settings, now = self._context.database, self._context.settings, self._context.now
+        with database.reading() as stores:
+            if not stores.leases.has_claimable(now()):
+                return None
+        with database.transaction() as stores:
+            claim = stores.leases.claim_next(
+                owner, lease_s=settings.lease_s, now=now(), max_attempts=settings.fit_max_attempts
+            )
+        if claim is not None:
+            extra = _fields(claim, fitter=owner, attempt=claim.fit.attempts)
+            _logger.info("fit claimed", extra=extra)
+        return claim
+
+    def prepare(self, claim: ClaimedFit) -> FitTask:
+        """Read all that a fit computes from; no transaction stays open."""
+        request = claim.fit.request
+        with self._context.database.reading() as stores:
+            columns = stores.runs.usable_for_fit(claim.workload_id, request.runs_since)
+        return FitTask(
+            request=request,
+            runs=run_table(columns),
+            hardware=hardware_descriptions(),
+            incumbent=self._incumbent(claim),
+        )
+
+    def _incumbent(self, claim: ClaimedFit) -> Incumbent | None:
+        if claim.fit.request.publish is not PublishMode.IF_BETTER:
+            return None
+        with self._context.database.reading() as stores:
+            version = stores.regressors.published_version(claim.workload_id)
+            if version is None:
+                return None
+            try:
+                artifact = stores.regressors.load_artifact(claim.workload_id, version)
+            except RegressorUnavailableError:
+                _logger.exception("published regressor unusable", extra=_fields(claim))
+                artifact = b""
+            return Incumbent(version, artifact)
+
+    def renew(self, claim: ClaimedFit, progress: float, step: str) -> bool:
+        """Renew the lease and show the progress; False when the computation is to end.
+
+        A database that does not answer ends nothing: the token decides at the end.
+        """
+        try:
+            with self._context.database.transaction() as stores:
+                return stores.leases.renew(
+                    claim,
+                    lease_s=self._context.settings.lease_s,
+                    progress=min(max(progress, 0.0), 1.0),
+                    step=step,
+                    now=self._context.now(),
+                )
+        except StorageUnavailableError:
+            return True
+
+    def publish(self, claim: ClaimedFit, outcome: FitOutcome) -> bool:
+        """Store the regressor, publish it if that was asked, and end the fit, all or nothing.
+
+        Returns False when the lease was lost or the fit is to be cancelled.
+        """
+        now, fit = self._context.now(), claim.fit
+        with self._context.database.transaction() as stores:
+            if not stores.leases.hold(claim):
+                return False
+            version = stores.regressors.add(
+                claim.workload_id, fit.fit_id, outcome.artifact, outcome.report, now
+            )
+            published = stores.regressors.published_version(claim.workload_id)
+            refusal = _refusal(fit.request.publish, outcome.contest, published)
+            if refusal is None:
+                stores.regressors.publish(claim.workload_id, version, now)
+                step = f"published version {version}"
+            else:
+                step = f"stored version {version}, not published: {refusal}"
+            stores.leases.finish(
+                claim,
+                candidates=outcome.report.candidates,
+                version=version,
+                published=refusal is None,
+                step=step,
+                now=now,
+            )
+        _logger.info("fit succeeded", extra=_fields(claim, version=version, step=step))
+        return True
+
+    def fail(self, claim: ClaimedFit, problem: FitProblem) -> None:
+        """End a fit that cannot succeed; the published version goes on serving."""
+        with self._context.database.transaction() as stores:
+            stores.leases.fail(claim, problem, self._context.now())
+        extra = _fields(claim, code=problem.code, detail=problem.detail)
+        _logger.warning("fit failed", extra=extra)
+
+    def retry(self, claim: ClaimedFit, detail: str) -> None:
+        """Give back a fit whose computation died, or end it after the last attempt."""
+        if claim.fit.attempts >= self._context.settings.fit_max_attempts:
+            self.fail(claim, FitProblem("computation_lost", detail))
+            return
+        with self._context.database.transaction() as stores:
+            stores.leases.release(claim, is_counted=True)
+        _logger.warning("fit goes back to the queue", extra=_fields(claim, detail=detail))
+
+    def leave(self, claim: ClaimedFit) -> None:
+        """Cancel a fit if that was asked for, else give it back as if it had not been begun."""
+        with self._context.database.transaction() as stores:
+            if stores.leases.cancel(claim, self._context.now()):
+                outcome = "fit cancelled"
+            elif stores.leases.release(claim, is_counted=False):
+                outcome = "fit given back"
+            else:
+                outcome = "fit lost to another fitter"
+        _logger.info(outcome, extra=_fields(claim))
+
+    def seen(self, owner: str, started_at: datetime) -> None:
+        """Note that a fitter lives, and forget those that died long ago."""
+        now = self._context.now()
+        with self._context.database.transaction() as stores:
+            stores.leases.fitter_seen(owner, started_at=started_at, now=now)
+            stores.leases.purge_fitters(now - _FORGET_FITTERS_AFTER)
+
+    def gone(self, owner: str) -> None:
+        """Forget a fitter that stops."""
+        with self._context.database.transaction() as stores:
+            stores.leases.fitter_gone(owner)

@@ -1,0 +1,128 @@
+"""Turns runs and scenarios into the tables of the regression library."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from app.domain.configurations import (
+    CATEGORY_FEATURES,
+    NUMERIC_FEATURES,
+    ParameterValue,
+    Scenario,
+)
+from app.domain.runs import RunColumns
+from app.pricing import gpus
+from models import FeatureTable, FloatArray, HardwareDescription, RunTable
+
+PARAMETER_PREFIX = "param."
+"""What sets a parameter's column apart from the features that every workload has."""
+
+_Number = float | int | None
+
+
+def _numeric(values: Sequence[_Number]) -> FloatArray:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _is_known(values: Iterable[object]) -> bool:
+    return any(value is not None for value in values)
+
+
+def _level(value: ParameterValue | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _build(
+    numeric: Mapping[str, Sequence[_Number]],
+    categorical: Mapping[str, Sequence[str | None]],
+    parameters: Sequence[Mapping[str, ParameterValue]],
+) -> FeatureTable:
+    """Return the table of the columns that hold a value anywhere."""
+    numbers = {name: _numeric(values) for name, values in numeric.items() if _is_known(values)}
+    levels = {name: list(values) for name, values in categorical.items() if _is_known(values)}
+    for name in sorted({name for row in parameters for name in row}):
+        values = [row.get(name) for row in parameters]
+        numbers_only = [value for value in values if not isinstance(value, str)]
+        if len(numbers_only) == len(values):
+            numbers[PARAMETER_PREFIX + name] = _numeric(numbers_only)
+        else:
+            levels[PARAMETER_PREFIX + name] = [_level(value) for value in values]
+    return FeatureTable(numbers, levels, len(parameters))
+
+
+def run_table(columns: RunColumns) -> RunTable:
+    """Return the runs of a workload as the table that a portfolio is fitted on."""
+    numeric: dict[str, Sequence[_Number]] = {
+        name: getattr(columns, name) for name in NUMERIC_FEATURES
+    }
+    categorical: dict[str, Sequence[str | None]] = {
+        name: getattr(columns, name) for name in CATEGORY_FEATURES
+    }
+    return RunTable(
+        features=_build(numeric, categorical, columns.parameters),
+        duration_seconds=np.array(columns.duration_seconds, dtype=np.float64),
+        run_ids=list(columns.run_ids),
+    )
+
+
+def _numbers_of(scenario: Scenario) -> tuple[_Number, ...]:
+    """Return the values of `NUMERIC_FEATURES`, in that order."""
+    configuration, work = scenario.configuration, scenario.work
+    return (
+        configuration.workers,
+        configuration.nodes,
+        work.dataset_size,
+        work.batch_size,
+        work.epochs,
+    )
+
+
+def scenario_features(scenarios: Sequence[Scenario]) -> FeatureTable:
+    """Return scenarios as the table that forecasts are asked for, one row each."""
+    if len(scenarios) == 1:
+        return _single(scenarios[0])
+    columns = list(zip(*map(_numbers_of, scenarios), strict=True)) or [()] * len(NUMERIC_FEATURES)
+    categorical = {
+        "gpu_type": [scenario.configuration.gpu_type for scenario in scenarios],
+        "instance_type": [scenario.configuration.instance_type for scenario in scenarios],
+    }
+    return _build(
+        dict(zip(NUMERIC_FEATURES, columns, strict=True)),
+        categorical,
+        [scenario.parameters for scenario in scenarios],
+    )
+
+
+def _single(scenario: Scenario) -> FeatureTable:
+    """Return the table of one scenario; on the path of every forecast, hence by hand."""
+    numeric: dict[str, FloatArray] = {}
+    for name, number in zip(NUMERIC_FEATURES, _numbers_of(scenario), strict=True):
+        if number is not None:
+            numeric[name] = np.array([number], dtype=np.float64)
+    categorical: dict[str, Sequence[str | None]] = {}
+    configuration = scenario.configuration
+    if configuration.gpu_type is not None:
+        categorical["gpu_type"] = (configuration.gpu_type,)
+    if configuration.instance_type is not None:
+        categorical["instance_type"] = (configuration.instance_type,)
+    for name, value in scenario.parameters.items():
+        if isinstance(value, str):
+            categorical[PARAMETER_PREFIX + name] = (value,)
+        else:
+            numeric[PARAMETER_PREFIX + name] = np.array([value], dtype=np.float64)
+    return FeatureTable(numeric, categorical, 1)
+
+
+@cache
+def hardware_descriptions() -> Mapping[str, HardwareDescription]:
+    """Return the data sheets of the GPU types that the service knows, by canonical name."""
+    return {
+        name: HardwareDescription(
+            fp32_tflops=sheet.fp32_tflops,
+            tensor_tflops=sheet.tensor_tflops,
+            memory_gib=sheet.memory_gib,
+            memory_bandwidth_gb_s=sheet.memory_bandwidth_gb_s,
+        )
+        for name, sheet in gpus.specifications().items()
+    }

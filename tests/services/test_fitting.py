@@ -1,0 +1,361 @@
+"""A fit goes from the queue to a published version, whatever happens to its fitter."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from typing_extensions import override
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.errors import RegressorUnavailableError
+from app.domain.fits import Fit, FitProblem, FitRequest, FitState, PublishMode
+from app.domain.identifiers import Slug
+from app.fitter import Fitter
+from app.services.computing import (
+    ComputationLostError,
+    Computer,
+    FitOutcome,
+    FitTask,
+    InProcessComputer,
+    OnProgress,
+    compute_fit,
+)
+from app.services.fitting import FittingService
+from app.services.wiring import Services
+from tests.support.clock import FakeClock
+from tests.support.regressors import QUICK, fit, make_fitter, store_runs
+
+SLUG = Slug("resnet")
+
+
+class InterruptedComputer(Computer):
+    """Computes, and lets something happen at the first sign of progress."""
+
+    def __init__(self, happening: Callable[[], object]) -> None:
+        self._happening: Callable[[], object] | None = happening
+
+    @override
+    def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+        def follow(share: float, step: str) -> None:
+            happening, self._happening = self._happening, None
+            if happening is not None:
+                happening()
+            on_progress(share, step)
+
+        return compute_fit(task, follow)
+
+    @override
+    def close(self) -> None:
+        pass
+
+
+class DyingComputer(InProcessComputer):
+    """Loses every computation."""
+
+    @override
+    def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+        raise ComputationLostError("killed")
+
+
+class BrokenComputer(InProcessComputer):
+    """Has a bug."""
+
+    @override
+    def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+        raise ZeroDivisionError
+
+
+def ask(services: Services, request: FitRequest = QUICK) -> Fit:
+    return services.fits.request_fit(DEFAULT_PROJECT, SLUG, request)[0]
+
+
+def look(services: Services, asked: Fit) -> Fit:
+    return services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+
+
+def fitter_with(
+    services: Services, computer: Computer, stop: threading.Event | None = None
+) -> Fitter:
+    context = services.context
+    return Fitter(FittingService(context), computer, context.settings, stop=stop, beat_s=0.0)
+
+
+def published(services: Services) -> int | None:
+    with services.context.database.reading() as stores:
+        found = stores.regressors.published(DEFAULT_PROJECT, SLUG)
+    return None if found is None else found[1]
+
+
+def test_step_without_a_queued_fit_does_nothing(services: Services) -> None:
+    assert not make_fitter(services.context).step()
+
+
+def test_fit_publishes_version_one(services: Services, clock: FakeClock) -> None:
+    workload_id = store_runs(services.context, SLUG)
+    asked = ask(services)
+
+    has_worked = make_fitter(services.context).step()
+
+    ended = look(services, asked)
+    version = services.regressors.get(DEFAULT_PROJECT, SLUG, 1)
+    assert has_worked
+    assert (ended.state, ended.progress, ended.regressor_version) == (FitState.SUCCEEDED, 1.0, 1)
+    assert (ended.published, ended.step, ended.ended_at) == (True, "published version 1", clock())
+    assert [candidate.regressor for candidate in ended.candidates] == ["log_linear"]
+    assert (version.is_published, version.n_runs, version.fit_id) == (True, 12, asked.fit_id)
+    assert version.numeric_ranges["workers"] == (1.0, 8.0)
+    assert version.category_levels["gpu_type"] == ("T4",)
+    assert published(services) == 1
+    with services.context.database.reading() as stores:
+        assert len(stores.regressors.load_artifact(workload_id, 1)) == version.artifact_bytes
+
+
+def test_same_runs_and_seed_give_the_same_artefact(services: Services, clock: FakeClock) -> None:
+    store_runs(services.context, SLUG)
+    fit(services, SLUG)
+    clock.advance(10)
+    fit(services, SLUG)
+
+    first, second = (services.regressors.get(DEFAULT_PROJECT, SLUG, number) for number in (1, 2))
+
+    assert first.artifact_sha256 == second.artifact_sha256
+    assert first.training_fingerprint == second.training_fingerprint
+
+
+def test_if_better_keeps_the_published_version_against_a_worse_one(
+    services: Services, clock: FakeClock
+) -> None:
+    store_runs(services.context, SLUG)
+    fit(services, SLUG, replace(QUICK, regressors=("scaling_law",)))
+    clock.advance(10)
+
+    ended = fit(services, SLUG, replace(QUICK, publish=PublishMode.IF_BETTER))
+
+    assert (ended.regressor_version, ended.published) == (2, False)
+    assert ended.step is not None
+    assert ended.step.startswith("stored version 2, not published: error ")
+    assert ended.step.endswith("of version 1")
+    assert published(services) == 1
+
+
+def test_if_better_publishes_what_forecasts_better(services: Services, clock: FakeClock) -> None:
+    store_runs(services.context, SLUG)
+    fit(services, SLUG, QUICK)
+    clock.advance(10)
+
+    ended = fit(
+        services,
+        SLUG,
+        replace(QUICK, regressors=("scaling_law",), publish=PublishMode.IF_BETTER),
+    )
+
+    assert ended.published
+    assert published(services) == 2
+
+
+def test_if_better_publishes_the_first_version(services: Services) -> None:
+    store_runs(services.context, SLUG)
+
+    ended = fit(services, SLUG, replace(QUICK, publish=PublishMode.IF_BETTER))
+
+    assert ended.published
+
+
+def test_if_better_yields_to_a_version_published_meanwhile(
+    services: Services, clock: FakeClock
+) -> None:
+    workload_id = store_runs(services.context, SLUG)
+    for _ in range(2):
+        clock.advance(10)
+        fit(services, SLUG)
+    asked = ask(services, replace(QUICK, publish=PublishMode.IF_BETTER))
+
+    def roll_back() -> None:
+        with services.context.database.transaction() as stores:
+            stores.regressors.publish(workload_id, 1, clock())
+
+    fitter_with(services, InterruptedComputer(roll_back)).step()
+
+    ended = look(services, asked)
+    assert ended.step == "stored version 3, not published: version 1 was published meanwhile"
+    assert published(services) == 1
+
+
+def test_never_stores_without_publishing(services: Services) -> None:
+    store_runs(services.context, SLUG)
+
+    ended = fit(services, SLUG, replace(QUICK, publish=PublishMode.NEVER))
+
+    assert (ended.published, published(services)) == (False, None)
+    assert ended.step == "stored version 1, not published: as asked"
+
+
+def test_altered_artefact_is_unavailable_and_beaten_by_any(
+    services: Services, clock: FakeClock
+) -> None:
+    workload_id = store_runs(services.context, SLUG)
+    fit(services, SLUG)
+    with services.context.database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE regressor SET artifact_sha256 = 'altered'")
+    clock.advance(10)
+
+    ended = fit(services, SLUG, replace(QUICK, publish=PublishMode.IF_BETTER))
+
+    assert ended.published
+    with (
+        services.context.database.reading() as stores,
+        pytest.raises(RegressorUnavailableError, match="hash"),
+    ):
+        stores.regressors.load_artifact(workload_id, 1)
+
+
+def test_unknown_version_has_no_artefact(services: Services) -> None:
+    workload_id = store_runs(services.context, SLUG)
+
+    with (
+        services.context.database.reading() as stores,
+        pytest.raises(RegressorUnavailableError, match="not exist"),
+    ):
+        stores.regressors.load_artifact(workload_id, 7)
+
+
+def test_running_fit_stops_when_it_is_cancelled(services: Services) -> None:
+    store_runs(services.context, SLUG)
+    asked = ask(services)
+    computer = InterruptedComputer(lambda: services.fits.cancel(DEFAULT_PROJECT, asked.fit_id))
+
+    fitter_with(services, computer).step()
+
+    ended = look(services, asked)
+    assert (ended.state, ended.step) == (FitState.CANCELLED, "cancelled")
+    assert published(services) is None
+
+
+def test_fit_cancelled_while_it_is_published_is_cancelled(services: Services) -> None:
+    store_runs(services.context, SLUG)
+    asked = ask(services)
+
+    class LateComputer(InProcessComputer):
+        @override
+        def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+            outcome = super().compute(task, on_progress)
+            services.fits.cancel(DEFAULT_PROJECT, asked.fit_id)
+            return outcome
+
+    fitter_with(services, LateComputer()).step()
+
+    assert look(services, asked).state is FitState.CANCELLED
+    assert published(services) is None
+
+
+def test_late_fitter_publishes_nothing(services: Services, clock: FakeClock) -> None:
+    store_runs(services.context, SLUG)
+    asked = ask(services)
+    fitting = FittingService(services.context)
+    late = fitting.claim("late")
+    assert late is not None
+    outcome = compute_fit(fitting.prepare(late), lambda _share, _step: None)
+    clock.advance(services.context.settings.lease_s)
+    make_fitter(services.context).step()
+
+    is_published = fitting.publish(late, outcome)
+
+    fitting.leave(late)
+    assert not is_published
+    ended = look(services, asked)
+    assert (ended.state, ended.attempts, ended.regressor_version) == (FitState.SUCCEEDED, 2, 1)
+    assert len(services.regressors.list_page(DEFAULT_PROJECT, SLUG).items) == 1
+
+
+def test_fit_that_is_lost_under_way_is_left_alone(services: Services, clock: FakeClock) -> None:
+    store_runs(services.context, SLUG)
+    asked = ask(services)
+
+    def lose() -> None:
+        clock.advance(services.context.settings.lease_s)
+        make_fitter(services.context).step()
+
+    fitter_with(services, InterruptedComputer(lose)).step()
+
+    ended = look(services, asked)
+    assert (ended.state, ended.attempts) == (FitState.SUCCEEDED, 2)
+
+
+def test_stopping_fitter_gives_its_fit_back(services: Services) -> None:
+    store_runs(services.context, SLUG)
+    asked = ask(services)
+    stop = threading.Event()
+
+    fitter_with(services, InterruptedComputer(stop.set), stop).step()
+
+    waiting = look(services, asked)
+    assert (waiting.state, waiting.attempts) == (FitState.QUEUED, 0)
+    make_fitter(services.context).step()
+    assert look(services, asked).attempts == 1
+
+
+def test_lost_computation_is_retried_and_then_fails(services: Services) -> None:
+    store_runs(services.context, SLUG)
+    asked = ask(services)
+    fitter = fitter_with(services, DyingComputer())
+
+    states = []
+    while fitter.step():
+        states.append(look(services, asked).state)
+
+    assert states == [FitState.QUEUED, FitState.QUEUED, FitState.FAILED]
+    assert look(services, asked).problem == FitProblem("computation_lost", "killed")
+
+
+def test_bug_fails_the_fit_and_not_the_fitter(services: Services) -> None:
+    store_runs(services.context, SLUG)
+    asked = ask(services)
+
+    has_worked = fitter_with(services, BrokenComputer()).step()
+
+    ended = look(services, asked)
+    assert has_worked
+    assert ended.problem is not None
+    assert (ended.state, ended.problem.code) == (FitState.FAILED, "internal")
+
+
+def test_runs_that_vanish_before_the_fit_fail_it(services: Services) -> None:
+    store_runs(services.context, SLUG)
+    asked = ask(services)
+    with services.context.database.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM run")
+
+    make_fitter(services.context).step()
+
+    ended = look(services, asked)
+    assert ended.problem is not None
+    assert (ended.state, ended.problem.code) == (FitState.FAILED, "no_regressor")
+
+
+def test_failed_fit_leaves_the_published_version_serving(
+    services: Services, clock: FakeClock
+) -> None:
+    store_runs(services.context, SLUG)
+    fit(services, SLUG)
+    clock.advance(10)
+    ask(services)
+
+    fitter_with(services, BrokenComputer()).step()
+
+    assert published(services) == 1
+
+
+def test_run_steps_until_it_is_told_to_stop(services: Services) -> None:
+    store_runs(services.context, SLUG)
+    asked = ask(services)
+    stop = threading.Event()
+    thread = threading.Thread(target=fitter_with(services, InProcessComputer(), stop).run)
+
+    thread.start()
+    while not look(services, asked).state.is_final:
+        stop.wait(0.01)
+    stop.set()
+    thread.join()
+
+    assert look(services, asked).state is FitState.SUCCEEDED

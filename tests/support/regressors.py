@@ -1,0 +1,83 @@
+"""Workloads with runs of a known law, and regressors fitted on them."""
+
+import threading
+from hashlib import sha256
+
+from sqlalchemy.orm import Session
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.fits import Fit, FitRequest
+from app.domain.identifiers import ProjectId, Slug, WorkloadId, new_identifiers
+from app.fitter import Fitter
+from app.services.computing import InProcessComputer
+from app.services.context import ServiceContext
+from app.services.fitting import FittingService
+from app.services.wiring import Services
+from app.storage.tables import RunRow, WorkloadRow
+
+QUICK = FitRequest(regressors=("log_linear",))
+"""A fit of milliseconds."""
+
+
+def law_seconds(workers: int, dataset_size: float) -> float:
+    """Return the duration of the runs that `store_runs` stores."""
+    return 20.0 + 0.5 * dataset_size / workers
+
+
+def store_runs(
+    context: ServiceContext,
+    slug: str,
+    *,
+    project_id: ProjectId = DEFAULT_PROJECT,
+    sizes: tuple[float, ...] = (1000.0, 2000.0, 4000.0),
+    excluded: bool = False,
+) -> WorkloadId:
+    """Store a new workload with runs on 1 to 8 workers for each dataset size."""
+    now = context.now()
+    points = [(workers, size) for size in sizes for workers in (1, 2, 4, 8)]
+    names = new_identifiers("run", len(points), now_ms=int(now.timestamp() * 1000))
+    with Session(context.database.engine) as session, session.begin():
+        workload = WorkloadRow(project_id=project_id, slug=slug, created_at=now, updated_at=now)
+        session.add(workload)
+        session.flush()
+        for name, (workers, size) in zip(names, points, strict=True):
+            session.add(
+                RunRow(
+                    id=name,
+                    workload_id=workload.id,
+                    content_sha256=sha256(name.encode()).hexdigest(),
+                    status="succeeded",
+                    duration_seconds=law_seconds(workers, size),
+                    gpu_type="T4",
+                    workers=workers,
+                    dataset_size=size,
+                    parameters={"precision": "fp16"},
+                    excluded=excluded,
+                    created_at=now,
+                )
+            )
+        return WorkloadId(workload.id)
+
+
+def make_fitter(context: ServiceContext, stop: threading.Event | None = None) -> Fitter:
+    """Return a fitter that computes in the test's process and renews with every progress."""
+    computer, fitting = InProcessComputer(), FittingService(context)
+    return Fitter(fitting, computer, context.settings, stop=stop, beat_s=0.0)
+
+
+def fit(services: Services, workload: str, request: FitRequest = QUICK) -> Fit:
+    """Ask for a fit, compute it and return it ended."""
+    asked, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug(workload), request)
+    while make_fitter(services.context).step():
+        pass
+    return services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+
+
+def publish_regressor(
+    services: Services, workload: str = "fitted", request: FitRequest = QUICK
+) -> int:
+    """Store a workload with runs, fit and publish its regressor; return the version."""
+    store_runs(services.context, workload)
+    version = fit(services, workload, request).regressor_version
+    assert version is not None
+    return version
