@@ -2,4 +2,11 @@
 
 from fastapi import APIRouter
 
-ROUTERS: tuple[APIRouter, ...] = ()
+from app.api import documentation, fits, health, regressors
+
+ROUTERS: tuple[APIRouter, ...] = (
+    fits.router,
+    regressors.router,
+    health.router,
+    documentation.router,
+)

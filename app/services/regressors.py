@@ -1,6 +1,51 @@
 """The use cases of the registry of regressor versions: list, show, publish."""
 
+import logging
+
+from app.domain.access import Principal
+from app.domain.errors import (
+    Fault,
+    InvalidRequestError,
+    NotFoundError,
+    UnknownWorkloadError,
+)
+from app.domain.identifiers import ProjectId, Slug, WorkloadId
+from app.domain.pages import DEFAULT_PAGE_SIZE, Page
+from app.domain.regressors import RegressorVersion
 from app.services.context import ServiceContext
+from app.storage.stores import Stores
+
+_logger = logging.getLogger(__name__)
+_LONGEST_VERSION = 9
+
+
+def _to_key(page_token: str | None) -> int | None:
+    if page_token is None:
+        return None
+    is_number = page_token.isascii() and page_token.isdecimal()
+    if not is_number or len(page_token) > _LONGEST_VERSION:
+        fault = Fault(
+            message="The page token is not one of this list.",
+            remedy="Send the next_page_token of the previous page, or none for the first.",
+            field="page_token",
+            value=page_token,
+        )
+        raise InvalidRequestError("The page token is invalid.", [fault])
+    return int(page_token)
+
+
+def _workload_id(stores: Stores, project_id: ProjectId, slug: Slug) -> WorkloadId:
+    workload = stores.workloads.get(project_id, slug)
+    if workload is None:
+        raise UnknownWorkloadError(slug)
+    return workload.workload_id
+
+
+def _require(stores: Stores, workload_id: WorkloadId, slug: Slug, version: int) -> RegressorVersion:
+    found = stores.regressors.get(workload_id, version)
+    if found is None:
+        raise NotFoundError("regressor version", f"{slug}/{version}")
+    return found
 
 
 class RegressorService:
@@ -8,3 +53,69 @@ class RegressorService:
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
+
+    def list_page(
+        self,
+        project_id: ProjectId,
+        slug: Slug,
+        *,
+        page_size: int = DEFAULT_PAGE_SIZE,
+        page_token: str | None = None,
+    ) -> Page[RegressorVersion]:
+        """Return versions of a workload's regressor, newest first.
+
+        Raises
+        ------
+        InvalidRequestError
+            If the page token is not one of this list.
+        UnknownWorkloadError
+            If there is no such workload.
+        """
+        after = _to_key(page_token)
+        with self._context.database.reading() as stores:
+            workload_id = _workload_id(stores, project_id, slug)
+            return stores.regressors.list_page(workload_id, page_size=page_size, after=after)
+
+    def get(self, project_id: ProjectId, slug: Slug, version: int) -> RegressorVersion:
+        """Return one version.
+
+        Raises
+        ------
+        UnknownWorkloadError
+            If there is no such workload.
+        NotFoundError
+            If the workload has no such version.
+        """
+        with self._context.database.reading() as stores:
+            workload_id = _workload_id(stores, project_id, slug)
+            return _require(stores, workload_id, slug, version)
+
+    def publish(self, caller: Principal, slug: Slug, version: int) -> RegressorVersion:
+        """Make a version, newer or older, the one that answers forecasts; audited.
+
+        Raises
+        ------
+        UnknownWorkloadError
+            If there is no such workload.
+        NotFoundError
+            If the workload has no such version.
+        """
+        now = self._context.now()
+        with self._context.database.transaction() as stores:
+            workload_id = _workload_id(stores, caller.project_id, slug)
+            found = _require(stores, workload_id, slug, version)
+            if found.is_published:
+                return found
+            previous = stores.regressors.published_version(workload_id)
+            stores.regressors.publish(workload_id, version, now)
+            stores.access.record_audit(
+                caller.project_id,
+                caller.key_id,
+                now,
+                "regressor.publish",
+                f"{slug}/{version}",
+                {"previous": previous},
+            )
+            published = _require(stores, workload_id, slug, version)
+        _logger.info("regressor published", extra={"workload": slug, "version": version})
+        return published

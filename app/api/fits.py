@@ -1,0 +1,131 @@
+"""Routes of fits: ask for them, follow and cancel them."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+
+from app.api.dependencies import FitsWriter, Reader, ServicesDep, WorkloadPath
+from app.api.paths import allow_segments
+from app.api.preferences import WaitPreference, applied
+from app.api.problems import problem_responses
+from app.api.schemas.base import PageQuery
+from app.api.schemas.fits import FitIn, FitOut, FitsOut
+from app.domain.errors import NotEnoughRunsError, NotFoundError, UnknownWorkloadError
+from app.domain.fits import Fit
+
+allow_segments()
+router = APIRouter(prefix="/v1", tags=["fits"])
+_RETRY_AFTER_S = 2
+_FitPath = Annotated[str, Path(description="the fit's id", max_length=100)]
+_ASKED: dict[int | str, dict[str, Any]] = {
+    200: {"model": FitOut, "description": "The active fit, or the new one when it ended in time"},
+    202: {"model": FitOut, "description": "A new fit; follow its `Location`"},
+}
+
+
+@router.post(
+    "/workloads/{workload}/fits",
+    status_code=202,
+    summary="Ask for a fit",
+    description="Fits the workload's regressor in the background. One fit a workload is active at"
+    " a time: another request gets the active one. `Prefer: wait=N` waits for the end.",
+    responses={**problem_responses(UnknownWorkloadError, NotEnoughRunsError), **_ASKED},
+)
+async def request_fit(
+    workload: WorkloadPath,
+    services: ServicesDep,
+    caller: FitsWriter,
+    response: Response,
+    wait_s: WaitPreference,
+    body: FitIn | None = None,
+) -> FitOut:
+    settings = services.context.settings
+    request = (body or FitIn()).to_request(default_budget_s=settings.fit_time_budget_s)
+    fit, is_new = await run_in_threadpool(
+        services.fits.request_fit, caller.project_id, workload, request
+    )
+    fit = await services.fits.wait(caller.project_id, fit, wait_s or 0)
+    _tell(response, fit, is_new=is_new, wait_s=wait_s)
+    return FitOut.of(fit)
+
+
+def _tell(response: Response, fit: Fit, *, is_new: bool, wait_s: int | None) -> None:
+    response.status_code = 202 if is_new and not fit.state.is_final else 200
+    response.headers["Location"] = f"/v1/fits/{fit.fit_id}"
+    if not fit.state.is_final:
+        response.headers["Retry-After"] = str(_RETRY_AFTER_S)
+    if wait_s is not None:
+        response.headers.update(applied(wait_s))
+
+
+@router.get(
+    "/workloads/{workload}/fits",
+    summary="List a workload's fits",
+    description="Newest first.",
+    responses=problem_responses(UnknownWorkloadError),
+)
+def list_fits(
+    workload: WorkloadPath,
+    services: ServicesDep,
+    caller: Reader,
+    query: Annotated[PageQuery, Query()],
+) -> FitsOut:
+    page = services.fits.list_page(
+        caller.project_id, workload, page_size=query.page_size, page_token=query.page_token
+    )
+    return FitsOut.of(page)
+
+
+def _followed(fit: _FitPath, services: ServicesDep, caller: Reader) -> Fit:
+    return services.fits.get(caller.project_id, fit)
+
+
+_Followed = Annotated[Fit, Depends(_followed)]
+
+
+@router.get(
+    "/fits/{fit:segment}",
+    summary="Show a fit",
+    description="`Prefer: wait=N` waits for the end of an active fit.",
+    responses=problem_responses(NotFoundError),
+)
+async def get_fit(
+    fit: _Followed,
+    services: ServicesDep,
+    caller: Reader,
+    response: Response,
+    wait_s: WaitPreference,
+) -> FitOut:
+    latest = await services.fits.wait(caller.project_id, fit, wait_s or 0)
+    response.headers.update({} if wait_s is None else applied(wait_s))
+    return FitOut.of(latest)
+
+
+@router.post(
+    "/fits/{fit:segment}:cancel",
+    summary="Cancel a fit",
+    description="A queued fit ends at once, a running one at its next step; one that has ended"
+    " stays as it is.",
+    responses=problem_responses(NotFoundError),
+)
+def cancel_fit(fit: _FitPath, services: ServicesDep, caller: FitsWriter) -> FitOut:
+    return FitOut.of(services.fits.cancel(caller.project_id, fit))
+
+
+@router.get(
+    "/fits/{fit:segment}/events",
+    summary="Follow a fit",
+    description="Server-sent events: `progress` with the fit whenever it changes, `end` with the"
+    " fit that has ended; then the stream ends.",
+    response_class=EventSourceResponse,
+    responses=problem_responses(NotFoundError),
+)
+async def follow_fit(
+    fit: _Followed, services: ServicesDep, caller: Reader
+) -> AsyncIterator[ServerSentEvent]:
+    async for latest in services.fits.follow(caller.project_id, fit):
+        name = "end" if latest.state.is_final else "progress"
+        yield ServerSentEvent(event=name, data=FitOut.of(latest))

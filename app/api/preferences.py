@@ -1,0 +1,30 @@
+"""Reads the `Prefer` header (RFC 7240): how long a caller wants to wait for a result."""
+
+import re
+from typing import Annotated, Final
+
+from fastapi import Depends, Header
+
+MAX_WAIT_S: Final = 60
+_WAIT: Final = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,9})\"?\s*(?=$|[,;])", re.IGNORECASE)
+
+
+async def _wait_s(
+    prefer: Annotated[
+        str | None,
+        Header(
+            description=f"`wait=N` waits up to N seconds (at most {MAX_WAIT_S}) for the result",
+            max_length=500,
+        ),
+    ] = None,
+) -> int | None:
+    found = _WAIT.search(prefer or "")
+    return min(int(found[1]), MAX_WAIT_S) if found else None
+
+
+WaitPreference = Annotated[int | None, Depends(_wait_s)]
+
+
+def applied(wait_s: int) -> dict[str, str]:
+    """Return the header that tells which preference was honoured."""
+    return {"Preference-Applied": f"wait={wait_s}"}

@@ -1,0 +1,93 @@
+"""Responses about regressor versions."""
+
+from datetime import datetime
+from typing import Literal
+
+from app.api.schemas.base import ResponseModel
+from app.api.schemas.fits import CandidateOut
+from app.domain.pages import Page
+from app.domain.regressors import RegressorReport, RegressorVersion
+
+
+class FeatureOut(ResponseModel):
+    """A feature that the regressor was fitted on and what was measured of it."""
+
+    name: str
+    kind: Literal["number", "category"]
+    min: float | None = None
+    max: float | None = None
+    levels: list[str] | None = None
+
+
+def _features(report: RegressorReport) -> list[FeatureOut]:
+    numbers = [
+        FeatureOut(name=name, kind="number", min=low, max=high)
+        for name, (low, high) in report.numeric_ranges.items()
+    ]
+    categories = [
+        FeatureOut(name=name, kind="category", levels=list(levels))
+        for name, levels in report.category_levels.items()
+    ]
+    return sorted(numbers + categories, key=lambda feature: feature.name)
+
+
+class RegressorOut(ResponseModel):
+    """A regressor version; errors are held-out MAPE as fractions, coverage is by level."""
+
+    workload: str
+    version: int
+    published: bool
+    created_at: datetime
+    fit_id: str
+    training_fingerprint: str
+    runs_used: int
+    configurations_used: int
+    features: list[FeatureOut]
+    accuracy_by_axis: dict[str, float]
+    coverage: dict[str, float]
+    noise_floor: float | None
+    candidates: list[CandidateOut]
+    failed_candidates: dict[str, str]
+    seed: int
+    library_versions: dict[str, str]
+    artifact_sha256: str
+    artifact_bytes: int
+
+    @classmethod
+    def of(cls, version: RegressorVersion) -> "RegressorOut":
+        """Return the schema of a regressor version."""
+        return cls(
+            workload=version.workload,
+            version=version.version,
+            published=version.is_published,
+            created_at=version.created_at,
+            fit_id=version.fit_id,
+            training_fingerprint=version.training_fingerprint,
+            runs_used=version.n_runs,
+            configurations_used=version.n_configurations,
+            features=_features(version),
+            accuracy_by_axis=dict(version.accuracy_by_axis),
+            coverage=dict(version.coverage),
+            noise_floor=version.noise_floor,
+            candidates=[CandidateOut.of(candidate) for candidate in version.candidates],
+            failed_candidates=dict(version.failed_candidates),
+            seed=version.seed,
+            library_versions=dict(version.library_versions),
+            artifact_sha256=version.artifact_sha256,
+            artifact_bytes=version.artifact_bytes,
+        )
+
+
+class RegressorsOut(ResponseModel):
+    """A page of regressor versions."""
+
+    regressors: list[RegressorOut]
+    next_page_token: str | None
+
+    @classmethod
+    def of(cls, page: Page[RegressorVersion]) -> "RegressorsOut":
+        """Return the schema of a page."""
+        return cls(
+            regressors=[RegressorOut.of(version) for version in page.items],
+            next_page_token=page.next_key,
+        )
