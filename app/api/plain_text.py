@@ -1,0 +1,157 @@
+"""Forecasts and recommendations as sentences and aligned tables, for people with curl."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.domain.wording import align, say_number, say_seconds
+
+Document = Mapping[str, Any]
+_CONFIGURATION = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
+_CATEGORIES = _CONFIGURATION[:5]
+_WORK = ("dataset_size", "batch_size", "epochs")
+_BASIS = {
+    "measured": "this configuration was measured",
+    "interpolated": "inside the measured range",
+    "extrapolated": "beyond the measured range",
+    "transferred": "transferred from other types",
+    "prior": "hardly anything measured is like it",
+}
+
+
+def _value(value: object) -> str:
+    return say_number(value) if isinstance(value, int | float) else str(value)
+
+
+def _flat(forecast: Document) -> dict[str, str]:
+    """Return what was asked, by the names of the query."""
+    asked = {
+        **{name: forecast["configuration"].get(name) for name in _CONFIGURATION},
+        **{name: (forecast.get("work") or {}).get(name) for name in _WORK},
+        **{f"param.{name}": value for name, value in (forecast.get("parameters") or {}).items()},
+    }
+    return {name: _value(value) for name, value in asked.items() if value is not None}
+
+
+def _place(forecast: Document) -> str:
+    configuration = forecast["configuration"]
+    workers = configuration.get("workers") or 1
+    hardware = configuration.get("gpu_type") or configuration.get("instance_type")
+    if hardware is None:
+        return f"{workers} worker{'s' if workers > 1 else ''}"
+    instance = configuration.get("instance_type")
+    suffix = f" ({instance})" if instance and instance != hardware else ""
+    return f"{workers} x {hardware}{suffix}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g}%"
+
+
+def _cost_sentence(cost: Document | None) -> str:
+    if cost is None:
+        return "The cost is unknown: no price was found."
+    price, instances = cost["price"], cost["price"].get("instances") or 1
+    unit = price.get("instance_type") or price.get("gpu_type") or "instance"
+    return (
+        f"It costs about {cost['median']} {cost['currency']} ({cost['lower']} to {cost['upper']})"
+        f" at {cost['price_per_hour']} {cost['currency']} an hour for {instances} x {unit}"
+        f" ({price['source']}, {price['valid_from'][:10]})."
+    )
+
+
+def forecast_sentences(forecast: Document) -> str:
+    """Return one forecast as a few lines of prose."""
+    duration = forecast["duration_seconds"]
+    asked = _flat(forecast)
+    details = ", ".join(
+        f"{name} {asked[name]}" for name in asked if name in _WORK or name.startswith("param.")
+    )
+    lines = [
+        f"{forecast['workload']} on {_place(forecast)}{f' with {details}' if details else ''}:",
+        (
+            f"about {say_seconds(duration['median'])}, with {_percent(duration['confidence'])}"
+            f" confidence between {say_seconds(duration['lower'])}"
+            f" and {say_seconds(duration['upper'])}."
+        ),
+        _cost_sentence(forecast.get("cost")),
+        (
+            f"Basis: {forecast['basis']} ({_BASIS.get(forecast['basis'], '')};"
+            f" {forecast['support']['runs_used']} runs, regressor version"
+            f" {forecast['regressor_version']})."
+        ),
+    ]
+    probability = forecast.get("probability") or {}
+    if probability.get("deadline") is not None:
+        lines.append(f"It keeps the deadline with probability {_percent(probability['deadline'])}.")
+    if probability.get("budget") is not None:
+        lines.append(f"It keeps the budget with probability {_percent(probability['budget'])}.")
+    lines.append(f"A time limit of {say_seconds(forecast['time_limit_seconds'])} would be safe.")
+    lines += [
+        f"Warning ({entry['code']}): {entry['message']} {entry['remedy']}"
+        for entry in forecast.get("warnings") or ()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _outcome(forecast: Document) -> list[str]:
+    duration, cost = forecast["duration_seconds"], forecast.get("cost")
+    money = ["-"] if cost is None else [f"{cost['median']} {cost['currency']}"]
+    return [
+        say_seconds(duration["median"]),
+        f"{say_seconds(duration['lower'])} .. {say_seconds(duration['upper'])}",
+        *money,
+        forecast["basis"],
+    ]
+
+
+def forecast_table(forecasts: Sequence[Document]) -> str:
+    """Return many forecasts as an aligned table; what all have in common stands above it."""
+    if not forecasts:
+        return "Nothing was asked.\n"
+    asked = [_flat(forecast) for forecast in forecasts]
+    names = list(dict.fromkeys(name for row in asked for name in row))
+    shared = [name for name in names if len({row.get(name) for row in asked}) == 1]
+    varied = [name for name in names if name not in shared] or ["workers"]
+    confidence = _percent(forecasts[0]["duration_seconds"]["confidence"])
+    common = ", ".join(f"{name} {asked[0][name]}" for name in shared if name not in varied)
+    rows = [
+        [row.get(name, "-") for name in varied] + _outcome(forecast)
+        for row, forecast in zip(asked, forecasts, strict=True)
+    ]
+    title = f"{forecasts[0]['workload']}{f': {common}' if common else ''}"
+    header = [*varied, "duration", f"{confidence} interval", "cost", "basis"]
+    table = align(header, rows, left=sum(name in _CATEGORIES for name in varied) or 1)
+    codes: dict[str, Document] = {}
+    for forecast in forecasts:
+        for entry in forecast.get("warnings") or ():
+            codes.setdefault(entry["code"], entry)
+    notes = [f"Warning ({code}): {entry['message']}" for code, entry in codes.items()]
+    return "\n".join([title, "", table, *([""] if notes else []), *notes]) + "\n"
+
+
+def recommendation_text(answer: Document) -> str:
+    """Return a recommendation as a sentence and the best candidates as a table."""
+    considered, rejected = answer["considered"], answer.get("rejected_count", 0)
+    if answer.get("recommended") is None:
+        lines = [f"None of {considered} configurations meets the constraints."]
+        nearest = answer.get("nearest")
+        if nearest is not None:
+            changes = ", ".join(
+                f"{change['constraint']} {change['asked']} would have to become {change['needed']}"
+                for change in nearest["changes"]
+            )
+            lines += [f"The nearest one: {changes}.", "", forecast_sentences(nearest["forecast"])]
+        return "\n".join(lines).rstrip() + "\n"
+    best = answer["recommended"]["forecast"]
+    lines = [
+        (
+            f"Best of {considered} configurations by {answer['objective']}"
+            f" ({rejected} do not qualify):"
+        ),
+        "",
+        forecast_sentences(best).rstrip(),
+    ]
+    ranked = [entry["forecast"] for entry in answer.get("ranked") or ()]
+    if len(ranked) > 1:
+        lines += ["", forecast_table(ranked).rstrip()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,73 @@
+"""Says seconds and amounts as a person would."""
+
+from collections.abc import Sequence
+from typing import Final
+
+_MINUTE: Final = 60
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_YEAR: Final = 365 * _DAY
+_SHORT_S: Final = 10.0
+
+
+def say_seconds(seconds: float) -> str:
+    """Return a duration with its two leading units.
+
+    Examples
+    --------
+    >>> [say_seconds(value) for value in (0.00042, 3.27, 59.7, 330, 33120, 200_000)]
+    ['0.42 ms', '3.3 s', '1 min', '5 min 30 s', '9 h 12 min', '2 d 8 h']
+    >>> say_seconds(5e9)
+    '159 years'
+    """
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < _SHORT_S:
+        return f"{seconds:.1f} s"
+    if seconds >= _YEAR:
+        return f"{seconds / _YEAR:.3g} years"
+    units = (("d", _DAY), ("h", _HOUR), ("min", _MINUTE), ("s", 1))
+    whole = round(seconds)
+    first = next(index for index, (_, size) in enumerate(units) if whole >= size)
+    # Round to the second unit shown, so that 59 min 59.7 s becomes 1 h.
+    finest = units[min(first + 1, len(units) - 1)][1]
+    whole = round(seconds / finest) * finest
+    first = next(index for index, (_, size) in enumerate(units) if whole >= size)
+    parts = []
+    for name, size in units[first : first + 2]:
+        count, whole = divmod(whole, size)
+        if count:
+            parts.append(f"{count} {name}")
+    return " ".join(parts)
+
+
+def say_number(number: float) -> str:
+    """Return a number without needless digits.
+
+    Examples
+    --------
+    >>> [say_number(value) for value in (1281167.0, 0.5, 4, 1.25e-5)]
+    ['1,281,167', '0.5', '4', '1.25e-05']
+    """
+    return f"{int(number):,}" if float(number).is_integer() else f"{number:.6g}"
+
+
+def align(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """Return a table in plain text; all columns but the first `left` are flush right.
+
+    Examples
+    --------
+    >>> print(align(["gpu", "cost"], [["H100", "12.00"], ["T4", "3.10"]]))
+    gpu    cost
+    H100  12.00
+    T4     3.10
+    """
+    lines = [list(header), *(list(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+
+    def cell(text: str, column: int) -> str:
+        return text.ljust(widths[column]) if column < left else text.rjust(widths[column])
+
+    return "\n".join(
+        "  ".join(cell(text, column) for column, text in enumerate(line)).rstrip() for line in lines
+    )

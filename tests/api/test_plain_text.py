@@ -1,0 +1,133 @@
+"""Answers in plain text read as a person would write them."""
+
+from typing import Any
+
+from app.api.plain_text import forecast_sentences, forecast_table, recommendation_text
+
+
+def make_forecast(**changes: Any) -> dict[str, Any]:
+    return {
+        "workload": "resnet50",
+        "regressor_version": 7,
+        "configuration": {
+            "gpu_type": "V100-16GB",
+            "instance_type": "p3.16xlarge",
+            "nodes": None,
+            "workers": 8,
+        },
+        "work": {"dataset_size": 1281167.0, "batch_size": 1024.0, "epochs": 90.0},
+        "parameters": {"precision": "fp16"},
+        "duration_seconds": {
+            "median": 33120.0,
+            "lower": 30660.0,
+            "upper": 37200.0,
+            "confidence": 0.9,
+        },
+        "time_limit_seconds": 37800,
+        "cost": {
+            "currency": "USD",
+            "median": "301.48",
+            "lower": "279.09",
+            "upper": "338.62",
+            "price_per_hour": "32.77",
+            "price": {
+                "source": "own",
+                "valid_from": "2026-07-20T00:00:00Z",
+                "instance_type": "p3.16xlarge",
+                "instances": 1,
+            },
+        },
+        "probability": {"deadline": 0.99, "budget": None},
+        "support": {"runs_used": 31},
+        "basis": "interpolated",
+        "warnings": [],
+        **changes,
+    }
+
+
+def test_one_forecast_is_told_in_sentences() -> None:
+    text = forecast_sentences(make_forecast())
+
+    assert text == (
+        "resnet50 on 8 x V100-16GB (p3.16xlarge) with dataset_size 1,281,167,"
+        " batch_size 1,024, epochs 90, param.precision fp16:\n"
+        "about 9 h 12 min, with 90% confidence between 8 h 31 min and 10 h 20 min.\n"
+        "It costs about 301.48 USD (279.09 to 338.62) at 32.77 USD an hour for"
+        " 1 x p3.16xlarge (own, 2026-07-20).\n"
+        "Basis: interpolated (inside the measured range; 31 runs, regressor version 7).\n"
+        "It keeps the deadline with probability 99%.\n"
+        "A time limit of 10 h 30 min would be safe.\n"
+    )
+
+
+def test_unknown_cost_and_warnings_are_said() -> None:
+    warning = {"code": "price_unknown", "message": "No price.", "remedy": "POST /v1/prices."}
+
+    text = forecast_sentences(
+        make_forecast(cost=None, warnings=[warning], configuration={"workers": 2})
+    )
+
+    assert "resnet50 on 2 workers with" in text
+    assert "The cost is unknown" in text
+    assert "Warning (price_unknown): No price. POST /v1/prices." in text
+
+
+def test_many_forecasts_are_an_aligned_table_of_what_differs() -> None:
+    other = make_forecast(configuration={"gpu_type": "T4", "workers": 16}, cost=None)
+
+    lines = forecast_table([make_forecast(), other]).splitlines()
+
+    assert lines[0].startswith("resnet50: dataset_size 1,281,167, batch_size 1,024")
+    assert lines[2].split() == [
+        "gpu_type",
+        "instance_type",
+        "workers",
+        "duration",
+        "90%",
+        "interval",
+        "cost",
+        "basis",
+    ]
+    assert lines[3].startswith("V100-16GB  p3.16xlarge")
+    assert lines[4].split()[:3] == ["T4", "-", "16"]
+    assert lines[3].index("9 h 12 min") == lines[4].index("9 h 12 min")
+
+
+def test_empty_grid_and_equal_rows_are_tables_too() -> None:
+    assert forecast_table([]) == "Nothing was asked.\n"
+    assert "workers" in forecast_table([make_forecast(), make_forecast()])
+
+
+def test_recommendation_names_the_best_and_the_ranking() -> None:
+    ranked = [{"forecast": make_forecast()}, {"forecast": make_forecast(basis="measured")}]
+    answer = {
+        "objective": "cost",
+        "considered": 12,
+        "rejected_count": 10,
+        "recommended": ranked[0],
+        "ranked": ranked,
+    }
+
+    text = recommendation_text(answer)
+
+    assert text.startswith("Best of 12 configurations by cost (10 do not qualify):\n\nresnet50")
+    assert "interval" in text
+
+
+def test_hopeless_request_names_what_would_have_to_change() -> None:
+    answer = {
+        "objective": "cost",
+        "considered": 3,
+        "recommended": None,
+        "ranked": [],
+        "nearest": {
+            "forecast": make_forecast(),
+            "changes": [{"constraint": "deadline_s", "asked": 60, "needed": 37200}],
+        },
+    }
+
+    text = recommendation_text(answer)
+
+    assert "None of 3 configurations meets the constraints." in text
+    assert "deadline_s 60 would have to become 37200" in text
+    assert recommendation_text({**answer, "nearest": None}).count("\n") == 1
