@@ -1,13 +1,15 @@
 """The command line `trainfare`: the operator's door and a client of the service."""
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from app.cli import operator
+from app.cli import client, keys, operator
 from app.cli.failures import CommandError, ExitCode
+from app.domain.errors import DomainError, StorageUnavailableError
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 refused by the service, or doctor found something; 2 wrong usage;"
@@ -47,9 +49,24 @@ def _examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-application.command(epilog=_examples(*operator.SERVE_EXAMPLES))(operator.serve)
-application.command()(operator.fitter)
-application.command(epilog=_examples(*operator.MIGRATE_EXAMPLES))(operator.migrate)
+_COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
+    (operator.serve, operator.SERVE_EXAMPLES),
+    (operator.fitter, ()),
+    (operator.migrate, operator.MIGRATE_EXAMPLES),
+    (operator.doctor, ()),
+    (operator.demo, ()),
+    (client.upload, client.UPLOAD_EXAMPLES),
+    (client.fit, client.FIT_EXAMPLES),
+    (client.forecast, client.FORECAST_EXAMPLES),
+    (client.recommend, client.RECOMMEND_EXAMPLES),
+    (client.workloads, ()),
+)
+for _command, _lines in _COMMANDS:
+    application.command(epilog=_examples(*_lines) if _lines else None)(_command)
+keys.keys.command("create", epilog=_examples(*keys.CREATE_EXAMPLES))(keys.create)
+keys.keys.command("list")(keys.list_keys)
+keys.keys.command("revoke")(keys.revoke)
+application.add_typer(keys.keys, name="keys")
 
 
 def main() -> None:
@@ -61,5 +78,10 @@ def main() -> None:
         if error.remedy:
             typer.echo(f"Remedy: {error.remedy}", err=True)
         sys.exit(error.exit_code)
+    except DomainError as error:
+        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"Remedy: {error.remedy}", err=True)
+        is_away = isinstance(error, StorageUnavailableError)
+        sys.exit(ExitCode.UNREACHABLE if is_away else ExitCode.REFUSED)
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)

@@ -1,5 +1,6 @@
 """The operator's commands: serve, fitter, migrate."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -99,3 +100,28 @@ def migrate(
     from app.cli.schema import migrate_schema
 
     typer.echo(migrate_schema(read_settings(), to))
+
+
+def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Check database, schema, artefacts, leases, clock and disk; exit code 1 on a finding."""
+    from app.cli.diagnosis import diagnose
+
+    diagnose(read_settings(), as_json=as_json)
+
+
+def demo(
+    *,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port; default: any free one.")
+    ] = None,
+    exit_after: Annotated[
+        bool, typer.Option("--exit", help="End the service after the tour.")
+    ] = False,
+    profiles: Annotated[
+        Path, typer.Option(help="Folder of measured profiles (CSV).", file_okay=False)
+    ] = Path("examples/profiles"),
+) -> None:
+    """Show the whole way: upload measured runs, fit, forecast, recommend."""
+    from app.cli.demo import run_demo
+
+    run_demo(read_settings(), port=port or 0, profiles=profiles, exit_after=exit_after)

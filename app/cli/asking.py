@@ -1,0 +1,142 @@
+"""Shows forecasts, recommendations and workloads as people read them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from app.cli.failures import UsageError
+from app.cli.output import print_note, print_table
+from app.cli.wording import duration, interval, money, percent
+
+_WORK: Final = ("dataset_size", "epochs", "batch_size")
+_SEARCH: Final = {
+    "gpu_type": "gpu_types",
+    "instance_type": "instance_types",
+    "provider": "providers",
+    "region": "regions",
+    "workers": "workers",
+    "nodes": "nodes",
+    "purchase": "purchase",
+}
+_PRICING: Final = ("price_per_hour", "currency", "as_of")
+_CONFIGURATION: Final = ("gpu_type", "instance_type", "provider", "region", "nodes", "workers")
+
+
+def split_fields(fields: Iterable[str]) -> dict[str, str]:
+    """Return `name=value` arguments as a mapping.
+
+    Raises
+    ------
+    UsageError
+        If an argument has no `=`.
+    """
+    pairs = {}
+    for field in fields:
+        name, separator, value = field.partition("=")
+        if not separator or not name:
+            raise UsageError(f"{field!r} is no name=value.", "Write workers=8 or gpu_type=V100.")
+        pairs[name] = value
+    return pairs
+
+
+def _number_or_text(text: str) -> float | int | str:
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+
+def recommendation_request(workload: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the body that asks for a recommendation, from flat fields.
+
+    Raises
+    ------
+    UsageError
+        If a field belongs to none of the parts of the request.
+    """
+    parts: dict[str, dict[str, Any]] = {"work": {}, "parameters": {}, "search": {}, "pricing": {}}
+    for name, text in fields.items():
+        if name in _WORK:
+            parts["work"][name] = _number_or_text(text)
+        elif name.startswith("param."):
+            parts["parameters"][name.removeprefix("param.")] = _number_or_text(text)
+        elif name in _SEARCH:
+            parts["search"][_SEARCH[name]] = [_number_or_text(item) for item in text.split(",")]
+        elif name in _PRICING:
+            parts["pricing"][name] = text
+        else:
+            known = ", ".join((*_WORK, *_SEARCH, *_PRICING, "param.NAME"))
+            raise UsageError(f"Unknown field {name!r}.", f"Known: {known}.")
+    return {"workload": workload} | {name: part for name, part in parts.items() if part}
+
+
+def _configuration(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: configuration[name] for name in _CONFIGURATION if configuration.get(name)}
+
+
+def _row(forecast: Mapping[str, Any], columns: list[str]) -> dict[str, object]:
+    shown = {**_configuration(forecast["configuration"]), **(forecast.get("work") or {})}
+    band = forecast["duration_seconds"]
+    return {
+        **{name: shown.get(name) for name in columns},
+        "duration": duration(band["median"]),
+        f"{percent(band['confidence'])} interval": interval(band),
+        "cost": money(forecast.get("cost")),
+        "basis": forecast["basis"],
+    }
+
+
+def show_forecasts(forecasts: list[dict[str, Any]], *, title: str | None = None) -> None:
+    """Print forecasts as a table, then each warning once."""
+    present = [
+        {**_configuration(forecast["configuration"]), **(forecast.get("work") or {})}
+        for forecast in forecasts
+    ]
+    names = (*_CONFIGURATION, *_WORK)
+    columns = [name for name in names if any(row.get(name) is not None for row in present)]
+    print_table([_row(forecast, columns) for forecast in forecasts], title=title)
+    warnings = {
+        warning["message"]: warning.get("remedy") or ""
+        for forecast in forecasts
+        for warning in forecast.get("warnings") or []
+    }
+    for message, remedy in warnings.items():
+        print_note(f"Warning: {message} {remedy}".rstrip())
+
+
+def show_recommendation(answer: Mapping[str, Any]) -> None:
+    """Print what was recommended and what came next."""
+    ranked = [entry.get("forecast", entry) for entry in answer.get("ranked") or []]
+    if not ranked:
+        print_note(f"Nothing meets the request; {answer.get('considered')} were considered.")
+        return
+    show_forecasts(ranked)
+
+
+def show_fit(fit: Mapping[str, Any]) -> None:
+    """Print how a fit ended and what its candidates weigh."""
+    version = fit.get("regressor_version")
+    print_note(f"Fit {fit['fit_id']} of {fit['workload']} {fit['state']}: version {version}.")
+    print_table(
+        [
+            {
+                "regressor": candidate["regressor"],
+                "weight": percent(candidate["weight"]),
+                "error (MAPE)": percent(candidate["mape"]),
+            }
+            for candidate in fit.get("candidates") or []
+        ]
+    )
+
+
+def show_upload(name: str, answer: Mapping[str, Any]) -> None:
+    """Print what an upload stored."""
+    counts = f"{answer.get('created', 0)} created, {answer.get('duplicates', 0)} duplicates"
+    print_note(f"{name}: {counts}.")
+    if answer["replayed"]:
+        print_note(
+            "This very file was uploaded before: that is the first answer, nothing was stored"
+            " again. --again uploads it anew."
+        )

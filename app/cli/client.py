@@ -1,0 +1,183 @@
+"""The client's commands: they talk to a running service over HTTP."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from app.cli.failures import FitFailedError
+
+UPLOAD_EXAMPLES: Final = (
+    "trainfare upload runs.csv more.ndjson.gz",
+    "trainfare upload runs.csv --dry-run",
+)
+FIT_EXAMPLES: Final = (
+    "trainfare fit resnet50",
+    "trainfare fit resnet50 --time-budget 30 --publish if_better",
+)
+FORECAST_EXAMPLES: Final = (
+    "trainfare forecast resnet50 gpu_type=V100-16GB workers=8 dataset_size=1281167 epochs=90",
+    "trainfare forecast resnet50 gpu_type=V100-16GB,T4 workers=1,2,4,8 --json",
+)
+RECOMMEND_EXAMPLES: Final = (
+    "trainfare recommend resnet50 dataset_size=1281167 epochs=90 --deadline 36000",
+    "trainfare recommend resnet50 gpu_type=V100-16GB workers=1,2,4,8 --objective duration",
+)
+Url = Annotated[str, typer.Option(envvar="TRAINFARE_URL", help="Address of the service.")]
+Key = Annotated[str | None, typer.Option(envvar="TRAINFARE_KEY", help="API key.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the service's JSON.")]
+Workload = Annotated[str, typer.Argument(help="The workload's id.", metavar="WORKLOAD")]
+Fields = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Flat fields as in CSV; a comma list makes a grid.", metavar="NAME=VALUE..."
+    ),
+]
+LOCAL: Final = "http://127.0.0.1:8000"
+
+
+def upload(
+    files: Annotated[
+        list[Path],
+        typer.Argument(exists=True, dir_okay=False, help="CSV, JSON or NDJSON; .gz, .zst."),
+    ],
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check only.")] = False,
+    skip_invalid: Annotated[
+        bool, typer.Option("--skip-invalid", help="Store the good rows and name the bad.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also what was uploaded before.")] = False,
+    url: Url = LOCAL,
+    key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Upload files of measured runs; each is stored whole or not at all."""
+    from app.cli.asking import show_upload
+    from app.cli.connection import connected
+    from app.cli.output import print_json
+    from app.cli.uploading import headers_of
+    from app.cli.uploading import upload as send
+
+    for file in files:
+        headers_of(file)
+    parameters = {"dry_run": "true"} if dry_run else {}
+    if skip_invalid:
+        parameters["on_invalid"] = "skip"
+    with connected(url, key) as connection:
+        for file in files:
+            answer = send(connection, file, parameters, again=again)
+            if as_json:
+                print_json({"file": str(file), **answer})
+            else:
+                show_upload(str(file), answer)
+
+
+def fit(
+    workload: Workload,
+    *,
+    time_budget: Annotated[float | None, typer.Option(help="Seconds.", min=0.001)] = None,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    publish: Annotated[
+        str | None, typer.Option(help="auto, if_better or never.", metavar="MODE")
+    ] = None,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Return at once.")] = False,
+    url: Url = LOCAL,
+    key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a workload's regressor and follow it to its end."""
+    from app.cli.asking import show_fit
+    from app.cli.connection import connected
+    from app.cli.following import follow, request_fit
+    from app.cli.output import print_json, print_note
+
+    options = {"time_budget_s": time_budget, "seed": seed, "publish": publish}
+    with connected(url, key) as connection:
+        document = request_fit(connection, workload, options)
+        if not no_wait:
+            document = follow(connection, document)
+    if as_json:
+        print_json(document)
+    elif no_wait:
+        print_note(f"Fit {document['fit_id']} is {document['state']}.")
+    if not no_wait:
+        _check_fit(document)
+        if not as_json:
+            show_fit(document)
+
+
+def _check_fit(document: dict[str, Any]) -> None:
+    if document["state"] == "succeeded":
+        return
+    problem = document.get("problem") or {}
+    raise FitFailedError(
+        f"Fit {document['fit_id']} {document['state']}: {problem.get('detail', 'no reason given')}",
+        "Upload more runs, or ask again.",
+    )
+
+
+def forecast(
+    workload: Workload,
+    fields: Fields = None,
+    *,
+    url: Url = LOCAL,
+    key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Forecast duration and cost of one configuration or a grid of them."""
+    from app.cli.asking import show_forecasts, split_fields
+    from app.cli.connection import connected
+    from app.cli.output import print_json
+
+    with connected(url, key) as connection:
+        path = f"/v1/workloads/{workload}/forecast"
+        document = connection.get(path, params=split_fields(fields or []))
+    if as_json:
+        print_json(document)
+        return
+    show_forecasts(document.get("forecasts", [document]))
+
+
+def recommend(  # noqa: PLR0913 - each is an option
+    workload: Workload,
+    fields: Fields = None,
+    *,
+    objective: Annotated[
+        str, typer.Option(help="cost, duration, cost_duration_product or energy.", metavar="NAME")
+    ] = "cost",
+    deadline: Annotated[float | None, typer.Option(help="Seconds.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Money, in the workload's currency.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many to show.")] = 5,
+    url: Url = LOCAL,
+    key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Recommend the best configuration under a deadline and a budget."""
+    from app.cli.asking import recommendation_request, show_recommendation, split_fields
+    from app.cli.connection import connected
+    from app.cli.output import print_json
+
+    body = recommendation_request(workload, split_fields(fields or []))
+    body |= {"objective": objective, "limit": limit}
+    body |= {"deadline_s": deadline} if deadline is not None else {}
+    body |= {"budget": budget} if budget is not None else {}
+    with connected(url, key) as connection:
+        document = connection.ask("POST", "/v1/recommendations", json=body).json()
+    if as_json:
+        print_json(document)
+        return
+    show_recommendation(document)
+
+
+def workloads(*, url: Url = LOCAL, key: Key = None, as_json: Json = False) -> None:
+    """List the workloads of the key's project."""
+    from app.cli.connection import connected
+    from app.cli.output import print_json, print_table
+
+    with connected(url, key) as connection:
+        found = list(connection.pages("/v1/workloads", "workloads"))
+    if as_json:
+        print_json({"workloads": found})
+        return
+    names = ("workload", "runs", "regressor_version", "description")
+    print_table([{name: entry.get(name) for name in names} for entry in found])

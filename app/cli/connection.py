@@ -1,0 +1,143 @@
+"""Talks to a running service: keys, retries, and its problems as errors of the command."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import httpx2
+import stamina
+from rich.markup import escape
+
+from app.cli.failures import RefusedError, UnreachableError
+from app.cli.output import notes, print_note
+
+_TIMEOUT_S: Final = 60.0
+_ATTEMPTS: Final = 4
+_RETRIED: Final = frozenset({429, 502, 503, 504})
+_SHOWN_FAULTS: Final = 20
+_MAX_PAUSE_S: Final = 10.0
+_ERRORS_FROM: Final = 400
+
+
+class _RetryLaterError(Exception):
+    """The service answered that waiting may help."""
+
+    def __init__(self, answer: httpx2.Response) -> None:
+        super().__init__(f"status {answer.status_code}")
+        self.answer = answer
+
+
+def _pause(error: Exception) -> bool | float:
+    if isinstance(error, _RetryLaterError):
+        asked = error.answer.headers.get("retry-after", "")
+        return min(float(asked), _MAX_PAUSE_S) if asked.isdecimal() else True
+    return isinstance(error, httpx2.TransportError)
+
+
+def _tell_retry(details: stamina.instrumentation.RetryDetails) -> None:
+    if details.retry_num == 1:
+        print_note(f"No answer yet ({details.caused_by}); trying again.")
+
+
+class Connection:
+    """A client of one service, used by one command."""
+
+    def __init__(self, url: str, key: str | None) -> None:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._url = url.rstrip("/")
+        stamina.instrumentation.set_on_retry_hooks([_tell_retry])
+        try:
+            self._client = httpx2.Client(base_url=self._url, headers=headers, timeout=_TIMEOUT_S)
+        except httpx2.InvalidURL as error:
+            raise RefusedError(f"{url!r} is no URL: {error}", "Mend --url.") from None
+
+    def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        """Return the answer of a request that may be repeated safely.
+
+        Raises
+        ------
+        UnreachableError
+            If the service does not answer after some attempts.
+        RefusedError
+            If it answers with a problem.
+        """
+        return self.ask_with(lambda client: client.request(method, path, **options))
+
+    def ask_with(self, send: Callable[[httpx2.Client], httpx2.Response]) -> httpx2.Response:
+        """Return the answer to what `send` sends, once an attempt or more."""
+
+        @stamina.retry(on=_pause, attempts=_ATTEMPTS, timeout=_TIMEOUT_S, wait_initial=0.3)
+        def attempt() -> httpx2.Response:
+            answer = send(self._client)
+            if answer.status_code in _RETRIED:
+                raise _RetryLaterError(answer)
+            return answer
+
+        try:
+            answer = attempt()
+        except _RetryLaterError as error:
+            answer = error.answer
+        except (httpx2.TransportError, httpx2.UnsupportedProtocol) as error:
+            raise UnreachableError(
+                f"{self._url} does not answer: {str(error) or type(error).__name__}.",
+                "Start the service (`trainfare serve --with-fitter`) or name it by --url"
+                " (TRAINFARE_URL).",
+            ) from None
+        if answer.status_code >= _ERRORS_FROM:
+            raise _refusal(answer)
+        return answer
+
+    def get(self, path: str, **options: Any) -> Any:
+        """Return the JSON document at a path."""
+        return self.ask("GET", path, **options).json()
+
+    def pages(self, path: str, name: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the items of a list, page after page."""
+        token: str | None = None
+        while True:
+            parameters = {"page_size": "1000", **({"page_token": token} if token else {})}
+            page = self.get(path, params=parameters)
+            yield from page[name]
+            token = page.get("next_page_token")
+            if token is None:
+                return
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+@contextmanager
+def connected(url: str, key: str | None) -> Iterator[Connection]:
+    """Yield a connection that is closed at the end."""
+    connection = Connection(url, key)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _refusal(answer: httpx2.Response) -> Exception:
+    try:
+        problem = answer.json()
+        headline = (
+            f"{problem['title']} ({problem['status']} {problem['code']}): {problem['detail']}"
+        )
+    except (ValueError, KeyError, TypeError):
+        return UnreachableError(
+            f"{answer.url} answered {answer.status_code}, but not as this service does.",
+            "Is this the address of a Trainfare service?",
+        )
+    _show_faults(problem.get("errors", []))
+    return RefusedError(headline, problem.get("remedy", ""))
+
+
+def _show_faults(faults: list[dict[str, Any]]) -> None:
+    for fault in faults[:_SHOWN_FAULTS]:
+        row = f"row {fault['row']}" if "row" in fault else ""
+        place = ", ".join(part for part in (row, fault.get("field", "")) if part) or "request"
+        value = f" (got {fault['value']!r})" if "value" in fault else ""
+        notes.print(f"[bold]{escape(place)}[/bold]: {escape(fault['message'] + value)}")
+        notes.print(f"  [dim]{escape(fault['remedy'])}[/dim]")
+    if len(faults) > _SHOWN_FAULTS:
+        notes.print(f"... and {len(faults) - _SHOWN_FAULTS} more; --json shows all.")

@@ -1,0 +1,33 @@
+"""Asks for fits and follows them to their end."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from app.cli.connection import Connection
+from app.cli.output import share_progress
+
+_LOOK_EVERY_S: Final = 0.5
+_FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
+
+
+def request_fit(
+    connection: Connection, workload: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Ask for a fit; return it, or the active one."""
+    asked = {name: value for name, value in options.items() if value is not None}
+    answer = connection.ask("POST", f"/v1/workloads/{workload}/fits", json=asked)
+    fit: dict[str, Any] = answer.json()
+    return fit
+
+
+def follow(connection: Connection, fit: dict[str, Any]) -> dict[str, Any]:
+    """Show a fit's progress until it has ended; return it."""
+    with share_progress() as progress:
+        task = progress.add_task(fit["workload"], total=1.0, step="")
+        while True:
+            progress.update(task, completed=fit["progress"], step=fit.get("step") or fit["state"])
+            if fit["state"] in _FINAL:
+                return fit
+            time.sleep(_LOOK_EVERY_S)
+            fit = connection.get(f"/v1/fits/{fit['fit_id']}")

@@ -1,0 +1,102 @@
+"""`trainfare keys`: makes, lists and revokes API keys in the database itself."""
+
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from app.cli.operator import read_settings
+from app.domain.access import DEFAULT_PROJECT, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.domain.access import ApiKey
+    from app.services.access import AccessService
+
+CREATE_EXAMPLES: Final = (
+    "trainfare keys create --name ci --scope runs:write --scope fits:write --scope read",
+    "trainfare keys create --name admin --scope admin --project vision --days 90",
+)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
+
+
+@contextmanager
+def _access() -> "Iterator[AccessService]":
+    from app.services.access import AccessService
+    from app.services.context import ServiceContext
+    from app.storage.database import Database
+
+    settings = read_settings()
+    database = Database(settings.url, pool_size=1)
+    access = AccessService(ServiceContext(database, settings))
+    try:
+        yield access
+    finally:
+        access.close()
+        database.close()
+
+
+def _document(key: "ApiKey", project: str) -> dict[str, object]:
+    return {
+        "key_id": key.key_id,
+        "name": key.name,
+        "project": project,
+        "scopes": sorted(key.scopes),
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
+    }
+
+
+def create(
+    *,
+    name: Annotated[str, typer.Option(help="What the key is for.")],
+    scope: Annotated[list[Scope], typer.Option(help="What it may do; may come several times.")],
+    project: Annotated[
+        str, typer.Option(help="Whose data it sees; made when it is missing.")
+    ] = DEFAULT_PROJECT,
+    days: Annotated[
+        float | None, typer.Option(min=0.0, help="When it expires; default: never.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key; its secret is shown this once."""
+    from app.cli.output import print_json, print_note
+
+    lifetime = None if days is None else timedelta(days=days)
+    with _access() as access:
+        key, token = access.create_key(name, scope, project=project, lifetime=lifetime)
+    if as_json:
+        print_json({**_document(key, project), "token": token})
+        return
+    typer.echo(token)
+    print_note(
+        f"Key {key.key_id} of project {project} may {', '.join(sorted(key.scopes))}."
+        " The line above is shown this once: keep it as a secret."
+    )
+
+
+def list_keys(*, as_json: Json = False) -> None:
+    """List all keys, without their secrets."""
+    from app.cli.output import print_json, print_table
+
+    with _access() as access:
+        documents = [_document(key, project.name) for key, project in access.list_keys()]
+    if as_json:
+        print_json({"keys": documents})
+        return
+    print_table(documents)
+
+
+def revoke(key_id: Annotated[str, typer.Argument(help="The public part: `tf_KEYID_...`.")]) -> None:
+    """Make a key useless, in every running process within seconds."""
+    from app.cli.output import print_note
+    from app.domain.identifiers import KeyId
+
+    with _access() as access:
+        access.revoke_key(KeyId(key_id))
+    print_note(f"Key {key_id} is revoked.")

@@ -1,0 +1,86 @@
+"""How commands speak: results to standard output, everything else to standard error."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+_WIDE = 200
+_JSON = orjson.OPT_INDENT_2 | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
+
+# Where no terminal says how wide it is, a line may be long: programs do not mind.
+out = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+notes = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def print_json(document: Any) -> None:
+    """Print a document for programs."""
+    sys.stdout.write(orjson.dumps(document, default=str, option=_JSON).decode() + "\n")
+
+
+def print_note(text: str) -> None:
+    """Tell a person something that is no result."""
+    notes.print(text, markup=False)
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case datetime():
+            return value.strftime("%Y-%m-%d %H:%M")
+        case list():
+            return ", ".join(str(item) for item in value)
+        case _:
+            return str(value)
+
+
+def print_table(rows: Sequence[Mapping[str, object]], *, title: str | None = None) -> None:
+    """Print rows with the same fields as a table."""
+    if not rows:
+        print_note("Nothing there.")
+        return
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in rows[0]:
+        table.add_column(name.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(_shown(value)) for value in row.values()))
+    out.print(table)
+
+
+def bytes_progress() -> Progress:
+    """Return a progress bar that counts bytes; silent where nobody watches."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+        console=notes,
+        disable=not notes.is_terminal,
+    )
+
+
+def share_progress() -> Progress:
+    """Return a progress bar from 0 to 1; silent where nobody watches."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[step]}"),
+        TimeElapsedColumn(),
+        console=notes,
+        disable=not notes.is_terminal,
+    )
