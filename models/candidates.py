@@ -11,7 +11,7 @@ from models.boosting import BoostedTrees
 from models.gaussian import GaussianProcess
 from models.layout import Layout
 from models.power_laws import Term
-from models.regressor import PortfolioRegressor, State
+from models.regressor import PortfolioRegressor, State, StateValue
 from models.scaling_laws import LogLinearLaw, ScalingLaw
 from models.tables import FloatArray
 
@@ -109,17 +109,21 @@ class ScikitRegressor(PortfolioRegressor):
         Raises
         ------
         ValueError
-            If one of them is neither a number nor an array of numbers.
+            If one of them is neither a number, an array of numbers nor a word.
         """
-        arrays = {}
+        arrays: dict[str, FloatArray] = {}
+        words: dict[str, StateValue] = {}
         for name, value in vars(self.estimator_).items():
-            if not name.endswith("_") or value is None:
+            if not name.endswith("_"):
                 continue
             array = np.asarray(value)
-            if array.dtype.kind not in "fiub":
+            if value is None or isinstance(value, str):
+                words[name] = value
+            elif array.dtype.kind in "fiub":
+                arrays[name] = array.astype(np.float64)
+            else:
                 raise ValueError(f"{name} of {type(self.estimator_).__name__} is not numeric.")
-            arrays[name] = array.astype(np.float64)
-        return State({"center": self.center_}, arrays)
+        return State({**words, "center": self.center_}, arrays)
 
     @override
     def load_state(self, state: State) -> None:
@@ -130,3 +134,6 @@ class ScikitRegressor(PortfolioRegressor):
         self.estimator_ = clone(self.estimator)
         for name, array in state.arrays.items():
             setattr(self.estimator_, name, array if array.ndim else float(array))
+        for name, word in state.values.items():
+            if name != "center":
+                setattr(self.estimator_, name, word)

@@ -89,7 +89,7 @@ def law_prior(
 
 def has_deviations(layout: Layout, terms: tuple[Term, ...]) -> bool:
     """Return whether category levels act on each term differently: not where they are many."""
-    return 1 < len(terms) and len(terms) * sum(layout.levels) <= _MAX_DEVIATIONS
+    return len(terms) > 1 and len(terms) * sum(layout.levels) <= _MAX_DEVIATIONS
 
 
 def _exponent_prior(template: Template, term: Term, role: Role) -> tuple[float, float]:

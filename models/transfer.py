@@ -67,7 +67,7 @@ class LevelTransfer:
         An unseen GPU type whose data sheet is known, as are those of measured types, is shifted by
         the prior of `models.hardware`; any other unseen level adds a variance of 0.5 squared.
         """
-        open_rows = (encoded.codes < 0).any(axis=1)
+        open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
         if not open_rows.any():
             return None
         parts: list[tuple[IntArray, FloatArray, FloatArray, FloatArray]] = []

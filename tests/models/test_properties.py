@@ -1,0 +1,134 @@
+"""Properties that hold for every workload: scale, order, nesting, round trip."""
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import FeatureTable, RunTable, dumps, loads
+from tests.models.workloads import fit, grid, make_runs
+
+FEW = settings(max_examples=12)
+
+
+@st.composite
+def run_tables(draw: st.DrawFn) -> RunTable:
+    n = draw(st.integers(1, 14))
+    counts = st.integers(1, 64).map(float)
+    sizes = st.floats(1e-3, 1e9, allow_subnormal=False)
+    numeric = {"workers": np.array(draw(st.lists(counts, min_size=n, max_size=n)))}
+    if draw(st.booleans()):
+        optional = st.one_of(st.just(float("nan")), sizes)
+        numeric["dataset_size"] = np.array(draw(st.lists(optional, min_size=n, max_size=n)))
+    if draw(st.booleans()):
+        signed = st.floats(-1e3, 1e3)
+        numeric["param.p"] = np.array(draw(st.lists(signed, min_size=n, max_size=n)))
+    levels = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=n, max_size=n)
+    categorical = {"gpu_type": draw(levels)} if draw(st.booleans()) else {}
+    seconds = np.array(draw(st.lists(st.floats(1e-3, 1e9), min_size=n, max_size=n)))
+    features = FeatureTable(numeric, categorical, n)
+    return RunTable(features, seconds, [str(index) for index in range(n)])
+
+
+@FEW
+@given(run_tables(), st.lists(st.floats(0.01, 0.99), min_size=2, max_size=5))
+def test_any_runs_give_finite_ordered_nested_bounds(runs: RunTable, levels: list[float]) -> None:
+    forecast = fit(runs).predict(runs.features)
+
+    bounds = [forecast.interval(level) for level in sorted(levels)]
+
+    median = forecast.median()
+    assert (median > 0).all()
+    assert np.isfinite(median).all()
+    for (lower, upper), (outer_lower, outer_upper) in pairwise(bounds):
+        assert (outer_lower <= lower).all()
+        assert (upper <= outer_upper).all()
+    assert (bounds[0][0] <= median).all()
+    assert (bounds[0][1] >= median).all()
+
+
+@FEW
+@given(run_tables())
+def test_artefact_forecasts_exactly_as_the_fit(runs: RunTable) -> None:
+    portfolio = fit(runs)
+
+    loaded = loads(dumps(portfolio))
+
+    before, after = portfolio.predict(runs.features), loaded.predict(runs.features)
+    np.testing.assert_array_equal(before.log_median, after.log_median)
+    np.testing.assert_array_equal(before.scale, after.scale)
+    np.testing.assert_array_equal(before.curves, after.curves)
+    assert dumps(loaded) == dumps(portfolio)
+    assert loaded.support(runs.features) == portfolio.support(runs.features)
+
+
+@FEW
+@given(st.floats(1e-4, 1e4), st.integers(0, 5))
+def test_durations_times_k_give_forecasts_times_k(factor: float, seed: int) -> None:
+    runs = make_runs(grid(), seed=seed)
+    scaled = RunTable(runs.features, factor * runs.duration_seconds, runs.run_ids)
+
+    ratio = fit(scaled).predict(runs.features).median() / fit(runs).predict(runs.features).median()
+
+    np.testing.assert_allclose(ratio, factor, rtol=0.02)
+
+
+@FEW
+@given(st.permutations(range(16)))
+def test_row_order_is_no_matter(order: list[int]) -> None:
+    runs = make_runs(grid())
+
+    shuffled = fit(runs.take(np.array(order))).predict(runs.features)
+
+    np.testing.assert_array_equal(shuffled.log_median, fit(runs).predict(runs.features).log_median)
+
+
+@FEW
+@given(st.floats(0.001, 0.999), st.floats(0.0, 1e12))
+def test_quantiles_and_probabilities_are_inverse(probability: float, seconds: float) -> None:
+    forecast = fit(make_runs(grid()[:5])).predict(make_runs(grid()[:3]).features)
+
+    at_quantile = forecast.probability_below(forecast.quantile(probability))
+    anywhere = forecast.probability_below(np.full(3, seconds))
+
+    np.testing.assert_allclose(at_quantile, probability, atol=1e-9)
+    assert ((anywhere >= 0) & (anywhere <= 1)).all()
+
+
+@FEW
+@given(st.floats(0.01, 0.995))
+def test_upper_bound_is_the_one_sided_quantile(confidence: float) -> None:
+    forecast = fit(make_runs(grid()[:5])).predict(make_runs(grid()[:3]).features)
+
+    lower, upper = forecast.interval(confidence)
+
+    np.testing.assert_allclose(forecast.quantile((1 + confidence) / 2), upper, rtol=1e-9)
+    np.testing.assert_allclose(forecast.quantile((1 - confidence) / 2), lower, rtol=1e-9)
+
+
+@FEW
+@given(st.floats(0.1, 1e6))
+def test_column_that_never_varies_changes_nothing(value: float) -> None:
+    runs = make_runs(grid())
+    numeric = {**runs.features.numeric, "param.constant": np.full(16, value)}
+    wider = FeatureTable(numeric, runs.features.categorical, 16)
+
+    with_constant = fit(RunTable(wider, runs.duration_seconds, runs.run_ids)).predict(wider)
+
+    # Configurations are sorted by another hash, so that sums round differently.
+    np.testing.assert_allclose(
+        with_constant.log_median, fit(runs).predict(runs.features).log_median, atol=0.05
+    )
+
+
+@FEW
+@given(st.floats(1.1, 20.0))
+def test_more_data_never_takes_less_time(factor: float) -> None:
+    runs = make_runs(grid(sizes=(1000, 2000, 4000)))
+    numeric = {**runs.features.numeric}
+    numeric["dataset_size"] = factor * numeric["dataset_size"]
+    more = FeatureTable(numeric, runs.features.categorical, runs.n_runs)
+    portfolio = fit(runs, regressors=["scaling_law", "log_linear"])
+
+    assert (portfolio.predict(more).median() > portfolio.predict(runs.features).median()).all()

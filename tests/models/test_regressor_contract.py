@@ -1,0 +1,142 @@
+"""What every regressor of the portfolio promises, the scikit-learn adapter included."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import cross_val_score
+
+from models.candidates import CANDIDATES, ScikitRegressor, Setting
+from models.configurations import collapse
+from models.encoding import Encoder
+from models.layout import Layout
+from models.regressor import PortfolioRegressor
+from models.tables import FloatArray
+from tests.models.workloads import grid, make_runs
+
+Builder = Callable[[Setting], PortfolioRegressor]
+
+
+def _ridge(setting: Setting) -> ScikitRegressor:
+    return ScikitRegressor(setting.layout, Ridge(alpha=0.01))
+
+
+BUILDERS: dict[str, Builder] = {**CANDIDATES, "ridge": _ridge}
+
+
+@pytest.fixture(scope="module")
+def encoded() -> tuple[Layout, FloatArray, FloatArray, FloatArray]:
+    sizes = (500, 1000, 2000, 4000)
+    configurations = collapse(make_runs(grid((1, 2, 4, 8), sizes, repetitions=2)))
+    encoder = Encoder.learn(configurations.features)
+    X = encoder.encode(configurations.features).X
+    return encoder.layout, X, configurations.log_duration, configurations.counts
+
+
+@pytest.fixture(params=sorted(BUILDERS))
+def builder(request: pytest.FixtureRequest) -> Builder:
+    return BUILDERS[request.param]
+
+
+Data = tuple[Layout, FloatArray, FloatArray, FloatArray]
+
+
+def test_forecasts_are_finite_and_close_to_what_was_fitted(builder: Builder, encoded: Data) -> None:
+    layout, X, y, counts = encoded
+
+    mean, variance = builder(Setting(layout, 0.02, 16, 0)).fit(X, y, counts).predict_moments(X)
+
+    assert np.isfinite(mean).all()
+    assert variance is None or (variance > 0).all()
+    assert np.abs(mean - y).mean() < 0.3
+
+
+def test_clone_fits_to_the_same_forecasts(builder: Builder, encoded: Data) -> None:
+    layout, X, y, counts = encoded
+    regressor = builder(Setting(layout, 0.02, 16, 0))
+
+    copy = clone(regressor)
+
+    assert copy is not regressor
+    np.testing.assert_array_equal(
+        copy.fit(X, y, counts).predict(X), regressor.fit(X, y, counts).predict(X)
+    )
+
+
+def test_parameters_are_set_by_name_and_unknown_ones_refused(
+    builder: Builder, encoded: Data
+) -> None:
+    regressor = builder(Setting(encoded[0], 0.02, 16, 0))
+
+    regressor.set_params(layout=Layout(("workers",), (), ()))
+
+    assert regressor.get_params()["layout"].roles == ("workers",)
+    with pytest.raises(ValueError, match="no parameter 'colour'"):
+        regressor.set_params(colour="red")
+
+
+def test_state_carries_the_forecasts_exactly(builder: Builder, encoded: Data) -> None:
+    layout, X, y, counts = encoded
+    regressor = builder(Setting(layout, 0.02, 16, 0)).fit(X, y, counts)
+    loaded = builder(Setting(layout, 0.5, 0, 0))
+
+    loaded.load_state(regressor.to_state())
+
+    np.testing.assert_array_equal(loaded.predict(X), regressor.predict(X))
+
+
+def test_adding_a_constant_to_log_durations_adds_it_to_forecasts(
+    builder: Builder, encoded: Data
+) -> None:
+    layout, X, y, counts = encoded
+    setting = Setting(layout, 0.02, 16, 0)
+
+    shifted = builder(setting).fit(X, y + 3.0, counts).predict(X)
+
+    np.testing.assert_allclose(
+        shifted, builder(setting).fit(X, y, counts).predict(X) + 3.0, atol=0.02
+    )
+
+
+def test_copy_for_a_fold_forecasts_alike(builder: Builder, encoded: Data) -> None:
+    layout, X, y, counts = encoded
+    regressor = builder(Setting(layout, 0.02, 16, 0)).fit(X, y, counts)
+
+    again = regressor.refit_clone().fit(X, y, counts)
+
+    np.testing.assert_allclose(again.predict(X), regressor.predict(X), atol=0.02)
+
+
+def test_scikit_learn_cross_validates_it(builder: Builder, encoded: Data) -> None:
+    layout, X, y, _ = encoded
+
+    scores = cross_val_score(builder(Setting(layout, 0.02, 16, 0)), X, y, cv=3)
+
+    assert np.isfinite(scores).all()
+
+
+def test_one_row_and_many_rows_get_the_same_forecast(builder: Builder, encoded: Data) -> None:
+    layout, X, y, counts = encoded
+    regressor = builder(Setting(layout, 0.02, 16, 0)).fit(X, y, counts)
+
+    single = np.array([regressor.predict(X[row : row + 1])[0] for row in range(len(X))])
+
+    np.testing.assert_allclose(single, regressor.predict(X), rtol=0, atol=1e-9)
+
+
+def test_trees_refuse_what_they_could_only_repeat(encoded: Data) -> None:
+    layout, X, y, counts = encoded
+
+    with pytest.raises(ValueError, match="needs 20 configurations, found 8"):
+        CANDIDATES["boosted_trees"](Setting(layout, 0.02, 0, 0)).fit(X[:8], y[:8], counts[:8])
+
+
+def test_estimator_with_a_learned_object_cannot_be_stored(encoded: Data) -> None:
+    layout, X, y, counts = encoded
+    regressor = _ridge(Setting(layout, 0.02, 0, 0)).fit(X, y, counts)
+    regressor.estimator_.names_ = ["a word"]
+
+    with pytest.raises(ValueError, match="names_ of Ridge is not numeric"):
+        regressor.to_state()

@@ -1,0 +1,234 @@
+"""Artefacts: exact, equal for equal fits, and refused when anything is wrong with them."""
+
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import ArtifactError, FittedPortfolio, dumps, loads
+from models.packing import MAGIC, pack, unpack
+from tests.models.workloads import fit, grid, make_runs
+
+
+@pytest.fixture(scope="module")
+def portfolio() -> FittedPortfolio:
+    return fit(make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000), repetitions=2)))
+
+
+@pytest.fixture(scope="module")
+def artefact(portfolio: FittedPortfolio) -> bytes:
+    return dumps(portfolio)
+
+
+def _forge(artefact: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """Return an artefact whose header was changed by somebody who knows the hashes."""
+    parts = unpack(artefact)
+    header = json.loads(parts["header.json"])
+    change(header)
+    parts["header.json"] = json.dumps(header).encode()
+    return pack(parts)
+
+
+def _sealed(body: bytes) -> bytes:
+    return MAGIC + hashlib.sha256(body).digest() + body
+
+
+def test_loaded_portfolio_reports_and_forecasts_the_same(
+    portfolio: FittedPortfolio, artefact: bytes
+) -> None:
+    loaded = loads(artefact)
+    features = make_runs(grid((1, 3, 16))).features
+
+    # An error that was never measured is NaN, which equals nothing.
+    assert repr(loaded.report) == repr(portfolio.report)
+    np.testing.assert_array_equal(
+        loaded.predict(features).interval(0.9), portfolio.predict(features).interval(0.9)
+    )
+    assert loaded.support(features) == portfolio.support(features)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_any_altered_byte_is_refused(artefact: bytes, data: st.DataObject) -> None:
+    position = data.draw(st.integers(0, len(artefact) - 1))
+    altered = bytearray(artefact)
+    altered[position] ^= data.draw(st.integers(1, 255))
+
+    with pytest.raises(ArtifactError):
+        loads(bytes(altered))
+
+
+@settings(max_examples=30)
+@given(st.floats(0, 0.999999))
+def test_any_truncation_is_refused(artefact: bytes, share: float) -> None:
+    with pytest.raises(ArtifactError):
+        loads(artefact[: int(share * len(artefact))])
+
+
+@settings(max_examples=30)
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes_are_refused(data: bytes) -> None:
+    for hostile in (data, MAGIC + data, _sealed(data)):
+        with pytest.raises(ArtifactError):
+            loads(hostile)
+
+
+def test_other_format_version_is_refused_with_advice(artefact: bytes) -> None:
+    def change(header: dict[str, Any]) -> None:
+        header["format_version"] = 99
+
+    with pytest.raises(ArtifactError, match="format 99, not 1; fit the workload again"):
+        loads(_forge(artefact, change))
+
+
+def _absurd_shape(header: dict[str, Any]) -> None:
+    header["arrays"][0][1] = [2**62, 2**62]
+
+
+def _negative_shape(header: dict[str, Any]) -> None:
+    header["arrays"][0][1] = [-1]
+
+
+def _fewer_numbers(header: dict[str, Any]) -> None:
+    header["arrays"] = header["arrays"][:-1]
+
+
+def _unknown_member(header: dict[str, Any]) -> None:
+    header["member_order"][0] = "oracle"
+
+
+def _no_encoder(header: dict[str, Any]) -> None:
+    del header["encoder"]
+
+
+def _words_for_numbers(header: dict[str, Any]) -> None:
+    header["center"] = "noon"
+
+
+def _lost_category(header: dict[str, Any]) -> None:
+    header["few_levels"] = []
+
+
+def _lost_configuration(header: dict[str, Any]) -> None:
+    header["memory"]["keys"] = header["memory"]["keys"][1:]
+
+
+def _missing_weights(header: dict[str, Any]) -> None:
+    header["member_order"] = header["member_order"][1:]
+
+
+def _unknown_template(header: dict[str, Any]) -> None:
+    for member in header["members"].values():
+        for name in member:
+            if name.endswith("templates"):
+                member[name] = ["perpetual motion"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _absurd_shape,
+        _negative_shape,
+        _fewer_numbers,
+        _unknown_member,
+        _no_encoder,
+        _words_for_numbers,
+        _lost_category,
+        _lost_configuration,
+        _missing_weights,
+        _unknown_template,
+    ],
+)
+def test_forged_header_is_refused(
+    artefact: bytes, change: Callable[[dict[str, Any]], None]
+) -> None:
+    with pytest.raises(ArtifactError):
+        loads(_forge(artefact, change))
+
+
+def test_number_that_is_not_finite_is_refused(artefact: bytes) -> None:
+    parts = unpack(artefact)
+    block = np.load(io.BytesIO(parts["arrays.npy"]))
+    block[0] = np.nan
+    buffer = io.BytesIO()
+    np.save(buffer, block)
+
+    with pytest.raises(ArtifactError, match="not finite"):
+        loads(pack({**parts, "arrays.npy": buffer.getvalue()}))
+
+
+def test_pickled_objects_are_never_loaded(artefact: bytes) -> None:
+    parts = unpack(artefact)
+    buffer = io.BytesIO()
+    np.save(buffer, np.full(100_000, {"hostile": 1}, dtype=object), allow_pickle=True)
+
+    with pytest.raises(ArtifactError):
+        loads(pack({**parts, "arrays.npy": buffer.getvalue()}))
+
+
+def test_zip_bomb_is_refused_before_it_is_inflated() -> None:
+    buffer = io.BytesIO()
+    with (
+        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("arrays.npy", "w", force_zip64=True) as part,
+    ):
+        for _ in range(200):
+            part.write(bytes(2**20))
+
+    with pytest.raises(ArtifactError, match="more or larger parts"):
+        loads(_sealed(buffer.getvalue()))
+
+
+def test_many_large_parts_are_refused_together() -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("a", "b"):
+            with archive.open(name, "w", force_zip64=True) as part:
+                for _ in range(140):
+                    part.write(bytes(2**20))
+
+    with pytest.raises(ArtifactError, match="too much data"):
+        loads(_sealed(buffer.getvalue()))
+
+
+def test_manifest_must_name_every_part_with_its_hash(artefact: bytes) -> None:
+    def repack(manifest: bytes) -> bytes:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("manifest.json", manifest)
+            archive.writestr("header.json", b"{}")
+        return _sealed(buffer.getvalue())
+
+    with pytest.raises(ArtifactError, match="not those of its manifest"):
+        loads(repack(b"{}"))
+    with pytest.raises(ArtifactError, match="was altered"):
+        loads(repack(b'{"header.json": {"bytes": 2, "sha256": "00"}}'))
+
+
+def test_serving_without_trees_imports_neither_lightgbm_nor_scikit_learn() -> None:
+    artefact = dumps(fit(make_runs(grid((1, 2, 4, 8), (1000,)))))
+    program = """
+import sys
+import numpy as np
+from models import FeatureTable, loads
+portfolio = loads(sys.stdin.buffer.read())
+forecast = portfolio.predict(FeatureTable({"workers": np.array([4.0, 32.0])}, {}, 2))
+assert forecast.interval(0.9)[0].shape == (2,)
+heavy = {"lightgbm", "sklearn", "pandas", "scipy"} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=artefact, capture_output=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr.decode()

@@ -1,0 +1,164 @@
+"""What a forecast says about the runs that support it."""
+
+import numpy as np
+import pytest
+
+from models import FeatureTable, FittedPortfolio, Support
+from tests.models.workloads import fit, grid, make_features, make_runs
+
+ROW: dict[str, float | str] = {
+    "workers": 4, "dataset_size": 1000, "epochs": 2, "gpu_type": "V100",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def portfolio() -> FittedPortfolio:
+    return fit(make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000))))
+
+
+def _support(portfolio: FittedPortfolio, row: dict[str, float | str]) -> Support:
+    return portfolio.support(make_features([row]))[0]
+
+
+def test_measured_configuration_is_within_range_and_its_run_is_nearest(
+    portfolio: FittedPortfolio,
+) -> None:
+    runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
+    measured = [s for s in portfolio.support(runs.features) if s.basis == "measured"]
+
+    assert len(measured) == runs.n_runs
+    assert all(support.within_range for support in measured)
+    assert [s.nearest_run_ids[0] for s in measured] == list(runs.run_ids)
+    assert all(len(support.nearest_run_ids) == 3 for support in measured)
+
+
+def test_configuration_between_measured_ones_is_interpolated(portfolio: FittedPortfolio) -> None:
+    support = _support(portfolio, ROW | {"workers": 3.0})
+
+    assert (support.basis, support.within_range) == ("interpolated", True)
+
+
+def test_axes_outside_are_named_with_range_and_distance(portfolio: FittedPortfolio) -> None:
+    support = _support(portfolio, ROW | {"workers": 64.0, "dataset_size": 8000.0})
+
+    workers, size = support.axes
+    assert (workers.name, workers.asked) == ("workers", 64.0)
+    assert (workers.measured_min, workers.measured_max) == (1.0, 8.0)
+    assert workers.distance == pytest.approx(1.0)
+    assert size.name == "dataset_size"
+    assert size.distance == pytest.approx(0.5)
+    assert (support.basis, support.within_range) == ("extrapolated", False)
+
+
+def test_unseen_level_is_named(portfolio: FittedPortfolio) -> None:
+    support = _support(portfolio, ROW | {"gpu_type": "TPU"})
+
+    assert support.unseen_levels == (("gpu_type", "TPU"),)
+    assert support.basis == "prior"
+
+
+def test_constant_asked_otherwise_is_unidentified_and_outside(portfolio: FittedPortfolio) -> None:
+    support = _support(portfolio, ROW | {"epochs": 20.0})
+
+    assert support.unidentified == ("epochs",)
+    assert [axis.name for axis in support.axes] == ["epochs"]
+
+
+def test_unknown_and_missing_columns_are_unidentified(portfolio: FittedPortfolio) -> None:
+    row: dict[str, float | str] = {"workers": 4.0, "epochs": 2.0, "param.depth": 3.0}
+
+    support = _support(portfolio, row)
+
+    assert support.unidentified == ("dataset_size", "gpu_type", "param.depth")
+    assert not support.within_range
+
+
+def test_constant_parameter_asked_otherwise_widens_and_is_named() -> None:
+    rows = [row | {"param.depth": 50.0} for row in grid()]
+    portfolio = fit(make_runs(rows))
+    features = make_features([rows[0], rows[0] | {"param.depth": 200.0}])
+
+    known, other = portfolio.predict(features).scale
+
+    assert other > known
+    assert portfolio.support(features)[1].unidentified == ("param.depth",)
+
+
+def test_local_batch_outside_is_told_apart_from_the_global_one() -> None:
+    rows = [row | {"batch_size": 64.0 * float(row["workers"])} for row in grid()]
+    portfolio = fit(make_runs(rows))
+
+    axes = portfolio.support(make_features([rows[0] | {"batch_size": 512.0}]))[0].axes
+
+    assert [(axis.name, axis.asked) for axis in axes] == [("batch_size_per_worker", 512.0)]
+
+
+def test_nodes_are_judged_by_the_workers_on_each() -> None:
+    rows: list[dict[str, float | str]] = [
+        {"workers": 8.0, "nodes": nodes, "dataset_size": size}
+        for nodes in (1.0, 2.0, 4.0)
+        for size in (1000.0, 2000.0, 3000.0)
+    ]
+    portfolio = fit(make_runs(rows))
+
+    axes = portfolio.support(make_features([rows[0] | {"nodes": 8.0}]))[0].axes
+
+    assert [(axis.name, axis.asked, axis.measured_min) for axis in axes] == [
+        ("workers_per_node", 1.0, 2.0)
+    ]
+
+
+def test_level_with_few_runs_is_transferred() -> None:
+    rows = [*grid((1, 2, 4, 8), (1000, 2000, 4000), ("V100",)), *grid((1, 2), (1000,), ("K80",))]
+    portfolio = fit(make_runs(rows))
+
+    support = _support(portfolio, ROW | {"gpu_type": "K80", "workers": 8.0})
+
+    assert support.basis == "transferred"
+    assert support.within_range
+
+
+def test_two_configurations_are_no_trend() -> None:
+    portfolio = fit(make_runs(grid((1, 2), (1000,), ("V100",))))
+
+    assert _support(portfolio, ROW | {"workers": 1.5}).basis == "prior"
+
+
+def test_ranges_of_columns_with_zeros_keep_their_units() -> None:
+    rows: list[dict[str, float | str]] = [
+        {"workers": w, "param.share": 0.25 * k, "param.buffer": 0.0 if k == 0 else 1000.0**k}
+        for w in (1, 2)
+        for k in (0, 1, 2)
+    ]
+    portfolio = fit(make_runs(rows))
+
+    axes = portfolio.support(
+        make_features([{"workers": 1, "param.share": 0.75, "param.buffer": 1e8}])
+    )[0].axes
+
+    ranges = {axis.name: (axis.measured_min, axis.measured_max) for axis in axes}
+    assert ranges == {"param.share": (0.0, 0.5), "param.buffer": (0.0, 1e6)}
+
+
+def test_empty_question_has_an_empty_answer(portfolio: FittedPortfolio) -> None:
+    nothing = FeatureTable({}, {}, 0)
+
+    assert portfolio.predict(nothing).median().shape == (0,)
+    assert portfolio.support(nothing) == []
+
+
+def test_ten_thousand_rows_are_answered_as_one_by_one(portfolio: FittedPortfolio) -> None:
+    generator = np.random.default_rng(0)
+    rows = [
+        ROW | {"workers": float(w), "gpu_type": gpu}
+        for w, gpu in zip(
+            generator.integers(1, 40, 50), generator.choice(["V100", "K80", "new"], 50), strict=True
+        )
+    ]
+
+    together = portfolio.predict(make_features(rows))
+
+    for index, row in enumerate(rows):
+        single = portfolio.predict(make_features([row]))
+        assert single.log_median[0] == pytest.approx(together.log_median[index], abs=1e-9)
+        assert single.scale[0] == pytest.approx(together.scale[index], abs=1e-9)
