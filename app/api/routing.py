@@ -2,9 +2,10 @@
 
 from fastapi import APIRouter
 
-from app.api import documentation, fits, health, regressors
+from app.api import documentation, fits, health, regressors, runs
 
 ROUTERS: tuple[APIRouter, ...] = (
+    runs.router,
     fits.router,
     regressors.router,
     health.router,

@@ -154,3 +154,20 @@ class NewRuns:
     content_sha256: Sequence[str]
     content: RunContent
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """What an upload needs to know of a run that is stored under the same external id."""
+
+    run_id: RunId
+    content_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """What a user changes of a stored run; a label that becomes None is removed."""
+
+    excluded: bool | None = None
+    reason: str | None = None
+    labels: Mapping[str, str | None] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from app.pricing.gpus import canonical_gpu_name
 from app.services.access import AccessService
 from app.services.context import ServiceContext
 from app.services.fits import FitService
@@ -44,7 +45,7 @@ def build_services(context: ServiceContext) -> Services:
     return Services(
         context=context,
         workloads=WorkloadService(context),
-        runs=RunService(context),
+        runs=RunService(context, canonical_gpu_name),
         fits=FitService(context),
         regressors=RegressorService(context),
         forecasts=ForecastService(context),

@@ -1,16 +1,22 @@
 """The store of runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
+import orjson
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import Session
 
-from app.domain.identifiers import WorkloadId
-from app.domain.runs import RunColumns, RunStatus
-from app.storage.tables import RunRow
+from app.domain.identifiers import ProjectId, RunId, WorkloadId
+from app.domain.pages import Page
+from app.domain.runs import NewRuns, Run, RunColumns, RunFilter, RunStatus, StoredRun
+from app.domain.workloads import Workload
+from app.storage.bulk import insert_runs
+from app.storage.run_rows import to_run
+from app.storage.tables import RunRow, WorkloadRow
 
 _FIT_COLUMNS = (
     RunRow.id,
@@ -29,23 +35,109 @@ _FIT_COLUMNS = (
 _FIT_FIELDS = tuple(field.name for field in fields(RunColumns))
 
 
+RunFamily = Literal["phases", "resources", "labels"]
+"""A column of numbers or texts by name."""
+
+
 class RunStore:
     """Reads and writes runs in one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def usable_for_fit(self, workload_id: WorkloadId, since: datetime | None = None) -> RunColumns:
-        """Return the succeeded runs that nobody excluded, those stored from `since` on."""
-        query = (
-            sa.select(*_FIT_COLUMNS)
-            .where(
-                RunRow.workload_id == workload_id,
-                RunRow.status == RunStatus.SUCCEEDED,
-                ~RunRow.excluded,
+    def add_many(self, runs: NewRuns) -> None:
+        """Store new runs."""
+        insert_runs(self._session.connection(), runs)
+
+    def find_external(
+        self, workload_id: WorkloadId, external_ids: Sequence[str]
+    ) -> dict[str, StoredRun]:
+        """Return those of the external ids that a workload's runs have."""
+        found = self._session.execute(
+            sa.select(RunRow.external_id, RunRow.id, RunRow.content_sha256).where(
+                RunRow.workload_id == workload_id, RunRow.external_id.in_(self._each(external_ids))
             )
+        )
+        return {str(name): StoredRun(RunId(key), content) for name, key, content in found}
+
+    def _each(self, texts: Sequence[str]) -> sa.Select[tuple[str]]:
+        """Return a subquery of the given texts as one bound parameter, however many there are."""
+        document = sa.literal(orjson.dumps(list(texts)).decode(), sa.Text)
+        if self._session.get_bind().dialect.name == "sqlite":
+            return sa.select(sa.func.json_each(document).table_valued("value").c.value)
+        elements = sa.func.jsonb_array_elements_text(sa.cast(document, postgresql.JSONB))
+        return sa.select(elements.column_valued())
+
+    def has_any(self, workload_id: WorkloadId) -> bool:
+        """Whether a workload has runs."""
+        query = sa.select(sa.exists().where(RunRow.workload_id == workload_id))
+        return bool(self._session.scalar(query))
+
+    def get(self, project_id: ProjectId, run_id: RunId) -> Run | None:
+        """Return a run of a project."""
+        return next(iter(self.get_many(project_id, [run_id])), None)
+
+    def get_many(self, project_id: ProjectId, run_ids: Sequence[RunId]) -> list[Run]:
+        """Return those of the named runs that exist in a project, in the order they were stored."""
+        query = (
+            sa.select(RunRow, WorkloadRow.slug)
+            .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
+            .where(WorkloadRow.project_id == project_id, RunRow.id.in_(self._each(run_ids)))
             .order_by(RunRow.id)
         )
+        return [to_run(row, slug) for row, slug in self._session.execute(query)]
+
+    def page(
+        self,
+        workload: Workload,
+        wanted: RunFilter,
+        *,
+        limit: int,
+        before: str | None = None,
+    ) -> Page[Run]:
+        """Return a workload's runs, the newest first, starting after the key `before`."""
+        query = (
+            sa.select(RunRow)
+            .where(RunRow.workload_id == workload.workload_id, *_conditions(wanted))
+            .order_by(RunRow.id.desc())
+            .limit(limit + 1)
+        )
+        if before is not None:
+            query = query.where(RunRow.id < before)
+        rows = self._session.scalars(query).all()
+        next_key = rows[limit - 1].id if len(rows) > limit else None
+        return Page([to_run(row, workload.slug) for row in rows[:limit]], next_key)
+
+    def names_in(self, family: RunFamily, workload_id: WorkloadId) -> list[str]:
+        """Return the names that stand in a family of a workload's runs."""
+        column: sa.ColumnElement[Any] = getattr(RunRow, family)
+        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
+        function = sa.func.json_each(column) if is_sqlite else sa.func.jsonb_each(column)
+        members = function.table_valued("key")
+        query = (
+            sa.select(members.c.key)
+            .select_from(sa.join(RunRow, members, sa.true()))
+            .where(RunRow.workload_id == workload_id, column.is_not(None))
+        )
+        return sorted(self._session.scalars(query.distinct()))
+
+    def update(
+        self, run_id: RunId, *, excluded: bool, reason: str | None, labels: Mapping[str, str]
+    ) -> None:
+        """Change what may change of a stored run."""
+        self._session.execute(
+            sa.update(RunRow)
+            .where(RunRow.id == run_id)
+            .values(excluded=excluded, excluded_reason=reason, labels=dict(labels) or None)
+        )
+
+    def delete(self, run_id: RunId) -> None:
+        """Remove a run."""
+        self._session.execute(sa.delete(RunRow).where(RunRow.id == run_id))
+
+    def usable_for_fit(self, workload_id: WorkloadId, since: datetime | None = None) -> RunColumns:
+        """Return the succeeded runs that nobody excluded, those stored from `since` on."""
+        query = sa.select(*_FIT_COLUMNS).where(*_usable(workload_id)).order_by(RunRow.id)
         if since is not None:
             query = query.where(RunRow.created_at >= since)
         rows = self._session.execute(query).all()
@@ -53,3 +145,31 @@ class RunStore:
         named = dict(zip(_FIT_FIELDS, columns, strict=True))
         named["parameters"] = [values or {} for values in named["parameters"]]
         return RunColumns(**named)
+
+    def count_usable(self, workload_id: WorkloadId, since: datetime | None = None) -> int:
+        """Return how many runs `usable_for_fit` returns."""
+        query = sa.select(sa.func.count()).where(*_usable(workload_id))
+        if since is not None:
+            query = query.where(RunRow.created_at >= since)
+        return self._session.execute(query).scalar_one()
+
+
+def _usable(workload_id: WorkloadId) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        RunRow.workload_id == workload_id,
+        RunRow.status == RunStatus.SUCCEEDED,
+        ~RunRow.excluded,
+    )
+
+
+def _conditions(wanted: RunFilter) -> Iterator[sa.ColumnElement[bool]]:
+    if wanted.status is not None:
+        yield RunRow.status == wanted.status
+    if wanted.gpu_type is not None:
+        yield RunRow.gpu_type == wanted.gpu_type
+    if wanted.created_after is not None:
+        yield RunRow.created_at > wanted.created_after
+    if wanted.created_before is not None:
+        yield RunRow.created_at < wanted.created_before
+    if wanted.excluded is not None:
+        yield RunRow.excluded == wanted.excluded

@@ -1,11 +1,14 @@
 """The store of workloads and their parameters' types."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
+from app.domain.pages import Page
 from app.domain.workloads import (
     ParameterDeclaration,
     ParameterType,
@@ -15,7 +18,7 @@ from app.domain.workloads import (
     Workload,
     WorkloadDeclaration,
 )
-from app.storage.tables import PublicationRow, WorkloadParameterRow, WorkloadRow
+from app.storage.tables import Base, PublicationRow, WorkloadParameterRow, WorkloadRow
 
 _Parameters = Mapping[str, ParameterDeclaration]
 
@@ -60,12 +63,121 @@ class WorkloadStore:
         )
         return {workload.slug: workload for workload in found}
 
-    def _read(self, condition: sa.ColumnElement[bool]) -> list[Workload]:
+    def claim(self, project_id: ProjectId, slugs: Iterable[Slug], now: datetime) -> set[Slug]:
+        """Create those of the workloads that are missing and lock all until the transaction ends.
+
+        Uploads to one workload thus follow each other, so that an external id or the first use of
+        a parameter is never decided twice. Returns the workloads that were created.
+        """
+        named = sorted(set(slugs))
+        missing = [slug for slug in named if slug not in self.find_many(project_id, named)]
+        created = {slug for slug in missing if self._create(project_id, slug, now)}
+        if not self._is_sqlite:
+            self._session.execute(
+                sa.select(WorkloadRow.id)
+                .where(WorkloadRow.project_id == project_id, WorkloadRow.slug.in_(named))
+                .order_by(WorkloadRow.slug)
+                .with_for_update(key_share=True)
+            )
+        return created
+
+    def _create(self, project_id: ProjectId, slug: Slug, now: datetime) -> bool:
+        values = {
+            "project_id": project_id,
+            "slug": slug,
+            "description": "",
+            "currency": "USD",
+            "labels": {},
+            "refit_mode": RefitMode.MANUAL,
+            "refit_min_new_runs": 1,
+            "pooling": Pooling.PROJECT,
+            "created_at": now,
+            "updated_at": now,
+        }
+        inserted = self._session.execute(
+            self._insert(WorkloadRow)
+            .values(values)
+            .on_conflict_do_nothing()
+            .returning(WorkloadRow.id)
+        )
+        return inserted.one_or_none() is not None
+
+    @property
+    def _is_sqlite(self) -> bool:
+        return self._session.get_bind().dialect.name == "sqlite"
+
+    def _insert(self, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
+        return sqlite.insert(table) if self._is_sqlite else postgresql.insert(table)
+
+    def replace_declaration(
+        self, workload_id: WorkloadId, declaration: WorkloadDeclaration, now: datetime
+    ) -> None:
+        """Replace what a user said about a workload; parameters are added or given a unit."""
+        policy = declaration.refit_policy
+        self._session.execute(
+            sa.update(WorkloadRow)
+            .where(WorkloadRow.id == workload_id)
+            .values(
+                description=declaration.description,
+                dataset_unit=declaration.dataset_unit,
+                currency=declaration.currency,
+                labels=dict(declaration.labels),
+                refit_mode=policy.mode,
+                refit_min_new_runs=policy.min_new_runs,
+                refit_max_age_s=policy.max_age_s,
+                pooling=declaration.pooling,
+                updated_at=now,
+            )
+        )
+
+    def put_parameters(self, workload_id: WorkloadId, parameters: _Parameters) -> None:
+        """Add parameters, or give those that exist their declared type and unit."""
+        if not parameters:
+            return
+        statement = self._insert(WorkloadParameterRow).values(
+            [
+                {"workload_id": workload_id, "name": name, "type": value.type, "unit": value.unit}
+                for name, value in parameters.items()
+            ]
+        )
+        self._session.execute(
+            statement.on_conflict_do_update(
+                index_elements=["workload_id", "name"],
+                set_={"type": statement.excluded.type, "unit": statement.excluded.unit},
+            )
+        )
+
+    def remove_parameters(self, workload_id: WorkloadId, names: Iterable[str]) -> None:
+        """Forget parameters that no run uses."""
+        self._session.execute(
+            sa.delete(WorkloadParameterRow).where(
+                WorkloadParameterRow.workload_id == workload_id,
+                WorkloadParameterRow.name.in_(list(names)),
+            )
+        )
+
+    def page(
+        self, project_id: ProjectId, *, limit: int, before: int | None = None
+    ) -> Page[Workload]:
+        """Return a project's workloads, the newest first, starting after the key `before`."""
+        condition = WorkloadRow.project_id == project_id
+        if before is not None:
+            condition = sa.and_(condition, WorkloadRow.id < before)
+        found = self._read(condition, limit=limit + 1)
+        next_key = str(found[limit - 1].workload_id) if len(found) > limit else None
+        return Page(found[:limit], next_key)
+
+    def delete(self, workload_id: WorkloadId) -> None:
+        """Remove a workload with its runs, fits, regressors and forecasts."""
+        self._session.execute(sa.delete(WorkloadRow).where(WorkloadRow.id == workload_id))
+
+    def _read(self, condition: sa.ColumnElement[bool], limit: int | None = None) -> list[Workload]:
         rows = self._session.execute(
             sa.select(WorkloadRow, PublicationRow.version)
             .outerjoin(PublicationRow, PublicationRow.workload_id == WorkloadRow.id)
             .where(condition)
             .order_by(WorkloadRow.id.desc())
+            .limit(limit)
             .execution_options(populate_existing=True)
         ).all()
         parameters = self._parameters([row.id for row, _ in rows])

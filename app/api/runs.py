@@ -1,0 +1,213 @@
+"""Routes of runs: upload, list, look at, change, remove."""
+
+from tempfile import SpooledTemporaryFile
+from typing import IO, Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+
+from app.api.dependencies import Reader, RunsWriter, ServicesDep, WorkloadPath
+from app.api.problems import problem_responses
+from app.api.run_export import csv_blocks
+from app.api.schemas.runs import (
+    AssessmentOut,
+    RunOut,
+    RunPatch,
+    RunsOut,
+    RunsQuery,
+    UploadOut,
+    UploadQuery,
+)
+from app.api.schemas.upload_document import UPLOAD_BODY
+from app.domain.access import Principal
+from app.domain.errors import (
+    InvalidRowsError,
+    NotFoundError,
+    RunConflictError,
+    SchemaDriftError,
+    TooManyRowsError,
+    UnknownFieldError,
+    UnknownWorkloadError,
+    UnsupportedMediaTypeError,
+)
+from app.domain.idempotency import IdempotencyTicket, Replay
+from app.domain.identifiers import ProjectId, RunId, Slug
+from app.domain.pages import DEFAULT_PAGE_SIZE
+from app.services.runs import KeptAnswer, UploadResult
+from app.services.uploads.reading import UploadFormat
+from app.services.uploads.storing import UploadOptions
+from app.services.wiring import Services
+
+router = APIRouter(prefix="/v1", tags=["runs"])
+_IN_MEMORY_BYTES: Final = 4 << 20
+_FORMATS: Final = {
+    "application/json": UploadFormat.JSON,
+    "application/x-ndjson": UploadFormat.NDJSON,
+    "application/ndjson": UploadFormat.NDJSON,
+    "application/jsonl": UploadFormat.NDJSON,
+    "application/x-jsonlines": UploadFormat.NDJSON,
+    "text/csv": UploadFormat.CSV,
+}
+_CHARSETS: Final = {"", "utf-8", "utf8", "us-ascii", "ascii"}
+_CLIENT_LEFT: Final = 400
+_RunPath = Annotated[RunId, Path(description="the run's id", max_length=100)]
+_CSV: Final = {"text/csv": {"schema": {"type": "string"}}}
+_UPLOADED: dict[int | str, dict[str, Any]] = {
+    200: {"model": UploadOut, "description": "All runs were duplicates, or it was a dry run"},
+    201: {"model": UploadOut, "description": "Runs were stored"},
+}
+
+
+def _format_of(request: Request) -> UploadFormat:
+    header = request.headers.get("content-type", "")
+    media_type, _, parameters = header.partition(";")
+    charset = parameters.casefold().strip().removeprefix("charset=").strip("\"'")
+    upload_format = _FORMATS.get(media_type.strip().casefold())
+    if upload_format is None or (charset not in _CHARSETS and "charset" in parameters.casefold()):
+        raise UnsupportedMediaTypeError(
+            header[:100], [*map(str, UploadFormat), "in UTF-8, by the header Content-Type"]
+        )
+    return upload_format
+
+
+@router.post(
+    "/runs",
+    status_code=201,
+    summary="Upload runs",
+    description="One run, an array, one JSON run a line, or a CSV file; all rows are stored or"
+    " none. Rows with an `external_id` that is stored with the same content are duplicates.",
+    responses={
+        **problem_responses(
+            InvalidRowsError,
+            UnknownFieldError,
+            SchemaDriftError,
+            RunConflictError,
+            TooManyRowsError,
+        ),
+        **_UPLOADED,
+    },
+    openapi_extra={"requestBody": UPLOAD_BODY},
+)
+async def upload_runs(
+    request: Request,
+    services: ServicesDep,
+    caller: RunsWriter,
+    query: Annotated[UploadQuery, Query()],
+) -> Response:
+    upload_format = _format_of(request)
+    with SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as body:
+        try:
+            async for piece in request.stream():
+                body.write(piece)
+        except ClientDisconnect:
+            return Response(status_code=_CLIENT_LEFT)
+        return await run_in_threadpool(
+            _store,
+            services,
+            caller.project_id,
+            body,
+            upload_format=upload_format,
+            options=query.to_options(),
+            ticket=request.scope["state"].get("idempotency"),
+        )
+
+
+def _store(
+    services: Services,
+    project_id: ProjectId,
+    body: IO[bytes],
+    *,
+    upload_format: UploadFormat,
+    options: UploadOptions,
+    ticket: IdempotencyTicket | None,
+) -> Response:
+    kept = None if ticket is None else KeptAnswer(ticket, _render)
+    result = services.runs.upload(project_id, body, upload_format, options, answer=kept)
+    rendered = _render(result)
+    return Response(rendered.body, rendered.status, rendered.headers)
+
+
+def _render(result: UploadResult) -> Replay:
+    headers = {"content-type": "application/json"}
+    if result.runs is not None and len(result.runs) == 1 and result.runs[0].accepted.run_id:
+        headers["location"] = f"/v1/runs/{result.runs[0].accepted.run_id}"
+    status = 201 if result.created and not result.dry_run else 200
+    return Replay(status, headers, UploadOut.of(result).model_dump_json().encode())
+
+
+@router.get(
+    "/workloads/{workload}/runs",
+    summary="List a workload's runs",
+    description="Newest first. `Accept: text/csv` exports them in the form of an upload.",
+    response_model=RunsOut,
+    responses={**problem_responses(UnknownWorkloadError), 200: {"content": _CSV}},
+)
+def list_runs(
+    workload: WorkloadPath,
+    services: ServicesDep,
+    caller: Reader,
+    query: Annotated[RunsQuery, Query()],
+    accept: Annotated[str, Header()] = "",
+) -> RunsOut | Response:
+    if accept.casefold().lstrip().startswith("text/csv"):
+        return _export(services, caller, workload, query)
+    page = services.runs.list_page(
+        caller.project_id,
+        workload,
+        query.to_filter(),
+        page_size=query.page_size or DEFAULT_PAGE_SIZE,
+        page_token=query.page_token,
+    )
+    return RunsOut.of(page)
+
+
+def _export(services: Services, caller: Principal, workload: Slug, query: RunsQuery) -> Response:
+    export = services.runs.export(
+        caller.project_id,
+        workload,
+        query.to_filter(),
+        page_size=query.page_size,
+        page_token=query.page_token,
+    )
+    headers = {} if export.next_page_token is None else {"Next-Page-Token": export.next_page_token}
+    blocks = csv_blocks(export.columns, export.pages)
+    return StreamingResponse(blocks, media_type="text/csv", headers=headers)
+
+
+@router.get("/runs/{run}", summary="Show a run", responses=problem_responses(NotFoundError))
+def get_run(run: _RunPath, services: ServicesDep, caller: Reader) -> RunOut:
+    return RunOut.of(services.runs.get(caller.project_id, run))
+
+
+@router.patch(
+    "/runs/{run}",
+    summary="Exclude a run from fits, or change its labels",
+    description="`excluded` keeps the run out of fits (audited); labels are merged, null removes"
+    " one. What was measured never changes.",
+    responses=problem_responses(NotFoundError, UnknownFieldError),
+)
+def change_run(run: _RunPath, patch: RunPatch, services: ServicesDep, caller: RunsWriter) -> RunOut:
+    return RunOut.of(services.runs.change(caller, run, patch.to_change()))
+
+
+@router.delete(
+    "/runs/{run}",
+    status_code=204,
+    summary="Remove a run",
+    description="Regressors that learned from it stay as they are. Audited.",
+    responses=problem_responses(NotFoundError),
+)
+def delete_run(run: _RunPath, services: ServicesDep, caller: RunsWriter) -> None:
+    services.runs.delete(caller, run)
+
+
+@router.get(
+    "/runs/{run}/assessment",
+    summary="Judge a run",
+    description="The run against what the published regressor forecasts for its configuration.",
+    responses=problem_responses(NotFoundError),
+)
+def assess_run(run: _RunPath, services: ServicesDep, caller: Reader) -> AssessmentOut:
+    return AssessmentOut.of(services.runs.assess(caller.project_id, run))

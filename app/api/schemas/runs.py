@@ -1,0 +1,323 @@
+"""Requests and responses about runs."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, AwareDatetime, Field
+
+from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.quantities import Quantity, money_text
+from app.domain.configurations import Configuration, Purchase, Work
+from app.domain.errors import Fault
+from app.domain.pages import MAX_PAGE_SIZE, Page
+from app.domain.runs import Assessment, Money, Run, RunChange, RunFilter, RunStatus, Verdict
+from app.services.runs import UploadedRun, UploadResult
+from app.services.uploads.rules import Oddity
+from app.services.uploads.storing import UploadOptions
+
+
+class UploadQuery(RequestModel):
+    """How an upload is treated."""
+
+    dry_run: Annotated[bool, Field(description="check only, store nothing")] = False
+    on_invalid: Annotated[
+        Literal["refuse", "skip"],
+        Field(description="refuse: all or nothing; skip: store the good rows, name the bad"),
+    ] = "refuse"
+
+    def to_options(self) -> UploadOptions:
+        """Return the options of the upload."""
+        return UploadOptions(dry_run=self.dry_run, skip_invalid=self.on_invalid == "skip")
+
+
+class IntervalOut(ResponseModel):
+    """A median with its bounds, in seconds."""
+
+    median: Quantity
+    lower: Quantity
+    upper: Quantity
+
+    @classmethod
+    def of(cls, assessment: Assessment) -> "IntervalOut | None":
+        """Return what was expected, None where nothing was."""
+        median = assessment.expected_median_seconds
+        lower, upper = assessment.expected_lower_seconds, assessment.expected_upper_seconds
+        if median is None or lower is None or upper is None:
+            return None
+        return cls(median=median, lower=lower, upper=upper)
+
+
+class AssessmentOut(ResponseModel):
+    """A run judged against the forecast for its configuration."""
+
+    verdict: Verdict
+    expected_seconds: IntervalOut | None
+    ratio: float | None
+    p_value: float | None
+    reason: str | None
+
+    @classmethod
+    def of(cls, assessment: Assessment) -> "AssessmentOut":
+        """Return the schema of an assessment."""
+        return cls(
+            verdict=assessment.verdict,
+            expected_seconds=IntervalOut.of(assessment),
+            ratio=assessment.ratio,
+            p_value=assessment.p_value,
+            reason=assessment.reason,
+        )
+
+
+class UploadedRunOut(ResponseModel):
+    """An accepted row; `run_id` is null in a dry run."""
+
+    row: int
+    run_id: str | None
+    workload: str
+    external_id: str | None
+    duplicate: bool
+    assessment: AssessmentOut | None
+
+    @classmethod
+    def of(cls, uploaded: UploadedRun) -> "UploadedRunOut":
+        """Return the schema of an accepted row."""
+        accepted, assessment = uploaded.accepted, uploaded.assessment
+        return cls(
+            row=accepted.row,
+            run_id=accepted.run_id,
+            workload=accepted.workload,
+            external_id=accepted.external_id,
+            duplicate=accepted.is_duplicate,
+            assessment=None if assessment is None else AssessmentOut.of(assessment),
+        )
+
+
+class InvalidRowOut(ResponseModel):
+    """What is wrong with a row that was left out."""
+
+    row: int | None
+    field: str | None
+    value: str | float | None
+    message: str
+    remedy: str
+
+    @classmethod
+    def of(cls, fault: Fault) -> "InvalidRowOut":
+        """Return the schema of a fault."""
+        value = fault.value
+        return cls(
+            row=fault.row,
+            field=fault.field,
+            value=value if isinstance(value, str | int | float | None) else str(value),
+            message=fault.message,
+            remedy=fault.remedy,
+        )
+
+
+class UploadWarningOut(ResponseModel):
+    """Something odd about stored rows, with the first of them."""
+
+    code: str
+    message: str
+    remedy: str
+    count: int
+    rows: list[int]
+
+    @classmethod
+    def of(cls, oddity: Oddity) -> "UploadWarningOut":
+        """Return the schema of an oddity."""
+        return cls(
+            code=oddity.code,
+            message=oddity.message,
+            remedy=oddity.remedy,
+            count=oddity.count,
+            rows=list(oddity.rows),
+        )
+
+
+class UploadOut(ResponseModel):
+    """What became of an upload; `runs` is null where it has more than 1,000 rows."""
+
+    created: int
+    duplicates: int
+    dry_run: bool
+    runs: list[UploadedRunOut] | None
+    invalid: list[InvalidRowOut]
+    invalid_count: int
+    warnings: list[UploadWarningOut]
+
+    @classmethod
+    def of(cls, result: UploadResult) -> "UploadOut":
+        """Return the schema of an upload's result."""
+        runs = result.runs
+        return cls(
+            created=result.created,
+            duplicates=result.duplicates,
+            dry_run=result.dry_run,
+            runs=None if runs is None else [UploadedRunOut.of(run) for run in runs],
+            invalid=[InvalidRowOut.of(fault) for fault in result.invalid],
+            invalid_count=result.invalid_count,
+            warnings=[UploadWarningOut.of(oddity) for oddity in result.oddities],
+        )
+
+
+class ConfigurationOut(ResponseModel):
+    """The cluster."""
+
+    gpu_type: str | None
+    instance_type: str | None
+    provider: str | None
+    region: str | None
+    purchase: Purchase | None
+    nodes: int | None
+    workers: int
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> "ConfigurationOut":
+        """Return the schema of a configuration."""
+        return cls(
+            gpu_type=configuration.gpu_type,
+            instance_type=configuration.instance_type,
+            provider=configuration.provider,
+            region=configuration.region,
+            purchase=configuration.purchase,
+            nodes=configuration.nodes,
+            workers=configuration.workers,
+        )
+
+
+class WorkOut(ResponseModel):
+    """What was done on it."""
+
+    dataset_size: Quantity | None
+    batch_size: Quantity | None
+    epochs: Quantity | None
+
+    @classmethod
+    def of(cls, work: Work) -> "WorkOut":
+        """Return the schema of the work."""
+        return cls(dataset_size=work.dataset_size, batch_size=work.batch_size, epochs=work.epochs)
+
+
+class MoneyOut(ResponseModel):
+    """An amount in one currency."""
+
+    amount: str
+    currency: str
+
+    @classmethod
+    def of(cls, money: Money) -> "MoneyOut":
+        """Return the schema of an amount."""
+        return cls(amount=money_text(money.amount), currency=money.currency)
+
+
+class RunOut(ResponseModel):
+    """A stored run."""
+
+    run_id: str
+    workload: str
+    external_id: str | None
+    status: RunStatus
+    duration_seconds: Quantity
+    progress: float | None
+    configuration: ConfigurationOut
+    work: WorkOut
+    parameters: dict[str, Quantity | str]
+    phases: dict[str, Quantity]
+    resources: dict[str, Quantity]
+    cost: MoneyOut | None
+    started_at: datetime | None
+    labels: dict[str, str]
+    forecast_id: str | None
+    excluded: bool
+    excluded_reason: str | None
+    created_at: datetime
+
+    @classmethod
+    def of(cls, run: Run) -> "RunOut":
+        """Return the schema of a run."""
+        return cls(
+            run_id=run.run_id,
+            workload=run.workload,
+            external_id=run.external_id,
+            status=run.status,
+            duration_seconds=run.duration_seconds,
+            progress=run.progress,
+            configuration=ConfigurationOut.of(run.scenario.configuration),
+            work=WorkOut.of(run.scenario.work),
+            parameters=dict(run.scenario.parameters),
+            phases=dict(run.phases),
+            resources=dict(run.resources),
+            cost=None if run.cost is None else MoneyOut.of(run.cost),
+            started_at=run.started_at,
+            labels=dict(run.labels),
+            forecast_id=run.forecast_id,
+            excluded=run.excluded,
+            excluded_reason=run.excluded_reason,
+            created_at=run.created_at,
+        )
+
+
+class RunsOut(ResponseModel):
+    """A page of runs."""
+
+    runs: list[RunOut]
+    next_page_token: str | None
+
+    @classmethod
+    def of(cls, page: Page[Run]) -> "RunsOut":
+        """Return the schema of a page."""
+        return cls(runs=[RunOut.of(run) for run in page.items], next_page_token=page.next_key)
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("the text has characters that cannot be printed")
+    return text
+
+
+Printable = Annotated[str, AfterValidator(_printable)]
+
+
+class RunsQuery(RequestModel):
+    """Which runs a list shows."""
+
+    status: RunStatus | None = None
+    gpu_type: Annotated[Printable | None, Field(max_length=100)] = None
+    created_after: AwareDatetime | None = None
+    created_before: AwareDatetime | None = None
+    excluded: bool | None = None
+    page_size: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_PAGE_SIZE, description="50 by default; a CSV export has all without it"),
+    ] = None
+    page_token: Annotated[str | None, Field(max_length=200)] = None
+
+    def to_filter(self) -> RunFilter:
+        """Return the filter of the list."""
+        return RunFilter(
+            status=self.status,
+            gpu_type=self.gpu_type,
+            created_after=self.created_after,
+            created_before=self.created_before,
+            excluded=self.excluded,
+        )
+
+
+class RunPatch(RequestModel):
+    """What may change of a stored run: labels are merged, a null removes one."""
+
+    excluded: Annotated[bool | None, Field(description="kept out of fits")] = None
+    reason: Annotated[Printable | None, Field(min_length=1, max_length=500)] = None
+    labels: Annotated[
+        Mapping[
+            Annotated[Printable, Field(min_length=1, max_length=100)],
+            Annotated[Printable, Field(max_length=500)] | None,
+        ],
+        Field(max_length=100),
+    ] = {}
+
+    def to_change(self) -> RunChange:
+        """Return the change."""
+        return RunChange(excluded=self.excluded, reason=self.reason, labels=self.labels)

@@ -1,0 +1,104 @@
+"""The description of an upload's body in the OpenAPI document."""
+
+from typing import Any, Final
+
+from app.domain.configurations import Purchase
+from app.domain.runs import RunStatus
+from app.services.uploads.fields import RESOURCES
+
+_Schema = dict[str, Any]
+_SLUG: Final = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}
+_NAME: Final = {"type": ["string", "null"], "maxLength": 100}
+_POSITIVE: Final = {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1e18}
+_COUNT: Final = {"type": ["integer", "null"], "minimum": 1, "maximum": 1_000_000}
+_SHARE: Final = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+_SECONDS: Final = {"type": ["number", "null"], "minimum": 0}
+_INSTANT: Final = {"type": ["string", "null"], "format": "date-time"}
+
+
+def _object(properties: _Schema, **more: Any) -> _Schema:
+    return {"type": "object", "properties": properties, "additionalProperties": False, **more}
+
+
+_CONFIGURATION: Final = {
+    "gpu_type": _NAME,
+    "instance_type": _NAME,
+    "provider": _NAME,
+    "region": _NAME,
+    "purchase": {"enum": [*map(str, Purchase), None]},
+    "nodes": _COUNT,
+    "workers": _COUNT,
+}
+RUN_EXAMPLE: Final[_Schema] = {
+    "workload": "resnet50",
+    "external_id": "ci-8841/3",
+    "status": "succeeded",
+    "duration_seconds": 5123.7,
+    "configuration": {"gpu_type": "V100-16GB", "nodes": 1, "workers": 8},
+    "work": {"dataset_size": 1281167, "epochs": 90, "batch_size": 1024},
+    "parameters": {"precision": "fp16", "inner_modules": 4},
+    "cost": {"amount": "34.83", "currency": "USD"},
+    "started_at": "2026-11-01T10:00:00Z",
+    "labels": {"git_sha": "1f2e3d"},
+}
+RUN_SCHEMA: Final[_Schema] = _object(
+    {
+        "workload": _SLUG,
+        "external_id": {"type": ["string", "null"], "maxLength": 200},
+        "status": {"enum": list(map(str, RunStatus))},
+        "duration_seconds": {**_POSITIVE, "maximum": 3e8},
+        "progress": _SHARE,
+        "started_at": _INSTANT,
+        "ended_at": _INSTANT,
+        "configuration": _object(_CONFIGURATION),
+        "work": _object(
+            dict.fromkeys(("dataset_size", "batch_size", "epochs"), _POSITIVE),
+        ),
+        "parameters": {
+            "type": "object",
+            "maxProperties": 100,
+            "additionalProperties": {"type": ["number", "string", "boolean", "null"]},
+        },
+        "phases": {
+            "type": "object",
+            "patternProperties": {"^[A-Za-z0-9]+_seconds$": _SECONDS},
+            "additionalProperties": False,
+        },
+        "resources": _object(
+            {name: _SHARE if name.endswith("utilization") else _SECONDS for name in RESOURCES}
+        ),
+        "cost": _object(
+            {
+                "amount": {"type": ["string", "number"], "pattern": r"^\d{1,12}(\.\d{1,6})?$"},
+                "currency": {"type": "string", "pattern": "^[A-Z]{3}$"},
+            },
+            required=["amount", "currency"],
+        ),
+        "labels": {
+            "type": "object",
+            "maxProperties": 100,
+            "additionalProperties": {"type": ["string", "null"], "maxLength": 500},
+        },
+        "forecast_id": _NAME,
+        "framework": _NAME,
+    },
+    required=["workload", "duration_seconds"],
+    description="A measured run, nested or with the columns of the CSV form as flat fields;"
+    " instead of duration_seconds it may have started_at and ended_at",
+    examples=[RUN_EXAMPLE],
+)
+_CSV_EXAMPLE: Final = """\
+workload,external_id,duration_seconds,gpu_type,nodes,workers,dataset_size,batch_size,param.precision
+resnet50,ci-8841/3,5123.7,V100-16GB,1,8,1281167,1024,fp16
+"""
+_NDJSON_EXAMPLE: Final = '{"workload": "resnet50", "duration_seconds": 5123.7, "workers": 8}\n'
+UPLOAD_BODY: Final[_Schema] = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {"anyOf": [RUN_SCHEMA, {"type": "array", "items": RUN_SCHEMA}]}
+        },
+        "application/x-ndjson": {"schema": {"type": "string"}, "example": _NDJSON_EXAMPLE},
+        "text/csv": {"schema": {"type": "string"}, "example": _CSV_EXAMPLE},
+    },
+}

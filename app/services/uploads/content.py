@@ -1,0 +1,160 @@
+"""The canonical content of a row: what is stored, and the hash that tells equal runs apart."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from hashlib import sha256
+from itertools import repeat
+from typing import Final, TypeVar
+
+import numpy as np
+import orjson
+
+from app.domain.runs import RunContent, RunStatus
+from app.domain.workloads import ParameterType
+from app.services.uploads.chunks import Chunk, FloatArray
+from app.services.uploads.fields import LABEL, PARAMETER, PHASE, RESOURCE
+from app.services.uploads.parameters import ParameterKey
+
+_MAX_REMEMBERED: Final = 20_000
+Cells = TypeVar("Cells")
+
+
+def number_text(value: float) -> str:
+    """Return a number's shortest JSON form, without a needless fraction.
+
+    Examples
+    --------
+    >>> number_text(16.0), number_text(0.1)
+    ('16', '0.1')
+    """
+    return repr(value).removesuffix(".0")
+
+
+class _Members(dict[str | float | None, str]):
+    """The JSON member that each distinct value of one parameter becomes; '' for absence."""
+
+    def __init__(self, name: str, kind: ParameterType) -> None:
+        super().__init__()
+        self._head = orjson.dumps(name).decode() + ":"
+        self._is_number = kind is ParameterType.NUMBER
+
+    def __missing__(self, value: str | float | None) -> str:
+        if value is None:
+            member = ""
+        elif self._is_number:
+            member = self._head + number_text(float(value))
+        else:
+            member = self._head + orjson.dumps(value).decode()
+        if len(self) < _MAX_REMEMBERED:
+            self[value] = member
+        return member
+
+
+class ContentWriter:
+    """Brings checked chunks into the form in which runs are stored and compared.
+
+    Parameters
+    ----------
+    types
+        The type of each parameter that the upload uses.
+    """
+
+    def __init__(self, types: Mapping[ParameterKey, ParameterType]) -> None:
+        self._parameter_members: dict[str, dict[str | None, _Members]] = {}
+        self._members: dict[str, _Members] = {}
+        for (slug, name), kind in types.items():
+            by_workload = self._parameter_members.setdefault(PARAMETER + name, {})
+            by_workload[slug] = _Members(name, kind)
+
+    def write(self, chunk: Chunk) -> RunContent:
+        """Return what a chunk's runs measured."""
+        statuses = chunk.texts.get("status") or [None] * len(chunk)
+        texts, numbers = chunk.texts, chunk.numbers
+        return RunContent(
+            status=[status or RunStatus.SUCCEEDED.value for status in statuses],
+            duration_seconds=numbers["duration_seconds"].tolist(),
+            workers=[count or 1 for count in _whole(numbers.get("workers")) or [1] * len(chunk)],
+            nodes=_whole(numbers.get("nodes")),
+            progress=_floats(numbers.get("progress")),
+            dataset_size=_floats(numbers.get("dataset_size")),
+            batch_size=_floats(numbers.get("batch_size")),
+            epochs=_floats(numbers.get("epochs")),
+            gpu_type=_filled(texts.get("gpu_type")),
+            instance_type=_filled(texts.get("instance_type")),
+            provider=_filled(texts.get("provider")),
+            region=_filled(texts.get("region")),
+            purchase=_filled(texts.get("purchase")),
+            started_at=_filled(chunk.instants.get("started_at")),
+            cost_amount=_filled(chunk.money.get("cost_amount")),
+            cost_currency=_filled(texts.get("cost_currency")),
+            forecast_id=_filled(texts.get("forecast_id")),
+            parameters=self._parameters(chunk),
+            phases=self._number_family(chunk, PHASE),
+            resources=self._number_family(chunk, RESOURCE),
+            labels=self._labels(chunk),
+        )
+
+    def _parameters(self, chunk: Chunk) -> list[str | None] | None:
+        workloads = chunk.texts["workload"]
+        columns = []
+        for field in sorted(chunk.parameters):
+            by_workload = self._parameter_members.get(field, {})
+            pairs = zip(workloads, chunk.parameters[field], strict=True)
+            columns.append(
+                ["" if cell is None else by_workload[slug][cell] for slug, cell in pairs]
+            )
+        return _objects(columns)
+
+    def _number_family(self, chunk: Chunk, family: str) -> list[str | None] | None:
+        columns = []
+        for field in sorted(name for name in chunk.numbers if name.startswith(family)):
+            members = self._family_members(field, family, ParameterType.NUMBER)
+            columns.append([members[value] for value in _floats(chunk.numbers[field]) or ()])
+        return _objects([column for column in columns if column])
+
+    def _labels(self, chunk: Chunk) -> list[str | None] | None:
+        columns = []
+        for field in sorted(name for name in chunk.texts if name.startswith(LABEL)):
+            members = self._family_members(field, LABEL, ParameterType.CATEGORY)
+            columns.append([members[value] for value in chunk.texts[field]])
+        return _objects(columns)
+
+    def _family_members(self, field: str, family: str, kind: ParameterType) -> _Members:
+        return self._members.setdefault(field, _Members(field.removeprefix(family), kind))
+
+
+def content_hashes(content: RunContent) -> list[str]:
+    """Return the SHA-256 of each run's content in a canonical JSON form."""
+    columns = [getattr(content, field.name) for field in fields(RunContent)]
+    rows = zip(*(repeat(None) if cells is None else cells for cells in columns))  # noqa: B905 - repeat() has no end
+    return [sha256(orjson.dumps(row, default=str)).hexdigest() for row in rows]
+
+
+def _filled(column: list[Cells] | None) -> list[Cells] | None:
+    """Return a column, None when it is empty throughout."""
+    return column if column is not None and any(cell is not None for cell in column) else None
+
+
+def _floats(values: FloatArray | None) -> list[float | None] | None:
+    if values is None:
+        return None
+    missing = np.isnan(values)
+    if missing.all():
+        return None
+    listed: list[float | None] = values.tolist()
+    if missing.any():
+        for index in np.flatnonzero(missing).tolist():
+            listed[index] = None
+    return listed
+
+
+def _whole(values: FloatArray | None) -> list[int | None] | None:
+    listed = _floats(values)
+    return None if listed is None else [None if value is None else int(value) for value in listed]
+
+
+def _objects(columns: list[list[str]]) -> list[str | None] | None:
+    if not columns:
+        return None
+    rows = (",".join(filter(None, members)) for members in zip(*columns, strict=True))
+    return _filled([f"{{{members}}}" if members else None for members in rows])

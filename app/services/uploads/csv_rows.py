@@ -1,0 +1,130 @@
+"""Reads a CSV file of runs as chunks of columns."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
+from itertools import islice
+from typing import IO, Final
+
+import numpy as np
+
+from app.domain.errors import Fault, InvalidRequestError, TooManyRowsError, UnknownFieldError
+from app.services.uploads.chunks import Cell, RawChunk
+from app.services.uploads.faults import FaultCollector
+from app.services.uploads.fields import MAX_NAMES, canonical_field, unknown_field_fault
+
+MAX_ROWS: Final = 1_000_000
+CHUNK_ROWS: Final = 8192
+_FORMULA_MARKS: Final = ("=", "+", "-", "@")
+
+
+def guard_formula(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula; an upload reads it as `text`.
+
+    Examples
+    --------
+    >>> guard_formula("=1+1"), guard_formula("fp16"), guard_formula("'-5")
+    ("'=1+1", 'fp16', "''-5")
+    """
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA_MARKS) else text
+
+
+def _unguard(cell: str) -> str:
+    is_guarded = cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA_MARKS)
+    return cell[1:] if is_guarded else cell
+
+
+def read_csv(body: IO[bytes], faults: FaultCollector) -> Iterator[RawChunk]:
+    """Yield the rows of a CSV file (UTF-8 with or without a mark, comma-separated).
+
+    Rows with more or fewer cells than the header are noted in `faults` and left out.
+
+    Raises
+    ------
+    InvalidRequestError
+        If the file is not UTF-8, has broken quotes, no header or another separator.
+    UnknownFieldError
+        If a column has a name that no field has.
+    TooManyRowsError
+        If there are more than a million rows.
+    """
+    text = TextIOWrapper(body, encoding="utf-8-sig", newline="")
+    reader = csv.reader(text, strict=True)
+    first_row = 1
+    try:
+        fields = _read_header(reader)
+        while lines := list(islice(reader, CHUNK_ROWS)):
+            rows = [cells for cells in lines if cells]
+            chunk = _to_chunk(rows, fields, first_row, faults)
+            first_row += len(rows)
+            if first_row > MAX_ROWS + 1:
+                raise TooManyRowsError(MAX_ROWS)
+            yield chunk
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError(
+            f"The file is not UTF-8: byte 0x{error.object[error.start]:02x} at or after data row"
+            f" {first_row}. Save it as UTF-8."
+        ) from error
+    except csv.Error as error:
+        raise InvalidRequestError(
+            f"The file is not valid CSV: {error} (line {reader.line_num}). Check its quotes."
+        ) from error
+    finally:
+        text.detach()
+
+
+def _read_header(reader: Iterator[list[str]]) -> list[str]:
+    names = [name.strip() for name in next(reader, [])]
+    if not any(names):
+        raise InvalidRequestError("The file has no header line with column names.")
+    if len(names) == 1 and (found := next((mark for mark in ";\t|" if mark in names[0]), None)):
+        raise InvalidRequestError(
+            f"The columns are separated by {found!r}. Separate them by commas (and write decimals"
+            " with a point)."
+        )
+    if len(names) > MAX_NAMES:
+        raise InvalidRequestError(f"The file has {len(names)} columns; at most {MAX_NAMES}.")
+    return _canonical_names(names)
+
+
+def _canonical_names(names: Sequence[str]) -> list[str]:
+    fields = [canonical_field(name) for name in names]
+    unknown = [
+        unknown_field_fault(name) for name, field in zip(names, fields, strict=True) if not field
+    ]
+    if unknown:
+        raise UnknownFieldError(unknown)
+    known = [field for field in fields if field]
+    twice = sorted({field for field in known if known.count(field) > 1})
+    if twice:
+        raise InvalidRequestError(
+            f"Several columns bring {', '.join(twice)}.",
+            [Fault("More than one column brings it.", "Keep one.", field=field) for field in twice],
+        )
+    return known
+
+
+def _to_chunk(
+    rows: list[list[str]], fields: Sequence[str], first_row: int, faults: FaultCollector
+) -> RawChunk:
+    numbers = np.arange(first_row, first_row + len(rows), dtype=np.int64)
+    sent, width = len(rows), len(fields)
+    if set(map(len, rows)) - {width}:
+        even = np.array([len(cells) == width for cells in rows], dtype=np.bool_)
+        for index in np.flatnonzero(~even).tolist():
+            faults.add(
+                first_row + index,
+                None,
+                None,
+                f"The row has {len(rows[index])} cells where the header has {width}.",
+                "Give every row as many cells as the header; quote cells that contain commas.",
+            )
+        rows = [cells for cells in rows if len(cells) == width]
+        numbers = numbers[even]
+    columns = zip(fields, zip(*rows, strict=True), strict=True) if rows else ()
+    filled = {field: _unguarded(cells) for field, cells in columns if any(cells)}
+    return RawChunk(sent=sent, rows=numbers, columns=filled, is_typed=False)
+
+
+def _unguarded(cells: Sequence[str]) -> Sequence[Cell]:
+    return list(map(_unguard, cells)) if "'" in "".join(cells) else cells

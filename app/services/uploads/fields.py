@@ -1,0 +1,156 @@
+"""The fields of a run in flat form: their names, kinds and limits, written once."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from app.domain.configurations import CATEGORY_FEATURES, NUMERIC_FEATURES
+from app.domain.errors import Fault
+from app.domain.spelling import nearest_field
+
+MAX_TEXT: Final = 100
+MAX_EXTERNAL_ID: Final = 200
+MAX_VALUE_TEXT: Final = 500
+MAX_NAMES: Final = 300
+"""How many different fields, parameters, phases and labels one upload may name."""
+MAX_SHOWN: Final = 200
+"""How much of a bad value is shown again."""
+TEN_YEARS_S: Final = 10 * 366 * 86_400.0
+
+TEXT_FIELDS: Final = (
+    "workload",
+    "external_id",
+    "status",
+    "gpu_type",
+    "instance_type",
+    "provider",
+    "region",
+    "purchase",
+    "cost_currency",
+    "forecast_id",
+)
+INSTANT_FIELDS: Final = ("started_at", "ended_at")
+MONEY_FIELDS: Final = ("cost_usd", "cost_amount")
+RESOURCES: Final = (
+    "peak_gpu_memory_bytes",
+    "peak_memory_bytes",
+    "gpu_utilization",
+    "cpu_utilization",
+    "energy_joules",
+)
+PARAMETER: Final = "param."
+PHASE: Final = "phase."
+LABEL: Final = "label."
+RESOURCE: Final = "resource."
+_ALIASES: Final = {"run_id": "external_id", "framework": PARAMETER + "framework"}
+_PHASE_NAME: Final = re.compile(r"[A-Za-z0-9][\w.\-]{0,90}_seconds")
+_CORE: Final = frozenset((*NUMERIC_FEATURES, *CATEGORY_FEATURES))
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRule:
+    """Which numbers a field takes: from `lower` (exclusive when open) to `upper`."""
+
+    wanted: str
+    remedy: str
+    lower: float = 0.0
+    is_open: bool = True
+    upper: float = 1e18
+    is_whole: bool = False
+
+
+_COUNT_REMEDY: Final = "Send a whole number from 1 on, or leave the cell empty."
+_SIZE_REMEDY: Final = "Send a positive number, or leave it out where it does not apply."
+_SECONDS_REMEDY: Final = "Send seconds as a plain number such as 5123.7 (not ms, not hh:mm:ss)."
+NUMBER_RULES: Final[Mapping[str, NumberRule]] = {
+    "duration_seconds": NumberRule(
+        "a positive number of seconds below ten years", _SECONDS_REMEDY, upper=TEN_YEARS_S
+    ),
+    "progress": NumberRule(
+        "a share from 0 to 1", "Send 0.4 for 40 percent.", is_open=False, upper=1.0
+    ),
+    "nodes": NumberRule(
+        "a whole number from 1 on", _COUNT_REMEDY, lower=1, is_open=False, upper=1e6, is_whole=True
+    ),
+    "workers": NumberRule(
+        "a whole number from 1 on", _COUNT_REMEDY, lower=1, is_open=False, upper=1e7, is_whole=True
+    ),
+    "dataset_size": NumberRule("a positive number", _SIZE_REMEDY),
+    "batch_size": NumberRule("a positive number", _SIZE_REMEDY),
+    "epochs": NumberRule("a positive number", _SIZE_REMEDY),
+}
+PHASE_RULE: Final = NumberRule(
+    "a number of seconds from 0 on", _SECONDS_REMEDY, is_open=False, upper=TEN_YEARS_S
+)
+SHARE_RULE: Final = NumberRule(
+    "a share from 0 to 1", "Send 0.93 for 93 percent.", is_open=False, upper=1.0
+)
+RESOURCE_RULE: Final = NumberRule(
+    "a number from 0 on", "Send it in the unit of its name.", is_open=False
+)
+PARAMETER_RULE: Final = NumberRule(
+    "a finite number", "Send a finite number.", lower=-inf, is_open=False, upper=inf
+)
+
+PLAIN_FIELDS: Final = (*TEXT_FIELDS, *NUMBER_RULES, *INSTANT_FIELDS, *MONEY_FIELDS)
+WRITABLE_FIELDS: Final = (*PLAIN_FIELDS, *_ALIASES, *(RESOURCE + name for name in RESOURCES))
+
+
+def printable(text: str) -> str:
+    """Return the beginning of a text in a form that every answer can carry."""
+    return text[:MAX_SHOWN].encode("utf-8", "backslashreplace").decode()
+
+
+def number_rule(field: str) -> NumberRule | None:
+    """Return the rule of a numeric field, None for a field of another kind."""
+    if field.startswith(PHASE):
+        return PHASE_RULE
+    if field.startswith(RESOURCE):
+        return SHARE_RULE if field.endswith("utilization") else RESOURCE_RULE
+    return NUMBER_RULES.get(field)
+
+
+def canonical_field(name: str) -> str | None:
+    """Return the field that a column or key stands for, None when there is none.
+
+    Examples
+    --------
+    >>> canonical_field("run_id"), canonical_field("framework"), canonical_field("batchsize")
+    ('external_id', 'param.framework', None)
+    """
+    if name in _ALIASES:
+        return _ALIASES[name]
+    family, dot, member = name.partition(".")
+    if dot:
+        return name if _is_member(family + dot, member) else None
+    return name if name in PLAIN_FIELDS else None
+
+
+def _is_member(family: str, member: str) -> bool:
+    if family == PHASE:
+        return _PHASE_NAME.fullmatch(member) is not None
+    if family == RESOURCE:
+        return member in RESOURCES
+    if family == PARAMETER and member in _CORE:
+        return False
+    is_named = member == member.strip() and member.isprintable() and 0 < len(member) <= MAX_TEXT
+    return family in {PARAMETER, LABEL} and is_named
+
+
+def unknown_field_fault(
+    name: str, *, row: int | None = None, known: Sequence[str] = WRITABLE_FIELDS
+) -> Fault:
+    """Return the fault of a name that no field has, with the nearest of the `known` ones."""
+    family, dot, member = name.partition(".")
+    if dot and family + dot == PARAMETER and member in _CORE:
+        remedy = f"Use the field {member!r} itself."
+    elif dot and family + dot == PHASE:
+        remedy = "Name phases phase.NAME_seconds, such as phase.setup_seconds."
+    else:
+        nearest = nearest_field(name, known)
+        hint = f"Did you mean {nearest!r}? " if nearest else ""
+        remedy = f"{hint}A parameter of your own is param.NAME, a label label.NAME."
+    shown = printable(name)
+    return Fault(f"There is no field {shown!r}.", remedy, field=shown, row=row)

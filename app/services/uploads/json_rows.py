@@ -1,0 +1,172 @@
+"""Turns JSON runs, nested or flat, into chunks of columns."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import IO, Final
+
+import numpy as np
+
+from app.domain.errors import InvalidRequestError, TooManyRowsError
+from app.services.uploads.chunks import Cell, RawChunk
+from app.services.uploads.csv_rows import MAX_ROWS
+from app.services.uploads.faults import FaultCollector
+from app.services.uploads.fields import (
+    LABEL,
+    MAX_NAMES,
+    PARAMETER,
+    PHASE,
+    RESOURCE,
+    WRITABLE_FIELDS,
+    canonical_field,
+    unknown_field_fault,
+)
+from app.services.uploads.json_values import MalformedLine, read_document, read_lines
+
+CHUNK_ROWS: Final = 2048
+_CONFIGURATION: Final = (
+    "gpu_type",
+    "instance_type",
+    "provider",
+    "region",
+    "purchase",
+    "nodes",
+    "workers",
+)
+_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
+    "configuration": {name: name for name in _CONFIGURATION},
+    "work": {name: name for name in ("dataset_size", "batch_size", "epochs")},
+    "cost": {"amount": "cost_amount", "currency": "cost_currency"},
+}
+_FAMILIES: Final = {
+    "parameters": PARAMETER,
+    "phases": PHASE,
+    "resources": RESOURCE,
+    "labels": LABEL,
+}
+_NESTED: Final = frozenset((*_GROUPS, *_FAMILIES))
+_OBJECT_REMEDY: Final = 'Send runs as JSON objects such as {"workload": ..., ...}.'
+
+
+def read_json(body: IO[bytes], faults: FaultCollector, *, lines: bool) -> Iterator[RawChunk]:
+    """Yield the runs of a JSON body: one object, an array, or an object on each line.
+
+    Rows that are no objects or have unknown fields are noted in `faults` and left out.
+
+    Raises
+    ------
+    InvalidRequestError
+        If the body as a whole is not JSON.
+    TooManyRowsError
+        If there are more than a million rows.
+    """
+    values = read_lines(body) if lines else read_document(body)
+    flattener = _Flattener(faults)
+    first_row = 1
+    while batch := list(islice(values, CHUNK_ROWS)):
+        if first_row + len(batch) > MAX_ROWS + 1:
+            raise TooManyRowsError(MAX_ROWS)
+        flat = [flattener.flatten(value, first_row + i) for i, value in enumerate(batch)]
+        good = [(first_row + i, row) for i, row in enumerate(flat) if row is not None]
+        first_row += len(batch)
+        yield _to_chunk(good, len(batch))
+
+
+def _to_chunk(rows: list[tuple[int, dict[str, Cell]]], sent: int) -> RawChunk:
+    names = dict.fromkeys(name for _, row in rows for name in row)
+    return RawChunk(
+        sent=sent,
+        rows=np.array([number for number, _ in rows], dtype=np.int64),
+        columns={name: [row.get(name) for _, row in rows] for name in names},
+        is_typed=True,
+    )
+
+
+class _Flattener:
+    """Brings nested runs into flat form; remembers the names it has seen."""
+
+    def __init__(self, faults: FaultCollector) -> None:
+        self._faults = faults
+        self._known: dict[tuple[str, str], str | None] = {}
+        self._names: set[str] = set()
+
+    def flatten(self, value: object, row: int) -> dict[str, Cell] | None:
+        """Return the fields of a run, None when it has a fault."""
+        if isinstance(value, MalformedLine):
+            self._faults.add(row, None, None, "The line is not valid JSON.", _OBJECT_REMEDY)
+            return None
+        if not isinstance(value, dict):
+            self._faults.add(row, None, None, "The run is not an object.", _OBJECT_REMEDY)
+            return None
+        flat: dict[str, Cell] = {}
+        is_good = True
+        for group, name, cell in _members(value):
+            field = self._field(group, name)
+            if field is None or field in flat or not isinstance(cell, str | int | float):
+                is_good = False
+                self._complain(row, field, _shown(group, name), cell)
+            elif not isinstance(cell, bool):
+                flat[field] = cell
+            elif field.startswith(PARAMETER):
+                flat[field] = str(cell).lower()
+            else:
+                is_good = False
+                self._faults.add(row, field, cell, f"{field} is no flag.", "Send its value.")
+        return flat if is_good else None
+
+    def _complain(self, row: int, field: str | None, shown: str, cell: object) -> None:
+        if shown in _NESTED:
+            self._faults.add(
+                row, shown, cell, f"{shown} is not an object.", 'Send {"name": value, ...}.'
+            )
+        elif field is None:
+            self._faults.add_unknown_field(
+                unknown_field_fault(shown, row=row, known=_known_beside(shown))
+            )
+        elif isinstance(cell, dict | list):
+            kind = "a list" if isinstance(cell, list) else "a group of values"
+            self._faults.add(row, field, None, f"{field} is {kind}.", "Send one plain value.")
+        else:
+            self._faults.add(row, field, cell, f"{field} is given twice.", "Give it once.")
+
+    def _field(self, group: str, name: str) -> str | None:
+        key = (group, name)
+        if key not in self._known:
+            self._known[key] = _resolve(group, name)
+            self._names.add(name)
+            if len(self._names) > MAX_NAMES:
+                raise InvalidRequestError(
+                    f"The runs have more than {MAX_NAMES} different fields. Send parameters,"
+                    " phases and labels under the same few names in every run."
+                )
+        return self._known[key]
+
+
+def _members(value: dict[str, object]) -> Iterator[tuple[str, str, object]]:
+    for name, member in value.items():
+        if isinstance(member, dict) and name in _NESTED:
+            for inner, cell in member.items():
+                if cell is not None:
+                    yield name, inner, cell
+        elif member is not None:
+            yield "", name, member
+
+
+def _resolve(group: str, name: str) -> str | None:
+    if not group:
+        return canonical_field(name)
+    if group in _GROUPS:
+        return _GROUPS[group].get(name)
+    return canonical_field(_FAMILIES[group] + name)
+
+
+def _known_beside(shown: str) -> Sequence[str]:
+    group = shown.partition(".")[0]
+    if group in _GROUPS:
+        return [f"{group}.{name}" for name in _GROUPS[group]]
+    return (*WRITABLE_FIELDS, *_NESTED)
+
+
+def _shown(group: str, name: str) -> str:
+    if not group:
+        return name
+    return _FAMILIES[group] + name if group in _FAMILIES else f"{group}.{name}"

@@ -1,0 +1,140 @@
+"""Reads JSON values from a stream one after the other, so that a large array never stands whole."""
+
+import json
+from collections.abc import Iterator
+from io import TextIOWrapper
+from typing import IO, Final
+
+import orjson
+
+from app.domain.errors import InvalidRequestError
+
+MAX_VALUE_CHARACTERS: Final = 1 << 20
+_BLOCK: Final = 1 << 16
+_SPACE: Final = " \t\r\n"
+
+
+class MalformedLine:
+    """Stands for a line that is not JSON."""
+
+
+def read_lines(body: IO[bytes]) -> Iterator[object]:
+    """Yield the value of each line that is not blank; `MalformedLine` where a line is not JSON.
+
+    Raises
+    ------
+    InvalidRequestError
+        If a line is longer than a MiB.
+    """
+    body.seek(0)
+    is_first = True
+    while line := body.readline(MAX_VALUE_CHARACTERS + 1):
+        if len(line) > MAX_VALUE_CHARACTERS:
+            raise InvalidRequestError(
+                "A line is longer than one MiB. Put each run on a line of its own."
+            )
+        content = line.removeprefix(b"\xef\xbb\xbf").strip() if is_first else line.strip()
+        is_first = False
+        if content:
+            try:
+                yield orjson.loads(content)
+            except orjson.JSONDecodeError:
+                yield MalformedLine()
+
+
+def read_document(body: IO[bytes]) -> Iterator[object]:
+    """Yield the elements of the array that a document is, or the one value that it is.
+
+    Raises
+    ------
+    InvalidRequestError
+        If the document is not JSON, empty, or one of its elements is larger than a MiB.
+    """
+    body.seek(0)
+    text = TextIOWrapper(body, encoding="utf-8-sig", newline="")
+    try:
+        yield from _Document(text).elements()
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError("The body is not UTF-8.") from error
+    finally:
+        text.detach()
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _reason(error: Exception, *, is_large: bool) -> str:
+    if is_large:
+        return "a run is larger than one MiB"
+    return error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+
+
+class _Document:
+    def __init__(self, text: TextIOWrapper) -> None:
+        self._text = text
+        self._buffer = ""
+        self._position = 0
+        self._dropped = 0
+        self._decode = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
+
+    def elements(self) -> Iterator[object]:
+        if self._next() != "[":
+            yield self._value()
+            self._end()
+            return
+        self._position += 1
+        if self._next() == "]":
+            self._position += 1
+            self._end()
+            return
+        while True:
+            yield self._value()
+            mark = self._next()
+            self._position += 1
+            if mark == "]":
+                return self._end()
+            if mark != ",":
+                raise self._malformed("',' or ']' expected")
+            self._next()
+
+    def _fill(self) -> bool:
+        block = self._text.read(_BLOCK)
+        self._dropped += self._position
+        self._buffer = self._buffer[self._position :] + block
+        self._position = 0
+        return bool(block)
+
+    def _next(self) -> str:
+        """Return the next character that is not white space, '' at the end."""
+        while True:
+            while self._position < len(self._buffer):
+                character = self._buffer[self._position]
+                if character not in _SPACE:
+                    return character
+                self._position += 1
+            if not self._fill():
+                return ""
+
+    def _value(self) -> object:
+        while True:
+            try:
+                value, end = self._decode(self._buffer, self._position)
+            except (ValueError, RecursionError) as error:
+                is_large = len(self._buffer) - self._position > MAX_VALUE_CHARACTERS
+                if is_large or not self._fill():
+                    raise self._malformed(_reason(error, is_large=is_large)) from error
+            else:
+                self._position = end
+                return value
+
+    def _end(self) -> None:
+        if self._next():
+            raise self._malformed(
+                "something follows the end; send several runs as an array, or one a line as"
+                " application/x-ndjson"
+            )
+
+    def _malformed(self, reason: str) -> InvalidRequestError:
+        place = self._dropped + self._position
+        return InvalidRequestError(f"The body is not JSON near character {place}: {reason}.")

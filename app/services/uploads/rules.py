@@ -1,0 +1,177 @@
+"""The rules between the fields of a row, and what is odd about a row but not wrong."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+import numpy as np
+
+from app.services.uploads.chunks import BoolArray, Chunk, FloatArray
+from app.services.uploads.faults import FaultCollector
+from app.services.uploads.fields import PHASE, TEN_YEARS_S
+
+_SPAN_SHARE: Final = 1.01
+_SPAN_SLACK_S: Final = 1.0
+_MAX_NAMED_ROWS: Final = 10
+
+
+def check_rows(chunk: Chunk, faults: FaultCollector) -> None:
+    """Note the rows that miss a required field or whose fields contradict each other.
+
+    Fills in durations from the instants and currencies from the name of the cost.
+    """
+    _require_workload(chunk, faults)
+    _settle_duration(chunk, faults)
+    _settle_cost(chunk, faults)
+
+
+def _require_workload(chunk: Chunk, faults: FaultCollector) -> None:
+    workloads = chunk.texts.setdefault("workload", [None] * len(chunk))
+    for index in [i for i, workload in enumerate(workloads) if workload is None]:
+        row = int(chunk.rows[index])
+        if row not in faults.bad_rows:
+            faults.add(row, "workload", None, "workload is missing.", "Name the run's workload.")
+
+
+def _settle_duration(chunk: Chunk, faults: FaultCollector) -> None:
+    durations = chunk.numbers.setdefault("duration_seconds", np.full(len(chunk), np.nan))
+    spans = _spans(chunk)
+    for index in np.flatnonzero(spans < 0).tolist():
+        faults.add(
+            int(chunk.rows[index]),
+            "ended_at",
+            str(chunk.instants["ended_at"][index]),
+            "ended_at is before started_at.",
+            "Swap them, or mend their offsets.",
+        )
+    with np.errstate(invalid="ignore"):
+        too_long = durations > spans * _SPAN_SHARE + _SPAN_SLACK_S
+    for index in np.flatnonzero(too_long & (spans >= 0)).tolist():
+        faults.add(
+            int(chunk.rows[index]),
+            "duration_seconds",
+            float(durations[index]),
+            f"The run took {spans[index]:g} s from started_at to ended_at.",
+            "Send seconds (not milliseconds), or leave duration_seconds out.",
+        )
+    missing = np.isnan(durations)
+    durations[missing] = spans[missing]
+    usable = (durations > 0) & (durations <= TEN_YEARS_S)
+    for index in np.flatnonzero(missing & ~usable).tolist():
+        row = int(chunk.rows[index])
+        if row not in faults.bad_rows:
+            faults.add(
+                row,
+                "duration_seconds",
+                None,
+                "duration_seconds is missing.",
+                "Send duration_seconds, or started_at and a later ended_at.",
+            )
+
+
+def _spans(chunk: Chunk) -> FloatArray:
+    starts, ends = chunk.instants.get("started_at"), chunk.instants.get("ended_at")
+    if starts is None or ends is None:
+        return np.full(len(chunk), np.nan)
+    pairs = zip(starts, ends, strict=True)
+    return np.array(
+        [(end - start).total_seconds() if start and end else np.nan for start, end in pairs],
+        dtype=np.float64,
+    )
+
+
+def _settle_cost(chunk: Chunk, faults: FaultCollector) -> None:
+    dollars = chunk.money.pop("cost_usd", None)
+    amounts, currencies = chunk.money.get("cost_amount"), chunk.texts.get("cost_currency")
+    if dollars is not None and amounts is None and currencies is None:
+        chunk.money["cost_amount"] = dollars
+        chunk.texts["cost_currency"] = [None if cost is None else "USD" for cost in dollars]
+    elif amounts is not None or currencies is not None:
+        nothing = [None] * len(chunk)
+        _match_currencies(
+            chunk, faults, amounts or nothing, currencies or nothing, dollars or nothing
+        )
+
+
+def _match_currencies(
+    chunk: Chunk,
+    faults: FaultCollector,
+    amounts: Sequence[Decimal | None],
+    currencies: Sequence[str | None],
+    dollars: Sequence[Decimal | None],
+) -> None:
+    money = list(amounts)
+    units = list(currencies)
+    for index, row in enumerate(chunk.rows.tolist()):
+        is_twice = money[index] is not None and dollars[index] is not None
+        if dollars[index] is not None and not is_twice:
+            money[index], units[index] = dollars[index], units[index] or "USD"
+            is_twice = units[index] != "USD"
+        is_half = (money[index] is None) != (units[index] is None)
+        if (is_half or is_twice) and row not in faults.bad_rows:
+            faults.add(
+                row,
+                "cost_amount",
+                None if money[index] is None else str(money[index]),
+                "A cost is one amount in one currency.",
+                "Send cost_usd, or cost_amount with cost_currency (in JSON: amount and currency).",
+            )
+    chunk.money["cost_amount"], chunk.texts["cost_currency"] = money, units
+
+
+@dataclass(slots=True)
+class Oddity:
+    """Something about stored rows that the sender should look at."""
+
+    code: str
+    message: str
+    remedy: str
+    count: int = 0
+    rows: tuple[int, ...] = ()
+
+    def add(self, rows: list[int]) -> None:
+        """Count rows and name the first ones."""
+        self.count += len(rows)
+        self.rows = (*self.rows, *rows)[:_MAX_NAMED_ROWS]
+
+
+class OddityCollector:
+    """Counts what is odd about the rows of one upload."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Oddity] = {}
+
+    @property
+    def found(self) -> list[Oddity]:
+        """The oddities that any row has."""
+        return list(self._found.values())
+
+    def look_at(self, chunk: Chunk) -> None:
+        """Count the odd rows of a chunk."""
+        for code, message, remedy, is_odd in _oddities(chunk):
+            if is_odd.any():
+                oddity = self._found.setdefault(code, Oddity(code, message, remedy))
+                oddity.add(chunk.rows[is_odd].tolist())
+
+
+def _oddities(chunk: Chunk) -> Iterator[tuple[str, str, str, BoolArray]]:
+    durations = chunk.numbers["duration_seconds"]
+    phases = [values for name, values in chunk.numbers.items() if name.startswith(PHASE)]
+    if phases:
+        longest = np.fmax.reduce(phases)
+        yield (
+            "phase_exceeds_run",
+            "A phase is longer than the run.",
+            "Send the phases of one worker in seconds of wall-clock time.",
+            longest > durations * _SPAN_SHARE,
+        )
+    nodes, workers = chunk.numbers.get("nodes"), chunk.numbers.get("workers")
+    if nodes is not None:
+        counts = np.ones(len(chunk)) if workers is None else np.where(np.isnan(workers), 1, workers)
+        yield (
+            "more_nodes_than_workers",
+            "A run has more nodes than workers; an absent `workers` counts as 1.",
+            "Send `workers`: the training processes over all nodes.",
+            nodes > counts,
+        )

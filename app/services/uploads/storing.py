@@ -1,0 +1,207 @@
+"""Stores one checked upload in one transaction: types, duplicates, conflicts, new runs."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from app.domain.errors import RunConflictError, SchemaDriftError
+from app.domain.identifiers import ProjectId, RunId, Slug, WorkloadId, new_identifiers
+from app.domain.runs import NewRuns
+from app.domain.workloads import ParameterDeclaration, ParameterType, Workload
+from app.services.uploads.checking import GpuNaming
+from app.services.uploads.content import ContentWriter, content_hashes
+from app.services.uploads.duplicates import Batch, DuplicateFinder, SortedRows
+from app.services.uploads.faults import FaultCollector
+from app.services.uploads.parameters import ParameterKey, find_drift
+from app.services.uploads.reading import CheckedUpload
+from app.storage.stores import Stores
+
+MAX_LISTED_ROWS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class UploadOptions:
+    """`dry_run` writes nothing; `skip_invalid` leaves bad rows out instead of refusing all."""
+
+    dry_run: bool = False
+    skip_invalid: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedRow:
+    """A row that is stored now, or was before (a duplicate); None is a dry run's identifier."""
+
+    row: int
+    run_id: RunId | None
+    workload: Slug
+    external_id: str | None
+    is_duplicate: bool
+
+
+@dataclass(slots=True)
+class Registered:
+    """What became of the good rows of an upload; `rows` only where they are few."""
+
+    workloads: Mapping[Slug, Workload]
+    created: Counter[Slug] = field(default_factory=Counter)
+    duplicates: int = 0
+    rows: list[AcceptedRow] = field(default_factory=list)
+
+
+class UploadRegistrar:
+    """Registers one upload in the transaction of `stores`.
+
+    Parameters
+    ----------
+    stores
+        The stores of a writing transaction; of a reading one for a dry run.
+    project_id
+        Whose runs they are.
+    upload
+        The upload; rows found bad on the way are noted there and left out.
+    options
+        How to treat bad rows, and whether to write.
+    canonical_gpu_name
+        Gives an unambiguous alias of a GPU its canonical name.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        project_id: ProjectId,
+        upload: CheckedUpload,
+        options: UploadOptions,
+        *,
+        canonical_gpu_name: GpuNaming,
+    ) -> None:
+        self._stores = stores
+        self._project_id = project_id
+        self._upload = upload
+        self._options = options
+        self._canonical_gpu_name = canonical_gpu_name
+
+    def register(self, now: datetime) -> Registered:
+        """Store the new runs of the upload.
+
+        Raises
+        ------
+        SchemaDriftError
+            If values do not have the type of their parameter and bad rows are not skipped.
+        RunConflictError
+            If an external id is taken by other content and bad rows are not skipped.
+        """
+        slugs = {Slug(slug) for chunk in self._upload.chunks for slug in _words(chunk.texts)}
+        fresh = set() if self._options.dry_run else self._claim(slugs, now)
+        workloads = self._stores.workloads.find_many(self._project_id, slugs)
+        types = self._upload.uses.resolve(workloads)
+        self._settle_drift(types)
+        registered = Registered(workloads)
+        conflicts = self._upload.faults if self._options.skip_invalid else FaultCollector()
+        finder = DuplicateFinder(
+            self._stores,
+            self._project_id,
+            self._with_runs(workloads, fresh),
+            self._canonical_gpu_name,
+            conflicts=conflicts,
+        )
+        for batch in self._batches(types):
+            self._take(batch, finder.sort(batch), registered, now)
+        if conflicts and not self._options.skip_invalid:
+            raise RunConflictError(conflicts.named, total=len(conflicts.bad_rows))
+        if not self._options.dry_run:
+            self._fix_types(types, registered)
+        return registered
+
+    def _claim(self, slugs: set[Slug], now: datetime) -> set[Slug]:
+        return self._stores.workloads.claim(self._project_id, slugs, now)
+
+    def _with_runs(
+        self, workloads: Mapping[Slug, Workload], fresh: set[Slug]
+    ) -> dict[Slug, WorkloadId]:
+        keys = {slug: workload.workload_id for slug, workload in workloads.items()}
+        return {
+            slug: key
+            for slug, key in keys.items()
+            if slug not in fresh and self._stores.runs.has_any(key)
+        }
+
+    def _settle_drift(self, types: Mapping[ParameterKey, ParameterType]) -> None:
+        drifts = FaultCollector() if not self._options.skip_invalid else self._upload.faults
+        known = len(drifts.bad_rows)
+        find_drift(self._upload.chunks, types, drifts)
+        if len(drifts.bad_rows) == known:
+            return
+        if not self._options.skip_invalid:
+            raise SchemaDriftError(drifts.named, total=len(drifts.bad_rows))
+        self._upload.drop_bad_rows()
+
+    def _batches(self, types: Mapping[ParameterKey, ParameterType]) -> Iterator[Batch]:
+        writer = ContentWriter(types)
+        total = sum(map(len, self._upload.chunks))
+        run_ids = [RunId(key) for key in new_identifiers("run", total)]
+        start = 0
+        for chunk in self._upload.chunks:
+            content = writer.write(chunk)
+            end = start + len(chunk)
+            yield Batch(chunk, run_ids[start:end], content, content_hashes(content))
+            start = end
+
+    def _take(
+        self, batch: Batch, result: SortedRows, registered: Registered, now: datetime
+    ) -> None:
+        registered.duplicates += len(result.duplicates)
+        workloads = [Slug(slug) for slug in _words(batch.chunk.texts)]
+        new = np.flatnonzero(result.is_new).tolist()
+        registered.created.update(workloads[index] for index in new)
+        if self._upload.total_rows <= MAX_LISTED_ROWS:
+            registered.rows += self._listed(batch, result)
+        if new and not self._options.dry_run:
+            kept = batch if len(new) == len(batch.run_ids) else batch.take(new)
+            keys = {slug: found.workload_id for slug, found in registered.workloads.items()}
+            self._stores.runs.add_many(
+                NewRuns(
+                    run_id=kept.run_ids,
+                    workload_id=[keys[workloads[index]] for index in new],
+                    external_id=kept.external_ids,
+                    content_sha256=kept.hashes,
+                    content=kept.content,
+                    created_at=now,
+                )
+            )
+
+    def _listed(self, batch: Batch, result: SortedRows) -> Iterator[AcceptedRow]:
+        names = batch.external_ids or [None] * len(batch.run_ids)
+        workloads = [Slug(slug) for slug in _words(batch.chunk.texts)]
+        for index, row in enumerate(batch.chunk.rows.tolist()):
+            repeated = result.duplicates.get(index)
+            if repeated is None and not result.is_new[index]:
+                continue
+            is_promised = repeated is None and self._options.dry_run
+            yield AcceptedRow(
+                row=row,
+                run_id=None if is_promised else repeated or batch.run_ids[index],
+                workload=workloads[index],
+                external_id=names[index],
+                is_duplicate=repeated is not None,
+            )
+
+    def _fix_types(
+        self, types: Mapping[ParameterKey, ParameterType], registered: Registered
+    ) -> None:
+        for slug, workload in registered.workloads.items():
+            declared = workload.declaration.parameters
+            first_used = {
+                name: ParameterDeclaration(kind)
+                for (owner, name), kind in types.items()
+                if owner == slug and name not in declared and registered.created[slug]
+            }
+            self._stores.workloads.put_parameters(workload.workload_id, first_used)
+
+
+def _words(texts: Mapping[str, list[str | None]]) -> Iterator[str]:
+    """Yield the workload of each row of a checked chunk."""
+    return (slug for slug in texts["workload"] if slug is not None)

@@ -1,0 +1,50 @@
+"""Translates rows of runs into the domain."""
+
+from app.domain.configurations import Configuration, Purchase, Scenario, Work
+from app.domain.identifiers import ForecastId, RunId, Slug
+from app.domain.runs import Money, Run, RunStatus
+from app.storage.tables import RunRow
+
+
+def to_run(row: RunRow, slug: str) -> Run:
+    """Return the run of a row."""
+    return Run(
+        run_id=RunId(row.id),
+        workload=Slug(slug),
+        status=RunStatus(row.status),
+        duration_seconds=row.duration_seconds,
+        scenario=Scenario(_configuration(row), _work(row), row.parameters or {}),
+        created_at=row.created_at,
+        external_id=row.external_id,
+        progress=row.progress,
+        started_at=row.started_at,
+        phases=row.phases or {},
+        resources=row.resources or {},
+        cost=_cost(row),
+        labels=row.labels or {},
+        forecast_id=None if row.forecast_id is None else ForecastId(row.forecast_id),
+        excluded=row.excluded,
+        excluded_reason=row.excluded_reason,
+    )
+
+
+def _configuration(row: RunRow) -> Configuration:
+    return Configuration(
+        gpu_type=row.gpu_type,
+        instance_type=row.instance_type,
+        provider=row.provider,
+        region=row.region,
+        purchase=None if row.purchase is None else Purchase(row.purchase),
+        nodes=row.nodes,
+        workers=row.workers,
+    )
+
+
+def _work(row: RunRow) -> Work:
+    return Work(row.dataset_size, row.batch_size, row.epochs)
+
+
+def _cost(row: RunRow) -> Money | None:
+    if row.cost_amount is None or row.cost_currency is None:
+        return None
+    return Money(row.cost_amount, row.cost_currency)
