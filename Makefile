@@ -1,0 +1,64 @@
+# One command for each need: `make help` lists them.
+VENV ?= .venv
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+	then echo $$python; break; fi; done)
+PORT ?= $(or $(TRAINFARE_PORT),8000)
+ARGS ?=
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Two fits or tests at once must not each take all cores.
+export OMP_NUM_THREADS ?= 1
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help demo serve test lint unit lock clean
+
+help: ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
+
+demo: $(VENV)/.installed ## upload measured runs, fit, forecast, recommend (ARGS=--exit ends it)
+	@exec $(BIN)/trainfare demo $(if $(filter command line environment,$(origin PORT)),--port $(PORT)) $(ARGS)
+
+serve: $(VENV)/.installed ## run service and fitter until Ctrl-C (PORT=8000, TRAINFARE_* settings)
+	@exec $(BIN)/trainfare serve --with-fitter --migrate --port $(PORT) $(ARGS)
+
+test: lint ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
+	$(BIN)/python tests/support/postgresql.py $(BIN)/pytest -n 2 --slow --cov --cov-report=term:skip-covered $(ARGS)
+
+lint: $(VENV)/.installed-dev ## style, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/hadolint Dockerfile
+
+unit: $(VENV)/.installed-dev ## the quick tests, on SQLite alone
+	$(BIN)/pytest -q -n 2 -m "not postgresql and not slow" $(ARGS)
+
+lock: ## pin all dependencies anew, with hashes (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --upgrade -o requirements.lock pyproject.toml requirements-build.in
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --upgrade --extra dev -c requirements.lock -o requirements-dev.lock \
+		pyproject.toml requirements-build.in
+
+clean: ## remove the environment and the caches, not the data in var/
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Python 3.11 or newer with its venv module is needed:" \
+			"install it (Debian: apt-get install python3 python3-venv) or say PYTHON=..."; exit 1; fi
+	@echo "Creating $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
+	@echo "Installing the locked dependencies (once) ..."
+	@$(PIP_INSTALL) --require-hashes -r requirements.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	@echo "Installing the locked tools of the developers (once) ..."
+	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
