@@ -10,6 +10,7 @@ from models.features import (
     NumericFeature,
     learn_categories,
     learn_numeric,
+    snapped,
 )
 from models.hardware import HardwareDescription, level_offsets
 from models.layout import Layout, Role
@@ -160,10 +161,10 @@ class Encoder:
         columns = np.empty((features.n_rows, len(self._columns)))
         for index, name in enumerate(self._columns):
             columns[:, index] = features.numeric.get(name, np.nan)
-        raw = columns[:, self._source]
+        raw = snapped(columns[:, self._source])
         if not (len(self._per_worker) or len(self._workers_per)):
             return raw
-        workers = _column(features, "workers")[:, None]
+        workers = snapped(_column(features, "workers"))[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             raw[:, self._per_worker] /= workers
             raw[:, self._workers_per] = workers / raw[:, self._workers_per]

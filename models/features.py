@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from models.layout import Role
-from models.tables import CORE_COLUMNS, FeatureTable, FloatArray, IntArray
+from models.tables import CORE_COLUMNS, SMALLEST, FeatureTable, FloatArray, IntArray
 
 Transform = Literal["log", "log1p", "scaled"]
 Quotient = Literal["", "per_worker", "workers_per"]
@@ -62,6 +62,17 @@ class NumericFeature:
         return max(self.high - self.low, 0.2)
 
 
+def snapped(values: FloatArray) -> FloatArray:
+    """Return the values with those next to zero set to zero.
+
+    Examples
+    --------
+    >>> snapped(np.array([1e-300, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    return np.where(np.abs(values) < SMALLEST, 0.0, values)
+
+
 def quotient_of(column: FloatArray, workers: FloatArray | None, quotient: Quotient) -> FloatArray:
     """Return the column itself, per worker, or the workers per unit of it.
 
@@ -80,6 +91,7 @@ def quotient_of(column: FloatArray, workers: FloatArray | None, quotient: Quotie
 def learn_numeric(features: FeatureTable) -> list[NumericFeature]:
     """Learn the transform of every numeric column, the core columns first, then by name."""
     workers = features.numeric.get("workers")
+    workers = None if workers is None else snapped(workers)
     if workers is not None and (np.isnan(workers).any() or workers.min(initial=np.inf) <= 0):
         workers = None
     first = [name for name in (*CORE_COLUMNS, "nodes") if name in features.numeric]
@@ -87,7 +99,7 @@ def learn_numeric(features: FeatureTable) -> list[NumericFeature]:
     learned: list[NumericFeature] = []
     kept: list[FloatArray] = []
     for name in names:
-        raw = features.numeric[name]
+        raw = snapped(features.numeric[name])
         if np.isnan(raw).all():
             continue
         feature = _learn(name, raw, workers)
@@ -148,7 +160,7 @@ def _choose_transform(known: FloatArray) -> tuple[Transform, float, float]:
     if len(positive) == len(known):
         return "log", 1.0, float(positive.min()) * 1e-3
     largest = float(np.abs(known).max())
-    few_decades = bool(len(positive)) and largest / positive.min() <= MAX_LINEAR_RATIO
+    few_decades = bool(len(positive)) and largest <= MAX_LINEAR_RATIO * positive.min()
     if known.min() < 0 or few_decades or largest == 0:
         return "scaled", largest or 1.0, -np.inf
     return "log1p", float(positive.min()), 0.0

@@ -13,6 +13,9 @@ BoolArray = npt.NDArray[np.bool_]
 CORE_COLUMNS = ("workers", "dataset_size", "epochs", "batch_size")
 """Numeric columns whose effect on the duration is known beforehand, even from a single run."""
 
+LARGEST, SMALLEST = 1e100, 1e-100
+"""Larger numbers are refused and smaller ones are zero: no quotient over- or underflows."""
+
 
 @dataclass(frozen=True, slots=True)
 class FeatureTable:
@@ -34,7 +37,7 @@ class FeatureTable:
     ------
     ValueError
         If a column has another length, a name is both numeric and categorical, or a number is
-        infinite.
+        infinite or beyond 1e100.
 
     Examples
     --------
@@ -55,8 +58,8 @@ class FeatureTable:
         for name, values in self.numeric.items():
             if name in self.categorical:
                 raise ValueError(f"Column {name!r} is numeric and categorical at once.")
-            if np.isinf(values).any():
-                raise ValueError(f"Column {name!r} holds an infinite value.")
+            if (np.abs(values) > LARGEST).any():
+                raise ValueError(f"Column {name!r} holds a value beyond {LARGEST:g}.")
 
     def take(self, rows: IntArray) -> "FeatureTable":
         """Return the given rows, in that order.
