@@ -113,6 +113,7 @@ class Fitter:
             detail = str(loss)
             return lambda: self._fitting.retry(claim, detail)
         except StorageUnavailableError:
+            # The fitter stops while the database is away: the lease lapses.
             raise
         except Exception:
             _logger.exception("fit failed unexpectedly", extra={"fit": claim.fit.fit_id})

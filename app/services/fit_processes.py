@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Final
 
@@ -27,21 +28,24 @@ _logger = logging.getLogger(__name__)
 _ONE_THREAD: Final = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
-_BUDGETS: Final = 10.0
-_GRACE_S: Final = 120.0
 
 
 class _TimedOutError(FitRefusedError):
     """A computation goes on far beyond its time budget."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_s: float) -> None:
         super().__init__(
             FitProblem(
                 "fit_timed_out",
-                f"The fit went on for more than {_BUDGETS:.0f} times its time budget and was"
-                " ended; ask for fewer regressors, or exclude runs.",
+                f"The fit went on for {limit_s:.0f} s, far beyond its time budget, and was ended;"
+                " ask for fewer regressors, or exclude runs.",
             )
         )
+
+
+def generous_limit_s(budget_s: float) -> float:
+    """Return after how many seconds a fit of a time budget cannot be meant to go on."""
+    return 10.0 * budget_s + 120.0
 
 
 class _Child:
@@ -70,18 +74,20 @@ class _Child:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def compute(self, task: FitTask, on_progress: OnProgress, beat_s: float) -> FitOutcome:
+    def compute(
+        self, task: FitTask, on_progress: OnProgress, *, beat_s: float, limit_s: float
+    ) -> FitOutcome:
         try:
             self._connection.send(task)
-            return self._await(on_progress, beat_s, task.request.time_budget_s)
+            return self._await(on_progress, beat_s, limit_s)
         except (EOFError, ConnectionError) as error:
             self.kill()
             raise ComputationLostError(
                 f"The process that computed the fit ended with code {self._process.returncode}."
             ) from error
 
-    def _await(self, on_progress: OnProgress, beat_s: float, budget_s: float) -> FitOutcome:
-        deadline = time.monotonic() + _BUDGETS * budget_s + _GRACE_S
+    def _await(self, on_progress: OnProgress, beat_s: float, limit_s: float) -> FitOutcome:
+        deadline = time.monotonic() + limit_s
         latest = Progress(0.0, "starting")
         while time.monotonic() < deadline:
             has_message = self._connection.poll(beat_s)
@@ -96,7 +102,7 @@ class _Child:
                     if trace:
                         _logger.error("fit failed unexpectedly\n%s", trace)
                     raise FitRefusedError(problem)
-        raise _TimedOutError
+        raise _TimedOutError(limit_s)
 
     def kill(self) -> None:
         self._process.kill()
@@ -111,18 +117,23 @@ class ProcessComputer(Computer):
     ----------
     beat_s
         The longest silence towards `on_progress`.
+    limit_s
+        After how many seconds a fit of a time budget is ended.
     """
 
-    def __init__(self, *, beat_s: float = 1.0) -> None:
+    def __init__(
+        self, *, beat_s: float = 1.0, limit_s: Callable[[float], float] = generous_limit_s
+    ) -> None:
         self._beat_s = beat_s
+        self._limit_s = limit_s
         self._idle: list[_Child] = []
         self._lock = threading.Lock()
 
     @override
     def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
-        child = self._take()
+        child, limit_s = self._take(), self._limit_s(task.request.time_budget_s)
         try:
-            outcome = child.compute(task, on_progress, self._beat_s)
+            outcome = child.compute(task, on_progress, beat_s=self._beat_s, limit_s=limit_s)
         except BaseException as error:
             if isinstance(error, FitRefusedError) and not isinstance(error, _TimedOutError):
                 self._keep(child)

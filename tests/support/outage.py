@@ -22,3 +22,17 @@ def take_away(database: Database) -> None:
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
         )
+
+
+def give_back(database: Database) -> None:
+    """Undo `take_away`; nothing happens when the database is there."""
+    if database.is_sqlite:
+        with database.engine.begin() as connection:
+            for table in sa.inspect(connection).get_table_names():
+                if table.startswith("gone_"):
+                    kept = table.removeprefix("gone_")
+                    connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {kept}")
+        return
+    name = database.engine.url.database
+    with psycopg.connect(os.environ["TRAINFARE_TEST_POSTGRESQL_URL"], autocommit=True) as admin:
+        admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true".encode())

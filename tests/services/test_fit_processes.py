@@ -1,0 +1,136 @@
+"""A child process computes what this process would, and its death is told."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.services.computing import (
+    ComputationLostError,
+    FitRefusedError,
+    Incumbent,
+    InProcessComputer,
+    compute_fit,
+)
+from app.services.fit_processes import ProcessComputer
+from tests.support.fit_tasks import make_task
+from tests.support.regressors import QUICK
+
+
+class StopComputingError(Exception):
+    """Raised by a caller that wants no more."""
+
+
+@pytest.fixture
+def computer() -> Iterator[ProcessComputer]:
+    computer = ProcessComputer(beat_s=0.05)
+    yield computer
+    computer.close()
+
+
+def children() -> set[int]:
+    """Return the processes that compute fits for this one."""
+    found = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):
+            found |= set(map(int, (thread / "children").read_text().split()))
+    return {child for child in found if b"fit_child" in Path(f"/proc/{child}/cmdline").read_bytes()}
+
+
+def ignore(_share: float, _step: str) -> None:
+    pass
+
+
+def test_child_computes_what_this_process_would(computer: ProcessComputer) -> None:
+    task = make_task(QUICK)
+    steps: list[tuple[float, str]] = []
+
+    outcome = computer.compute(task, lambda share, step: steps.append((share, step)))
+
+    here = InProcessComputer()
+    assert outcome == here.compute(task, ignore)
+    here.close()
+    assert steps[0] == (0.0, "starting")
+    assert steps[-1][0] == 1.0
+
+
+def test_child_is_kept_for_the_next_fit_after_a_refusal(computer: ProcessComputer) -> None:
+    hopeless = make_task(replace(QUICK, regressors=("boosted_trees",)))
+
+    with pytest.raises(FitRefusedError) as refused:
+        computer.compute(hopeless, ignore)
+    before = children()
+    computer.compute(make_task(QUICK), ignore)
+
+    assert refused.value.problem.code == "fit_failed"
+    assert children() == before
+    assert len(before) == 1
+
+
+def test_bug_in_the_child_is_told_and_does_not_end_it(computer: ProcessComputer) -> None:
+    broken = replace(make_task(QUICK), hardware={"T4": "no data sheet"})  # type: ignore[dict-item] # a bug of ours
+
+    with pytest.raises(FitRefusedError) as refused:
+        computer.compute(broken, ignore)
+
+    assert refused.value.problem.code == "internal"
+    assert len(children()) == 1
+
+
+def test_killed_child_loses_its_computation_and_the_next_fit_gets_another(
+    computer: ProcessComputer,
+) -> None:
+    def kill(_share: float, _step: str) -> None:
+        for child in children():
+            os.kill(child, signal.SIGKILL)
+
+    with pytest.raises(ComputationLostError, match="-9"):
+        computer.compute(make_task(QUICK), kill)
+
+    assert computer.compute(make_task(QUICK), ignore).artifact
+
+
+def test_idle_child_that_died_is_replaced(computer: ProcessComputer) -> None:
+    computer.compute(make_task(QUICK), ignore)
+    [child] = children()
+    os.kill(child, signal.SIGKILL)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+
+    outcome = computer.compute(make_task(QUICK), ignore)
+
+    assert outcome.artifact
+    assert child not in children()
+
+
+def test_caller_that_wants_no_more_ends_the_child(computer: ProcessComputer) -> None:
+    def stop(_share: float, _step: str) -> None:
+        raise StopComputingError
+
+    with pytest.raises(StopComputingError):
+        computer.compute(make_task(QUICK), stop)
+
+    assert children() == set()
+
+
+def test_computation_far_beyond_its_budget_is_ended() -> None:
+    computer = ProcessComputer(beat_s=0.01, limit_s=lambda _budget_s: 0.02)
+
+    with pytest.raises(FitRefusedError) as refused:
+        computer.compute(make_task(QUICK), ignore)
+
+    assert refused.value.problem.code == "fit_timed_out"
+    assert children() == set()
+    computer.close()
+
+
+def test_incumbent_that_cannot_be_read_is_beaten() -> None:
+    task = replace(make_task(QUICK), incumbent=Incumbent(3, b"no artefact"))
+
+    contest = compute_fit(task, ignore).contest
+
+    assert contest is not None
+    assert (contest.incumbent_version, contest.is_better) == (3, True)

@@ -1,0 +1,202 @@
+"""The fitter process lives through a database that is away, and ends when it is told to."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+
+import pytest
+from typing_extensions import override
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.errors import StorageUnavailableError
+from app.domain.fits import Fit, FitState
+from app.domain.identifiers import Slug
+from app.fitter import Fitter, run, run_until
+from app.services.computing import FitOutcome, FitTask, InProcessComputer, OnProgress
+from app.services.context import ServiceContext, utc_now
+from app.services.fitting import FittingService
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from tests.support.outage import give_back, take_away
+from tests.support.regressors import QUICK, store_runs
+
+SLUG = Slug("resnet")
+
+
+class ReturningEvent(threading.Event):
+    """A stop signal that uses the pause to bring the database back."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+        self.pauses = 0
+
+    @override
+    def wait(self, timeout: float | None = None) -> bool:
+        self.pauses += 1
+        give_back(self._database)
+        return super().wait(0)
+
+
+class OutageComputer(InProcessComputer):
+    """Takes the database away before it computes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @override
+    def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+        take_away(self._database)
+        return super().compute(task, on_progress)
+
+
+@pytest.fixture
+def asked(services: Services) -> Fit:
+    store_runs(services.context, SLUG)
+    return services.fits.request_fit(DEFAULT_PROJECT, SLUG, QUICK)[0]
+
+
+@pytest.fixture
+def _signals() -> Iterator[None]:
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+def when_ended(services: Services, fit: Fit, act: Callable[[], None]) -> threading.Thread:
+    """Start a thread that acts as soon as the fit has ended."""
+
+    def watch() -> None:
+        pause = threading.Event()
+        while not services.fits.get(DEFAULT_PROJECT, fit.fit_id).state.is_final:
+            pause.wait(0.02)
+        act()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+def alive(context: ServiceContext) -> int:
+    with context.database.reading() as stores:
+        return stores.fits.fitters_alive(context.now() - timedelta(minutes=1))
+
+
+def test_what_was_computed_is_published_when_the_database_is_back(
+    services: Services, asked: Fit
+) -> None:
+    context = services.context
+    stop = ReturningEvent(context.database)
+    computer = OutageComputer(context.database)
+    fitter = Fitter(FittingService(context), computer, context.settings, stop=stop, beat_s=0.0)
+
+    fitter.step()
+
+    ended = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    assert stop.pauses == 1
+    assert (ended.state, ended.attempts) == (FitState.SUCCEEDED, 1)
+
+
+def test_fitter_told_to_stop_does_not_wait_for_the_database(services: Services, asked: Fit) -> None:
+    context = services.context
+    stop = threading.Event()
+
+    class StoppingComputer(OutageComputer):
+        @override
+        def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+            outcome = super().compute(task, lambda _share, _step: None)
+            stop.set()
+            return outcome
+
+    computer = StoppingComputer(context.database)
+    fitter = Fitter(FittingService(context), computer, context.settings, stop=stop)
+
+    with pytest.raises(StorageUnavailableError):
+        fitter.step()
+
+    fitter.run()
+    give_back(context.database)
+    assert services.fits.get(DEFAULT_PROJECT, asked.fit_id).state is FitState.RUNNING
+
+
+def test_database_that_is_away_is_waited_for(services: Services, asked: Fit) -> None:
+    context = services.context
+    stop = ReturningEvent(context.database)
+
+    class LastComputer(InProcessComputer):
+        @override
+        def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+            outcome = super().compute(task, on_progress)
+            stop.set()
+            return outcome
+
+    take_away(context.database)
+    fitter = Fitter(FittingService(context), LastComputer(), context.settings, stop=stop)
+
+    fitter.run()
+
+    assert stop.pauses == 1
+    assert services.fits.get(DEFAULT_PROJECT, asked.fit_id).state is FitState.SUCCEEDED
+
+
+@pytest.mark.usefixtures("_signals")
+def test_process_fits_until_a_signal(settings: Settings, services: Services, asked: Fit) -> None:
+    watcher = when_ended(services, asked, lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+    run(settings)
+
+    watcher.join()
+    assert services.fits.get(DEFAULT_PROJECT, asked.fit_id).state is FitState.SUCCEEDED
+
+
+def test_fitter_is_alive_until_it_says_goodbye(
+    database: Database, settings: Settings, asked: Fit
+) -> None:
+    context = ServiceContext(database, settings)
+    stop, seen = threading.Event(), []
+
+    def look_and_stop() -> None:
+        seen.append(alive(context))
+        stop.set()
+
+    watcher = when_ended(build_services(context), asked, look_and_stop)
+
+    run_until(stop, context)
+
+    watcher.join()
+    assert (seen, alive(context)) == ([1], 0)
+
+
+def test_fitter_that_breaks_ends_with_its_error(database: Database, settings: Settings) -> None:
+    def now() -> datetime:
+        if threading.current_thread().name.startswith("fit"):
+            raise RuntimeError("broken clock")
+        return utc_now()
+
+    with pytest.raises(RuntimeError, match="broken clock"):
+        run_until(threading.Event(), ServiceContext(database, settings, now))
+
+
+def test_fitter_without_its_database_tells_the_log_only(
+    database: Database, settings: Settings
+) -> None:
+    stop = threading.Event()
+    beats = []
+
+    def now() -> datetime:
+        if threading.current_thread() is threading.main_thread():
+            beats.append(utc_now())
+        if len(beats) > 1:
+            stop.set()
+        return utc_now()
+
+    take_away(database)
+
+    run_until(stop, ServiceContext(database, settings, now))
+
+    give_back(database)
+    assert alive(ServiceContext(database, settings)) == 0
