@@ -32,16 +32,19 @@ def _environment(settings: Settings) -> dict[str, str]:
 class _Child:
     """A process of the service; its standard input ends when this process dies."""
 
-    def __init__(self, settings: Settings, *arguments: str) -> None:
+    def __init__(self, name: str, settings: Settings, *arguments: str) -> None:
+        self._name = name
         self._command = [sys.executable, "-m", "app.cli", *arguments, "--supervised"]
         self._environment = _environment(settings)
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
         # A session of its own: Ctrl-C reaches this process alone, which ends its children once.
-        return subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
             self._command, env=self._environment, stdin=subprocess.PIPE, start_new_session=True
         )
+        _logger.info("started", extra={"process": self._name, "pid": process.pid})
+        return process
 
     def restart(self) -> None:
         self.process = self._start()
@@ -74,8 +77,8 @@ def serve_with_fitter(settings: Settings, *, access_log: bool = False) -> None:
 
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
-    service = _Child(settings, "serve", *(["--access-log"] if access_log else []))
-    fitter = _Child(settings, "fitter")
+    service = _Child("service", settings, "serve", *(["--access-log"] if access_log else []))
+    fitter = _Child("fitter", settings, "fitter")
     try:
         _watch(service, fitter, stop)
     finally:

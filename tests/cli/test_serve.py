@@ -1,12 +1,14 @@
 """The service as a process: it listens, refuses what is unsafe, and ends by one signal."""
 
+import os
+import re
 import signal
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from tests.support.server import running_service, start_process
+from tests.support.server import RunningProcess, running_service, start_process
 
 
 @pytest.fixture
@@ -68,3 +70,56 @@ def test_bad_setting_stops_the_start_with_its_name(sqlite_url: str) -> None:
     process.wait_for_line("TRAINFARE_LEASE_S")
 
     assert process.wait() == 2
+
+
+def _child_pid(service: RunningProcess, process: str) -> int:
+    text = "".join(service.lines)
+    return int(re.findall(rf"started process={process} pid=(\d+)", text)[0])
+
+
+def test_one_signal_ends_service_and_fitter(sqlite_url: str) -> None:
+    with running_service(sqlite_url, "--with-fitter") as service:
+        service.wait_until_logged("fitter started")
+        exit_code = service.end()
+
+    assert exit_code == 0
+    logged = "".join(service.lines)
+    assert "fitter stopped" in logged
+    assert "stopped url=" in logged
+
+
+def test_dead_fitter_is_started_again(sqlite_url: str) -> None:
+    with running_service(sqlite_url, "--with-fitter") as service:
+        service.wait_until_logged("fitter started")
+        os.kill(_child_pid(service, "fitter"), signal.SIGKILL)
+        service.wait_until_logged("fitter died")
+        service.wait_until_logged("fitter started", times=2)
+        exit_code = service.end()
+
+    assert exit_code == 0
+
+
+def test_death_of_the_service_ends_all_with_an_error(sqlite_url: str) -> None:
+    with running_service(sqlite_url, "--with-fitter") as service:
+        service.wait_until_logged("fitter started")
+        pid = _child_pid(service, "service")
+        os.kill(pid, signal.SIGKILL)
+        exit_code = service.wait()
+
+    assert exit_code == 1
+    assert "ended by itself" in "".join(service.lines)
+
+
+def test_children_end_when_their_supervisor_is_killed(sqlite_url: str) -> None:
+    with running_service(sqlite_url, "--with-fitter") as service:
+        service.wait_until_logged("fitter started")
+        service.process.kill()
+        service.wait()
+
+    # Standard error is read to its end, which comes when the last child has closed it.
+    assert "fitter stopped" in "".join(service.lines)
+
+
+def test_serve_migrates_when_it_is_told_to(tmp_path: Path) -> None:
+    with running_service(f"sqlite:///{tmp_path}/new.db", "--migrate") as service:
+        assert httpx2.get(f"{service.url}/healthz").status_code == 200

@@ -106,7 +106,7 @@ def _start(
     arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
     # A session of its own: Ctrl-C ends the tests first, and the server after them.
     return subprocess.Popen(
-        [binaries / "postgres", "-D", data, *arguments],
+        [str(binaries / "postgres"), "-D", data, *arguments],
         user=owner,
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -117,7 +117,7 @@ def _start(
 
 
 def _wait(binaries: Path, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    command = [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
+    command = [str(binaries / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
     deadline = time.monotonic() + _START_TIMEOUT_S
     while subprocess.run(command, check=False).returncode != 0:
         if process.poll() is not None or time.monotonic() > deadline:

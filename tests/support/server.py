@@ -14,6 +14,7 @@ import httpx2
 _LISTENING = re.compile(r"listening.*?url=(?P<url>\S+)")
 _START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 30.0
+_LOG_TIMEOUT_S = 60.0
 
 
 @dataclass
@@ -24,6 +25,7 @@ class RunningProcess:
     url: str = ""
     lines: list[str] = field(default_factory=list)
     _reader: threading.Thread | None = None
+    _has_grown: threading.Condition = field(default_factory=threading.Condition)
 
     def wait_for_line(self, pattern: str | re.Pattern[str]) -> re.Match[str]:
         """Read on until a line matches; fail with all lines when the process ends before."""
@@ -40,10 +42,23 @@ class RunningProcess:
 
         def read() -> None:
             assert self.process.stderr is not None
-            self.lines.extend(self.process.stderr)
+            for line in self.process.stderr:
+                with self._has_grown:
+                    self.lines.append(line)
+                    self._has_grown.notify_all()
 
         self._reader = threading.Thread(target=read, daemon=True)
         self._reader.start()
+
+    def wait_until_logged(self, text: str, *, times: int = 1) -> None:
+        """Wait until `times` lines that were drained contain `text`."""
+
+        def has_come() -> bool:
+            return sum(text in line for line in self.lines) >= times
+
+        with self._has_grown:
+            if not self._has_grown.wait_for(has_come, _LOG_TIMEOUT_S):
+                raise AssertionError(f"{text!r} was not logged: " + "".join(self.lines))
 
     def end(self) -> int:
         """Send SIGTERM and return the exit code."""
