@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
+import models
 from app.domain.errors import (
     Fault,
     InvalidRequestError,
@@ -19,17 +20,18 @@ from app.domain.identifiers import FitId, ProjectId, Slug, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.spelling import nearest_field
 from app.services.context import ServiceContext
-from models import REGRESSOR_NAMES
 
 _logger = logging.getLogger(__name__)
+KNOWN_REGRESSORS: Final = models.REGRESSOR_NAMES
+"""What a fit may be told to try."""
 _NEEDED_RUNS: Final = 1
 _FIRST_LOOK_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
 
 
 def _unknown_regressor(index: int, name: str) -> Fault:
-    nearest = nearest_field(name, REGRESSOR_NAMES)
-    known = f"Known regressors: {', '.join(REGRESSOR_NAMES)}."
+    nearest = nearest_field(name, KNOWN_REGRESSORS)
+    known = f"Known regressors: {', '.join(KNOWN_REGRESSORS)}."
     return Fault(
         message=f"There is no regressor {name!r}.",
         remedy=f"Did you mean {nearest!r}? {known}" if nearest else known,
@@ -43,7 +45,7 @@ def _check_regressors(names: tuple[str, ...] | None) -> None:
     faults = [
         _unknown_regressor(index, name)
         for index, name in enumerate(names or ())
-        if name not in REGRESSOR_NAMES
+        if name not in KNOWN_REGRESSORS
     ]
     if faults:
         raise InvalidRequestError(f"{len(faults)} regressor(s) are unknown.", faults)

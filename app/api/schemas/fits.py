@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 from app.api.schemas.base import RequestModel, ResponseModel
 from app.domain.fits import Candidate, Fit, FitProblem, FitRequest, FitState, PublishMode
 from app.domain.pages import Page
+from app.services.fits import KNOWN_REGRESSORS
 
 
 def _to_utc(instant: datetime) -> datetime:
@@ -33,7 +34,8 @@ class FitIn(RequestModel):
         int, Field(ge=0, lt=2**31, description="the same seed and runs give the same regressor")
     ] = 0
     regressors: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=100)]] | None,
+        list[Annotated[str, Field(max_length=100, json_schema_extra={"enum": [*KNOWN_REGRESSORS]})]]
+        | None,
         Field(min_length=1, max_length=50, description="names of candidates; default: all"),
     ] = None
     publish: Annotated[
