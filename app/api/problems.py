@@ -1,5 +1,6 @@
 """Turns every error into an RFC 9457 problem; the one table of codes and statuses."""
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -129,12 +130,21 @@ def document_of(error: DomainError, *, instance: str) -> dict[str, Any]:
     )
 
 
+def _encode(document: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(document, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        # A refused value may be a number beyond 64 bits or hold unpaired surrogates.
+        return json.dumps(document, default=_plain).encode()
+
+
 def respond(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
     """Return a problem response."""
-    # Numbers beyond 64 bits and NaN may stand in a fault's value: they are shown as text.
-    body = orjson.dumps(document, default=_plain, option=orjson.OPT_NON_STR_KEYS)
     return Response(
-        body, status_code=int(document["status"]), media_type=MEDIA_TYPE, headers=headers
+        _encode(document),
+        status_code=int(document["status"]),
+        media_type=MEDIA_TYPE,
+        headers=headers,
     )
 
 

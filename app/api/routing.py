@@ -2,9 +2,10 @@
 
 from fastapi import APIRouter
 
-from app.api import documentation, fits, health, regressors, runs
+from app.api import documentation, fits, health, regressors, runs, workloads
 
 ROUTERS: tuple[APIRouter, ...] = (
+    workloads.router,
     runs.router,
     fits.router,
     regressors.router,

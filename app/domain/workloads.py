@@ -70,3 +70,24 @@ class Workload:
     published_version: int | None
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRange:
+    """The measured range of a numeric feature over `runs` runs."""
+
+    minimum: float
+    maximum: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryLevels:
+    """The measured values of a category over `runs` runs; the most frequent when they are many."""
+
+    values: tuple[str, ...]
+    runs: int
+
+
+MeasuredFeatures = Mapping[str, NumberRange | CategoryLevels]
+"""What was measured of each feature; parameters stand under `param.NAME`."""

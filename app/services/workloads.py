@@ -1,10 +1,202 @@
-"""The use cases of declaring, reading and deleting workloads."""
+"""The use cases of workloads: declare, look at, list, remove."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from app.domain.access import Principal
+from app.domain.errors import (
+    Fault,
+    InvalidRequestError,
+    SchemaDriftError,
+    UnitChangeError,
+    UnknownWorkloadError,
+)
+from app.domain.fits import Fit
+from app.domain.identifiers import ProjectId, Slug
+from app.domain.pages import DEFAULT_PAGE_SIZE, Page
+from app.domain.regressors import RegressorVersion
+from app.domain.runs import RunStatus
+from app.domain.workloads import (
+    MeasuredFeatures,
+    ParameterDeclaration,
+    Workload,
+    WorkloadDeclaration,
+)
 from app.services.context import ServiceContext
+from app.storage.stores import Stores
+
+_LONGEST_KEY = 18
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSummary:
+    """A workload and how many runs of each status it has."""
+
+    workload: Workload
+    runs: Mapping[RunStatus, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadDetail:
+    """A workload with what was measured and learned of it."""
+
+    summary: WorkloadSummary
+    features: MeasuredFeatures
+    regressor: RegressorVersion | None
+    last_fit: Fit | None
 
 
 class WorkloadService:
-    """Use cases of declaring, reading and deleting workloads."""
+    """Use cases of workloads."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
+
+    def declare(
+        self, project_id: ProjectId, slug: Slug, declaration: WorkloadDeclaration
+    ) -> tuple[WorkloadDetail, bool]:
+        """Create a workload or replace its declaration; tell whether it is new.
+
+        A unit that is left out and a parameter that runs use stay as they are.
+
+        Raises
+        ------
+        UnitChangeError
+            If the dataset unit would change although runs exist.
+        SchemaDriftError
+            If a parameter would change its type although runs use it.
+        """
+        now = self._context.now()
+        with self._context.database.transaction() as stores:
+            is_new = bool(stores.workloads.claim(project_id, [slug], now))
+            workload = _require(stores, project_id, slug)
+            used = _used_parameters(stores, workload)
+            _check_types(declaration, used)
+            kept = replace(declaration, dataset_unit=_settle_unit(stores, workload, declaration))
+            stores.workloads.replace_declaration(workload.workload_id, kept, now)
+            dropped = workload.declaration.parameters.keys() - used.keys()
+            stores.workloads.remove_parameters(workload.workload_id, dropped)
+            stores.workloads.put_parameters(workload.workload_id, declaration.parameters)
+            return _detail(stores, _require(stores, project_id, slug)), is_new
+
+    def get(self, project_id: ProjectId, slug: Slug) -> WorkloadDetail:
+        """Return a workload with what was measured and learned of it.
+
+        Raises
+        ------
+        UnknownWorkloadError
+            If the project has no such workload.
+        """
+        with self._context.database.reading() as stores:
+            return _detail(stores, _require(stores, project_id, slug))
+
+    def list_page(
+        self,
+        project_id: ProjectId,
+        *,
+        page_size: int = DEFAULT_PAGE_SIZE,
+        page_token: str | None = None,
+    ) -> Page[WorkloadSummary]:
+        """Return a project's workloads, the newest first.
+
+        Raises
+        ------
+        InvalidRequestError
+            If the page token is not one of this list.
+        """
+        before = _to_key(page_token)
+        with self._context.database.reading() as stores:
+            page = stores.workloads.page(project_id, limit=page_size, before=before)
+            counts = stores.runs.count_by_status(found.workload_id for found in page.items)
+        items = [WorkloadSummary(found, counts.get(found.workload_id, {})) for found in page.items]
+        return Page(items, page.next_key)
+
+    def delete(self, caller: Principal, slug: Slug) -> None:
+        """Remove a workload with its runs, fits, regressors and forecasts; audited.
+
+        Raises
+        ------
+        UnknownWorkloadError
+            If the project has no such workload.
+        """
+        with self._context.database.transaction() as stores:
+            workload = _require(stores, caller.project_id, slug)
+            counts = stores.runs.count_by_status([workload.workload_id])
+            stores.workloads.delete(workload.workload_id)
+            stores.access.record_audit(
+                caller.project_id,
+                caller.key_id,
+                self._context.now(),
+                "workload.delete",
+                slug,
+                {"runs": sum(counts.get(workload.workload_id, {}).values())},
+            )
+
+
+def _require(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload:
+    workload = stores.workloads.get(project_id, slug)
+    if workload is None:
+        raise UnknownWorkloadError(slug)
+    return workload
+
+
+def _detail(stores: Stores, workload: Workload) -> WorkloadDetail:
+    key = workload.workload_id
+    counts = stores.runs.count_by_status([key])
+    version = workload.published_version
+    return WorkloadDetail(
+        WorkloadSummary(workload, counts.get(key, {})),
+        stores.runs.measured_features(key),
+        None if version is None else stores.regressors.get(key, version),
+        stores.fits.latest([key]).get(key),
+    )
+
+
+def _used_parameters(stores: Stores, workload: Workload) -> dict[str, ParameterDeclaration]:
+    names = set(stores.runs.names_in("parameters", workload.workload_id))
+    declared = workload.declaration.parameters
+    return {name: declared[name] for name in names & declared.keys()}
+
+
+def _check_types(
+    declaration: WorkloadDeclaration, used: Mapping[str, ParameterDeclaration]
+) -> None:
+    faults = [
+        Fault(
+            f"Runs use {name!r} as a {used[name].type}; it cannot become a {wanted.type}.",
+            "Keep its type, or use another parameter name.",
+            field=name,
+            value=str(wanted.type),
+            pointer=f"/parameters/{name.replace('~', '~0').replace('/', '~1')}/type",
+        )
+        for name, wanted in declaration.parameters.items()
+        if name in used and used[name].type is not wanted.type
+    ]
+    if faults:
+        raise SchemaDriftError(faults, total=len(faults))
+
+
+def _settle_unit(
+    stores: Stores, workload: Workload, declaration: WorkloadDeclaration
+) -> str | None:
+    stored, asked = workload.declaration.dataset_unit, declaration.dataset_unit
+    if stored is None or stored == asked or not stores.runs.has_any(workload.workload_id):
+        return asked
+    if asked is None:
+        return stored
+    raise UnitChangeError(workload.slug, stored=stored, asked=asked)
+
+
+def _to_key(page_token: str | None) -> int | None:
+    if page_token is None:
+        return None
+    is_number = page_token.isascii() and page_token.isdecimal()
+    if not is_number or len(page_token) > _LONGEST_KEY:
+        fault = Fault(
+            "The page token is not one of this list.",
+            "Send the next_page_token of the previous page, or none for the first.",
+            field="page_token",
+            value=page_token,
+        )
+        raise InvalidRequestError("The page token is invalid.", [fault])
+    return int(page_token)

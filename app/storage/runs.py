@@ -1,6 +1,6 @@
 """The store of runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, Literal
@@ -13,8 +13,9 @@ from sqlalchemy.orm import Session
 from app.domain.identifiers import ProjectId, RunId, WorkloadId
 from app.domain.pages import Page
 from app.domain.runs import NewRuns, Run, RunColumns, RunFilter, RunStatus, StoredRun
-from app.domain.workloads import Workload
+from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import insert_runs
+from app.storage.measured import measured_features
 from app.storage.run_rows import to_run
 from app.storage.tables import RunRow, WorkloadRow
 
@@ -35,8 +36,8 @@ _FIT_COLUMNS = (
 _FIT_FIELDS = tuple(field.name for field in fields(RunColumns))
 
 
-RunFamily = Literal["phases", "resources", "labels"]
-"""A column of numbers or texts by name."""
+RunFamily = Literal["parameters", "phases", "resources", "labels"]
+"""A column of values by name."""
 
 
 class RunStore:
@@ -107,6 +108,24 @@ class RunStore:
         rows = self._session.scalars(query).all()
         next_key = rows[limit - 1].id if len(rows) > limit else None
         return Page([to_run(row, workload.slug) for row in rows[:limit]], next_key)
+
+    def measured_features(self, workload_id: WorkloadId) -> MeasuredFeatures:
+        """Return what the runs that a fit may use were measured on."""
+        return measured_features(self._session, _usable(workload_id))
+
+    def count_by_status(
+        self, workload_ids: Iterable[WorkloadId]
+    ) -> dict[WorkloadId, dict[RunStatus, int]]:
+        """Return how many runs of each status the workloads have."""
+        rows = self._session.execute(
+            sa.select(RunRow.workload_id, RunRow.status, sa.func.count())
+            .where(RunRow.workload_id.in_(list(workload_ids)))
+            .group_by(RunRow.workload_id, RunRow.status)
+        )
+        counts: dict[WorkloadId, dict[RunStatus, int]] = {}
+        for key, status, number in rows:
+            counts.setdefault(WorkloadId(key), {})[RunStatus(status)] = number
+        return counts
 
     def names_in(self, family: RunFamily, workload_id: WorkloadId) -> list[str]:
         """Return the names that stand in a family of a workload's runs."""

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import AwareDatetime, Field
 
 from app.api.schemas.base import RequestModel, ResponseModel
-from app.api.schemas.quantities import Quantity, money_text
+from app.api.schemas.quantities import Quantity, money_text, plain_number
+from app.api.schemas.texts import Printable
 from app.domain.configurations import Configuration, Purchase, Work
 from app.domain.errors import Fault
 from app.domain.pages import MAX_PAGE_SIZE, Page
@@ -223,7 +224,7 @@ class RunOut(ResponseModel):
     progress: float | None
     configuration: ConfigurationOut
     work: WorkOut
-    parameters: dict[str, Quantity | str]
+    parameters: dict[str, int | float | str]
     phases: dict[str, Quantity]
     resources: dict[str, Quantity]
     cost: MoneyOut | None
@@ -246,7 +247,10 @@ class RunOut(ResponseModel):
             progress=run.progress,
             configuration=ConfigurationOut.of(run.scenario.configuration),
             work=WorkOut.of(run.scenario.work),
-            parameters=dict(run.scenario.parameters),
+            parameters={
+                name: value if isinstance(value, str) else plain_number(value)
+                for name, value in run.scenario.parameters.items()
+            },
             phases=dict(run.phases),
             resources=dict(run.resources),
             cost=None if run.cost is None else MoneyOut.of(run.cost),
@@ -269,15 +273,6 @@ class RunsOut(ResponseModel):
     def of(cls, page: Page[Run]) -> "RunsOut":
         """Return the schema of a page."""
         return cls(runs=[RunOut.of(run) for run in page.items], next_page_token=page.next_key)
-
-
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("the text has characters that cannot be printed")
-    return text
-
-
-Printable = Annotated[str, AfterValidator(_printable)]
 
 
 class RunsQuery(RequestModel):

@@ -1,0 +1,164 @@
+"""Stored runs are listed, looked at, kept out of fits and removed."""
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.domain.access import DEFAULT_PROJECT
+from app.services.wiring import Services
+from tests.support.clock import FakeClock
+from tests.support.uploads import list_runs, make_json_run, post_csv, post_json
+
+
+def _upload(client: TestClient, **changes: object) -> str:
+    [run] = post_json(client, make_json_run(**changes)).json()["runs"]
+    run_id: str = run["run_id"]
+    return run_id
+
+
+def test_lists_are_newest_first_and_stable_while_runs_come(client: TestClient) -> None:
+    post_csv(client, "workload,duration_seconds", *[f"a,{i}" for i in range(1, 6)])
+
+    first = client.get("/v1/workloads/a/runs?page_size=2").json()
+    post_csv(client, "workload,duration_seconds", "a,99")
+    second = client.get(
+        "/v1/workloads/a/runs", params={"page_size": 3, "page_token": first["next_page_token"]}
+    ).json()
+
+    assert [run["duration_seconds"] for run in first["runs"]] == [5, 4]
+    assert [run["duration_seconds"] for run in second["runs"]] == [3, 2, 1]
+    assert second["next_page_token"] is None
+
+
+def test_lists_can_be_filtered(client: TestClient, clock: FakeClock) -> None:
+    failed = _upload(client, status="failed")
+    clock.advance(60)
+    late = _upload(client, configuration={"gpu_type": "Tesla T4"})
+    client.patch(f"/v1/runs/{failed}", json={"excluded": True, "reason": "wrong node"})
+
+    def ids(**query: str) -> list[str]:
+        return [run["run_id"] for run in list_runs(client, **query)]
+
+    assert ids(status="failed") == [failed]
+    assert ids(gpu_type="T4") == [late]
+    assert ids(created_after="2026-11-01T12:00:30Z") == [late]
+    assert ids(created_before="2026-11-01T12:00:30Z") == [failed]
+    assert ids(excluded="true") == [failed]
+    assert ids(excluded="false") == [late]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["page_token=x", "page_size=0", "page_size=1001", "status=odd", "gpu_type=%00", "sort=up"],
+)
+def test_wrong_queries_are_refused(client: TestClient, query: str) -> None:
+    _upload(client)
+
+    assert client.get(f"/v1/workloads/resnet50/runs?{query}").status_code == 422
+
+
+def test_lists_of_unknown_workloads_are_unknown(client: TestClient) -> None:
+    assert client.get("/v1/workloads/none/runs").json()["code"] == "unknown_workload"
+
+
+def test_exclusion_is_shown_audited_and_can_be_taken_back(
+    client: TestClient, services: Services
+) -> None:
+    run_id = _upload(client)
+
+    excluded = client.patch(f"/v1/runs/{run_id}", json={"excluded": True, "reason": "noisy"})
+    included = client.patch(f"/v1/runs/{run_id}", json={"excluded": False})
+
+    assert (excluded.json()["excluded"], excluded.json()["excluded_reason"]) == (True, "noisy")
+    assert (included.json()["excluded"], included.json()["excluded_reason"]) == (False, None)
+    with services.context.database.reading() as stores:
+        entries = stores.access.list_audit(DEFAULT_PROJECT)
+    assert [entry.action for entry in entries] == ["run.include", "run.exclude"]
+    assert {entry.subject for entry in entries} == {run_id}
+
+
+def test_excluded_runs_are_no_matter_for_fits(client: TestClient, services: Services) -> None:
+    run_id = _upload(client)
+    _upload(client, status="failed")
+    _upload(client, parameters={"x": 1})
+    client.patch(f"/v1/runs/{run_id}", json={"excluded": True})
+
+    with services.context.database.reading() as stores:
+        [workload] = stores.workloads.page(DEFAULT_PROJECT, limit=1).items
+        columns = stores.runs.usable_for_fit(workload.workload_id)
+        later = stores.runs.usable_for_fit(workload.workload_id, columns.created_at[0])
+
+    assert len(columns) == 1
+    assert columns.parameters == [{"x": 1}]
+    assert columns.workers == (8,)
+    assert len(later) == 1
+
+
+def test_labels_are_merged_and_null_removes_one(client: TestClient) -> None:
+    run_id = _upload(client, labels={"a": "1", "b": "2"})
+
+    answer = client.patch(f"/v1/runs/{run_id}", json={"labels": {"a": None, "c": "3"}})
+
+    assert answer.json()["labels"] == {"b": "2", "c": "3"}
+    assert answer.json()["excluded"] is False
+
+
+def test_reason_keeps_standing_when_an_excluded_run_changes(client: TestClient) -> None:
+    run_id = _upload(client)
+    client.patch(f"/v1/runs/{run_id}", json={"excluded": True, "reason": "noisy"})
+
+    answer = client.patch(f"/v1/runs/{run_id}", json={"labels": {"a": "b"}})
+
+    assert answer.json()["excluded_reason"] == "noisy"
+
+
+@pytest.mark.parametrize(
+    ("patch", "code"),
+    [
+        ({"reason": "why"}, "invalid_request"),
+        ({"exclude": True}, "unknown_field"),
+        ({"duration_seconds": 5}, "unknown_field"),
+        ({"labels": {"a": "\u0000"}}, "invalid_request"),
+        ({"excluded": 10**400}, "invalid_request"),
+    ],
+)
+def test_wrong_changes_are_refused(client: TestClient, patch: dict[str, object], code: str) -> None:
+    run_id = _upload(client)
+
+    answer = client.patch(f"/v1/runs/{run_id}", json=patch)
+
+    assert answer.status_code == 422
+    assert answer.json()["code"] == code
+
+
+def test_removed_runs_are_gone_and_audited(client: TestClient, services: Services) -> None:
+    run_id = _upload(client)
+
+    assert client.delete(f"/v1/runs/{run_id}").status_code == 204
+
+    assert client.get(f"/v1/runs/{run_id}").status_code == 404
+    with services.context.database.reading() as stores:
+        [entry] = stores.access.list_audit(DEFAULT_PROJECT)
+    assert (entry.action, entry.subject) == ("run.delete", run_id)
+
+
+@pytest.mark.parametrize("run_id", ["run_01m7y9yrxp1qj7qqbwjt5qz3m", "nonsense", "%00", "fit_1"])
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PATCH"])
+def test_unknown_runs_do_not_exist(client: TestClient, method: str, run_id: str) -> None:
+    body = b"{}" if method == "PATCH" else None
+
+    answer = client.request(
+        method, f"/v1/runs/{run_id}", content=body, headers={"Content-Type": "application/json"}
+    )
+
+    assert answer.json()["code"] == "not_found"
+    assert client.get(f"/v1/runs/{run_id}/assessment").status_code == 404
+
+
+def test_a_run_without_a_regressor_is_judged_unknown(client: TestClient) -> None:
+    run_id = _upload(client)
+
+    answer = client.get(f"/v1/runs/{run_id}/assessment")
+
+    assert answer.status_code == 200
+    assert answer.json()["verdict"] == "unknown"
+    assert answer.json()["expected_seconds"] is None

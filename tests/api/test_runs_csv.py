@@ -1,0 +1,270 @@
+"""Runs come as a CSV file and go out as one that can be uploaded again."""
+
+import csv
+import io
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.support.uploads import faults, list_runs, make_json_run, post, post_csv, post_json
+
+HEADER = (
+    "run_id,workload,framework,gpu_type,instance_type,nodes,workers,dataset_size,batch_size,"
+    "epochs,duration_seconds,cost_usd,param.precision,param.seq_len,phase.sync_seconds,label.team"
+)
+
+
+def _export(client: TestClient, workload: str, **query: str) -> str:
+    answer = client.get(
+        f"/v1/workloads/{workload}/runs", headers={"Accept": "text/csv"}, params=query
+    )
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/csv")
+    return answer.text
+
+
+def test_columns_become_the_members_of_a_run(client: TestClient) -> None:
+    answer = post_csv(
+        client,
+        HEADER,
+        "7,bert,pytorch,T4,g4dn.12xlarge,2,8,0.015625,64,1.5,120.25,3.1,fp16,512,4.5,nlp",
+        "8,bert,,,,,,,,,60,,,,,",
+        "",
+    )
+
+    assert answer.status_code == 201
+    empty, full = list_runs(client, "bert")
+    assert full["external_id"] == "7"
+    assert full["configuration"]["nodes"] == 2
+    assert full["work"] == {"dataset_size": 0.015625, "batch_size": 64, "epochs": 1.5}
+    assert full["parameters"] == {"framework": "pytorch", "precision": "fp16", "seq_len": 512}
+    assert full["phases"] == {"sync_seconds": 4.5}
+    assert full["cost"] == {"amount": "3.10", "currency": "USD"}
+    assert full["labels"] == {"team": "nlp"}
+    assert empty["parameters"] == {}
+    assert empty["work"] == {"dataset_size": None, "batch_size": None, "epochs": None}
+    assert empty["configuration"]["workers"] == 1
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_marks_and_line_ends_do_not_matter(
+    client: TestClient, mark: bytes, line_end: bytes
+) -> None:
+    lines = [b"workload,duration_seconds,gpu_type", b'a,"5","T4"', b"a, 6 ,"]
+
+    answer = post(client, mark + line_end.join(lines), "text/csv; charset=utf-8")
+
+    assert answer.json()["created"] == 2
+    assert [run["duration_seconds"] for run in list_runs(client, "a")] == [6, 5]
+
+
+def test_unknown_columns_are_refused_with_the_nearest(client: TestClient) -> None:
+    answer = post_csv(client, "workload,duration_seconds,batchsize,,gpus", "a,5,8,,1")
+
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "unknown_field"
+    assert [fault["field"] for fault in faults(answer)] == ["batchsize", "", "gpus"]
+    assert "'batch_size'" in faults(answer)[0]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (b"", "no header"),
+        (b"\n", "no header"),
+        (b"workload,duration_seconds\n", "no runs"),
+        (b"workload;duration_seconds\na;5\n", "by commas"),
+        (b"workload\tduration_seconds\na\t5\n", "by commas"),
+        (b"workload,duration_seconds,run_id,external_id\na,5,1,1\n", "external_id"),
+        (b"workload,duration_seconds\n\xe9t\xe9,5\n", "UTF-8"),
+        (b'workload,duration_seconds\n"a"b,5\n', "quotes"),
+        (b'workload,duration_seconds\n"a,5\n' + b"x" * 200_000, "quotes"),
+        (b",".join(b"param.p%d" % i for i in range(400)) + b"\n", "columns"),
+    ],
+)
+def test_unreadable_files_are_refused_as_a_whole(
+    client: TestClient, content: bytes, hint: str
+) -> None:
+    answer = post(client, content, "text/csv")
+
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["code"] == "invalid_request"
+    assert hint in answer.json()["detail"]
+
+
+def test_every_bad_row_is_named_and_nothing_is_stored(client: TestClient) -> None:
+    answer = post_csv(
+        client,
+        "workload,duration_seconds,workers,dataset_size",
+        "a,5,1,10",
+        "a,nan,1.5,ten",
+        "a,5",
+        "",
+        "a,1_000,,",
+        ",inf,,",
+        "a,0x10,1,10",
+        'a,"1,000",1,10',
+    )
+
+    assert answer.json()["code"] == "invalid_rows"
+    assert "5 of 7 rows" not in answer.json()["detail"]
+    named = [(fault["row"], fault.get("field"), fault.get("value")) for fault in faults(answer)]
+    assert named == [
+        (2, "duration_seconds", "nan"),
+        (2, "workers", "1.5"),
+        (2, "dataset_size", "ten"),
+        (3, None, None),
+        (4, "duration_seconds", "1_000"),
+        (5, "duration_seconds", "inf"),
+        (6, "duration_seconds", "0x10"),
+        (7, "duration_seconds", "1,000"),
+    ]
+    assert client.get("/v1/workloads/a/runs").status_code == 404
+
+
+def test_a_thousand_faults_are_named_and_all_are_counted(client: TestClient) -> None:
+    answer = post_csv(client, "workload,duration_seconds", *["a,-1"] * 1500, "a,1")
+
+    assert "1500 of 1501 rows" in answer.json()["detail"]
+    assert len(faults(answer)) == 1000
+
+
+def test_good_rows_are_stored_when_bad_ones_are_skipped(client: TestClient) -> None:
+    answer = post_csv(
+        client,
+        "workload,run_id,duration_seconds",
+        "a,1,5",
+        "a,2,-5",
+        "a",
+        "a,4,6",
+        on_invalid="skip",
+    )
+
+    body = answer.json()
+    assert answer.status_code == 201
+    assert (body["created"], body["invalid_count"]) == (2, 2)
+    assert [fault["row"] for fault in body["invalid"]] == [2, 3]
+    assert [(run["row"], run["external_id"]) for run in body["runs"]] == [(1, "1"), (4, "4")]
+    assert len(list_runs(client, "a")) == 2
+
+
+def test_nothing_is_created_when_all_rows_are_skipped(client: TestClient) -> None:
+    answer = post_csv(client, "workload,duration_seconds", "a,-5", on_invalid="skip")
+
+    assert answer.status_code == 200
+    assert answer.json()["created"] == 0
+    assert client.get("/v1/workloads/a").status_code == 404
+
+
+def test_dry_run_tells_what_would_be_created(client: TestClient) -> None:
+    post_csv(client, "workload,run_id,duration_seconds", "a,1,5")
+
+    answer = post_csv(
+        client, "workload,run_id,duration_seconds", "a,1,5", "a,2,6", "b,1,7", dry_run="true"
+    )
+
+    body = answer.json()
+    assert answer.status_code == 200
+    assert (body["created"], body["duplicates"], body["dry_run"]) == (2, 1, True)
+    assert [run["run_id"] is None for run in body["runs"]] == [False, True, True]
+    assert len(list_runs(client, "a")) == 1
+    assert client.get("/v1/workloads/b").status_code == 404
+
+
+def test_dry_run_refuses_what_an_upload_refuses(client: TestClient) -> None:
+    answer = post_csv(client, "workload,duration_seconds", "a,-5", dry_run="true")
+
+    assert answer.json()["code"] == "invalid_rows"
+
+
+def test_unknown_query_parameters_are_refused(client: TestClient) -> None:
+    answer = post_csv(client, "workload,duration_seconds", "a,5", dryrun="true")
+
+    assert answer.json()["code"] == "unknown_field"
+    assert "dry_run" in answer.json()["errors"][0]["remedy"]
+
+
+def test_odd_rows_are_stored_with_a_warning(client: TestClient) -> None:
+    answer = post_csv(
+        client,
+        "workload,duration_seconds,nodes,workers,phase.sync_seconds",
+        "a,5,2,,",
+        "a,5,1,1,9",
+        "a,5,1,1,1",
+    )
+
+    warnings = {warning["code"]: warning for warning in answer.json()["warnings"]}
+    assert answer.json()["created"] == 3
+    assert warnings["more_nodes_than_workers"]["rows"] == [1]
+    assert warnings["phase_exceeds_run"]["rows"] == [2]
+
+
+def test_export_is_an_upload_that_creates_nothing(client: TestClient) -> None:
+    runs = [
+        make_json_run(
+            external_id=f"id-{i}",
+            parameters={"precision": "fp16", "depth": 0.1 + i},
+            phases={"setup_seconds": 4.25},
+            resources={"gpu_utilization": 0.5},
+            labels={"note": 'a, "quoted"\nline'[:8], "sum": "=1+1"},
+            cost={"amount": "34.830001", "currency": "EUR"},
+            started_at="2026-11-01T10:00:00.000001Z",
+            forecast_id="fc_1",
+            progress=0.25,
+            status="preempted",
+        )
+        for i in range(3)
+    ]
+    post_json(client, runs)
+
+    exported = _export(client, "resnet50")
+    again = post(client, exported.encode(), "text/csv")
+
+    assert again.status_code == 200
+    assert (again.json()["created"], again.json()["duplicates"]) == (0, 3)
+
+
+def test_export_guards_spreadsheets_against_formulas(client: TestClient) -> None:
+    values = ["=1+1", "+1", "-1", "@SUM(A1)", "'=x", "plain", "it's"]
+    post_json(
+        client,
+        [make_json_run(external_id=f"{i}", labels={"v": v}) for i, v in enumerate(values)],
+    )
+
+    rows = list(csv.DictReader(io.StringIO(_export(client, "resnet50"))))
+
+    cells = [row["label.v"] for row in rows][::-1]
+    assert cells == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "''=x", "plain", "it's"]
+    again = post(client, _export(client, "resnet50").encode(), "text/csv")
+    assert again.json()["duplicates"] == len(values)
+
+
+def test_export_has_all_pages_unless_one_is_asked_for(client: TestClient) -> None:
+    rows = [f"a,{i},{i + 1}" for i in range(2100)]
+    post_csv(client, "workload,run_id,duration_seconds", *rows)
+
+    everything = _export(client, "a").splitlines()
+    page = client.get("/v1/workloads/a/runs?page_size=2", headers={"Accept": "text/csv"})
+
+    assert len(everything) == 2101
+    assert len(page.text.splitlines()) == 3
+    token = page.headers["next-page-token"]
+    rest = _export(client, "a", page_token=token).splitlines()
+    assert len(rest) == 2099
+
+
+def test_export_of_an_unknown_workload_is_a_problem(client: TestClient) -> None:
+    answer = client.get("/v1/workloads/none/runs", headers={"Accept": "text/csv"})
+
+    assert answer.status_code == 404
+    assert answer.json()["code"] == "unknown_workload"
+
+
+def test_escapes_of_the_database_survive(client: TestClient) -> None:
+    value = r"back\slash \N \t"
+    post_csv(client, "workload,duration_seconds,gpu_type,label.x", f"a,5,{value},{value}")
+
+    [run] = list_runs(client, "a")
+    assert run["configuration"]["gpu_type"] == value
+    assert run["labels"]["x"] == value
