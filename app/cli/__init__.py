@@ -1,5 +1,6 @@
 """The command line `trainfare`: the operator's door and a client of the service."""
 
+import logging
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -71,6 +72,8 @@ application.add_typer(keys.keys, name="keys")
 
 def main() -> None:
     """Run the command that the process was started with."""
+    # serve and fitter say how they log; the others speak for themselves.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         application()
     except CommandError as error:

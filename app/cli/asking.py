@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from app.cli.failures import UsageError
 from app.cli.output import print_note, print_table
-from app.cli.wording import duration, interval, money, percent
+from app.cli.wording import interval, money, percent
+from app.domain.wording import say_seconds
 
 _WORK: Final = ("dataset_size", "epochs", "batch_size")
 _SEARCH: Final = {
@@ -18,6 +19,7 @@ _SEARCH: Final = {
     "purchase": "purchase",
 }
 _PRICING: Final = ("price_per_hour", "currency", "as_of")
+_FEW: Final = 20
 _CONFIGURATION: Final = ("gpu_type", "instance_type", "provider", "region", "nodes", "workers")
 
 
@@ -81,7 +83,7 @@ def _row(forecast: Mapping[str, Any], columns: list[str]) -> dict[str, object]:
     band = forecast["duration_seconds"]
     return {
         **{name: shown.get(name) for name in columns},
-        "duration": duration(band["median"]),
+        "duration": say_seconds(band["median"]),
         f"{percent(band['confidence'])} interval": interval(band),
         "cost": money(forecast.get("cost")),
         "basis": forecast["basis"],
@@ -131,10 +133,32 @@ def show_fit(fit: Mapping[str, Any]) -> None:
     )
 
 
+def show_workloads(workloads: Iterable[Mapping[str, Any]]) -> None:
+    """Print one line a workload."""
+    print_table(
+        [
+            {
+                "workload": workload["workload"],
+                "runs": sum(workload["runs"].values()),
+                "published version": workload["published_version"],
+                "dataset unit": workload["dataset_unit"],
+                "description": workload["description"],
+            }
+            for workload in workloads
+        ]
+    )
+
+
 def show_upload(name: str, answer: Mapping[str, Any]) -> None:
     """Print what an upload stored."""
     counts = f"{answer.get('created', 0)} created, {answer.get('duplicates', 0)} duplicates"
     print_note(f"{name}: {counts}.")
+    if answer.get("invalid_count"):
+        print_note(f"{answer['invalid_count']} invalid rows were skipped:")
+        for row in answer["invalid"][:_FEW]:
+            print_note(f"  row {row['row']}, {row.get('field')}: {row['message']}")
+    for warning in answer.get("warnings") or []:
+        print_note(f"Warning: {warning['message']}")
     if answer["replayed"]:
         print_note(
             "This very file was uploaded before: that is the first answer, nothing was stored"

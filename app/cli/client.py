@@ -101,12 +101,19 @@ def fit(
     elif no_wait:
         print_note(f"Fit {document['fit_id']} is {document['state']}.")
     if not no_wait:
-        _check_fit(document)
+        check_fit(document)
         if not as_json:
             show_fit(document)
 
 
-def _check_fit(document: dict[str, Any]) -> None:
+def check_fit(document: dict[str, Any]) -> None:
+    """Refuse a fit that ended without a regressor.
+
+    Raises
+    ------
+    FitFailedError
+        If it failed or was cancelled.
+    """
     if document["state"] == "succeeded":
         return
     problem = document.get("problem") or {}
@@ -162,7 +169,7 @@ def recommend(  # noqa: PLR0913 - each is an option
     body |= {"deadline_s": deadline} if deadline is not None else {}
     body |= {"budget": budget} if budget is not None else {}
     with connected(url, key) as connection:
-        document = connection.ask("POST", "/v1/recommendations", json=body).json()
+        document = connection.post("/v1/recommendations", body)
     if as_json:
         print_json(document)
         return
@@ -171,13 +178,13 @@ def recommend(  # noqa: PLR0913 - each is an option
 
 def workloads(*, url: Url = LOCAL, key: Key = None, as_json: Json = False) -> None:
     """List the workloads of the key's project."""
+    from app.cli.asking import show_workloads
     from app.cli.connection import connected
-    from app.cli.output import print_json, print_table
+    from app.cli.output import print_json
 
     with connected(url, key) as connection:
         found = list(connection.pages("/v1/workloads", "workloads"))
     if as_json:
         print_json({"workloads": found})
-        return
-    names = ("workload", "runs", "regressor_version", "description")
-    print_table([{name: entry.get(name) for name in names} for entry in found])
+    else:
+        show_workloads(found)

@@ -8,7 +8,7 @@ import httpx2
 import stamina
 from rich.markup import escape
 
-from app.cli.failures import RefusedError, UnreachableError
+from app.cli.failures import RefusedError, UnreachableError, UsageError
 from app.cli.output import notes, print_note
 
 _TIMEOUT_S: Final = 60.0
@@ -49,7 +49,7 @@ class Connection:
         try:
             self._client = httpx2.Client(base_url=self._url, headers=headers, timeout=_TIMEOUT_S)
         except httpx2.InvalidURL as error:
-            raise RefusedError(f"{url!r} is no URL: {error}", "Mend --url.") from None
+            raise UsageError(f"{url!r} is no URL: {error}.", "Mend --url.") from None
 
     def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
         """Return the answer of a request that may be repeated safely.
@@ -87,9 +87,28 @@ class Connection:
             raise _refusal(answer)
         return answer
 
+    def look(self, path: str) -> None:
+        """Ask once.
+
+        Raises
+        ------
+        RefusedError
+            If the service does not answer, or refuses.
+        """
+        try:
+            answer = self._client.get(path)
+        except httpx2.TransportError as error:
+            raise RefusedError(str(error)) from None
+        if answer.status_code >= _ERRORS_FROM:
+            raise RefusedError(answer.text)
+
     def get(self, path: str, **options: Any) -> Any:
         """Return the JSON document at a path."""
-        return self.ask("GET", path, **options).json()
+        return document_of(self.ask("GET", path, **options))
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Return the JSON document that answers another."""
+        return document_of(self.ask("POST", path, json=body))
 
     def pages(self, path: str, name: str) -> Iterator[Mapping[str, Any]]:
         """Yield the items of a list, page after page."""
@@ -117,18 +136,33 @@ def connected(url: str, key: str | None) -> Iterator[Connection]:
         connection.close()
 
 
-def _refusal(answer: httpx2.Response) -> Exception:
+def document_of(answer: httpx2.Response) -> Any:
+    """Return an answer's JSON document.
+
+    Raises
+    ------
+    UnreachableError
+        If there is none: something else than a service of ours answered.
+    """
     try:
-        problem = answer.json()
-        headline = (
-            f"{problem['title']} ({problem['status']} {problem['code']}): {problem['detail']}"
-        )
-    except (ValueError, KeyError, TypeError):
-        return UnreachableError(
-            f"{answer.url} answered {answer.status_code}, but not as this service does.",
-            "Is this the address of a Trainfare service?",
-        )
+        return answer.json()
+    except ValueError:
+        raise _stranger(answer) from None
+
+
+def _stranger(answer: httpx2.Response) -> UnreachableError:
+    return UnreachableError(
+        f"{answer.url} answered {answer.status_code}, but not as this service does.",
+        "Is --url the address of a Trainfare service?",
+    )
+
+
+def _refusal(answer: httpx2.Response) -> Exception:
+    problem = document_of(answer)
+    if not isinstance(problem, dict) or "code" not in problem:
+        return _stranger(answer)
     _show_faults(problem.get("errors", []))
+    headline = f"{problem['title']} ({problem['status']} {problem['code']}): {problem['detail']}"
     return RefusedError(headline, problem.get("remedy", ""))
 
 

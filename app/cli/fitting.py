@@ -1,7 +1,7 @@
 """Runs the fitter as this process."""
 
 from app.cli.logs import configure_logging
-from app.cli.serving import end_when_orphaned
+from app.cli.orphans import end_when_orphaned
 from app.settings import Settings
 
 

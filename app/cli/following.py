@@ -16,8 +16,7 @@ def request_fit(
 ) -> dict[str, Any]:
     """Ask for a fit; return it, or the active one."""
     asked = {name: value for name, value in options.items() if value is not None}
-    answer = connection.ask("POST", f"/v1/workloads/{workload}/fits", json=asked)
-    fit: dict[str, Any] = answer.json()
+    fit: dict[str, Any] = connection.post(f"/v1/workloads/{workload}/fits", asked)
     return fit
 
 

@@ -70,6 +70,10 @@ def serve(
         from app.cli.schema import migrate_schema
 
         migrate_schema(settings)
+    if supervised:
+        from app.cli.orphans import end_when_orphaned
+
+        end_when_orphaned()
     if with_fitter:
         from app.cli.supervisor import serve_with_fitter
 
@@ -77,8 +81,6 @@ def serve(
         return
     from app.cli import serving
 
-    if supervised:
-        serving.end_when_orphaned()
     serving.serve(settings, access_log=access_log)
 
 

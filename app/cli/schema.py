@@ -16,7 +16,7 @@ def migrate_schema(settings: Settings, revision: str = "head") -> str:
     RefusedError
         If the revision is unknown or the database is newer than this version.
     """
-    if settings.database_url is None:
+    if not settings.database_url:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
     database = Database(settings.url, pool_size=1)
     try:

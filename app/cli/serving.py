@@ -1,11 +1,9 @@
 """Runs the web processes: checks who may reach them, binds the address, answers."""
 
 import logging
-import os
 import signal
 import socket
 import sys
-import threading
 from functools import partial
 from types import FrameType
 from typing import Final, NoReturn
@@ -59,16 +57,6 @@ def _check_start(settings: Settings) -> None:
 
 def _end(_signal: int, _frame: FrameType | None) -> NoReturn:
     sys.exit(0)
-
-
-def end_when_orphaned() -> None:
-    """End this process as by SIGTERM when the process that holds its standard input dies."""
-
-    def wait() -> None:
-        sys.stdin.buffer.read()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True, name="parent-watch").start()
 
 
 def _listen(settings: Settings) -> tuple[socket.socket, str]:

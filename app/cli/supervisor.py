@@ -19,7 +19,7 @@ _LOOK_EVERY_S: Final = 0.2
 _MAX_PAUSE_S: Final = 30.0
 
 
-def _environment(settings: Settings) -> dict[str, str]:
+def environment_of(settings: Settings) -> dict[str, str]:
     """Return the environment that gives a child exactly these settings."""
     given = settings.model_dump(mode="json", exclude_unset=True)
     named = {f"TRAINFARE_{name.upper()}": value for name, value in given.items()}
@@ -35,7 +35,7 @@ class _Child:
     def __init__(self, name: str, settings: Settings, *arguments: str) -> None:
         self._name = name
         self._command = [sys.executable, "-m", "app.cli", *arguments, "--supervised"]
-        self._environment = _environment(settings)
+        self._environment = environment_of(settings)
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -43,7 +43,7 @@ class _Child:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
             self._command, env=self._environment, stdin=subprocess.PIPE, start_new_session=True
         )
-        _logger.info("started", extra={"process": self._name, "pid": process.pid})
+        _logger.info("started", extra={"child": self._name, "pid": process.pid})
         return process
 
     def restart(self) -> None:

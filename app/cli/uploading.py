@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx2
 from rich.progress import Progress, TaskID
 
-from app.cli.connection import Connection
+from app.cli.connection import Connection, document_of
 from app.cli.failures import UsageError
 from app.cli.output import bytes_progress
 
@@ -42,9 +42,11 @@ def headers_of(path: Path) -> dict[str, str]:
     return {"Content-Type": content_type} | ({"Content-Encoding": encoding} if encoding else {})
 
 
-def _content_key(path: Path) -> str:
+def _content_key(path: Path, headers: Mapping[str, str], parameters: Mapping[str, str]) -> str:
     with path.open("rb") as file:
-        return "content-" + hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256")
+    digest.update(repr((sorted(headers.items()), sorted(parameters.items()))).encode())
+    return "content-" + digest.hexdigest()
 
 
 def _chunks(path: Path, progress: Progress, task: TaskID) -> Iterator[bytes]:
@@ -63,8 +65,10 @@ def upload(
     The idempotency key is the content's hash, so that a command that was interrupted can be
     repeated; `again` takes a new one.
     """
-    headers = headers_of(path) | {
-        "Idempotency-Key": str(uuid.uuid4()) if again else _content_key(path),
+    headers = headers_of(path)
+    key = str(uuid.uuid4()) if again else _content_key(path, headers, parameters)
+    headers |= {
+        "Idempotency-Key": key,
         "Content-Length": str(path.stat().st_size),
     }
     with bytes_progress() as progress:
@@ -75,5 +79,5 @@ def upload(
             return client.post("/v1/runs", params=parameters, headers=headers, content=content)
 
         answer = connection.ask_with(send)
-    document: dict[str, Any] = answer.json()
+    document: dict[str, Any] = document_of(answer)
     return {**document, "replayed": answer.headers.get("idempotent-replayed") == "true"}

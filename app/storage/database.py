@@ -38,6 +38,11 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
+def _reason(error: exc.SQLAlchemyError) -> str:
+    """Return the driver's words in one line; the stack would tell nothing more."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())
+
+
 def make_engine(url: str, *, pool_size: int = 20) -> sa.Engine:
     """Return the engine for SQLite or PostgreSQL (psycopg 3).
 
@@ -115,12 +120,12 @@ class Database:
         try:
             yield
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
-            _logger.exception("database unavailable")
+            _logger.warning("database unavailable", extra={"reason": _reason(error)})
             raise StorageUnavailableError from error
         except exc.DBAPIError as error:
             if not error.connection_invalidated:
                 raise
-            _logger.exception("database connection lost")
+            _logger.warning("database connection lost", extra={"reason": _reason(error)})
             raise StorageUnavailableError from error
 
     def close(self) -> None:

@@ -6,16 +6,8 @@ import signal
 from pathlib import Path
 
 import httpx2
-import pytest
 
 from tests.support.server import RunningProcess, running_service, start_process
-
-
-@pytest.fixture
-def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
-    copy = tmp_path / "trainfare.db"
-    copy.write_bytes(sqlite_template.read_bytes())
-    return f"sqlite:///{copy}"
 
 
 def test_service_answers_until_sigterm_and_ends_with_0(sqlite_url: str) -> None:
@@ -74,7 +66,7 @@ def test_bad_setting_stops_the_start_with_its_name(sqlite_url: str) -> None:
 
 def _child_pid(service: RunningProcess, process: str) -> int:
     text = "".join(service.lines)
-    return int(re.findall(rf"started process={process} pid=(\d+)", text)[0])
+    return int(re.findall(rf"started child={process} pid=(\d+)", text)[0])
 
 
 def test_one_signal_ends_service_and_fitter(sqlite_url: str) -> None:

@@ -107,7 +107,13 @@ def running_service(
         running.url = running.wait_for_line(_LISTENING)["url"]
         running.drain()
         # The socket listens already: the answer comes as soon as the application is up.
-        httpx2.get(f"{running.url}/healthz", timeout=_START_TIMEOUT_S)
+        try:
+            httpx2.get(f"{running.url}/healthz", timeout=_START_TIMEOUT_S)
+        except httpx2.TransportError as error:
+            running.end()
+            raise AssertionError(
+                "the service did not come up: " + "".join(running.lines)
+            ) from error
         yield running
     finally:
         running.end()

@@ -1,0 +1,101 @@
+"""A service and its fitter as a background process of another command."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Final
+
+from app.cli.failures import RefusedError
+from app.cli.supervisor import environment_of
+from app.settings import Settings
+
+_START_TIMEOUT_S: Final = 60.0
+_END_TIMEOUT_S: Final = 30.0
+_TOLD_LINES: Final = 15
+
+
+class BackgroundService:
+    """The running service, its address and its log."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process = process
+        self._log = log
+        self._urls: Queue[str] = Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True, name="service-log")
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        with self._log.open("w", encoding="utf-8") as log:
+            for line in self._process.stderr:
+                log.write(line)
+                log.flush()
+                if " listening " in line:
+                    self._urls.put(line.partition("url=")[2].split()[0])
+
+    def wait_for_url(self) -> str:
+        """Return the address as soon as the service listens.
+
+        Raises
+        ------
+        RefusedError
+            If it ends before, or takes too long.
+        """
+        for _ in range(int(_START_TIMEOUT_S)):
+            try:
+                return self._urls.get(timeout=1.0)
+            except Empty:
+                if self._process.poll() is not None:
+                    break
+        raise self.failure()
+
+    def failure(self) -> RefusedError:
+        """Return what to say when the service does not run."""
+        self._reader.join(1.0)
+        lines = self._log.read_text(encoding="utf-8").splitlines()[-_TOLD_LINES:]
+        return RefusedError("The service does not run:\n" + "\n".join(lines), f"See {self._log}.")
+
+    def wait(self) -> None:
+        """Wait until the service ends by itself.
+
+        Raises
+        ------
+        RefusedError
+            Then.
+        """
+        self._process.wait()
+        raise self.failure()
+
+    def end(self) -> None:
+        """End the service and its fitter in order."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            self._process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(_END_TIMEOUT_S)
+
+
+@contextmanager
+def background_service(settings: Settings, log: Path) -> Iterator[BackgroundService]:
+    """Yield service and fitter as a process that ends with the block, or with this process."""
+    text_log = settings.model_copy(update={"log_format": "text", "log_level": "INFO"})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", "serve", "--with-fitter", "--supervised"],
+        env=environment_of(text_log),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    service = BackgroundService(process, log)
+    try:
+        yield service
+    finally:
+        service.end()

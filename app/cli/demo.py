@@ -1,0 +1,145 @@
+"""`trainfare demo`: the whole way from measured runs to a recommendation, on this machine."""
+
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+import stamina
+from rich.markup import escape
+
+from app.cli.asking import show_forecasts
+from app.cli.background import BackgroundService, background_service
+from app.cli.connection import Connection, connected
+from app.cli.failures import FitFailedError, RefusedError, UsageError
+from app.cli.following import follow, request_fit
+from app.cli.output import out, print_note, print_table
+from app.cli.questions import Question, ask_about
+from app.cli.schema import migrate_schema
+from app.cli.uploading import upload
+from app.cli.wording import money, percent
+from app.domain.wording import say_seconds
+from app.settings import Settings
+
+_READY_TIMEOUT_S: Final = 60.0
+
+
+def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool) -> None:
+    """Set up, upload, fit, forecast and recommend; then keep the service running.
+
+    Raises
+    ------
+    CommandError
+        If a step fails.
+    """
+    files = sorted(profiles.glob("*.csv"))
+    if not files:
+        raise UsageError(f"There is no profile in {profiles}.", "Name a folder by --profiles.")
+    local = settings.model_copy(update={"host": "127.0.0.1", "port": port, "web_workers": 1})
+    signal.signal(signal.SIGTERM, _end)
+    _headline("Setting up", f"database {_shown_database(local)}")
+    print_note(migrate_schema(local))
+    local.data_dir.mkdir(parents=True, exist_ok=True)
+    with background_service(local, local.data_dir / "demo.log") as service:
+        url = service.wait_for_url()
+        with connected(url, None) as connection:
+            _wait_until_ready(connection, service)
+            _tour(connection, files)
+        _say_goodbye(url, service, exit_after=exit_after)
+
+
+def _end(_signal: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(0)
+
+
+def _shown_database(settings: Settings) -> str:
+    return settings.url.rpartition("@")[2].removeprefix("sqlite:///")
+
+
+def _headline(title: str, detail: str = "") -> None:
+    out.print(f"\n[bold]{escape(title)}[/bold] [dim]{escape(detail)}[/dim]")
+
+
+def _wait_until_ready(connection: Connection, service: BackgroundService) -> None:
+    @stamina.retry(on=RefusedError, timeout=_READY_TIMEOUT_S, attempts=None, wait_max=1.0)
+    def look() -> None:
+        connection.look("/readyz")
+
+    try:
+        look()
+    except RefusedError:
+        raise service.failure() from None
+    print_note("Service and fitter are up.")
+
+
+def _tour(connection: Connection, files: list[Path]) -> None:
+    _headline("Uploading measured runs", "trainfare upload examples/profiles/*.csv")
+    for file in files:
+        answer = upload(connection, file, {}, again=True)
+        out.print(f"{file.name}: {answer['created']} new, {answer['duplicates']} known already")
+    workloads = [entry["workload"] for entry in connection.pages("/v1/workloads", "workloads")]
+    _headline("Fitting a regressor for each workload", "trainfare fit WORKLOAD")
+    print_table([_fit(connection, workload) for workload in sorted(workloads)])
+    questions = [ask_about(connection, workload) for workload in sorted(workloads)]
+    for question in questions:
+        _forecast(connection, question)
+    for question in questions:
+        _recommend(connection, question)
+
+
+def _fit(connection: Connection, workload: str) -> dict[str, object]:
+    fit = follow(connection, request_fit(connection, workload, {}))
+    if fit["state"] != "succeeded":
+        problem = fit.get("problem") or {}
+        raise FitFailedError(f"The fit of {workload} {fit['state']}: {problem.get('detail')}")
+    candidates = sorted(fit["candidates"], key=lambda candidate: -candidate["weight"])
+    best: Mapping[str, Any] = candidates[0]
+    return {
+        "workload": workload,
+        "version": fit["regressor_version"],
+        "candidates": len(candidates),
+        "largest weight": best["regressor"],
+        "its error on runs left out (MAPE)": percent(best["mape"]),
+    }
+
+
+def _forecast(connection: Connection, question: Question) -> None:
+    _headline(f"What would {question.workload} take?", question.sentence)
+    document = connection.get(
+        f"/v1/workloads/{question.workload}/forecast", params=question.what_if
+    )
+    show_forecasts(document.get("forecasts", [document]))
+
+
+def _recommend(connection: Connection, question: Question) -> None:
+    answer = connection.post("/v1/recommendations", question.recommendation)
+    _headline(f"Which configuration for {question.workload}?", question.wish)
+    best = answer.get("recommended")
+    if best is None:
+        out.print(f"None of {answer.get('considered')} meets the wish.")
+        return
+    out.print(_recommendation_sentence(best))
+
+
+def _recommendation_sentence(best: Mapping[str, Any]) -> str:
+    forecast = best.get("forecast", best)
+    configuration, band = forecast["configuration"], forecast["duration_seconds"]
+    hardware = configuration.get("gpu_type") or configuration.get("instance_type") or "worker(s)"
+    return (
+        f"{configuration.get('workers', 1)} x {hardware}: {say_seconds(band['median'])}"
+        f" (90% sure of at most {say_seconds(band['upper'])}), cost {money(forecast.get('cost'))}"
+    )
+
+
+def _say_goodbye(url: str, service: BackgroundService, *, exit_after: bool) -> None:
+    if exit_after:
+        _headline("Done", "service and fitter are ended")
+        return
+    _headline(f"The service runs at {url}", "its reference: /docs; Ctrl-C ends it")
+    out.print(f"  curl -H 'Accept: text/plain' '{url}/v1/workloads'", markup=False)
+    try:
+        service.wait()
+    except KeyboardInterrupt:
+        print_note("Ending service and fitter ...")

@@ -1,0 +1,79 @@
+"""Thinks of a question about a workload from what was measured of it."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.cli.connection import Connection
+from app.domain.wording import say_number
+
+_LARGER: Final = 4
+_MAX_WORKERS_FACTOR: Final = 4
+_OWN_PRICE: Final = "0.10"
+_WORK: Final = ("dataset_size", "batch_size", "epochs")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A what-if beyond what was measured, and the recommendation asked for the same work."""
+
+    workload: str
+    sentence: str
+    wish: str
+    what_if: dict[str, str]
+    recommendation: dict[str, Any]
+
+
+def _doublings(most: int) -> list[int]:
+    counts = [1]
+    while counts[-1] * 2 <= most:
+        counts.append(counts[-1] * 2)
+    return counts
+
+
+def _parameters(features: dict[str, Any]) -> dict[str, Any]:
+    chosen = {}
+    for name, feature in features.items():
+        if name.startswith("param."):
+            is_number = feature["type"] == "number"
+            value = feature["max"] if is_number else feature["values"][0]
+            chosen[name.removeprefix("param.")] = value
+    return chosen
+
+
+def _work(features: dict[str, Any]) -> dict[str, Any]:
+    work: dict[str, Any] = {name: features[name]["max"] for name in _WORK if name in features}
+    if "dataset_size" in work:
+        work["dataset_size"] *= _LARGER
+    return work
+
+
+def ask_about(connection: Connection, workload: str) -> Question:
+    """Return a question about more data and more workers than were measured."""
+    features = connection.get(f"/v1/workloads/{workload}")["features"]
+    gpu_types = features.get("gpu_type", {}).get("values", [])
+    most = features.get("workers", {}).get("max", 1)
+    workers = _doublings(int(most) * _MAX_WORKERS_FACTOR)
+    work, parameters = _work(features), _parameters(features)
+    pricing = {} if gpu_types else {"price_per_hour": _OWN_PRICE, "currency": "USD"}
+    search = {"workers": workers} | ({"gpu_types": gpu_types} if gpu_types else {})
+    what_if = {name: str(value) for name, value in work.items()}
+    what_if |= {f"param.{name}": str(value) for name, value in parameters.items()}
+    what_if |= {"workers": ",".join(str(count) for count in workers), **pricing}
+    if gpu_types:
+        what_if["gpu_type"] = ",".join(gpu_types)
+    asked = ", ".join(f"{name} {say_number(value)}" for name, value in work.items())
+    price = "" if gpu_types else f", at {_OWN_PRICE} USD an hour for the machine (our own price)"
+    return Question(
+        workload=workload,
+        sentence=f"{asked}{price}",
+        wish="the cheapest for this work",
+        what_if=what_if,
+        recommendation={
+            "workload": workload,
+            "work": work,
+            "parameters": parameters,
+            "search": search,
+            "objective": "cost",
+        }
+        | ({"pricing": pricing} if pricing else {}),
+    )

@@ -1,0 +1,30 @@
+"""A terminal, and one real service with a fitter for all tests of the client's commands."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.server import running_service
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(capsys, monkeypatch)
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    copy = tmp_path / "trainfare.db"
+    shutil.copy(sqlite_template, copy)
+    return f"sqlite:///{copy}"
+
+
+@pytest.fixture(scope="module")
+def service_url(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    copy = tmp_path_factory.mktemp("service") / "trainfare.db"
+    shutil.copy(sqlite_template, copy)
+    with running_service(f"sqlite:///{copy}", "--with-fitter") as service:
+        yield service.url

@@ -1,0 +1,225 @@
+"""The client's commands against a real service with a fitter."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from app.cli.client import check_fit
+from app.cli.failures import FitFailedError
+from tests.support.terminal import Terminal
+
+_HEADER = "workload,external_id,duration_seconds,workers,dataset_size,batch_size,epochs\n"
+
+
+def _csv(workload: str, *, rows: int = 24) -> str:
+    lines = [
+        f"{workload},r{index},{20 + size / (100 * workers) + index % 3},{workers},{size},32,1\n"
+        for index, (workers, size) in enumerate(
+            (workers, size) for workers in (1, 2, 4, 8) for size in range(1000, 7000, 1000)
+        )
+    ]
+    return _HEADER + "".join(lines[:rows])
+
+
+@pytest.fixture(autouse=True)
+def service_set(terminal: Terminal, service_url: str) -> None:
+    terminal.set(url=service_url)
+
+
+@pytest.fixture
+def profile(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A measured profile of a workload named for the test."""
+    path = tmp_path / "runs.csv"
+    path.write_text(_csv(_workload(request)))
+    return path
+
+
+def _workload(request: pytest.FixtureRequest) -> str:
+    name: str = request.node.name
+    return name.replace("[", "-").replace("]", "").casefold()
+
+
+def test_upload_tells_what_was_created_and_what_came_again(
+    terminal: Terminal, profile: Path
+) -> None:
+    first = terminal.type("upload", profile)
+    again = terminal.type("upload", profile, "--again")
+
+    assert "24 created, 0 duplicates" in first.err
+    assert "0 created, 24 duplicates" in again.err
+    assert first.exit_code == again.exit_code == 0
+
+
+def test_same_file_is_uploaded_once(terminal: Terminal, profile: Path) -> None:
+    terminal.type("upload", profile)
+
+    again = terminal.type("upload", profile)
+
+    assert "nothing was stored again" in again.err
+
+
+def test_compressed_files_are_uploaded(terminal: Terminal, profile: Path) -> None:
+    packed = profile.with_name("packed.csv.gz")
+    packed.write_bytes(gzip.compress(profile.read_bytes()))
+    dense = profile.with_name("dense.csv.zst")
+    dense.write_bytes(zstandard.compress(profile.read_bytes()))
+
+    said = terminal.type("upload", packed, dense, "--json")
+
+    assert said.exit_code == 0
+    assert said.out.count('"created": 24') == 1
+    assert said.out.count('"duplicates": 24') == 1
+
+
+def test_bad_rows_are_named_with_field_and_remedy(terminal: Terminal, profile: Path) -> None:
+    profile.write_text(profile.read_text().replace(",32,1\n", ",-32,1\n", 1))
+
+    said = terminal.type("upload", profile)
+
+    assert said.exit_code == 1
+    assert "invalid_rows" in said.err
+    assert "row 1, batch_size" in said.err
+    assert "Remedy:" in said.err
+
+
+def test_bad_rows_are_skipped_when_told_to(terminal: Terminal, profile: Path) -> None:
+    profile.write_text(profile.read_text().replace(",32,1\n", ",-32,1\n", 1))
+
+    said = terminal.type("upload", profile, "--skip-invalid")
+
+    assert said.exit_code == 0
+    assert "23 created" in said.err
+    assert "row 1" in said.err
+
+
+def test_dry_run_stores_nothing(terminal: Terminal, profile: Path) -> None:
+    terminal.type("upload", profile, "--dry-run")
+
+    said = terminal.type("upload", profile)
+
+    assert "24 created" in said.err
+
+
+def test_file_without_a_known_type_is_wrong_usage(terminal: Terminal, tmp_path: Path) -> None:
+    path = tmp_path / "runs.xlsx"
+    path.write_bytes(b"")
+
+    said = terminal.type("upload", path)
+
+    assert said.exit_code == 2
+    assert ".csv" in said.err
+
+
+def test_fit_is_followed_to_its_end(
+    terminal: Terminal, profile: Path, request: pytest.FixtureRequest
+) -> None:
+    terminal.type("upload", profile)
+
+    said = terminal.type("fit", _workload(request), "--time-budget", "5", "--seed", "1")
+    listed = terminal.type("workloads").out
+
+    assert said.exit_code == 0
+    assert "succeeded: version 1" in said.err
+    assert "MAPE" in said.out
+    assert _workload(request) in listed
+
+
+def test_fit_without_waiting_returns_at_once(
+    terminal: Terminal, profile: Path, request: pytest.FixtureRequest
+) -> None:
+    terminal.type("upload", profile)
+
+    told = terminal.type("fit", _workload(request), "--no-wait")
+    document = terminal.type("fit", _workload(request), "--no-wait", "--json").document
+
+    assert told.exit_code == 0
+    assert document["workload"] == _workload(request)
+
+
+def test_fit_of_an_unknown_workload_is_refused_with_a_remedy(terminal: Terminal) -> None:
+    said = terminal.type("fit", "nobody")
+
+    assert said.exit_code == 1
+    assert "unknown_workload" in said.err
+    assert "Remedy:" in said.err
+
+
+def test_fit_that_ends_without_a_regressor_is_exit_code_4() -> None:
+    fit = {"fit_id": "fit_1", "state": "failed", "problem": {"detail": "no idea"}}
+
+    with pytest.raises(FitFailedError, match="no idea") as caught:
+        check_fit(fit)
+
+    assert caught.value.exit_code == 4
+
+
+def test_forecast_shows_a_table_for_a_grid(
+    terminal: Terminal, profile: Path, request: pytest.FixtureRequest
+) -> None:
+    workload = _workload(request)
+    terminal.type("upload", profile)
+    terminal.type("fit", workload, "--time-budget", "5")
+    work = ("dataset_size=3000", "batch_size=32", "epochs=1")
+
+    table = terminal.type("forecast", workload, "workers=1,2", *work)
+    one = terminal.type("forecast", workload, "workers=2", *work, "--json").document
+
+    assert table.exit_code == 0
+    assert "90% interval" in table.out
+    assert len(table.out.splitlines()) == 3
+    assert "duration_seconds" in str(one)
+
+
+def test_recommendation_is_ranked(
+    terminal: Terminal, profile: Path, request: pytest.FixtureRequest
+) -> None:
+    workload = _workload(request)
+    terminal.type("upload", profile)
+    terminal.type("fit", workload, "--time-budget", "5")
+    asked = ("dataset_size=3000", "batch_size=32", "epochs=1", "workers=1,2,4",
+             "price_per_hour=1.00")  # fmt: skip
+
+    said = terminal.type("recommend", workload, *asked, "--objective", "duration")
+    document = terminal.type("recommend", workload, *asked, "--json", "--limit", 2).document
+    hopeless = terminal.type("recommend", workload, *asked, "--deadline", 0.001)
+
+    assert said.exit_code == 0
+    assert "duration" in said.out
+    assert document["recommended"]
+    assert "Nothing meets" in hopeless.err
+
+
+def test_fields_of_no_part_are_wrong_usage(terminal: Terminal) -> None:
+    assert terminal.type("recommend", "x", "colour=red").exit_code == 2
+    assert terminal.type("forecast", "x", "workers").exit_code == 2
+
+
+def test_service_that_is_away_is_exit_code_3(terminal: Terminal) -> None:
+    said = terminal.type("workloads", "--url", "http://127.0.0.1:1")
+
+    assert said.exit_code == 3
+    assert "trainfare serve" in said.err
+
+
+def test_address_of_something_else_is_exit_code_3(terminal: Terminal, service_url: str) -> None:
+    said = terminal.type("workloads", "--url", f"{service_url}/docs?")
+
+    assert said.exit_code == 3
+    assert "not as this service does" in said.err
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://[::1"])
+def test_what_is_no_address_is_said(terminal: Terminal, url: str) -> None:
+    said = terminal.type("workloads", "--url", url)
+
+    assert said.exit_code in {2, 3}
+    assert "--url" in said.err
+
+
+def test_wrong_key_is_refused(terminal: Terminal) -> None:
+    said = terminal.type("workloads", "--key", "tf_wrong_key")
+
+    assert said.exit_code == 1
+    assert "unauthenticated" in said.err

@@ -1,0 +1,147 @@
+"""The operator's commands work on the database itself and tell what they did."""
+
+from pathlib import Path
+
+import pytest
+
+from app.storage.database import Database
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture(autouse=True)
+def database_set(terminal: Terminal, sqlite_url: str, tmp_path: Path) -> None:
+    terminal.set(database_url=sqlite_url, data_dir=tmp_path)
+
+
+def test_migrate_goes_to_a_revision_and_back(terminal: Terminal) -> None:
+    assert "already" in terminal.type("migrate").out
+    assert "to 0002" in terminal.type("migrate", "--to", "0002").out
+    assert "to none" in terminal.type("migrate", "--to", "base").out
+    assert terminal.type("migrate").exit_code == 0
+
+
+def test_unknown_revision_is_refused(terminal: Terminal) -> None:
+    said = terminal.type("migrate", "--to", "9999")
+
+    assert said.exit_code == 1
+    assert "9999" in said.err
+
+
+def test_database_of_a_newer_version_is_refused(terminal: Terminal, sqlite_url: str) -> None:
+    database = Database(sqlite_url)
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    database.close()
+
+    said = terminal.type("migrate")
+
+    assert said.exit_code == 1
+    assert "Remedy" in said.err
+
+
+def test_unreachable_database_is_exit_code_3(terminal: Terminal) -> None:
+    terminal.set(database_url="postgresql://nobody@127.0.0.1:1/nothing")
+
+    assert terminal.type("keys", "list").exit_code == 3
+    assert terminal.type("migrate").exit_code == 3
+
+
+def test_new_database_folder_is_made(terminal: Terminal, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "folder"
+    terminal.set(database_url="", data_dir=folder)
+
+    said = terminal.type("migrate")
+
+    assert said.exit_code == 0
+    assert (folder / "trainfare.db").exists()
+
+
+def test_key_is_created_listed_and_revoked(terminal: Terminal) -> None:
+    made = terminal.type(
+        "keys", "create", "--name", "ci", "--scope", "read", "--scope", "runs:write",
+        "--project", "team", "--days", "30", "--json",
+    ).document  # fmt: skip
+    assert "ci" in terminal.type("keys", "list").out
+    assert terminal.type("keys", "revoke", made["key_id"]).exit_code == 0
+    [listed] = terminal.type("keys", "list", "--json").document["keys"]
+
+    assert made["token"].startswith(f"tf_{made['key_id']}_")
+    assert listed["scopes"] == ["read", "runs:write"]
+    assert listed["project"] == "team"
+    assert listed["revoked_at"] is not None
+    assert "token" not in listed
+
+
+def test_key_without_json_prints_the_token_alone(terminal: Terminal) -> None:
+    said = terminal.type("keys", "create", "--name", "ci", "--scope", "admin")
+
+    assert said.out.startswith("tf_")
+    assert len(said.out.split()) == 1
+    assert "once" in said.err
+
+
+def test_no_keys_is_said(terminal: Terminal) -> None:
+    assert "Nothing there" in terminal.type("keys", "list").err
+
+
+def test_unknown_key_is_refused(terminal: Terminal) -> None:
+    said = terminal.type("keys", "revoke", "nothing")
+
+    assert said.exit_code == 1
+    assert "no key 'nothing'" in said.err
+
+
+def test_doctor_finds_a_missing_fitter(terminal: Terminal) -> None:
+    said = terminal.type("doctor")
+    checks = {
+        check["name"]: check for check in terminal.type("doctor", "--json").document["checks"]
+    }
+
+    assert said.exit_code == 1
+    assert "1 finding(s): fitter" in said.err
+    assert checks["integrity"]["is_ok"]
+    assert not checks["fitter"]["is_ok"]
+
+
+def test_doctor_finds_an_outdated_schema(terminal: Terminal) -> None:
+    terminal.type("migrate", "--to", "0003")
+
+    said = terminal.type("doctor")
+
+    assert said.exit_code == 1
+    assert "schema" in said.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["keys", "--help"], ["serve", "-h"], ["--version"]]
+)
+def test_help_and_version_end_well(terminal: Terminal, arguments: list[str]) -> None:
+    said = terminal.type(*arguments)
+
+    assert said.exit_code == 0
+    assert said.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nonsense"], ["serve", "--port", "70000"], ["keys", "create", "--name", "x"], ["upload"]],
+)
+def test_wrong_usage_is_exit_code_2(terminal: Terminal, arguments: list[str]) -> None:
+    assert terminal.type(*arguments).exit_code == 2
+
+
+def test_bad_setting_is_wrong_usage_and_named(terminal: Terminal) -> None:
+    terminal.set(lease_s=-1)
+
+    said = terminal.type("doctor")
+
+    assert said.exit_code == 2
+    assert "TRAINFARE_LEASE_S" in said.err
+
+
+def test_every_command_has_help(terminal: Terminal) -> None:
+    listed = terminal.type("--help").out
+    for command in ("serve", "fitter", "migrate", "doctor", "demo", "upload", "fit", "forecast",
+                    "recommend", "workloads", "keys"):  # fmt: skip
+        assert f"  {command} " in listed
+        assert terminal.type(command, "--help").exit_code == 0

@@ -1,0 +1,48 @@
+"""The command line run in this process, with what it said and how it ended."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from app import cli
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command wrote and its exit code."""
+
+    out: str
+    err: str
+    exit_code: int
+
+    @property
+    def document(self) -> Any:
+        """The JSON that it printed."""
+        return json.loads(self.out)
+
+
+class Terminal:
+    """Types `trainfare ...`, with settings as environment variables."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+
+    def set(self, **settings: object) -> None:
+        """Set `TRAINFARE_*` variables for the commands that follow."""
+        for name, value in settings.items():
+            self._monkeypatch.setenv(f"TRAINFARE_{name.upper()}", str(value))
+
+    def type(self, *arguments: object) -> Said:
+        """Run one command to its end."""
+        self._monkeypatch.setattr("sys.argv", ["trainfare", *(str(word) for word in arguments)])
+        self._capsys.readouterr()
+        exit_code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            exit_code = int(end.code or 0)
+        said = self._capsys.readouterr()
+        return Said(said.out, said.err, exit_code)
