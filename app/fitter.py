@@ -32,6 +32,7 @@ _logger = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 _BEATS_PER_LEASE: Final = 5.0
 _LONGEST_BEAT_S: Final = 1.0
+_OUTAGE_PAUSE_S: Final = 2.0
 _UNEXPECTED: Final = FitProblem("internal", "The fit failed unexpectedly; the fitter's log tells.")
 
 
@@ -84,11 +85,11 @@ class Fitter:
         """Step until told to stop; a database that is away is waited for."""
         while not self._stop.is_set():
             try:
-                has_worked = self.step()
+                pause_s = 0.0 if self.step() else self._poll_s
             except StorageUnavailableError:
-                has_worked = False
-            if not has_worked:
-                self._stop.wait(self._poll_s)
+                pause_s = _OUTAGE_PAUSE_S
+            if pause_s:
+                self._stop.wait(pause_s)
 
     def step(self) -> bool:
         """Claim one fit and bring it to its end; False when none waits."""
@@ -145,7 +146,7 @@ class Fitter:
             try:
                 return action()
             except StorageUnavailableError:
-                if self._stop.wait(self._poll_s):
+                if self._stop.wait(_OUTAGE_PAUSE_S):
                     raise
 
 

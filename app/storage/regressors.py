@@ -130,13 +130,18 @@ class RegressorStore:
         RegressorUnavailableError
             If the version does not exist (any more) or its bytes were altered.
         """
+        is_wanted = sa.and_(
+            RegressorRow.workload_id == WorkloadRow.id, RegressorRow.version == version
+        )
         row = self._session.execute(
-            sa.select(RegressorRow.artifact, RegressorRow.artifact_sha256, WorkloadRow.slug)
-            .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
-            .where(RegressorRow.workload_id == workload_id, RegressorRow.version == version)
+            sa.select(WorkloadRow.slug, RegressorRow.artifact, RegressorRow.artifact_sha256)
+            .outerjoin(RegressorRow, is_wanted)
+            .where(WorkloadRow.id == workload_id)
         ).one_or_none()
         if row is None:
-            raise RegressorUnavailableError(Slug("?"), version, "it does not exist any more")
+            raise RegressorUnavailableError(Slug("?"), version, "its workload was deleted")
+        if row.artifact is None:
+            raise RegressorUnavailableError(Slug(row.slug), version, "it does not exist")
         if sha256(row.artifact).hexdigest() != row.artifact_sha256:
             raise RegressorUnavailableError(Slug(row.slug), version, "its stored hash differs")
         return bytes(row.artifact)

@@ -13,6 +13,7 @@ from app.domain.fits import FitRequest
 from app.domain.identifiers import FitId, ProjectId, Slug
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
+from tests.support.queries import recorded_queries
 from tests.support.regressors import make_fitter, store_runs
 
 FITS = "/v1/workloads/resnet/fits"
@@ -286,6 +287,21 @@ def test_list_pages_through_the_fits(
 
     assert [fit["fit_id"] for fit in first["fits"] + second["fits"]] == asked[::-1]
     assert second["next_page_token"] is None
+
+
+def test_list_asks_the_database_as_often_for_many_fits_as_for_one(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    counts = []
+    for _ in range(3):
+        clock.advance(1)
+        client.post(FITS, json=QUICK)
+        step(services)
+        with recorded_queries(services.context.database) as queries:
+            client.get(FITS)
+        counts.append(len(queries))
+
+    assert counts == [3, 3, 3]
 
 
 def test_page_token_of_another_list_is_refused(client: TestClient) -> None:

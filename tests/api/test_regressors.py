@@ -6,6 +6,7 @@ from fastapi.testclient import TestClient
 from app.domain.access import DEFAULT_PROJECT
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
+from tests.support.queries import recorded_queries
 from tests.support.regressors import fit, store_runs
 
 REGRESSORS = "/v1/workloads/resnet/regressors"
@@ -47,6 +48,13 @@ def test_list_is_newest_first(client: TestClient) -> None:
     assert [(entry["version"], entry["published"]) for entry in listed] == [(2, True), (1, False)]
     assert second["next_page_token"] is None
     assert listed[0] == client.get(f"{REGRESSORS}/2").json()
+
+
+def test_list_asks_the_database_three_times(client: TestClient, services: Services) -> None:
+    with recorded_queries(services.context.database) as queries:
+        client.get(REGRESSORS)
+
+    assert len(queries) == 3
 
 
 def test_publish_rolls_back_and_forth(client: TestClient, services: Services) -> None:

@@ -10,7 +10,7 @@ from typing_extensions import override
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import RegressorUnavailableError
 from app.domain.fits import Fit, FitProblem, FitRequest, FitState, PublishMode
-from app.domain.identifiers import Slug
+from app.domain.identifiers import Slug, WorkloadId
 from app.fitter import Fitter
 from app.services.computing import (
     ComputationLostError,
@@ -215,9 +215,17 @@ def test_unknown_version_has_no_artefact(services: Services) -> None:
 
     with (
         services.context.database.reading() as stores,
-        pytest.raises(RegressorUnavailableError, match="not exist"),
+        pytest.raises(RegressorUnavailableError, match=r"'resnet' .* not exist"),
     ):
         stores.regressors.load_artifact(workload_id, 7)
+
+
+def test_deleted_workload_has_no_artefact(services: Services) -> None:
+    with (
+        services.context.database.reading() as stores,
+        pytest.raises(RegressorUnavailableError, match="deleted"),
+    ):
+        stores.regressors.load_artifact(WorkloadId(404), 1)
 
 
 def test_running_fit_stops_when_it_is_cancelled(services: Services) -> None:
