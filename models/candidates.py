@@ -18,12 +18,17 @@ from models.tables import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a candidate is built for: the matrix, the noise of repetitions and the seed."""
+    """What a candidate is built for: the matrix, the noise of repetitions and the seed.
+
+    `shape` holds scales and log hyper-parameters of an earlier process: later ones keep its
+    correlations, so that a forecast computes them once for all.
+    """
 
     layout: Layout
     noise_sd: float
     noise_dof: int
     seed: int
+    shape: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
 
 FULL_TERMS: tuple[Term, ...] = ("compute", "overhead", "comm", "fixed")
@@ -44,6 +49,8 @@ def _process(setting: Setting, law: ScalingLaw | None, *, held: bool = False) ->
         held=held,
         noise_sd=setting.noise_sd,
         noise_dof=setting.noise_dof,
+        start=setting.shape,
+        shape_fixed=setting.shape is not None,
         seed=setting.seed,
     )
 

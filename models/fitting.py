@@ -4,7 +4,7 @@ import math
 import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 
 import numpy as np
@@ -13,6 +13,7 @@ from models.candidates import CANDIDATES, REGRESSOR_NAMES, Setting
 from models.configurations import Configurations, collapse, fingerprint
 from models.encoding import Encoded, Encoder
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
+from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
 from models.holdout import TrainingData, forecast_folds, gather
 from models.intervals import calibrate, prior_curve
@@ -143,10 +144,12 @@ def _fit_candidates(
         except (ValueError, np.linalg.LinAlgError) as error:
             failed[name] = str(error)
             continue
-        if np.isfinite(mean).all():
-            fitted[name] = regressor
-        else:
+        if not np.isfinite(mean).all():
             failed[name] = "forecasts that are not finite"
+            continue
+        fitted[name] = regressor
+        if isinstance(regressor, GaussianProcess):
+            setting = replace(setting, shape=regressor.shape())
     if not fitted:
         raise NothingFittedError(failed)
     return fitted, failed

@@ -1,5 +1,6 @@
 """A Gaussian process on log features around a law: the law extrapolates, the process corrects."""
 
+from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
@@ -18,6 +19,7 @@ MAX_PROCESS_CONFIGURATIONS = 200
 
 _JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 _BOX = 3.5
+_N_DEVIATIONS = 3
 
 
 class GaussianProcess(PortfolioRegressor):
@@ -42,6 +44,8 @@ class GaussianProcess(PortfolioRegressor):
         Feature scales and log hyper-parameters to start from.
     max_iterations
         Steps of the optimiser; 0 keeps `start`.
+    shape_fixed
+        Keep strengths, lengths and shares of `start` and optimise the three deviations alone.
     seed
         Chooses the subset of large sets.
 
@@ -58,7 +62,7 @@ class GaussianProcess(PortfolioRegressor):
     True
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an estimator takes every choice as a keyword
         self,
         layout: Layout,
         law: ScalingLaw | None = None,
@@ -67,11 +71,13 @@ class GaussianProcess(PortfolioRegressor):
         noise_dof: int = 0,
         start: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
         max_iterations: int = 30,
+        shape_fixed: bool = False,  # noqa: FBT001, FBT002 - as above
         seed: int = 0,
     ) -> None:
         self.layout, self.law, self.held = layout, law, held
         self.noise_sd, self.noise_dof = noise_sd, noise_dof
-        self.start, self.max_iterations, self.seed = start, max_iterations, seed
+        self.start, self.max_iterations = start, max_iterations
+        self.shape_fixed, self.seed = shape_fixed, seed
 
     @override
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
@@ -105,10 +111,11 @@ class GaussianProcess(PortfolioRegressor):
         """Return mean and variance of the log duration of one new run."""
         mean, jacobian = self._mean_and_jacobian(X)
         x = self.layout.numeric(X) / self.scales_
-        cross = self._kernel(x, self.layout.codes(X)) + jacobian @ self.coupling_
+        shape = self.kernel(X, x, self.layout.codes(X))
+        cross = self._parameters.deviation**2 * shape + jacobian @ self.coupling_
         whitened = cross @ self.inverse_factor_.T
         explained = np.einsum("ij,ij->i", whitened, whitened)
-        prior = np.einsum("ij,ij->i", jacobian @ self._parameter_covariance(), jacobian)
+        prior = self._prior_variance(jacobian)
         parameters = self._parameters
         noise = parameters.roughness**2 + parameters.noise**2
         left = np.maximum(parameters.deviation**2 + prior - explained, 0.0)
@@ -117,9 +124,12 @@ class GaussianProcess(PortfolioRegressor):
     @override
     def refit_clone(self) -> Self:
         """Return an unfitted copy that keeps template and hyper-parameters."""
-        start = (tuple(self.scales_.tolist()), tuple(self.log_parameters_.tolist()))
-        law = self.law_.refit_clone()
-        return type(self)(**{**self.get_params(), "law": law, "start": start, "max_iterations": 0})
+        kept = {"law": self.law_.refit_clone(), "start": self.shape(), "max_iterations": 0}
+        return type(self)(**{**self.get_params(), **kept})
+
+    def shape(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return feature scales and log hyper-parameters, as another process may start from."""
+        return tuple(self.scales_.tolist()), tuple(self.log_parameters_.tolist())
 
     @override
     def to_state(self) -> State:
@@ -164,7 +174,7 @@ class GaussianProcess(PortfolioRegressor):
     def _prepare(self) -> None:
         self._parameters = KernelParameters.from_log(self.log_parameters_, len(self.scales_))
         x = self.layout.numeric(self.X_) / self.scales_
-        self._kernel = ServingKernel(self._parameters, x, self.layout.codes(self.X_))
+        self.kernel = ServingKernel(self._parameters, x, self.layout.codes(self.X_))
 
     @property
     def _best(self) -> FittedLaw:
@@ -179,6 +189,12 @@ class GaussianProcess(PortfolioRegressor):
         if not self.held:
             f = f + jacobian @ (law.prior.means - law.theta)
         return f + self.law_.center_, jacobian
+
+    def _prior_variance(self, jacobian: FloatArray) -> FloatArray:
+        if self.held:
+            spread = jacobian @ self._best.covariance
+            return np.asarray(np.einsum("ij,ij->i", spread, jacobian), dtype=np.float64)
+        return np.asarray(jacobian**2 @ self._best.prior.sds**2, dtype=np.float64)
 
     def _hyper_prior(self) -> tuple[FloatArray, FloatArray]:
         n_numeric, n_categories = self.layout.n_numeric, len(self.layout.levels)
@@ -196,13 +212,29 @@ class GaussianProcess(PortfolioRegressor):
         first = np.array(self.start[1]) if self.start else means
         if self.max_iterations == 0 or len(residual) < 3:  # noqa: PLR2004 - nothing to learn from
             return first
-        ends = (means - _BOX * widths).tolist(), (means + _BOX * widths).tolist()
+        low, high = means - _BOX * widths, means + _BOX * widths
+        if self.shape_fixed:
+            low[_N_DEVIATIONS:] = high[_N_DEVIATIONS:] = first[_N_DEVIATIONS:]
         return minimise_in_box(
             lambda logs: _objective(kernel, base, residual, logs, means, widths),
-            first,
-            list(zip(*ends, strict=True)),
+            np.clip(first, low, high),
+            list(zip(low.tolist(), high.tolist(), strict=True)),
             self.max_iterations,
         )
+
+
+def share_kernels(regressors: Iterable[PortfolioRegressor]) -> list[ServingKernel]:
+    """Let processes with equal correlations use one kernel; return the kernels in use."""
+    kernels: list[ServingKernel] = []
+    for regressor in regressors:
+        if not isinstance(regressor, GaussianProcess):
+            continue
+        known = [kernel for kernel in kernels if kernel.is_same(regressor.kernel)]
+        if known:
+            regressor.kernel = known[0]
+        else:
+            kernels.append(regressor.kernel)
+    return kernels
 
 
 def _objective(

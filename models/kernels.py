@@ -59,15 +59,16 @@ def matern52(scaled: FloatArray) -> FloatArray:
 
 
 class ServingKernel:
-    """The covariance between questions and training rows, prepared for speed.
+    """The correlation between questions and training rows, prepared for speed.
 
-    ``s^2 / N prod_j (1 + a_j M52(|x_j - x'_j| / l_j)) prod_c (1 + a_c 1[c = c'])``: out of the
-    range of one feature it falls back on the effects of the others.
+    ``1 / N prod_j (1 + a_j M52(|x_j - x'_j| / l_j)) prod_c (1 + a_c 1[c = c'])``: out of the
+    range of one feature it falls back on the effects of the others. Processes with the same rows
+    and shape share one instance, which computes the correlation of a question once for all.
 
     Parameters
     ----------
     parameters
-        Hyper-parameters.
+        Hyper-parameters; the deviation s is left to the caller.
     x, codes
         Scaled numeric features and category codes of the training rows.
 
@@ -78,33 +79,51 @@ class ServingKernel:
     """
 
     def __init__(self, parameters: KernelParameters, x: FloatArray, codes: IntArray) -> None:
-        self.parameters = parameters
+        self._strengths, self._lengths = parameters.strengths, parameters.lengths
+        self._shares, self._codes = parameters.shares, codes
+        self._unit = parameters.scale / parameters.deviation**2
         self._x_over_length = x / parameters.lengths
-        self._codes = codes
         self._columns = [np.unique(column, return_inverse=True) for column in self._x_over_length.T]
+        self._last: tuple[FloatArray, FloatArray] | None = None
+        self.parts = (self._strengths, self._lengths, self._shares, self._x_over_length, codes)
 
-    def __call__(self, x: FloatArray, codes: IntArray) -> FloatArray:
-        """Return the covariance with the training rows, shape (n, n_training)."""
-        scaled = x / self.parameters.lengths
-        product = self._single(scaled[0]) if len(x) == 1 else self._many(scaled)
-        for c, share in enumerate(self.parameters.shares):
+    def is_same(self, other: "ServingKernel") -> bool:
+        """Return whether another instance gives the same correlations."""
+        return all(np.array_equal(a, b) for a, b in zip(self.parts, other.parts, strict=True))
+
+    def __call__(self, X: FloatArray, x: FloatArray, codes: IntArray) -> FloatArray:
+        """Return the correlation with the training rows, shape (n, n_training).
+
+        `X` is the matrix that `x` and `codes` came from: while it is the same object, the answer
+        is remembered. Callers must not write into the result.
+        """
+        last = self._last
+        if last is not None and last[0] is X:
+            return last[1]
+        product = self._single(x[0]) if len(x) == 1 else self._many(x)
+        for c, share in enumerate(self._shares):
             product *= 1 + share * (codes[:, c, None] == self._codes[:, c])
+        self._last = (X, product)
         return product
 
-    def _single(self, scaled: FloatArray) -> FloatArray:
-        correlations = matern52(np.abs(self._x_over_length - scaled))
-        factors = 1 + self.parameters.strengths * correlations
-        product: FloatArray = factors.prod(axis=1)[None]
-        return self.parameters.scale * product
+    def forget(self) -> None:
+        """Let go of the last question, so that a large one does not stay in memory."""
+        self._last = None
 
-    def _many(self, scaled: FloatArray) -> FloatArray:
-        # Features have few distinct values: the correlation is computed once for each of them.
-        product = np.full((len(scaled), len(self._codes)), self.parameters.scale)
+    def _single(self, x: FloatArray) -> FloatArray:
+        correlations = matern52(np.abs(self._x_over_length - x / self._lengths))
+        product: FloatArray = (1 + self._strengths * correlations).prod(axis=1)[None]
+        return self._unit * product
+
+    def _many(self, x: FloatArray) -> FloatArray:
+        # Features have few distinct values: the correlation is computed once for each pair of them.
+        product = np.full((len(x), len(self._codes)), self._unit)
         for column, strength, (levels, inverse) in zip(
-            scaled.T, self.parameters.strengths, self._columns, strict=True
+            (x / self._lengths).T, self._strengths, self._columns, strict=True
         ):
-            factor = 1 + strength * matern52(np.abs(column[:, None] - levels))
-            product *= factor[:, inverse]
+            values, back = np.unique(column, return_inverse=True)
+            factor = 1 + strength * matern52(np.abs(values[:, None] - levels))
+            product *= factor[:, inverse][back]
         return product
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
+from models.gaussian import share_kernels
 from models.holdout import TREND_BREAK
 from models.memory import Memory
 from models.regimes import RegimeMap
@@ -20,6 +21,7 @@ MAX_LOG_DISTANCE = 15.0
 """No forecast is further from the median duration of the runs than this, in log units."""
 
 _MIN_VARIANCE = 1e-8
+_PART = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class FittedPortfolio:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
+        self._kernels = share_kernels(self.members.values())
         roles = [feature.role for feature in encoder.numeric]
         self._batch = roles.index("local_batch") if "local_batch" in roles else None
 
@@ -130,6 +133,18 @@ class FittedPortfolio:
         return mean, variance
 
     def _mixture(self, X: FloatArray, regimes: tuple[str, ...]) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the mixture, in parts that fit a processor's cache."""
+        parts = [
+            self._part(X[start : start + _PART], regimes[start : start + _PART])
+            for start in range(0, len(X), _PART)
+        ]
+        for kernel in self._kernels:
+            kernel.forget()
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+
+    def _part(self, X: FloatArray, regimes: tuple[str, ...]) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of the members' mixture, by the weights of each row's regime."""
         chosen = [self.regimes[regime] for regime in regimes]
         weights = np.array([regime.weights for regime in chosen]).T

@@ -1,10 +1,14 @@
 """The share of new runs inside their interval, by simulation with a stated tolerance."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
-from models import RunTable
 from tests.models.workloads import fit, grid, law_seconds, make_features, make_runs
+
+if TYPE_CHECKING:
+    from models import RunTable
 
 
 def _covered(n_training: int, seed: int) -> float:

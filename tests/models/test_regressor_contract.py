@@ -126,6 +126,19 @@ def test_one_row_and_many_rows_get_the_same_forecast(builder: Builder, encoded: 
     np.testing.assert_allclose(single, regressor.predict(X), rtol=0, atol=1e-9)
 
 
+def test_values_that_never_repeat_are_matched_to_their_rows(builder: Builder) -> None:
+    generator = np.random.default_rng(0)
+    layout = Layout(("workers", "dataset_size"), (), ())
+    X = np.column_stack([generator.normal(size=(30, 2)), np.zeros(30)])
+    y = 5 - X[:, 0] + 0.7 * X[:, 1] + 0.3 * np.sin(2 * X[:, 0])
+    regressor = builder(Setting(layout, 0.02, 0, 0)).fit(X, y)
+
+    single = np.array([regressor.predict(X[row : row + 1])[0] for row in range(30)])
+
+    np.testing.assert_allclose(single, regressor.predict(X), rtol=0, atol=1e-9)
+    assert np.abs(single - y).mean() < 0.3
+
+
 def test_trees_refuse_what_they_could_only_repeat(encoded: Data) -> None:
     layout, X, y, counts = encoded
 
