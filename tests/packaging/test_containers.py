@@ -1,0 +1,111 @@
+"""The image and the compose file are sound as far as that shows without a container engine."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from compose_spec import PyCompose, PyOptions
+
+_ROOT = Path(__file__).parents[2]
+_DOCKERFILE = (_ROOT / "Dockerfile").read_text()
+_COMPOSE = (_ROOT / "docker-compose.yml").read_text()
+
+
+def _interpolated() -> str:
+    """Return the compose file as the engine reads it with an .env that sets what it demands."""
+    defaulted = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", _COMPOSE)
+    return re.sub(r"\$\{\w+:\?[^}]*\}", "secret", defaulted)
+
+
+@pytest.fixture
+def compose() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(_COMPOSE)
+    return document
+
+
+def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
+    subprocess.run(["hadolint", "Dockerfile"], cwd=_ROOT, check=True)
+
+
+def test_image_is_of_two_stages_and_runs_without_rights() -> None:
+    assert len(re.findall(r"^FROM ", _DOCKERFILE, re.MULTILINE)) == 2
+    assert "USER 10001:10001" in _DOCKERFILE
+    assert "--require-hashes -r requirements.lock" in _DOCKERFILE
+    assert "HEALTHCHECK" in _DOCKERFILE
+    assert "PYTHONDONTWRITEBYTECODE=1" in _DOCKERFILE
+
+
+def test_everything_copied_into_the_image_is_there_and_not_ignored() -> None:
+    allowed = {
+        line.removeprefix("!")
+        for line in (_ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", _DOCKERFILE, re.MULTILINE)
+    for name in " ".join(copied).split():
+        assert (_ROOT / name).exists()
+        assert name in allowed
+
+
+def test_compose_file_follows_the_specification() -> None:
+    options = PyOptions()
+    options.apply_merge = True
+
+    parsed: PyCompose = options.from_yaml(_interpolated())
+    parsed.validate()
+
+    assert set(parsed.service_names()) == {
+        "postgres", "migrate", "api", "fitter", "ray-head", "ray-worker",
+    }  # fmt: skip
+
+
+def test_migrations_are_their_own_step_between_database_and_service(
+    compose: dict[str, Any],
+) -> None:
+    services = compose["services"]
+
+    assert services["migrate"]["command"] == ["migrate"]
+    assert services["migrate"]["depends_on"]["postgres"]["condition"] == "service_healthy"
+    for name in ("api", "fitter"):
+        waits = services[name]["depends_on"]["migrate"]["condition"]
+        assert waits == "service_completed_successfully"
+        assert "--migrate" not in services[name]["command"]
+
+
+def test_containers_of_the_service_have_no_rights(compose: dict[str, Any]) -> None:
+    for name in ("migrate", "api", "fitter"):
+        service = compose["services"][name]
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+
+
+def test_images_are_pinned_and_nothing_listens_beyond_this_machine(
+    compose: dict[str, Any],
+) -> None:
+    for service in compose["services"].values():
+        _, _, tag = service["image"].partition(":")
+        assert tag
+        assert tag != "latest"
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+def test_ray_runs_in_its_profile_only(compose: dict[str, Any]) -> None:
+    with_profile = {name for name, each in compose["services"].items() if "profiles" in each}
+
+    assert with_profile == {"ray-head", "ray-worker"}
+
+
+def test_every_variable_of_the_compose_file_is_in_the_example() -> None:
+    example = (_ROOT / ".env.example").read_text()
+    for name in set(re.findall(r"\$\{(\w+)", _COMPOSE)):
+        assert re.search(rf"^{name}=", example, re.MULTILINE), name
+
+
+def test_secrets_are_demanded_not_written_down(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        for variable, value in (service.get("environment") or {}).items():
+            if "PASSWORD" in variable or "URL" in variable:
+                assert "${POSTGRES_PASSWORD:?" in value, name

@@ -1,0 +1,53 @@
+"""What is installed holds all that the service reads at run time; the locks pin all of it."""
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_DATA = ("app/api/templates", "app/pricing/data", "migrations")
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in ("app", "models", "migrations"):
+        shutil.copytree(_ROOT / name, source / name)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(_ROOT / name, source / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--no-index", "-w", target, source], check=True)
+    [wheel] = target.glob("*.whl")
+    return set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_wheel_holds_every_module_and_data_file(packed: set[str]) -> None:
+    for package in ("app", "models", "migrations"):
+        for path in (_ROOT / package).rglob("*.py"):
+            assert str(path.relative_to(_ROOT)) in packed
+    for folder in _DATA:
+        for path in (_ROOT / folder).rglob("*.*"):
+            if path.suffix not in {".pyc", ".py"} and path.is_file():
+                assert str(path.relative_to(_ROOT)) in packed
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_lock_pins_by_hash_and_names_no_host(name: str) -> None:
+    lines = (_ROOT / name).read_text().splitlines()
+    pins = [line for line in lines if not line.startswith((" ", "#"))]
+
+    assert all(re.match(r"[\w.\-\[\],]+==\S+ .*\\$", line) for line in pins)
+    assert not any("://" in line or "--index" in line or "file:" in line for line in lines)
+
+
+def test_developers_lock_agrees_with_the_service_lock() -> None:
+    def pins(name: str) -> set[str]:
+        lines = (_ROOT / name).read_text().splitlines()
+        return {line.split()[0] for line in lines if "==" in line}
+
+    assert pins("requirements.lock") <= pins("requirements-dev.lock")
