@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Final
 
@@ -25,6 +26,7 @@ from app.services.computing import (
 from app.services.fit_messages import Done, Message, Progress, Refused
 
 _logger = logging.getLogger(__name__)
+_GOODBYE_S: Final = 5.0
 _ONE_THREAD: Final = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
@@ -104,6 +106,13 @@ class _Child:
                     raise FitRefusedError(problem)
         raise _TimedOutError(limit_s)
 
+    def end(self) -> None:
+        """End an idle child: it leaves when it sees the connection end."""
+        self._connection.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GOODBYE_S)
+        self.kill()
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -161,5 +170,5 @@ class ProcessComputer(Computer):
     def close(self) -> None:
         with self._lock:
             for child in self._idle:
-                child.kill()
+                child.end()
             self._idle.clear()
