@@ -37,6 +37,9 @@ class Settings(BaseSettings):
         0, ge=0, description="requests per key, minute and process; 0: unlimited"
     )
     idempotency_hours: float = Field(24.0, gt=0, description="how long answers are replayed")
+    idempotency_lock_s: float = Field(
+        30.0, gt=0, description="how long a crashed request blocks the retry with its key"
+    )
     regressor_cache_size: int = Field(
         256, ge=1, description="regressors a web process keeps in memory"
     )

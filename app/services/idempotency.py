@@ -7,8 +7,6 @@ from typing import Final
 from app.domain.idempotency import IdempotencyTicket, Replay
 from app.services.context import ServiceContext
 
-LOCK_S: Final = 30.0
-"""How long a request that crashed blocks a retry; one that runs renews its lock."""
 _PURGE_EVERY: Final = timedelta(minutes=1)
 
 
@@ -17,6 +15,7 @@ class IdempotencyService:
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
+        self.lock_s = context.settings.idempotency_lock_s
         self._purged_at: datetime | None = None
 
     def begin(self, ticket: IdempotencyTicket, body_sha256: str) -> Replay | IdempotencyTicket:
@@ -35,11 +34,11 @@ class IdempotencyService:
                 hours = self._context.settings.idempotency_hours
                 stores.idempotency.purge(now - timedelta(hours=hours))
                 self._purged_at = now
-            return stores.idempotency.begin(ticket, body_sha256, now, LOCK_S)
+            return stores.idempotency.begin(ticket, body_sha256, now, self.lock_s)
 
     def renew(self, ticket: IdempotencyTicket) -> None:
         """Keep the lock of a request that still runs."""
-        until = self._context.now() + timedelta(seconds=LOCK_S)
+        until = self._context.now() + timedelta(seconds=self.lock_s)
         with self._context.database.transaction() as stores:
             stores.idempotency.renew(ticket, until)
 

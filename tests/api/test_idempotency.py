@@ -8,7 +8,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.access import Scope
-from app.services.idempotency import LOCK_S
 from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
@@ -148,14 +147,14 @@ def test_retry_while_the_first_runs_is_in_progress(client: TestClient, echo: Ech
 
 
 def test_crashed_request_blocks_its_key_for_a_short_while_only(
-    client: TestClient, echo: Echo, clock: FakeClock, database: Database
+    client: TestClient, echo: Echo, clock: FakeClock, database: Database, services: Services
 ) -> None:
     client.post("/v1/echo", content=b"rows", headers=_KEY)
     with database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE idempotency SET status = NULL")
 
     blocked = client.post("/v1/echo", content=b"rows", headers=_KEY)
-    clock.advance(LOCK_S + 1)
+    clock.advance(services.idempotency.lock_s + 1)
     retried = client.post("/v1/echo", content=b"rows", headers=_KEY)
 
     assert blocked.status_code == 409

@@ -21,7 +21,7 @@ from app.domain.errors import (
     StorageUnavailableError,
 )
 from app.domain.idempotency import IdempotencyTicket, Replay
-from app.services.idempotency import LOCK_S, IdempotencyService
+from app.services.idempotency import IdempotencyService
 
 if TYPE_CHECKING:
     from app.domain.access import Principal
@@ -32,7 +32,6 @@ _PIECE_BYTES: Final = 1 << 18
 _MAX_PATH: Final = 300
 _NOT_KEPT: Final = frozenset({401, 403, 429})
 _SERVER_ERROR: Final = 500
-_RENEW_EVERY_S: Final = LOCK_S / 3
 _UNSTORED: Final = frozenset({"content-length"})
 
 
@@ -198,7 +197,7 @@ class IdempotencyMiddleware:
     async def _renewing(self, ticket: IdempotencyTicket) -> AsyncIterator[None]:
         async def renew() -> None:
             while True:
-                await asyncio.sleep(_RENEW_EVERY_S)
+                await asyncio.sleep(self._service.lock_s / 3)
                 with contextlib.suppress(StorageUnavailableError):
                     await asyncio.to_thread(self._service.renew, ticket)
 
