@@ -1,5 +1,6 @@
 """Stores many runs by the fastest way of each database: driver's executemany, or COPY."""
 
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -46,7 +47,13 @@ def _execute_many(connection: sa.Connection, columns: Mapping[str, _Column]) -> 
     marks = ", ".join(["?"] * len(columns))
     statement = f"INSERT INTO run ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - names of our own columns
     values = [_for_sqlite(column) for column in columns.values()]
-    connection.exec_driver_sql(statement, list(zip(*values, strict=True)))
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    try:
+        # The driver takes the rows from an iterator, so that they never stand side by side.
+        driver.executemany(statement, zip(*values, strict=True))
+    except sqlite3.OperationalError as error:
+        raise StorageUnavailableError from error
 
 
 def _for_sqlite(column: _Column) -> _Column:

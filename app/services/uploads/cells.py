@@ -61,6 +61,14 @@ class CellReader(dict[Cell, Value | None], Generic[Value]):
         return list(map(self.__getitem__, cells))
 
 
+def are_plain_texts(cells: Sequence[Cell], limit: int) -> bool:
+    """Whether all cells are present texts that need neither trimming nor refusal."""
+    texts = [cell for cell in cells if isinstance(cell, str) and cell]
+    joined = "".join(texts)
+    is_full = len(texts) == len(cells)
+    return is_full and " " not in joined and joined.isprintable() and max(map(len, texts)) <= limit
+
+
 def _text(cell: Cell, limit: int = MAX_TEXT) -> str:
     if not isinstance(cell, str):
         raise CellError("A text is wanted.", "Send it as text in quotes.")

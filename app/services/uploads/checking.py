@@ -8,6 +8,7 @@ import numpy as np
 from app.services.uploads.cells import (
     TEXT_PARSERS,
     CellReader,
+    are_plain_texts,
     parse_instant,
     parse_money,
     parse_name,
@@ -18,6 +19,7 @@ from app.services.uploads.chunks import Cell, Chunk, FloatArray, RawChunk
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import (
     INSTANT_FIELDS,
+    MAX_EXTERNAL_ID,
     MONEY_FIELDS,
     PARAMETER,
     NumberRule,
@@ -71,6 +73,9 @@ class ChunkChecker:
             chunk.money[field] = self._values(chunk, field, cells, self._money)
         elif field.startswith(PARAMETER):
             chunk.parameters[field] = self._values(chunk, field, cells, self._parameter(field))
+        elif field == "external_id" and are_plain_texts(cells, MAX_EXTERNAL_ID):
+            # Each is another text: to look each up among those seen would be in vain.
+            chunk.texts[field] = list(map(str, cells))
         else:
             chunk.texts[field] = self._values(chunk, field, cells, self._text_reader(field))
 

@@ -101,6 +101,8 @@ class DuplicateFinder:
             return result
         workloads = batch.chunk.texts["workload"]
         stored = self._look_up(workloads, names)
+        if self._are_all_new(batch, names, stored):
+            return result
         suspects: list[tuple[int, RunId]] = []
         for index, (slug, name) in enumerate(zip(workloads, names, strict=True)):
             if slug is None or name is None:
@@ -117,6 +119,25 @@ class DuplicateFinder:
                 suspects.append((index, known[0]))
         self._judge(batch, suspects, result)
         return result
+
+    def _are_all_new(
+        self, batch: Batch, names: Sequence[str | None], stored: Mapping[_Key, object]
+    ) -> bool:
+        """Take a whole batch at once when no row of it can be a duplicate: the common case."""
+        keys = [
+            (slug, name)
+            for slug, name in zip(batch.chunk.texts["workload"], names, strict=True)
+            if slug is not None and name is not None
+        ]
+        is_sure = (
+            not stored
+            and len(keys) == len(names)
+            and len(set(keys)) == len(keys)
+            and self._seen.keys().isdisjoint(keys)
+        )
+        if is_sure:
+            self._seen.update(zip(keys, zip(batch.run_ids, batch.hashes, strict=True), strict=True))
+        return is_sure
 
     def _look_up(
         self, workloads: Iterable[str | None], names: Iterable[str | None]

@@ -1,6 +1,7 @@
 """Whether a parameter is a number or a category: fixed by its declaration or its first use."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from app.domain.identifiers import Slug
@@ -19,74 +20,70 @@ class ParameterUses:
     """How the rows of one upload use the parameters of their workloads."""
 
     def __init__(self) -> None:
-        self._is_numeric: dict[ParameterKey, bool] = {}
+        self._seen: set[ParameterKey] = set()
+        self._with_words: set[ParameterKey] = set()
+        self._with_typed_numbers: set[ParameterKey] = set()
 
     def look_at(self, chunk: Chunk) -> None:
-        """Note the parameters of a chunk and which of them have values that are no numbers."""
+        """Note the parameters of a chunk and the kinds of values that they have."""
         workloads = chunk.texts["workload"]
         for field, cells in chunk.parameters.items():
             name = field.removeprefix(PARAMETER)
-            words = {
-                cell
-                for cell in set(cells)
-                if cell is not None and not is_number(cell, is_typed=chunk.is_typed)
-            }
             pairs = set(zip(workloads, cells, strict=True))
-            for workload, cell in pairs:
-                if workload is not None and cell is not None:
-                    key = (Slug(workload), name)
-                    numeric = cell not in words and name not in _ALWAYS_CATEGORY
-                    self._is_numeric[key] = self._is_numeric.get(key, True) and numeric
+            for slug, cell in pairs:
+                if slug is None or cell is None:
+                    continue
+                key = (Slug(slug), name)
+                self._seen.add(key)
+                if not is_number(cell, is_typed=chunk.is_typed):
+                    self._with_words.add(key)
+                elif chunk.is_typed:
+                    self._with_typed_numbers.add(key)
 
     def resolve(self, workloads: Mapping[Slug, Workload]) -> dict[ParameterKey, ParameterType]:
         """Return each parameter's type: the stored one, else a number if all values are numbers."""
         types = {}
-        for (slug, name), numeric in self._is_numeric.items():
+        for slug, name in self._seen:
             workload = workloads.get(slug)
             declared = workload.declaration.parameters.get(name) if workload else None
-            first_use = ParameterType.NUMBER if numeric else ParameterType.CATEGORY
+            has_words = (slug, name) in self._with_words or name in _ALWAYS_CATEGORY
+            first_use = ParameterType.CATEGORY if has_words else ParameterType.NUMBER
             types[slug, name] = declared.type if declared else first_use
         return types
 
+    def drifting(self, types: Mapping[ParameterKey, ParameterType]) -> set[ParameterKey]:
+        """Return the parameters that have values of the other type.
+
+        A CSV cell has no type of its own: "16" can be a category's value.
+        """
+        numbers = {key for key, kind in types.items() if kind is ParameterType.NUMBER}
+        return (self._with_words & numbers) | (self._with_typed_numbers - numbers)
+
 
 def find_drift(
-    chunks: Iterable[Chunk], types: Mapping[ParameterKey, ParameterType], faults: FaultCollector
-) -> None:
-    """Note the rows whose values do not have the type of their parameter."""
-    for chunk in chunks:
-        for field, cells in chunk.parameters.items():
-            _find_drift_in(chunk, field, cells, types, faults)
-
-
-def _find_drift_in(
-    chunk: Chunk,
-    field: str,
-    cells: Sequence[str | float | None],
+    chunks: Iterable[Chunk],
+    drifting: AbstractSet[ParameterKey],
     types: Mapping[ParameterKey, ParameterType],
     faults: FaultCollector,
 ) -> None:
-    name = field.removeprefix(PARAMETER)
-    numeric = {
-        cell: is_number(cell, is_typed=chunk.is_typed) for cell in set(cells) if cell is not None
-    }
-    if not chunk.is_typed and all(numeric.values()):
-        return
-    rows = zip(chunk.rows.tolist(), chunk.texts["workload"], cells, strict=True)
-    for row, workload, cell in rows:
-        if workload is None or cell is None:
-            continue
-        wanted = types[Slug(workload), name]
-        # A CSV cell has no type of its own: "16" can be a category's value.
-        is_drift = (
-            not numeric[cell]
-            if wanted is ParameterType.NUMBER
-            else (chunk.is_typed and numeric[cell])
-        )
-        if is_drift:
-            faults.add(
-                row,
-                field,
-                cell,
-                f"Parameter {name!r} of workload {workload!r} is a {wanted}.",
-                "Send the type it was first used with, or use another parameter name.",
+    """Note the rows where a drifting parameter has a value of the other type."""
+    names = {PARAMETER + name for _, name in drifting}
+    for chunk in chunks:
+        for field in names & chunk.parameters.keys():
+            rows = zip(
+                chunk.rows.tolist(), chunk.texts["workload"], chunk.parameters[field], strict=True
             )
+            name = field.removeprefix(PARAMETER)
+            for row, slug, cell in rows:
+                key = (Slug(slug or ""), name)
+                if key not in drifting or cell is None:
+                    continue
+                is_word = not is_number(cell, is_typed=chunk.is_typed)
+                if is_word is (types[key] is ParameterType.NUMBER):
+                    faults.add(
+                        row,
+                        field,
+                        cell,
+                        f"Parameter {name!r} of workload {slug!r} is a {types[key]}.",
+                        "Send the type it was first used with, or use another parameter name.",
+                    )

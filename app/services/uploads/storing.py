@@ -130,11 +130,11 @@ class UploadRegistrar:
         }
 
     def _settle_drift(self, types: Mapping[ParameterKey, ParameterType]) -> None:
-        drifts = FaultCollector() if not self._options.skip_invalid else self._upload.faults
-        known = len(drifts.bad_rows)
-        find_drift(self._upload.chunks, types, drifts)
-        if len(drifts.bad_rows) == known:
+        drifting = self._upload.uses.drifting(types)
+        if not drifting:
             return
+        drifts = FaultCollector() if not self._options.skip_invalid else self._upload.faults
+        find_drift(self._upload.chunks, drifting, types, drifts)
         if not self._options.skip_invalid:
             raise SchemaDriftError(drifts.named, total=len(drifts.bad_rows))
         self._upload.drop_bad_rows()

@@ -1,0 +1,1 @@
+"""How fast uploads are stored, beside plain inserts into the same database."""

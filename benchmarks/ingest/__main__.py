@@ -1,0 +1,162 @@
+"""Upload CSV rows through HTTP and insert the same rows plainly, in turns; print the ratios.
+
+Usage: ``python -m benchmarks.ingest [--rows 100000] [--rounds 7] [--postgresql-url URL]``.
+PostgreSQL is measured too when the URL of a server is given whose user may create databases.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import httpx2
+import sqlalchemy as sa
+from rich.console import Console
+from rich.table import Table
+
+from app.storage.database import Database
+from app.storage.migration import migrate
+from benchmarks.ingest.floors import add_workload, clear, insert_by_core, insert_by_driver
+from benchmarks.ingest.rows import Measured, make_runs, to_csv, to_rows
+from benchmarks.ingest.service import RunningService, running_service
+
+_GOAL = 0.4
+_MEMORY_GOAL_MIB = 600.0
+
+
+@dataclass(slots=True)
+class Timings:
+    """Seconds by round on one database."""
+
+    name: str
+    upload: list[float] = field(default_factory=list)
+    core: list[float] = field(default_factory=list)
+    driver: list[float] = field(default_factory=list)
+    memory_mib: float | None = None
+
+    def ratio(self, floor: Sequence[float]) -> float:
+        """Return the upload's row rate over a floor's: the median of the rounds."""
+        return statistics.median(
+            plain / ours for plain, ours in zip(floor, self.upload, strict=True)
+        )
+
+
+def main() -> None:
+    """Measure, print, and fail when a goal is missed."""
+    arguments = _parse()
+    runs = make_runs(arguments.rows)
+    console = Console()
+    measured = []
+    for name, opened in _databases(arguments.postgresql_url):
+        with opened() as url:
+            console.print(f"{name}: {arguments.rows} rows, {arguments.rounds} rounds ...")
+            measured.append(_measure(name, url, runs, arguments.rounds))
+    console.print(_table(measured, arguments.rows))
+    missed = [found.name for found in measured if not _is_good(found)]
+    if missed:
+        raise SystemExit(f"Goal missed on {', '.join(missed)}.")
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ingest", description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000, help="rows of the uploaded file")
+    parser.add_argument("--rounds", type=int, default=7, help="how often each way is measured")
+    parser.add_argument("--postgresql-url", help="a server where databases may be created")
+    return parser.parse_args()
+
+
+def _databases(
+    postgresql_url: str | None,
+) -> Iterator[tuple[str, Callable[[], AbstractContextManager[str]]]]:
+    yield "SQLite", _sqlite
+    if postgresql_url:
+        yield "PostgreSQL", partial(_postgresql, postgresql_url)
+
+
+@contextmanager
+def _sqlite() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield f"sqlite:///{Path(folder) / 'benchmark.db'}"
+
+
+@contextmanager
+def _postgresql(server_url: str) -> Iterator[str]:
+    name = f"benchmark_{uuid.uuid4().hex[:8]}"
+    server = Database(server_url, pool_size=1)
+    with server.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+        try:
+            url = server.engine.url.set(database=name)
+            yield url.render_as_string(hide_password=False)
+        finally:
+            connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
+    server.close()
+
+
+def _measure(name: str, url: str, runs: Sequence[Measured], rounds: int) -> Timings:
+    database = Database(url, pool_size=2)
+    migrate(database)
+    timings = Timings(name)
+    with running_service(url) as service:
+        for _ in range(rounds):
+            timings.upload.append(_upload(service, to_csv(runs, "benchmark")))
+            clear(database)
+            rows = to_rows(runs, add_workload(database, "benchmark"))
+            timings.core.append(insert_by_core(database, rows))
+            clear(database)
+            rows = to_rows(runs, add_workload(database, "benchmark"))
+            timings.driver.append(insert_by_driver(database, rows))
+            clear(database)
+        timings.memory_mib = service.peak_memory_mib()
+    database.close()
+    return timings
+
+
+def _upload(service: RunningService, content: bytes) -> float:
+    started_at = time.perf_counter()
+    answer = httpx2.post(
+        f"{service.url}/v1/runs",
+        content=content,
+        headers={"Content-Type": "text/csv"},
+        timeout=300,
+    )
+    duration = time.perf_counter() - started_at
+    if answer.status_code != httpx2.codes.CREATED:
+        raise SystemExit(f"The upload was refused: {answer.text[:500]}")
+    return duration
+
+
+def _is_good(timings: Timings) -> bool:
+    is_small = timings.memory_mib is None or timings.memory_mib < _MEMORY_GOAL_MIB
+    return is_small and timings.ratio(timings.core) >= _GOAL
+
+
+def _table(measured: Sequence[Timings], rows: int) -> Table:
+    table = Table(title=f"{rows} CSV rows through HTTP (medians)")
+    for heading in ("database", "upload s", "rows/s", "Core s", "driver s"):
+        table.add_column(heading, justify="right")
+    for heading in ("rate / Core", "rate / driver", "peak MiB"):
+        table.add_column(heading, justify="right")
+    for found in measured:
+        upload = statistics.median(found.upload)
+        table.add_row(
+            found.name,
+            f"{upload:.2f}",
+            f"{rows / upload:,.0f}",
+            f"{statistics.median(found.core):.2f}",
+            f"{statistics.median(found.driver):.2f}",
+            f"{found.ratio(found.core):.2f}",
+            f"{found.ratio(found.driver):.2f}",
+            "unknown" if found.memory_mib is None else f"{found.memory_mib:.0f}",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()

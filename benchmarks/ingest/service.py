@@ -1,0 +1,57 @@
+"""The real service as a process of its own: started, measured, ended."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_LISTENING = re.compile(r"listening.*?url=(?P<url>\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RunningService:
+    """A started service."""
+
+    url: str
+    process_id: int
+
+    def peak_memory_mib(self) -> float | None:
+        """Return the most memory the process ever held, None where /proc does not tell."""
+        status = Path(f"/proc/{self.process_id}/status")
+        if not status.exists():
+            return None
+        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
+        return None if found is None else int(found.group(1)) / 1024
+
+
+@contextlib.contextmanager
+def running_service(database_url: str) -> Iterator[RunningService]:
+    """Start the service on a free port of the loopback address; end it at the end."""
+    environment = {
+        **os.environ,
+        "TRAINFARE_DATABASE_URL": database_url,
+        "TRAINFARE_PORT": "0",
+        "TRAINFARE_LOG_FORMAT": "text",
+    }
+    command = [sys.executable, "-m", "app.cli", "serve"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield RunningService(_wait_for_url(process), process.pid)
+        finally:
+            process.terminate()
+
+
+def _wait_for_url(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if found := _LISTENING.search(line):
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            return found.group("url")
+    raise SystemExit("The service did not start:\n" + "".join(lines))
