@@ -131,7 +131,7 @@ class SchemaDriftError(DomainError):
 class InvalidRowsError(DomainError):
     """An upload has bad rows; nothing of it was stored."""
 
-    remedy = "Mend the named rows, or send ?on_invalid=skip to store the others."
+    remedy = "Mend the named rows; runs are also taken with ?on_invalid=skip, without the bad rows."
 
     def __init__(self, faults: Sequence[Fault], *, bad_rows: int, total_rows: int) -> None:
         named = "" if bad_rows <= MAX_NAMED_FAULTS else f" (the first {MAX_NAMED_FAULTS} are named)"
@@ -168,7 +168,13 @@ class UnknownGpuError(DomainError):
 
     def __init__(self, name: str, nearest: Sequence[str]) -> None:
         hint = f" Nearest names: {', '.join(nearest)}." if nearest else ""
-        super().__init__(f"Unknown GPU type {name!r}.{hint}")
+        fault = Fault(
+            "No GPU has this name.",
+            f"Use one of {', '.join(nearest)}." if nearest else "See GET /v1/gpus.",
+            field="gpu_type",
+            value=name,
+        )
+        super().__init__(f"Unknown GPU type {name!r}.{hint}", faults=[fault])
         self.name, self.nearest = name, tuple(nearest)
 
 
@@ -178,7 +184,13 @@ class AmbiguousGpuError(DomainError):
     remedy = "Name one of the variants."
 
     def __init__(self, name: str, variants: Sequence[str]) -> None:
-        super().__init__(f"GPU type {name!r} is ambiguous: {', '.join(variants)}.")
+        fault = Fault(
+            "The name stands for several GPUs.",
+            f"Use one of {', '.join(variants)}.",
+            field="gpu_type",
+            value=name,
+        )
+        super().__init__(f"GPU type {name!r} is ambiguous: {', '.join(variants)}.", faults=[fault])
         self.name, self.variants = name, tuple(variants)
 
 
@@ -187,10 +199,15 @@ class SpotInfeasibleError(DomainError):
 
     remedy = "Checkpoint more often, or ask for on-demand capacity."
 
-    def __init__(self, *, expected_factor: float, checkpoint_interval_s: float) -> None:
+    def __init__(self, *, expected_factor: float, checkpoint_interval_s: float | None) -> None:
+        advice = (
+            "no checkpoint interval would do."
+            if checkpoint_interval_s is None
+            else f"a checkpoint every {checkpoint_interval_s:.0f} s would do."
+        )
         super().__init__(
             f"With these interruptions the work would take {expected_factor:.3g} times as long;"
-            f" a checkpoint every {checkpoint_interval_s:.0f} s would do."
+            f" {advice}"
         )
         self.checkpoint_interval_s = checkpoint_interval_s
 

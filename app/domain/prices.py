@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 
 from app.domain.configurations import Purchase
 from app.domain.identifiers import PriceId
@@ -26,6 +27,7 @@ class Price:
     gpu_type: str | None = None
     gpu_count: int | None = None
     price_id: PriceId | None = None
+    withdrawn_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +40,24 @@ class PriceQuery:
     price_per_hour: Decimal | None = None
     currency: str | None = None
     as_of: datetime | None = None
+
+
+class PriceOrigin(StrEnum):
+    """Who brought a price."""
+
+    OWN = "own"
+    CATALOGUE = "catalogue"
+
+
+@dataclass(frozen=True, slots=True)
+class PriceFilter:
+    """Which prices a list shows; `as_of` leaves out those that hold from later on."""
+
+    provider: str | None = None
+    region: str | None = None
+    gpu_type: str | None = None
+    instance_type: str | None = None
+    purchase: Purchase | None = None
+    as_of: datetime | None = None
+    origin: PriceOrigin | None = None
+    include_withdrawn: bool = False
