@@ -28,6 +28,21 @@ def _caller(scope: Scope) -> Callable[[Request], object]:
     return authorize
 
 
+def services_and_reader(request: Request) -> tuple[Services, Principal]:
+    """Return the services and a caller who may read, without the cost of dependencies.
+
+    Raises
+    ------
+    ForbiddenError
+        If the caller's key may not read.
+    """
+    principal: Principal = request.scope["state"]["principal"]
+    if not principal.allows(Scope.READ):
+        raise ForbiddenError(Scope.READ.value)
+    services: Services = request.app.state.services
+    return services, principal
+
+
 ServicesDep = Annotated[Services, Depends(_services)]
 Reader = Annotated[Principal, Depends(_caller(Scope.READ))]
 RunsWriter = Annotated[Principal, Depends(_caller(Scope.RUNS_WRITE))]

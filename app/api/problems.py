@@ -217,10 +217,15 @@ def _validation_error(error: RequestValidationError, content_type: str | None) -
         return domain.UnsupportedMediaTypeError(found, ("application/json",))
     if error.errors()[0]["type"] == "json_invalid":
         return domain.InvalidRequestError("The body is not JSON.", [_json_fault(error)])
-    faults = [_validation_fault(entry) for entry in error.errors()]
+    return refusal_of(error.errors())
+
+
+def refusal_of(entries: Sequence[Mapping[str, Any]]) -> DomainError:
+    """Return the refusal for what pydantic complains about; `loc` begins with the place."""
+    faults = [_validation_fault(entry) for entry in entries]
     unknown = [
         fault
-        for fault, entry in zip(faults, error.errors(), strict=True)
+        for fault, entry in zip(faults, entries, strict=True)
         if entry["type"] in {"unknown_field", "extra_forbidden"}
     ]
     if unknown:

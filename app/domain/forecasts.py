@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
 from app.domain.configurations import Scenario
-from app.domain.identifiers import ForecastId, RunId, Slug
+from app.domain.identifiers import ForecastId, RunId, Slug, WorkloadId
 from app.domain.prices import Price, PriceQuery
+from app.domain.runs import RunStatus
 
 
 class Basis(StrEnum):
@@ -121,10 +123,11 @@ class ForecastWarning:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The answer to one question."""
+    """The answer to one question; `forecast_id` is None where it is not kept."""
 
-    forecast_id: ForecastId
+    forecast_id: ForecastId | None
     workload: Slug
+    workload_id: WorkloadId
     regressor_version: int
     fitted_at: datetime
     scenario: Scenario
@@ -135,5 +138,41 @@ class Forecast:
     budget_probability: float | None
     support: SupportReport
     basis: Basis
+    energy_kwh: float | None
     explanation: Mapping[str, float]
     warnings: tuple[ForecastWarning, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRecord:
+    """A forecast to be kept: what was asked and answered, as JSON documents."""
+
+    forecast_id: ForecastId
+    workload_id: WorkloadId
+    regressor_version: int
+    created_at: datetime
+    request: Mapping[str, Any]
+    answer: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedRun:
+    """A run that was uploaded with the identifier of a forecast."""
+
+    run_id: RunId
+    workload: Slug
+    status: RunStatus
+    duration_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """A kept forecast with the runs that were made of it."""
+
+    forecast_id: ForecastId
+    workload: Slug
+    regressor_version: int
+    created_at: datetime
+    request: Mapping[str, Any]
+    answer: Mapping[str, Any]
+    runs: tuple[LinkedRun, ...]

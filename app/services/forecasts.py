@@ -1,10 +1,159 @@
 """The use cases of answering what a configuration would take and cost."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from app.domain.errors import DomainError, NotFoundError
+from app.domain.forecasts import Forecast, ForecastRequest, LedgerEntry, LedgerRecord
+from app.domain.identifiers import (
+    ForecastId,
+    ProjectId,
+    Slug,
+    is_identifier,
+    new_identifier,
+)
+from app.pricing.resolution import PriceBook
+from app.services.answers import Answer, answer_all
 from app.services.context import ServiceContext
+from app.services.ledger import LedgerWriter
+from app.services.prices import PriceService
+from app.services.serving import RegressorCache, ServedRegressor
+
+_Group = tuple[Slug, int | None]
 
 
 class ForecastService:
-    """Use cases of answering what a configuration would take and cost."""
+    """Use cases of answering what a configuration would take and cost.
 
-    def __init__(self, context: ServiceContext) -> None:
+    Parameters
+    ----------
+    context
+        The surroundings of the service.
+    regressors
+        The regressors in memory.
+    prices
+        Where the prices that hold come from.
+    """
+
+    def __init__(
+        self, context: ServiceContext, regressors: RegressorCache, prices: PriceService
+    ) -> None:
         self._context = context
+        self._regressors = regressors
+        self._prices = prices
+        self._ledger = LedgerWriter(context)
+
+    def forecast_from_memory(
+        self, project_id: ProjectId, request: ForecastRequest
+    ) -> Forecast | None:
+        """Return the forecast if all it needs is at hand and fresh; never asks the database.
+
+        Raises
+        ------
+        DomainError
+            If the question cannot be answered.
+        """
+        served = self._regressors.in_memory(project_id, request.workload, request.regressor_version)
+        book = self._prices.book_in_memory(project_id)
+        if served is None or book is None:
+            return None
+        return self._one(request, served, book)
+
+    def forecast(self, project_id: ProjectId, request: ForecastRequest) -> Forecast:
+        """Return the forecast, loading what it needs.
+
+        Raises
+        ------
+        UnknownWorkloadError, NoRegressorError, RegressorUnavailableError
+            If there is nothing that could answer.
+        DomainError
+            If the question cannot be answered.
+        """
+        served = self._regressors.get(project_id, request.workload, request.regressor_version)
+        return self._one(request, served, self._prices.book(project_id))
+
+    def forecast_many(
+        self, project_id: ProjectId, requests: Sequence[ForecastRequest]
+    ) -> list[Answer]:
+        """Return a forecast or a refusal for each request, one evaluation a workload.
+
+        Raises
+        ------
+        StorageUnavailableError
+            If the database does not answer and something is not in memory.
+        """
+        book = self._prices.book(project_id)
+        groups: defaultdict[_Group, list[int]] = defaultdict(list)
+        for index, request in enumerate(requests):
+            groups[request.workload, request.regressor_version].append(index)
+        answers: dict[int, Answer] = {}
+        for (slug, version), rows in groups.items():
+            asked = [requests[row] for row in rows]
+            answers.update(
+                zip(rows, self._group(project_id, slug, version, asked, book), strict=True)
+            )
+        return [answers[index] for index in range(len(requests))]
+
+    def _group(
+        self,
+        project_id: ProjectId,
+        slug: Slug,
+        version: int | None,
+        requests: Sequence[ForecastRequest],
+        book: PriceBook,
+    ) -> Sequence[Answer]:
+        try:
+            served = self._regressors.get(project_id, slug, version)
+        except DomainError as error:
+            return [error] * len(requests)
+        return answer_all(requests, served, book, self._context.now())
+
+    def _one(self, request: ForecastRequest, served: ServedRegressor, book: PriceBook) -> Forecast:
+        answer = answer_all([request], served, book, self._context.now())[0]
+        if isinstance(answer, DomainError):
+            raise answer
+        return answer
+
+    def identify(self, forecast: Forecast) -> Forecast:
+        """Return the forecast with an identifier of its own."""
+        now_ms = int(self._context.now().timestamp() * 1000)
+        return replace(forecast, forecast_id=ForecastId(new_identifier("fc", now_ms=now_ms)))
+
+    def record(
+        self, forecast: Forecast, *, request: Mapping[str, Any], answer: Mapping[str, Any]
+    ) -> None:
+        """Keep an identified forecast; it is written behind the answer."""
+        assert forecast.forecast_id is not None
+        self._ledger.put(
+            LedgerRecord(
+                forecast_id=forecast.forecast_id,
+                workload_id=forecast.workload_id,
+                regressor_version=forecast.regressor_version,
+                created_at=self._context.now(),
+                request=request,
+                answer=answer,
+            )
+        )
+
+    def recorded(self, project_id: ProjectId, forecast_id: str) -> LedgerEntry:
+        """Return a recorded forecast with the runs that were made of it.
+
+        Raises
+        ------
+        NotFoundError
+            If the project has no such forecast.
+        """
+        self._ledger.flush()
+        entry = None
+        if is_identifier("fc", forecast_id):
+            with self._context.database.reading() as stores:
+                entry = stores.forecasts.get(project_id, ForecastId(forecast_id))
+        if entry is None:
+            raise NotFoundError("forecast", forecast_id)
+        return entry
+
+    def close(self) -> None:
+        """Write the forecasts that are still to be recorded."""
+        self._ledger.close()

@@ -1,10 +1,199 @@
-"""The use cases of a project's own prices beside the built-in catalogue."""
+"""The use cases of prices: a project's own, the built-in catalogue, and which one holds."""
 
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from app.domain.access import Principal
+from app.domain.errors import Fault, InvalidRequestError, NotFoundError, StorageUnavailableError
+from app.domain.identifiers import PriceId, ProjectId, is_identifier, new_identifiers
+from app.domain.pages import DEFAULT_PAGE_SIZE, Page
+from app.domain.prices import Price, PriceFilter, PriceOrigin
+from app.pricing.catalogue import built_in_prices
+from app.pricing.gpus import canonical_gpu_name
+from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
+from app.storage.stores import Stores
+
+_CATALOGUE_TOKEN = "catalogue."  # noqa: S105 - a page token, no secret
+_LONGEST_OFFSET = 9
+_ALL_PRICES = PriceFilter()
+OnCommit = Callable[[Stores, Sequence[Price]], None]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A project's prices in memory and when they were read."""
+
+    book: PriceBook
+    read_at: datetime
+    is_reading: bool = False
 
 
 class PriceService:
-    """Use cases of a project's own prices beside the built-in catalogue."""
+    """Use cases of prices."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
+        self._kept: dict[ProjectId, _Kept] = {}
+        self._lock = threading.Lock()
+
+    def add(
+        self, caller: Principal, prices: Sequence[Price], *, on_commit: OnCommit | None = None
+    ) -> list[Price]:
+        """Store a project's own prices, all of them, and return them with their identifiers.
+
+        `on_commit` is called in the transaction that stores them. Audited.
+        """
+        now = self._context.now()
+        keys = new_identifiers("price", len(prices), now_ms=int(now.timestamp() * 1000))
+        named = [
+            replace(
+                price,
+                price_id=PriceId(key),
+                gpu_type=None if price.gpu_type is None else canonical_gpu_name(price.gpu_type),
+            )
+            for key, price in zip(keys, prices, strict=True)
+        ]
+        with self._context.database.transaction() as stores:
+            stores.prices.add_many(caller.project_id, named, now)
+            stores.access.record_audit(
+                caller.project_id,
+                caller.key_id,
+                now,
+                "price.add",
+                keys[0] if keys else "none",
+                {"count": len(keys)},
+            )
+            if on_commit is not None:
+                on_commit(stores, named)
+        self._forget(caller.project_id)
+        return named
+
+    def withdraw(self, caller: Principal, price_id: PriceId) -> None:
+        """Let an own price count no longer; it stays for the record. Audited.
+
+        Raises
+        ------
+        NotFoundError
+            If the project has no such price, or withdrew it before.
+        """
+        now = self._context.now()
+        with self._context.database.transaction() as stores:
+            is_plausible = is_identifier("price", price_id)
+            price = stores.prices.get(caller.project_id, price_id) if is_plausible else None
+            if price is None or price.withdrawn_at is not None:
+                raise NotFoundError("price", price_id)
+            stores.prices.withdraw(price_id, now)
+            stores.access.record_audit(
+                caller.project_id, caller.key_id, now, "price.withdraw", price_id
+            )
+        self._forget(caller.project_id)
+
+    def list_page(
+        self,
+        project_id: ProjectId,
+        wanted: PriceFilter = _ALL_PRICES,
+        *,
+        page_size: int = DEFAULT_PAGE_SIZE,
+        page_token: str | None = None,
+    ) -> Page[Price]:
+        """Return prices: a project's own, the newest first, then those of the catalogue.
+
+        Raises
+        ------
+        InvalidRequestError
+            If the page token is not one of this list.
+        """
+        if wanted.gpu_type is not None:
+            wanted = replace(wanted, gpu_type=canonical_gpu_name(wanted.gpu_type))
+        offset, before = _read_token(page_token)
+        own: Page[Price] = Page([])
+        if offset is None and wanted.origin is not PriceOrigin.CATALOGUE:
+            with self._context.database.reading() as stores:
+                own = stores.prices.page(project_id, wanted, limit=page_size, before=before)
+        if own.next_key is not None or wanted.origin is PriceOrigin.OWN:
+            return own
+        start, room = offset or 0, page_size - len(own.items)
+        listed = _listed(wanted)
+        shown = [*own.items, *listed[start : start + room]]
+        is_last = start + room >= len(listed)
+        return Page(shown, None if is_last else f"{_CATALOGUE_TOKEN}{start + room}")
+
+    def book(self, project_id: ProjectId) -> PriceBook:
+        """Return the prices that hold for a project, as fresh as the settings demand.
+
+        While the database is away, what was last read serves on.
+        """
+        known = self.book_in_memory(project_id)
+        if known is not None:
+            return known
+        now = self._context.now()
+        with self._lock:
+            kept = self._kept.get(project_id)
+            if kept is not None:
+                kept.is_reading = True
+        try:
+            with self._context.database.reading() as stores:
+                own = tuple(stores.prices.in_force(project_id))
+        except StorageUnavailableError:
+            if kept is None:
+                raise
+            own = kept.book.own
+        book = _renew(kept.book if kept else None, own, now)
+        with self._lock:
+            self._kept[project_id] = _Kept(book, now)
+        return book
+
+    def book_in_memory(self, project_id: ProjectId) -> PriceBook | None:
+        """Return a project's prices if they are at hand and fresh; never asks the database."""
+        kept = self._kept.get(project_id)
+        if kept is None:
+            return None
+        fresh_for = timedelta(seconds=self._context.settings.regressor_refresh_s)
+        is_fresh = self._context.now() - kept.read_at <= fresh_for
+        return kept.book if is_fresh or kept.is_reading else None
+
+    def _forget(self, project_id: ProjectId) -> None:
+        with self._lock:
+            self._kept.pop(project_id, None)
+
+
+def _renew(book: PriceBook | None, own: tuple[Price, ...], now: datetime) -> PriceBook:
+    """Return the known book while it says the same; it remembers what it resolved."""
+    if book is None or book.own != own:
+        return PriceBook(own, now)
+    has_changed = book.changes_at is not None and book.changes_at <= now
+    return PriceBook(own, now) if has_changed or now - book.now > timedelta(hours=1) else book
+
+
+def _listed(wanted: PriceFilter) -> list[Price]:
+    named = {
+        name: value.casefold()
+        for name in ("provider", "region", "gpu_type", "instance_type")
+        if (value := getattr(wanted, name)) is not None
+    }
+    return [
+        price
+        for price in built_in_prices()
+        if all(getattr(price, name).casefold() == value for name, value in named.items())
+        and (wanted.purchase is None or price.purchase is wanted.purchase)
+        and (wanted.as_of is None or price.valid_from <= wanted.as_of)
+    ]
+
+
+def _read_token(token: str | None) -> tuple[int | None, str | None]:
+    """Return the offset into the catalogue, or the key of an own price, that a token stands for."""
+    if token is None or is_identifier("price", token):
+        return None, token
+    offset = token.removeprefix(_CATALOGUE_TOKEN)
+    if token.startswith(_CATALOGUE_TOKEN) and offset.isascii() and offset.isdecimal():
+        return int(offset[:_LONGEST_OFFSET]), None
+    fault = Fault(
+        "The page token is not one of this list.",
+        "Send the next_page_token of the previous page, or none for the first.",
+        field="page_token",
+        value=token,
+    )
+    raise InvalidRequestError("The page token is invalid.", [fault])

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from app.pricing.gpus import canonical_gpu_name
 from app.services.access import AccessService
+from app.services.assessments import AssessmentService
 from app.services.context import ServiceContext
+from app.services.curves import CurveService
 from app.services.fits import FitService
 from app.services.forecasts import ForecastService
 from app.services.gpus import GpuService
@@ -14,6 +16,7 @@ from app.services.prices import PriceService
 from app.services.recommendations import RecommendationService
 from app.services.regressors import RegressorService
 from app.services.runs import RunService
+from app.services.serving import RegressorCache
 from app.services.workloads import WorkloadService
 
 
@@ -27,6 +30,7 @@ class Services:
     fits: FitService
     regressors: RegressorService
     forecasts: ForecastService
+    curves: CurveService
     recommendations: RecommendationService
     prices: PriceService
     gpus: GpuService
@@ -36,21 +40,26 @@ class Services:
 
     def close(self) -> None:
         """Write what is still to be noted and release the database connections."""
+        self.forecasts.close()
         self.access.close()
         self.context.database.close()
 
 
 def build_services(context: ServiceContext) -> Services:
     """Return the services of one process."""
+    prices = PriceService(context)
+    cache = RegressorCache(context)
+    forecasts = ForecastService(context, cache, prices)
     return Services(
         context=context,
         workloads=WorkloadService(context),
-        runs=RunService(context, canonical_gpu_name),
+        runs=RunService(context, canonical_gpu_name, AssessmentService(context, cache)),
         fits=FitService(context),
         regressors=RegressorService(context),
-        forecasts=ForecastService(context),
-        recommendations=RecommendationService(context),
-        prices=PriceService(context),
+        forecasts=forecasts,
+        curves=CurveService(context, forecasts),
+        recommendations=RecommendationService(context, cache, prices),
+        prices=prices,
         gpus=GpuService(context),
         access=AccessService(context),
         idempotency=IdempotencyService(context),

@@ -1,6 +1,16 @@
 """The store of the ledger of recorded forecasts."""
 
+from collections.abc import Sequence
+
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
+
+from app.domain.forecasts import LedgerEntry, LedgerRecord, LinkedRun
+from app.domain.identifiers import ForecastId, ProjectId, RunId, Slug
+from app.domain.runs import RunStatus
+from app.storage.tables import ForecastRow, RunRow, WorkloadRow
+
+_MAX_LINKED = 1000
 
 
 class ForecastStore:
@@ -8,3 +18,68 @@ class ForecastStore:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def add_many(self, records: Sequence[LedgerRecord]) -> int:
+        """Store the records whose workload still exists; return how many."""
+        workload_ids = sorted({record.workload_id for record in records})
+        # The lock keeps a workload from being deleted before its forecasts are in.
+        found = sa.select(WorkloadRow.id).where(WorkloadRow.id.in_(workload_ids))
+        existing = set(self._session.scalars(found.with_for_update(key_share=True, read=True)))
+        rows = [
+            {
+                "id": record.forecast_id,
+                "workload_id": record.workload_id,
+                "regressor_version": record.regressor_version,
+                "created_at": record.created_at,
+                "request": record.request,
+                "answer": record.answer,
+            }
+            for record in records
+            if record.workload_id in existing
+        ]
+        if rows:
+            self._session.execute(sa.insert(ForecastRow), rows)
+        return len(rows)
+
+    def get(self, project_id: ProjectId, forecast_id: ForecastId) -> LedgerEntry | None:
+        """Return a recorded forecast with the runs that name it, None when there is none."""
+        found = self._session.execute(
+            sa.select(ForecastRow, WorkloadRow.slug)
+            .join(WorkloadRow, WorkloadRow.id == ForecastRow.workload_id)
+            .where(WorkloadRow.project_id == project_id, ForecastRow.id == forecast_id)
+        ).one_or_none()
+        if found is None:
+            return None
+        row, slug = found
+        return LedgerEntry(
+            forecast_id=forecast_id,
+            workload=Slug(slug),
+            regressor_version=row.regressor_version,
+            created_at=row.created_at,
+            request=row.request,
+            answer=row.answer,
+            runs=self._linked(project_id, forecast_id),
+        )
+
+    def _linked(self, project_id: ProjectId, forecast_id: ForecastId) -> tuple[LinkedRun, ...]:
+        rows = self._session.execute(
+            sa.select(RunRow.id, RunRow.status, RunRow.duration_seconds, WorkloadRow.slug)
+            .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
+            .where(WorkloadRow.project_id == project_id, RunRow.forecast_id == forecast_id)
+            .order_by(RunRow.id)
+            .limit(_MAX_LINKED)
+        )
+        return tuple(
+            LinkedRun(RunId(key), Slug(slug), RunStatus(status), seconds)
+            for key, status, seconds, slug in rows
+        )
+
+    def measured_gpu_types(self, project_id: ProjectId) -> list[str]:
+        """Return the GPU names that the runs of a project have."""
+        query = (
+            sa.select(RunRow.gpu_type)
+            .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
+            .where(WorkloadRow.project_id == project_id, RunRow.gpu_type.is_not(None))
+            .distinct()
+        )
+        return sorted(name for name in self._session.scalars(query) if name is not None)

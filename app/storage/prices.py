@@ -1,10 +1,117 @@
 """The store of a project's own prices."""
 
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
+
+from app.domain.configurations import Purchase
+from app.domain.identifiers import PriceId, ProjectId
+from app.domain.pages import Page
+from app.domain.prices import Price, PriceFilter
+from app.storage.tables import PriceRow
+
+
+def _to_price(row: PriceRow) -> Price:
+    return Price(
+        price_per_hour=row.price_per_hour,
+        currency=row.currency,
+        purchase=Purchase(row.purchase),
+        valid_from=row.valid_from,
+        source=row.source,
+        provider=row.provider,
+        region=row.region,
+        instance_type=row.instance_type,
+        gpu_type=row.gpu_type,
+        gpu_count=row.gpu_count,
+        price_id=PriceId(row.id),
+        withdrawn_at=row.withdrawn_at,
+    )
 
 
 class PriceStore:
-    """Reads and writes a project's own prices in one session."""
+    """Reads and writes a project's own prices in one session; none is ever deleted."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def add_many(self, project_id: ProjectId, prices: Sequence[Price], now: datetime) -> None:
+        """Store new prices, each with its identifier."""
+        self._session.add_all(
+            PriceRow(
+                id=price.price_id,
+                project_id=project_id,
+                provider=price.provider,
+                region=price.region,
+                instance_type=price.instance_type,
+                gpu_type=price.gpu_type,
+                gpu_count=price.gpu_count,
+                price_per_hour=price.price_per_hour,
+                purchase=price.purchase,
+                currency=price.currency,
+                valid_from=price.valid_from,
+                source=price.source,
+                created_at=now,
+            )
+            for price in prices
+        )
+        self._session.flush()
+
+    def in_force(self, project_id: ProjectId) -> list[Price]:
+        """Return the prices of a project that nobody withdrew, oldest first."""
+        rows = self._session.scalars(
+            sa.select(PriceRow)
+            .where(PriceRow.project_id == project_id, PriceRow.withdrawn_at.is_(None))
+            .order_by(PriceRow.id)
+        )
+        return [_to_price(row) for row in rows]
+
+    def get(self, project_id: ProjectId, price_id: PriceId) -> Price | None:
+        """Return a price of a project, None when there is none."""
+        row = self._session.scalars(
+            sa.select(PriceRow).where(PriceRow.project_id == project_id, PriceRow.id == price_id)
+        ).one_or_none()
+        return None if row is None else _to_price(row)
+
+    def page(
+        self,
+        project_id: ProjectId,
+        wanted: PriceFilter,
+        *,
+        limit: int,
+        before: str | None = None,
+    ) -> Page[Price]:
+        """Return a project's prices, the newest first, starting after the key `before`."""
+        query = (
+            sa.select(PriceRow)
+            .where(PriceRow.project_id == project_id, *_conditions(wanted))
+            .order_by(PriceRow.id.desc())
+            .limit(limit + 1)
+        )
+        if before is not None:
+            query = query.where(PriceRow.id < before)
+        rows = self._session.scalars(query).all()
+        next_key = rows[limit - 1].id if len(rows) > limit else None
+        return Page([_to_price(row) for row in rows[:limit]], next_key)
+
+    def withdraw(self, price_id: PriceId, at: datetime) -> None:
+        """Let a price count no longer; the first instant stays."""
+        self._session.execute(
+            sa.update(PriceRow)
+            .where(PriceRow.id == price_id, PriceRow.withdrawn_at.is_(None))
+            .values(withdrawn_at=at)
+        )
+
+
+def _conditions(wanted: PriceFilter) -> Iterator[sa.ColumnElement[bool]]:
+    for name in ("provider", "region", "gpu_type", "instance_type"):
+        value: str | None = getattr(wanted, name)
+        if value is not None:
+            yield sa.func.lower(getattr(PriceRow, name)) == value.lower()
+    if wanted.purchase is not None:
+        yield PriceRow.purchase == wanted.purchase
+    if wanted.as_of is not None:
+        yield PriceRow.valid_from <= wanted.as_of
+    if not wanted.include_withdrawn:
+        yield PriceRow.withdrawn_at.is_(None)

@@ -1,5 +1,7 @@
 """What all requests and responses share: unknown request fields are refused by name."""
 
+from collections.abc import KeysView
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -10,6 +12,11 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from app.domain.spelling import nearest_field
 
 
+@cache
+def _known_names(model: type[BaseModel]) -> KeysView[str]:
+    return {info.alias or name: None for name, info in model.model_fields.items()}.keys()
+
+
 class RequestModel(BaseModel):
     """A request body or a set of query parameters; strict about its names."""
 
@@ -18,9 +25,9 @@ class RequestModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_fields(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or data.keys() <= _known_names(cls):
             return data
-        known = [info.alias or name for name, info in cls.model_fields.items()]
+        known = list(_known_names(cls))
         for name in data:
             if name not in known and not cls.accepts_extra(str(name)):
                 nearest = nearest_field(str(name), known)

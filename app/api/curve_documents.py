@@ -1,0 +1,79 @@
+"""Writes curves as JSON documents and as tables."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from app.api.forecast_documents import Document, forecast_document
+from app.api.schemas.quantities import plain_number
+from app.domain.wording import align, say_number, say_seconds
+from app.services.curves import Curve, CurvePoint, MeasuredPoint
+
+
+def _significant(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _point(point: CurvePoint, now: datetime) -> Document:
+    return {
+        "value": plain_number(point.value),
+        "forecast": forecast_document(point.forecast, now),
+        "speed_up": _significant(point.speed_up),
+        "efficiency": _significant(point.efficiency),
+        "seconds_saved_per_money": _significant(point.seconds_saved_per_money),
+    }
+
+
+def _measured(point: MeasuredPoint) -> Document:
+    return {
+        "run_id": point.run_id,
+        "value": plain_number(point.value),
+        "duration_seconds": plain_number(point.duration_seconds),
+    }
+
+
+def curve_document(curve: Curve, now: datetime) -> Document:
+    """Return the document of a curve."""
+    return {
+        "workload": curve.points[0].forecast.workload,
+        "over": curve.axis.name,
+        "points": [_point(point, now) for point in curve.points],
+        "measured": [_measured(point) for point in curve.measured],
+    }
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _row(point: Mapping[str, Any]) -> list[str]:
+    forecast = point["forecast"]
+    duration, cost = forecast["duration_seconds"], forecast["cost"]
+    gain = point["seconds_saved_per_money"]
+    return [
+        say_number(point["value"]),
+        say_seconds(duration["median"]),
+        f"{say_seconds(duration['lower'])} .. {say_seconds(duration['upper'])}",
+        "-" if cost is None else f"{cost['median']} {cost['currency']}",
+        _share(point["speed_up"]),
+        _share(point["efficiency"]),
+        "-" if gain is None else say_number(float(f"{gain:.3g}")),
+        forecast["basis"],
+    ]
+
+
+def curve_text(document: Mapping[str, Any]) -> str:
+    """Return a curve as an aligned table."""
+    header = [
+        document["over"],
+        "duration",
+        "interval",
+        "cost",
+        "speed-up",
+        "efficiency",
+        "s saved per money",
+        "basis",
+    ]
+    table = align(header, [_row(point) for point in document["points"]])
+    measured = len(document["measured"])
+    return f"{document['workload']}, {measured} run(s) measured on this axis\n\n{table}\n"

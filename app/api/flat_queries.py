@@ -1,0 +1,166 @@
+"""Reads the flat fields of a what-if query: the columns of an upload, comma lists as a grid."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+from app.domain.errors import Fault, InvalidRequestError, UnknownFieldError
+from app.domain.spelling import nearest_field
+
+MAX_POINTS: Final = 10_000
+_PARAMETER: Final = "param."
+_CONFIGURATION: Final = (
+    "gpu_type",
+    "instance_type",
+    "provider",
+    "region",
+    "purchase",
+    "nodes",
+    "workers",
+)
+_WORK: Final = ("dataset_size", "batch_size", "epochs")
+_SPOT: Final = ("interruptions_per_hour", "checkpoint_interval_s", "checkpoint_s", "restart_s")
+_GRID_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: ("configuration", name) for name in _CONFIGURATION},
+    **{name: ("work", name) for name in _WORK},
+    "framework": ("parameters", "framework"),
+}
+_SINGLE_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
+    **{
+        name: (name,)
+        for name in (
+            "confidence",
+            "deadline_s",
+            "budget",
+            "regressor_version",
+            "time_limit_quantile",
+        )
+    },
+    **{name: ("pricing", name) for name in ("price_per_hour", "currency", "as_of")},
+    **{name: ("pricing", "spot", name) for name in _SPOT},
+}
+FLAT_FIELDS: Final = (*_GRID_PLACES, *_SINGLE_PLACES)
+_WHOLE: Final = frozenset({"nodes", "workers", "regressor_version"})
+_TEXTS: Final = frozenset(
+    {"gpu_type", "instance_type", "provider", "region", "purchase", "framework", "currency"}
+)
+
+Documents = list[dict[str, Any]]
+
+
+def read_grid(items: Iterable[tuple[str, str]], workload: str) -> Documents:
+    """Return the forecast requests of a query, the last field varying fastest.
+
+    Parameters
+    ----------
+    items
+        Names and values as they stand in the query; an empty value counts as absent.
+    workload
+        The workload of the path.
+
+    Raises
+    ------
+    UnknownFieldError
+        If a name is none of the fields.
+    InvalidRequestError
+        If the grid has too many points.
+    """
+    fields = merge(items)
+    unknown = [name for name in fields if _place(name) is None]
+    if unknown:
+        raise UnknownFieldError([_unknown(name) for name in unknown])
+    axes = {name: _values(name, text) for name, text in fields.items()}
+    if prod(len(values) for values in axes.values()) > MAX_POINTS:
+        raise InvalidRequestError(
+            f"The grid has more than {MAX_POINTS} points.",
+            [Fault("The comma lists multiply.", "Shorten them, or ask in several requests.")],
+        )
+    return [
+        _document(dict(zip(axes, point, strict=True)), workload)
+        for point in product(*axes.values())
+    ]
+
+
+def read_point(items: Iterable[tuple[str, str]], workload: str) -> dict[str, Any]:
+    """Return the one forecast request of a query without lists.
+
+    Raises
+    ------
+    UnknownFieldError
+        If a name is none of the fields.
+    InvalidRequestError
+        If a field has several values.
+    """
+    fields = list(items)
+    points = read_grid(fields, workload)
+    if len(points) > 1:
+        several = [name for name, text in merge(fields).items() if len(_values(name, text)) > 1]
+        faults = [Fault("It has several values.", "Give one.", field=name) for name in several]
+        raise InvalidRequestError("Each field takes one value here.", faults)
+    return points[0]
+
+
+def merge(items: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the fields that have a value; a name that comes again continues its list."""
+    fields: dict[str, str] = {}
+    for name, text in items:
+        if text.strip():
+            fields[name] = f"{fields[name]},{text}" if name in fields else text
+    return fields
+
+
+def _place(name: str) -> tuple[str, ...] | None:
+    if name.startswith(_PARAMETER) and len(name) > len(_PARAMETER):
+        return ("parameters", name.removeprefix(_PARAMETER))
+    return _GRID_PLACES.get(name) or _SINGLE_PLACES.get(name)
+
+
+def _values(name: str, text: str) -> list[str]:
+    if name in _SINGLE_PLACES:
+        return [text.strip()]
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _document(point: Mapping[str, str], workload: str) -> dict[str, Any]:
+    document: dict[str, Any] = {"workload": workload, "record": False}
+    for name, text in point.items():
+        *path, last = _place(name) or ()
+        target = document
+        for step in path:
+            target = target.setdefault(step, {})
+        target[last] = text
+    return document
+
+
+def _unknown(name: str) -> Fault:
+    nearest = nearest_field(name, FLAT_FIELDS)
+    hint = f"Did you mean {nearest!r}? " if nearest else ""
+    shown = name[:100].encode("utf-8", "backslashreplace").decode()
+    return Fault(
+        f"There is no field {shown!r}.",
+        f"{hint}A parameter of the workload is param.NAME.",
+        field=shown,
+    )
+
+
+def _schema(name: str) -> dict[str, Any]:
+    if name in _TEXTS or name == "as_of":
+        return {"type": "string", "maxLength": 1000}
+    number = r"[1-9][0-9]{0,4}" if name in _WHOLE else r"(0\.[0-9]{0,3}[1-9]|[1-9][0-9]{0,8})"
+    pattern = rf"^{number}$" if name in _SINGLE_PLACES else rf"^{number}(,{number}){{0,9}}$"
+    return {"type": "string", "pattern": pattern}
+
+
+def query_parameters(names: Sequence[str] = FLAT_FIELDS) -> list[dict[str, Any]]:
+    """Return the description of the fields for the OpenAPI document."""
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "description": "one value" if name in _SINGLE_PLACES else "a value or a comma list",
+            "schema": _schema(name),
+        }
+        for name in names
+    ]

@@ -1,0 +1,201 @@
+"""Writes forecasts as JSON documents, by hand: a batch has ten thousand of them."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from app.api.schemas.quantities import money_text, plain_number
+from app.domain.configurations import Configuration, ParameterValue, Work
+from app.domain.forecasts import CostForecast, Forecast, LedgerEntry, LinkedRun, SupportReport
+from app.domain.runs import RunStatus
+
+Document = dict[str, Any]
+FORECAST_MEMBERS = (
+    "forecast_id",
+    "workload",
+    "regressor_version",
+    "fitted_at",
+    "configuration",
+    "work",
+    "parameters",
+    "duration_seconds",
+    "time_limit_seconds",
+    "cost",
+    "feasibility",
+    "probability",
+    "support",
+    "basis",
+    "energy",
+    "explanation",
+    "warnings",
+)
+_FEASIBILITY = {"fits_probability": None, "basis": "no memory measurements"}
+
+
+@lru_cache(maxsize=4096)
+def instant_text(instant: datetime) -> str:
+    """Return an instant as RFC 3339 in UTC."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _plain(value: float | None) -> float | None:
+    return None if value is None else plain_number(value)
+
+
+def _number_text(number: Decimal) -> str:
+    return format(number.normalize(), "f")
+
+
+def configuration_document(configuration: Configuration) -> Document:
+    """Return the document of a configuration."""
+    return {
+        "gpu_type": configuration.gpu_type,
+        "instance_type": configuration.instance_type,
+        "provider": configuration.provider,
+        "region": configuration.region,
+        "purchase": configuration.purchase,
+        "nodes": configuration.nodes,
+        "workers": configuration.workers,
+    }
+
+
+def _work_document(work: Work) -> Document:
+    return {
+        "dataset_size": _plain(work.dataset_size),
+        "batch_size": _plain(work.batch_size),
+        "epochs": _plain(work.epochs),
+    }
+
+
+def _parameters(parameters: Mapping[str, ParameterValue]) -> Document:
+    return {
+        name: value if isinstance(value, str) else plain_number(value)
+        for name, value in parameters.items()
+    }
+
+
+def cost_document(cost: CostForecast, now: datetime) -> Document:
+    """Return the document of a cost; the median shows the decimals that its items have."""
+    price = cost.price
+    return {
+        "currency": cost.currency,
+        "median": format(cost.median, "f"),
+        "lower": format(cost.lower, "f"),
+        "upper": format(cost.upper, "f"),
+        "price_per_hour": money_text(cost.price_per_hour),
+        "price": {
+            "source": price.source,
+            "valid_from": instant_text(price.valid_from),
+            "age_days": max((now - price.valid_from).days, 0),
+            "purchase": price.purchase,
+            "provider": price.provider,
+            "region": price.region,
+            "instance_type": price.instance_type,
+            "gpu_type": price.gpu_type,
+            "gpu_count": price.gpu_count,
+            "instances": cost.instances,
+            "price_id": price.price_id,
+        },
+        "line_items": [
+            {
+                "kind": item.kind,
+                "quantity": _number_text(item.quantity),
+                "unit": item.unit,
+                "unit_price": money_text(item.unit_price),
+                "amount": format(item.amount, "f"),
+            }
+            for item in cost.line_items
+        ],
+    }
+
+
+def _support_document(support: SupportReport) -> Document:
+    return {
+        "within_range": support.within_range,
+        "axes": [
+            {
+                "name": axis.name,
+                "asked": axis.asked,
+                "measured_min": axis.measured_min,
+                "measured_max": axis.measured_max,
+                "distance": axis.distance,
+            }
+            for axis in support.axes
+        ],
+        "unseen_levels": [{"name": name, "value": value} for name, value in support.unseen_levels],
+        "unidentified": list(support.unidentified),
+        "runs_used": support.runs_used,
+        "nearest_runs": list(support.nearest_runs),
+        "pooled_from": list(support.pooled_from),
+    }
+
+
+def forecast_document(forecast: Forecast, now: datetime) -> Document:
+    """Return the document of a forecast, its members in the order of the contract."""
+    duration, scenario = forecast.duration_seconds, forecast.scenario
+    return {
+        "forecast_id": forecast.forecast_id,
+        "workload": forecast.workload,
+        "regressor_version": forecast.regressor_version,
+        "fitted_at": instant_text(forecast.fitted_at),
+        "configuration": configuration_document(scenario.configuration),
+        "work": _work_document(scenario.work),
+        "parameters": _parameters(scenario.parameters),
+        "duration_seconds": {
+            "median": duration.median,
+            "lower": duration.lower,
+            "upper": duration.upper,
+            "confidence": duration.confidence,
+        },
+        "time_limit_seconds": plain_number(forecast.time_limit_seconds),
+        "cost": None if forecast.cost is None else cost_document(forecast.cost, now),
+        "feasibility": _FEASIBILITY,
+        "probability": {
+            "deadline": forecast.deadline_probability,
+            "budget": forecast.budget_probability,
+        },
+        "support": _support_document(forecast.support),
+        "basis": forecast.basis,
+        "energy": {"kilowatt_hours": _significant(forecast.energy_kwh), "kg_co2e": None},
+        "explanation": [
+            {"term": term, "share": share} for term, share in forecast.explanation.items()
+        ],
+        "warnings": [
+            {"code": each.code, "message": each.message, "remedy": each.remedy}
+            for each in forecast.warnings
+        ],
+    }
+
+
+def _significant(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def ledger_document(entry: LedgerEntry) -> Document:
+    """Return the document of a recorded forecast with its runs and their errors."""
+    return {
+        "forecast_id": entry.forecast_id,
+        "workload": entry.workload,
+        "regressor_version": entry.regressor_version,
+        "created_at": instant_text(entry.created_at),
+        "request": dict(entry.request),
+        "forecast": dict(entry.answer),
+        "runs": [_linked(run, entry.answer["duration_seconds"]) for run in entry.runs],
+    }
+
+
+def _linked(run: LinkedRun, band: Mapping[str, float]) -> Document:
+    is_whole = run.status is RunStatus.SUCCEEDED
+    ratio = run.duration_seconds / band["median"]
+    inside = band["lower"] <= run.duration_seconds <= band["upper"]
+    return {
+        "run_id": run.run_id,
+        "workload": run.workload,
+        "status": run.status,
+        "duration_seconds": plain_number(run.duration_seconds),
+        "ratio": ratio if is_whole else None,
+        "error": 1.0 / ratio - 1.0 if is_whole else None,
+        "inside": inside if is_whole else None,
+    }

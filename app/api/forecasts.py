@@ -1,0 +1,112 @@
+"""Routes of forecasts: one, a batch, the ledger."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from app.api import plain_text, problems
+from app.api.batches import answer_batch
+from app.api.bodies import check, json_response, read_json, request_body
+from app.api.dependencies import Reader, ServicesDep, services_and_reader
+from app.api.forecast_documents import forecast_document, ledger_document
+from app.api.negotiation import JSON, TEXT, preferred
+from app.api.paths import allow_segments
+from app.api.schemas.forecast_answers import BatchOut, ForecastOut, LedgerOut
+from app.api.schemas.forecasts import FORECAST_EXAMPLE, FORECAST_IN, BatchIn, ForecastIn
+from app.domain.errors import (
+    AmbiguousGpuError,
+    NoRegressorError,
+    NotFoundError,
+    RegressorUnavailableError,
+    SpotInfeasibleError,
+    UnknownFieldError,
+    UnknownGpuError,
+    UnknownWorkloadError,
+)
+
+allow_segments()
+router = APIRouter(prefix="/v1/forecasts", tags=["forecasts"])
+FORECAST_PROBLEMS = problems.problem_responses(
+    UnknownWorkloadError,
+    NoRegressorError,
+    NotFoundError,
+    UnknownFieldError,
+    UnknownGpuError,
+    AmbiguousGpuError,
+    SpotInfeasibleError,
+    RegressorUnavailableError,
+)
+PLAIN_TEXT: dict[str, Any] = {"schema": {"type": "string"}}
+
+
+@router.post(
+    "",
+    summary="Forecast duration and cost",
+    description="Of one configuration and its work. `Accept: text/plain` answers in sentences.",
+    responses={
+        **FORECAST_PROBLEMS,
+        200: {"model": ForecastOut, "content": {TEXT: PLAIN_TEXT}, "description": "The forecast"},
+    },
+    openapi_extra=request_body(ForecastIn, FORECAST_EXAMPLE),
+)
+async def make_forecast(request: Request) -> Response:
+    # No dependencies: schedulers ask here thousands of times a second.
+    services, caller = services_and_reader(request)
+    body = await read_json(request)
+    asked = check(FORECAST_IN, body).to_domain()
+    forecast = services.forecasts.forecast_from_memory(caller.project_id, asked)
+    if forecast is None:
+        forecast = await run_in_threadpool(services.forecasts.forecast, caller.project_id, asked)
+    if asked.record:
+        forecast = services.forecasts.identify(forecast)
+    document = forecast_document(forecast, services.context.now())
+    if asked.record:
+        services.forecasts.record(forecast, request=body, answer=document)
+    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+        return Response(plain_text.forecast_sentences(document), media_type=TEXT)
+    return json_response(document)
+
+
+@router.post(
+    ":batch",
+    summary="Forecast many configurations",
+    description="Up to 10,000 requests of any workloads; each answer is a forecast or a problem."
+    " Nothing of it is recorded.",
+    responses={
+        **problems.problem_responses(UnknownFieldError),
+        200: {"model": BatchOut, "description": "The answers in the order of the requests"},
+    },
+    openapi_extra=request_body(
+        BatchIn,
+        {
+            "defaults": {"workload": "resnet50", "work": {"dataset_size": 1281167, "epochs": 90}},
+            "requests": [
+                {"ref": "a", "configuration": {"gpu_type": "T4", "workers": 4}},
+                {"ref": "b", "configuration": {"gpu_type": "T4", "workers": 8}},
+            ],
+            "fields": ["duration_seconds", "cost"],
+        },
+    ),
+)
+async def make_batch(request: Request, services: ServicesDep, caller: Reader) -> Response:
+    body = await read_json(request)
+    return await run_in_threadpool(answer_batch, services, caller.project_id, body)
+
+
+@router.get(
+    "/{forecast:segment}",
+    summary="Show a recorded forecast",
+    description="What was asked and answered, and the runs that were uploaded with its"
+    " `forecast_id`, with their errors.",
+    responses={
+        **problems.problem_responses(NotFoundError),
+        200: {"model": LedgerOut, "description": "The entry of the ledger"},
+    },
+)
+def get_forecast(
+    forecast: Annotated[str, Path(description="the forecast's id", max_length=100)],
+    services: ServicesDep,
+    caller: Reader,
+) -> Response:
+    return json_response(ledger_document(services.forecasts.recorded(caller.project_id, forecast)))

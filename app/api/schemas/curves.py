@@ -1,0 +1,84 @@
+"""Requests and responses about curves."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+from typing_extensions import override
+
+from app.api.flat_queries import FLAT_FIELDS
+from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.forecast_answers import ForecastOut
+from app.api.schemas.texts import Printable
+from app.services.curves import Axis
+
+MAX_POINTS = 1000
+
+
+class CurveQuery(RequestModel):
+    """The axis of a curve; the fields of the what-if stand beside it."""
+
+    over: Annotated[
+        Printable,
+        Field(
+            max_length=120,
+            description="workers, nodes, dataset_size, batch_size, epochs or param.NAME",
+        ),
+    ] = "workers"
+    from_: Annotated[float, Field(alias="from", gt=0, le=1e18)] = 1.0
+    to: Annotated[float, Field(gt=0, le=1e18)] = 64.0
+    points: Annotated[int, Field(ge=2, le=MAX_POINTS, description="at most this many")] = 64
+
+    model_config = RequestModel.model_config | {"extra": "allow"}
+
+    @override
+    @classmethod
+    def accepts_extra(cls, name: str) -> bool:
+        """Whether a field is one of the what-if's; those are checked where they are read."""
+        return name in FLAT_FIELDS or name.startswith("param.")
+
+    @model_validator(mode="after")
+    def _rises(self) -> Self:
+        if self.to < self.from_:
+            raise PydanticCustomError(
+                "order", "The axis ends before it begins", {"remedy": "Let `from` be at most `to`."}
+            )
+        whole = {"workers", "nodes"}
+        if self.over in whole and (self.to > 1_000_000 or self.from_ % 1 or self.to % 1):  # noqa: PLR2004
+            raise PydanticCustomError(
+                "whole",
+                "The axis counts from 1 to 1,000,000",
+                {"remedy": "Give whole numbers for `from` and `to`."},
+            )
+        return self
+
+    def to_axis(self) -> Axis:
+        """Return the axis."""
+        return Axis(self.over, self.from_, self.to, self.points)
+
+
+class CurvePointOut(ResponseModel):
+    """A forecast on the curve; speed-up and efficiency compare with the first point."""
+
+    value: float
+    forecast: ForecastOut
+    speed_up: float | None
+    efficiency: float | None
+    seconds_saved_per_money: float | None
+
+
+class MeasuredPointOut(ResponseModel):
+    """A measured run that agrees with the question in all but the axis."""
+
+    run_id: str
+    value: float
+    duration_seconds: float
+
+
+class CurveOut(ResponseModel):
+    """Forecasts along an axis, and the runs measured there."""
+
+    workload: str
+    over: str
+    points: list[CurvePointOut]
+    measured: list[MeasuredPointOut]

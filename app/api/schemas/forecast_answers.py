@@ -1,0 +1,187 @@
+"""The documents of forecasts, for the OpenAPI document; encoded by hand for speed."""
+
+from typing import Any
+
+from app.api.schemas.base import ResponseModel
+from app.api.schemas.runs import ConfigurationOut, WorkOut
+from app.domain.configurations import Purchase
+from app.domain.forecasts import Basis
+
+
+class BandOut(ResponseModel):
+    """A median with the bounds for a new run at a confidence, in seconds."""
+
+    median: float
+    lower: float
+    upper: float
+    confidence: float
+
+
+class UsedPriceOut(ResponseModel):
+    """The price that was used; `age_days` counts from its date."""
+
+    source: str
+    valid_from: str
+    age_days: int
+    purchase: Purchase
+    provider: str | None
+    region: str | None
+    instance_type: str | None
+    gpu_type: str | None
+    gpu_count: int | None
+    instances: int
+    price_id: str | None
+
+
+class LineItemOut(ResponseModel):
+    """A summand of the cost."""
+
+    kind: str
+    quantity: str
+    unit: str
+    unit_price: str
+    amount: str
+
+
+class CostOut(ResponseModel):
+    """Money; the line items add up to the median."""
+
+    currency: str
+    median: str
+    lower: str
+    upper: str
+    price_per_hour: str
+    price: UsedPriceOut
+    line_items: list[LineItemOut]
+
+
+class FeasibilityOut(ResponseModel):
+    """Whether the job fits into memory; null where no run measured memory."""
+
+    fits_probability: float | None
+    basis: str
+
+
+class ChancesOut(ResponseModel):
+    """Probabilities of what was asked; null where nothing was asked or known."""
+
+    deadline: float | None
+    budget: float | None
+
+
+class AxisOut(ResponseModel):
+    """A feature beyond its measured range; `distance` is in widths of that range."""
+
+    name: str
+    asked: float
+    measured_min: float
+    measured_max: float
+    distance: float
+
+
+class LevelOut(ResponseModel):
+    """A category value that no run has."""
+
+    name: str
+    value: str
+
+
+class SupportOut(ResponseModel):
+    """Where the question stands among the measured runs."""
+
+    within_range: bool
+    axes: list[AxisOut]
+    unseen_levels: list[LevelOut]
+    unidentified: list[str]
+    runs_used: int
+    nearest_runs: list[str]
+    pooled_from: list[str]
+
+
+class EnergyOut(ResponseModel):
+    """The accelerators' energy at their thermal design power; an upper estimate."""
+
+    kilowatt_hours: float | None
+    kg_co2e: float | None
+
+
+class TermOut(ResponseModel):
+    """A part of the duration."""
+
+    term: str
+    share: float
+
+
+class WarningOut(ResponseModel):
+    """What should be known before trusting the figures."""
+
+    code: str
+    message: str
+    remedy: str
+
+
+class ForecastOut(ResponseModel):
+    """A forecast."""
+
+    forecast_id: str | None
+    workload: str
+    regressor_version: int
+    fitted_at: str
+    configuration: ConfigurationOut
+    work: WorkOut
+    parameters: dict[str, float | str]
+    duration_seconds: BandOut
+    time_limit_seconds: float
+    cost: CostOut | None
+    feasibility: FeasibilityOut
+    probability: ChancesOut
+    support: SupportOut
+    basis: Basis
+    energy: EnergyOut
+    explanation: list[TermOut]
+    warnings: list[WarningOut]
+
+
+class BatchEntryOut(ResponseModel):
+    """An answer of a batch: a forecast (trimmed to `fields`) or a problem."""
+
+    ref: str | int | float | bool | None = None
+    forecast: dict[str, Any] | None = None
+    problem: dict[str, Any] | None = None
+
+
+class BatchOut(ResponseModel):
+    """The answers of a batch, in the order of the requests."""
+
+    forecasts: list[BatchEntryOut]
+    failed: int
+
+
+class GridOut(ResponseModel):
+    """The forecasts of a grid, the last field varying fastest."""
+
+    forecasts: list[ForecastOut]
+
+
+class LinkedRunOut(ResponseModel):
+    """A run that names the forecast; `ratio` is measured over forecast median."""
+
+    run_id: str
+    workload: str
+    status: str
+    duration_seconds: float
+    ratio: float | None
+    error: float | None
+    inside: bool | None
+
+
+class LedgerOut(ResponseModel):
+    """A recorded forecast: what was asked, what was answered, what came of it."""
+
+    forecast_id: str
+    workload: str
+    regressor_version: int
+    created_at: str
+    request: dict[str, Any]
+    forecast: ForecastOut
+    runs: list[LinkedRunOut]

@@ -1,0 +1,194 @@
+"""Requests about forecasts."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, StrictBool, TypeAdapter
+
+from app.api.schemas.base import RequestModel, check_slug
+from app.api.schemas.instants import Instant
+from app.api.schemas.texts import Printable
+from app.domain.configurations import Configuration, ParameterValue, Purchase, Scenario, Work
+from app.domain.forecasts import ForecastRequest, SpotTerms
+from app.domain.identifiers import Slug
+from app.domain.prices import PriceQuery
+
+Name = Annotated[Printable, Field(min_length=1, max_length=100)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Size = Annotated[float, Field(gt=0, le=1e18)]
+Seconds = Annotated[float, Field(gt=0, le=1e12)]
+Probability = Annotated[float, Field(gt=0.001, lt=0.9999)]
+Amount = Annotated[Decimal, Field(ge=0, lt=10**12, max_digits=24)]
+Currency = Annotated[str, Field(pattern="^[A-Z]{3}$", description="ISO 4217 code")]
+WorkloadId = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(check_slug)]
+Parameters = Annotated[Mapping[Name, StrictBool | float | Name], Field(max_length=300)]
+
+
+def to_parameters(given: Mapping[str, bool | float | str]) -> dict[str, ParameterValue]:
+    """Return parameters as runs have them: a flag is the word `true` or `false`."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in given.items()
+    }
+
+
+class ConfigurationIn(RequestModel):
+    """The cluster that is asked about."""
+
+    gpu_type: Name | None = None
+    instance_type: Name | None = None
+    provider: Name | None = None
+    region: Name | None = None
+    purchase: Purchase | None = None
+    nodes: Count | None = None
+    workers: Annotated[Count, Field(description="data-parallel processes, one GPU each")] = 1
+
+    def to_domain(self) -> Configuration:
+        """Return the configuration."""
+        return Configuration(
+            gpu_type=self.gpu_type,
+            instance_type=self.instance_type,
+            provider=self.provider,
+            region=self.region,
+            purchase=self.purchase,
+            nodes=self.nodes,
+            workers=self.workers,
+        )
+
+
+class WorkIn(RequestModel):
+    """What has to be done: sizes in the workload's unit, the batch over all workers."""
+
+    dataset_size: Size | None = None
+    batch_size: Size | None = None
+    epochs: Size | None = None
+
+    def to_domain(self) -> Work:
+        """Return the work."""
+        return Work(self.dataset_size, self.batch_size, self.epochs)
+
+
+class SpotIn(RequestModel):
+    """What is assumed of interruptions; each has a default."""
+
+    interruptions_per_hour: Annotated[
+        float | None, Field(ge=0, le=3600, description="of one instance; default 0.05")
+    ] = None
+    checkpoint_interval_s: Annotated[
+        float | None, Field(gt=0, le=1e9, description="work between checkpoints; default 1800")
+    ] = None
+    checkpoint_s: Annotated[
+        float | None, Field(ge=0, le=1e6, description="time to write a checkpoint; default 30")
+    ] = None
+    restart_s: Annotated[
+        float | None, Field(ge=0, le=1e6, description="until work goes on; default 300")
+    ] = None
+
+    def to_domain(self) -> SpotTerms:
+        """Return the terms."""
+        return SpotTerms(
+            interruptions_per_hour=self.interruptions_per_hour,
+            checkpoint_interval_s=self.checkpoint_interval_s,
+            checkpoint_s=self.checkpoint_s,
+            restart_s=self.restart_s,
+        )
+
+
+class PricingIn(RequestModel):
+    """Which price counts."""
+
+    provider: Name | None = None
+    region: Name | None = None
+    purchase: Purchase | None = None
+    price_per_hour: Annotated[
+        Amount | None,
+        Field(
+            description="goes before every other price; for one whole instance where the"
+            " configuration names instance_type or nodes, otherwise for one worker"
+        ),
+    ] = None
+    currency: Currency | None = None
+    as_of: Annotated[Instant | None, Field(description="prices that held then")] = None
+    spot: SpotIn = SpotIn()
+
+    def to_domain(self) -> PriceQuery:
+        """Return which price is wanted."""
+        return PriceQuery(
+            provider=self.provider,
+            region=self.region,
+            purchase=self.purchase,
+            price_per_hour=self.price_per_hour,
+            currency=self.currency,
+            as_of=self.as_of,
+        )
+
+
+class ForecastIn(RequestModel):
+    """One question to a workload's regressor."""
+
+    workload: WorkloadId
+    configuration: ConfigurationIn = ConfigurationIn()
+    work: WorkIn = WorkIn()
+    parameters: Annotated[Parameters, Field(default_factory=dict)]
+    confidence: Annotated[Probability, Field(description="of the intervals")] = 0.9
+    deadline_s: Annotated[Seconds | None, Field(description="asks P(duration <= deadline)")] = None
+    budget: Annotated[Amount | None, Field(description="asks P(cost <= budget)")] = None
+    pricing: PricingIn = PricingIn()
+    regressor_version: Annotated[
+        int | None, Field(ge=1, lt=2**31, description="default: the published one")
+    ] = None
+    time_limit_quantile: Annotated[
+        Probability, Field(description="share of runs that end within time_limit_seconds")
+    ] = 0.95
+    record: Annotated[bool, Field(description="keep it in the ledger")] = True
+
+    def to_domain(self) -> ForecastRequest:
+        """Return the question."""
+        return ForecastRequest(
+            workload=Slug(self.workload),
+            scenario=Scenario(
+                self.configuration.to_domain(),
+                self.work.to_domain(),
+                to_parameters(self.parameters),
+            ),
+            confidence=self.confidence,
+            deadline_s=self.deadline_s,
+            budget=self.budget,
+            pricing=self.pricing.to_domain(),
+            spot=self.pricing.spot.to_domain(),
+            regressor_version=self.regressor_version,
+            time_limit_quantile=self.time_limit_quantile,
+            record=self.record,
+        )
+
+
+FORECAST_IN: TypeAdapter[ForecastIn] = TypeAdapter(ForecastIn)
+FORECAST_EXAMPLE: dict[str, Any] = {
+    "workload": "resnet50",
+    "configuration": {"gpu_type": "V100-16GB", "workers": 8},
+    "work": {"dataset_size": 1281167, "epochs": 90, "batch_size": 1024},
+    "parameters": {"precision": "fp16"},
+    "deadline_s": 36000,
+}
+MAX_BATCH = 10_000
+
+
+class BatchIn(RequestModel):
+    """Many questions; `defaults` are completed by each request, member by member."""
+
+    defaults: Annotated[
+        Mapping[str, Any],
+        Field(description="members of a forecast request that all requests share"),
+    ] = {}
+    requests: Annotated[
+        list[Mapping[str, Any]],
+        Field(
+            max_length=MAX_BATCH,
+            description="forecast requests, each with a `ref` of the caller's choice",
+        ),
+    ]
+    fields: Annotated[
+        list[Annotated[str, Field(max_length=100)]] | None,
+        Field(max_length=100, description="top-level members of the forecasts to send back"),
+    ] = None

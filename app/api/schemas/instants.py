@@ -1,0 +1,35 @@
+"""Instants that every database can hold."""
+
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator
+from pydantic_core import PydanticCustomError
+
+_FIRST_YEAR = 1970
+_LAST_YEAR = 2999
+_DATE_LENGTH = 10
+
+
+def _from_date(value: Any) -> Any:
+    """Read a plain date as its first instant in UTC."""
+    if isinstance(value, str) and len(value.strip()) == _DATE_LENGTH:
+        try:
+            return datetime.combine(date.fromisoformat(value.strip()), time.min, UTC)
+        except ValueError:
+            return value
+    return value
+
+
+def _to_utc(instant: datetime) -> datetime:
+    if not _FIRST_YEAR <= instant.year <= _LAST_YEAR:
+        raise PydanticCustomError(
+            "instant",
+            "The instant lies outside the years 1970 to 2999",
+            {"remedy": "Send an RFC 3339 instant such as 2026-11-01T10:00:00Z, or a date."},
+        )
+    return instant.astimezone(UTC)
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_from_date), AfterValidator(_to_utc)]
+"""An instant in UTC; a plain date is its first moment."""

@@ -1,0 +1,95 @@
+"""Routes of what-if questions by curl: a point, a grid, a curve."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from app.api import plain_text
+from app.api.bodies import check, json_response
+from app.api.curve_documents import curve_document, curve_text
+from app.api.dependencies import Reader, ServicesDep, WorkloadPath
+from app.api.flat_queries import query_parameters, read_grid, read_point
+from app.api.forecast_documents import Document, forecast_document
+from app.api.forecast_tables import forecast_csv
+from app.api.forecasts import FORECAST_PROBLEMS
+from app.api.negotiation import CSV, JSON, TEXT, preferred
+from app.api.schemas.curves import CurveOut, CurveQuery
+from app.api.schemas.forecast_answers import ForecastOut, GridOut
+from app.api.schemas.forecasts import FORECAST_IN
+from app.domain.errors import DomainError
+
+router = APIRouter(prefix="/v1/workloads/{workload}", tags=["forecasts"])
+_TEXTS: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in (TEXT, CSV)}
+
+
+@router.get(
+    "/forecast",
+    summary="Ask what if",
+    description="The fields are the columns of an upload, `param.NAME` for parameters; a comma"
+    " list makes a grid. `Accept: text/plain` answers a sentence or an aligned table, `text/csv`"
+    " rows. One point is answered by the forecast itself, a grid by `forecasts`.",
+    responses={
+        **FORECAST_PROBLEMS,
+        200: {"model": ForecastOut | GridOut, "content": _TEXTS, "description": "The forecasts"},
+    },
+    openapi_extra={"parameters": query_parameters()},
+)
+def ask_what_if(
+    request: Request, workload: WorkloadPath, services: ServicesDep, caller: Reader
+) -> Response:
+    points = read_grid(request.query_params.multi_items(), workload)
+    asked = [check(FORECAST_IN, point, place="query").to_domain() for point in points]
+    now = services.context.now()
+    documents: list[Document] = []
+    for answer in services.forecasts.forecast_many(caller.project_id, asked):
+        if isinstance(answer, DomainError):
+            raise answer
+        documents.append(forecast_document(answer, now))
+    return _respond(request, documents)
+
+
+def _respond(request: Request, documents: list[Document]) -> Response:
+    wanted = preferred(request.headers.get("accept"), (JSON, TEXT, CSV))
+    is_single = len(documents) == 1
+    if wanted == CSV:
+        return Response(forecast_csv(documents), media_type=CSV)
+    if wanted == TEXT and is_single:
+        return Response(plain_text.forecast_sentences(documents[0]), media_type=TEXT)
+    if wanted == TEXT:
+        return Response(plain_text.forecast_table(documents), media_type=TEXT)
+    return json_response(documents[0] if is_single else {"forecasts": documents})
+
+
+_CURVE_FIELDS = {"over", "from", "to", "points"}
+
+
+@router.get(
+    "/curve",
+    summary="Draw a curve",
+    description="Forecasts along one axis with their bands, the runs measured there, cost,"
+    " speed-up, efficiency and the seconds that the last unit of money saved. The other fields"
+    " are those of the what-if, one value each.",
+    responses={
+        **FORECAST_PROBLEMS,
+        200: {"model": CurveOut, "content": _TEXTS, "description": "The curve"},
+    },
+    openapi_extra={"parameters": query_parameters()},
+)
+def draw_curve(
+    request: Request,
+    workload: WorkloadPath,
+    services: ServicesDep,
+    caller: Reader,
+    query: Annotated[CurveQuery, Query()],
+) -> Response:
+    others = [item for item in request.query_params.multi_items() if item[0] not in _CURVE_FIELDS]
+    point = read_point(others, workload)
+    asked = check(FORECAST_IN, point, place="query").to_domain()
+    curve = services.curves.curve(caller.project_id, asked, query.to_axis())
+    document = curve_document(curve, services.context.now())
+    wanted = preferred(request.headers.get("accept"), (JSON, TEXT, CSV))
+    if wanted == CSV:
+        return Response(forecast_csv([p["forecast"] for p in document["points"]]), media_type=CSV)
+    if wanted == TEXT:
+        return Response(curve_text(document), media_type=TEXT)
+    return json_response(document)

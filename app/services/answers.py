@@ -1,0 +1,243 @@
+"""Answers many questions to one regressor at once: durations, costs, probabilities, warnings."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from app.domain.configurations import Purchase, Scenario
+from app.domain.errors import DomainError
+from app.domain.forecasts import (
+    AxisOutside,
+    Basis,
+    CostForecast,
+    Forecast,
+    ForecastRequest,
+    Interval,
+    SupportReport,
+)
+from app.domain.identifiers import RunId
+from app.pricing.billing import affordable_seconds, bill
+from app.pricing.energy import kilowatt_hours
+from app.pricing.resolution import Offer, PriceBook
+from app.services.frames import scenario_features
+from app.services.questions import to_question
+from app.services.serving import ServedRegressor
+from app.services.spot_terms import with_interruptions
+from app.services.warnings import warnings_of
+from models import FloatArray, ForecastDistribution, Support
+
+Answer = Forecast | DomainError
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers of many forecasts, each of shape (n,); NaN where nothing was asked."""
+
+    median: list[float]
+    lower: list[float]
+    upper: list[float]
+    time_limit: list[float]
+    deadline: list[float]
+    budget: list[float]
+
+
+def answer_all(
+    requests: Sequence[ForecastRequest], served: ServedRegressor, book: PriceBook, now: datetime
+) -> list[Answer]:
+    """Return a forecast or a refusal for each request, in order, by one evaluation."""
+    answers: list[Answer | None] = [None] * len(requests)
+    rows: list[int] = []
+    scenarios: list[Scenario] = []
+    for index, request in enumerate(requests):
+        try:
+            scenarios.append(to_question(request.scenario, served))
+            rows.append(index)
+        except DomainError as error:
+            answers[index] = error
+    asked = [requests[index] for index in rows]
+    for index, answer in zip(rows, _answer(asked, scenarios, served, book, now), strict=True):
+        answers[index] = answer
+    return [answer for answer in answers if answer is not None]
+
+
+def distributions(
+    requests: Sequence[ForecastRequest],
+    scenarios: Sequence[Scenario],
+    served: ServedRegressor,
+    offers: Sequence[Offer | None],
+) -> tuple[ForecastDistribution, dict[int, DomainError]]:
+    """Return the distributions of the durations, spot interruptions included, and refusals."""
+    forecast = served.portfolio.predict(scenario_features(scenarios))
+    spot = {
+        row: (request.spot, 1 if offer is None else offer.instances)
+        for row, (request, offer) in enumerate(zip(requests, offers, strict=True))
+        if is_spot(request, offer)
+    }
+    if not spot:
+        return forecast, {}
+    interrupted, refusals = with_interruptions(forecast, spot)
+    return interrupted, dict(refusals)
+
+
+def is_spot(request: ForecastRequest, offer: Offer | None) -> bool:
+    """Whether a request is for capacity that may be taken away."""
+    if offer is not None:
+        return offer.price.purchase is Purchase.SPOT
+    return Purchase.SPOT in {request.pricing.purchase, request.scenario.configuration.purchase}
+
+
+def _answer(
+    requests: Sequence[ForecastRequest],
+    scenarios: Sequence[Scenario],
+    served: ServedRegressor,
+    book: PriceBook,
+    now: datetime,
+) -> list[Answer]:
+    offers = [
+        book.resolve(scenario.configuration, request.pricing)
+        for request, scenario in zip(requests, scenarios, strict=True)
+    ]
+    forecast, refusals = distributions(requests, scenarios, served, offers)
+    supports = served.portfolio.support(scenario_features(scenarios)) if scenarios else []
+    figures = figures_of(requests, forecast, offers)
+    answers: list[Answer] = []
+    known = zip(requests, scenarios, offers, supports, strict=True)
+    for row, (request, scenario, offer, support) in enumerate(known):
+        answers.append(
+            refusals.get(row)
+            or _forecast(
+                row, request, scenario, offer, support, figures=figures, served=served, now=now
+            )
+        )
+    return answers
+
+
+def figures_of(
+    requests: Sequence[ForecastRequest],
+    forecast: ForecastDistribution,
+    offers: Sequence[Offer | None],
+) -> Figures:
+    """Return bounds, time limits and probabilities of all requests."""
+    n = len(requests)
+    lower, upper, limit = np.empty(n), np.empty(n), np.empty(n)
+    for confidence, rows in _groups([request.confidence for request in requests]):
+        bounds = forecast.interval(confidence)
+        lower[rows], upper[rows] = bounds[0][rows], bounds[1][rows]
+    for quantile, rows in _groups([request.time_limit_quantile for request in requests]):
+        limit[rows] = forecast.quantile(quantile)[rows]
+    return Figures(
+        median=_shown(forecast.median()),
+        lower=_shown(lower),
+        upper=_shown(upper),
+        time_limit=[math.ceil(seconds) for seconds in limit.tolist()],
+        deadline=_chances(forecast, [request.deadline_s for request in requests]),
+        budget=_chances(
+            forecast, [_affordable(*pair) for pair in zip(requests, offers, strict=True)]
+        ),
+    )
+
+
+def _groups(values: Sequence[float]) -> list[tuple[float, slice | list[int]]]:
+    distinct = set(values)
+    if len(distinct) == 1:
+        return [(distinct.pop(), slice(None))]
+    return [
+        (value, [row for row, each in enumerate(values) if each == value]) for value in distinct
+    ]
+
+
+def _shown(seconds: FloatArray) -> list[float]:
+    """Return seconds to seven significant digits: costs are made of what is shown."""
+    return [float(f"{value:.7g}") for value in seconds.tolist()]
+
+
+def _affordable(request: ForecastRequest, offer: Offer | None) -> float | None:
+    if request.budget is None or offer is None:
+        return None
+    seconds = affordable_seconds(offer, request.budget)
+    return math.inf if seconds is None else seconds
+
+
+def _chances(forecast: ForecastDistribution, seconds: Sequence[float | None]) -> list[float]:
+    if not any(value is not None for value in seconds):
+        return [math.nan] * len(seconds)
+    asked = np.array([math.nan if value is None else value for value in seconds])
+    finite = np.where(np.isfinite(asked), asked, 1.0)
+    chances = np.where(np.isinf(asked), 1.0, forecast.probability_below(finite))
+    return [float(f"{value:.6g}") for value in np.where(np.isnan(asked), np.nan, chances)]
+
+
+def _forecast(
+    row: int,
+    request: ForecastRequest,
+    scenario: Scenario,
+    offer: Offer | None,
+    support: Support,
+    *,
+    figures: Figures,
+    served: ServedRegressor,
+    now: datetime,
+) -> Forecast:
+    configuration = scenario.configuration
+    duration = Interval(
+        figures.median[row], figures.lower[row], figures.upper[row], request.confidence
+    )
+    return Forecast(
+        forecast_id=None,
+        workload=request.workload,
+        workload_id=served.workload_id,
+        regressor_version=served.version,
+        fitted_at=served.fitted_at,
+        scenario=scenario,
+        duration_seconds=duration,
+        time_limit_seconds=figures.time_limit[row],
+        cost=None if offer is None else _cost(offer, duration),
+        deadline_probability=_known(figures.deadline[row]),
+        budget_probability=_known(figures.budget[row]),
+        support=_support_report(support, served),
+        basis=Basis(support.basis),
+        energy_kwh=kilowatt_hours(configuration.gpu_type, configuration.workers, duration.median),
+        explanation={},
+        warnings=warnings_of(request, served, support, offer, now),
+    )
+
+
+def _known(probability: float) -> float | None:
+    return None if math.isnan(probability) else probability
+
+
+def _cost(offer: Offer, duration: Interval) -> CostForecast:
+    money = bill(offer, duration.median, duration.lower, duration.upper)
+    return CostForecast(
+        currency=offer.price.currency,
+        median=money.median,
+        lower=money.lower,
+        upper=money.upper,
+        price_per_hour=offer.price.price_per_hour,
+        price=offer.price,
+        instances=offer.instances,
+        line_items=money.line_items,
+    )
+
+
+def _support_report(support: Support, served: ServedRegressor) -> SupportReport:
+    return SupportReport(
+        within_range=support.within_range,
+        axes=tuple(
+            AxisOutside(
+                name=axis.name,
+                asked=axis.asked,
+                measured_min=axis.measured_min,
+                measured_max=axis.measured_max,
+                distance=axis.distance,
+            )
+            for axis in support.axes
+        ),
+        unseen_levels=support.unseen_levels,
+        unidentified=support.unidentified,
+        runs_used=served.portfolio.report.n_runs,
+        nearest_runs=tuple(RunId(name) for name in support.nearest_run_ids),
+    )

@@ -1,0 +1,198 @@
+"""Forecasts along one axis: what more workers, data or epochs bring and cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import exp, log
+from typing import Any, Final
+
+from app.domain.configurations import NUMERIC_FEATURES, ParameterValue, Scenario
+from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownWorkloadError
+from app.domain.forecasts import Forecast, ForecastRequest
+from app.domain.identifiers import ProjectId, RunId
+from app.domain.runs import RunColumns
+from app.services.context import ServiceContext
+from app.services.forecasts import ForecastService
+from app.services.frames import PARAMETER_PREFIX
+
+_WHOLE: Final = frozenset({"workers", "nodes"})
+_MAX_MEASURED: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The feature that varies, from `start` to `stop` in at most `points` steps."""
+
+    name: str
+    start: float
+    stop: float
+    points: int
+
+    def values(self) -> list[float]:
+        """Return the values: every whole number where they fit, else even ratios."""
+        span = self.stop - self.start
+        if self.name in _WHOLE and span < self.points:
+            return [self.start + step for step in range(int(span) + 1)]
+        if span == 0:
+            return [self.start]
+        ratio = log(self.stop / self.start) / (self.points - 1)
+        spaced = [self.start * exp(ratio * i) for i in range(self.points - 1)]
+        exact = [*spaced, self.stop]
+        if self.name in _WHOLE:
+            return [float(value) for value in sorted({round(value) for value in exact})]
+        return [float(f"{value:.6g}") for value in exact]
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A forecast on the curve.
+
+    `speed_up` and `efficiency` compare with the first point; `seconds_saved_per_money` is what
+    the last unit of money bought, compared with the point before.
+    """
+
+    value: float
+    forecast: Forecast
+    speed_up: float | None
+    efficiency: float | None
+    seconds_saved_per_money: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPoint:
+    """A measured run that agrees with the question in all but the axis."""
+
+    run_id: RunId
+    value: float
+    duration_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Forecasts along an axis, and the runs measured there."""
+
+    axis: Axis
+    points: tuple[CurvePoint, ...]
+    measured: tuple[MeasuredPoint, ...]
+
+
+class CurveService:
+    """Use cases of forecasts along one axis."""
+
+    def __init__(self, context: ServiceContext, forecasts: ForecastService) -> None:
+        self._context = context
+        self._forecasts = forecasts
+
+    def curve(self, project_id: ProjectId, request: ForecastRequest, axis: Axis) -> Curve:
+        """Return the forecasts along an axis.
+
+        Raises
+        ------
+        DomainError
+            If the question cannot be answered anywhere on the axis.
+        """
+        values = axis.values()
+        asked = [
+            replace(request, scenario=_moved(request.scenario, axis.name, value))
+            for value in values
+        ]
+        forecasts: list[Forecast] = []
+        for answer in self._forecasts.forecast_many(project_id, asked):
+            if isinstance(answer, DomainError):
+                raise answer
+            forecasts.append(answer)
+        points = _points(axis, values, forecasts)
+        measured = self._measured(project_id, forecasts[0], axis)
+        return Curve(axis, tuple(points), measured)
+
+    def _measured(
+        self, project_id: ProjectId, forecast: Forecast, axis: Axis
+    ) -> tuple[MeasuredPoint, ...]:
+        with self._context.database.reading() as stores:
+            workload = stores.workloads.get(project_id, forecast.workload)
+            if workload is None:
+                raise UnknownWorkloadError(forecast.workload)
+            runs = stores.runs.usable_for_fit(workload.workload_id)
+        return _alike(runs, forecast.scenario, axis)
+
+
+def _moved(scenario: Scenario, name: str, value: float) -> Scenario:
+    if name == "workers":
+        workers = replace(scenario.configuration, workers=round(value))
+        return replace(scenario, configuration=workers)
+    if name == "nodes":
+        nodes = replace(scenario.configuration, nodes=round(value))
+        return replace(scenario, configuration=nodes)
+    if name in NUMERIC_FEATURES:
+        return replace(scenario, work=replace(scenario.work, **{name: value}))
+    if name.startswith(PARAMETER_PREFIX):
+        changed = {name.removeprefix(PARAMETER_PREFIX): value}
+        return replace(scenario, parameters={**scenario.parameters, **changed})
+    known = ", ".join((*NUMERIC_FEATURES, f"{PARAMETER_PREFIX}NAME"))
+    fault = Fault(f"{name!r} is no axis.", f"Use one of {known}.", field="over", value=name)
+    raise InvalidRequestError("There is no such axis.", [fault])
+
+
+def _points(axis: Axis, values: Sequence[float], forecasts: Sequence[Forecast]) -> list[CurvePoint]:
+    is_scaling = axis.name in _WHOLE
+    first = forecasts[0].duration_seconds.median
+    points = []
+    for index, (value, forecast) in enumerate(zip(values, forecasts, strict=True)):
+        speed_up = first / forecast.duration_seconds.median if is_scaling else None
+        points.append(
+            CurvePoint(
+                value=value,
+                forecast=forecast,
+                speed_up=speed_up,
+                efficiency=None if speed_up is None else speed_up * values[0] / value,
+                seconds_saved_per_money=_gain(forecasts[index - 1], forecast)
+                if index and is_scaling
+                else None,
+            )
+        )
+    return points
+
+
+def _gain(before: Forecast, after: Forecast) -> float | None:
+    """Return the seconds saved per unit of money, None where the money buys nothing."""
+    if before.cost is None or after.cost is None:
+        return None
+    extra = after.cost.median - before.cost.median
+    if extra <= Decimal(0):
+        return None
+    return (before.duration_seconds.median - after.duration_seconds.median) / float(extra)
+
+
+def _alike(runs: RunColumns, scenario: Scenario, axis: Axis) -> tuple[MeasuredPoint, ...]:
+    wanted = _wanted(scenario, axis.name)
+    points = []
+    for index, run_id in enumerate(runs.run_ids):
+        value = _cell(runs, index, axis.name)
+        if not isinstance(value, int | float) or not axis.start <= value <= axis.stop:
+            continue
+        if all(_cell(runs, index, name) == asked for name, asked in wanted.items()):
+            points.append(MeasuredPoint(run_id, float(value), runs.duration_seconds[index]))
+    return tuple(points[-_MAX_MEASURED:])
+
+
+def _wanted(scenario: Scenario, axis: str) -> dict[str, ParameterValue]:
+    """Return the features that the question names, those of the axis left out."""
+    configuration, work = scenario.configuration, scenario.work
+    named: dict[str, Any] = {
+        "gpu_type": configuration.gpu_type,
+        "instance_type": configuration.instance_type,
+        "nodes": configuration.nodes,
+        "workers": configuration.workers,
+        "dataset_size": work.dataset_size,
+        "batch_size": work.batch_size,
+        "epochs": work.epochs,
+        **{PARAMETER_PREFIX + name: value for name, value in scenario.parameters.items()},
+    }
+    return {name: value for name, value in named.items() if value is not None and name != axis}
+
+
+def _cell(runs: RunColumns, index: int, name: str) -> ParameterValue | None:
+    if name.startswith(PARAMETER_PREFIX):
+        return runs.parameters[index].get(name.removeprefix(PARAMETER_PREFIX))
+    value: ParameterValue | None = getattr(runs, name)[index]
+    return value

@@ -1,0 +1,94 @@
+"""Writes recorded forecasts behind the answers: a bounded queue and one thread."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from app.domain.errors import DomainError
+from app.domain.forecasts import LedgerRecord
+from app.services.context import ServiceContext
+
+_logger = logging.getLogger(__name__)
+FLUSH_EVERY_S: Final = 0.2
+MAX_QUEUED: Final = 50_000
+_MAX_ROWS: Final = 5_000
+
+
+class LedgerWriter:
+    """Keeps records in memory until a thread has written them.
+
+    When the database is away for longer than the queue can hold, the oldest records are dropped
+    and counted; an answer never waits.
+    """
+
+    def __init__(self, context: ServiceContext, *, max_queued: int = MAX_QUEUED) -> None:
+        self._context = context
+        self._queue: deque[LedgerRecord] = deque()
+        self._max_queued = max_queued
+        self._writing = threading.Lock()
+        self._queueing = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.dropped = 0
+
+    def put(self, record: LedgerRecord) -> None:
+        """Queue a record; the thread starts with the first."""
+        with self._queueing:
+            if len(self._queue) >= self._max_queued:
+                self._queue.popleft()
+                self.dropped += 1
+            self._queue.append(record)
+            if self._thread is None and not self._stop.is_set():
+                self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
+                self._thread.start()
+
+    def flush(self) -> None:
+        """Write what is queued.
+
+        Raises
+        ------
+        StorageUnavailableError
+            If the database does not answer; the records stay queued.
+        """
+        with self._writing:
+            while batch := self._take():
+                try:
+                    self._write(batch)
+                except BaseException:
+                    self._give_back(batch)
+                    raise
+
+    def _take(self) -> list[LedgerRecord]:
+        with self._queueing:
+            return [self._queue.popleft() for _ in range(min(len(self._queue), _MAX_ROWS))]
+
+    def _give_back(self, batch: Sequence[LedgerRecord]) -> None:
+        with self._queueing:
+            room = max(self._max_queued - len(self._queue), 0)
+            kept = batch[len(batch) - room :] if room < len(batch) else batch
+            self.dropped += len(batch) - len(kept)
+            self._queue.extendleft(reversed(kept))
+
+    def _write(self, batch: Sequence[LedgerRecord]) -> None:
+        with self._context.database.transaction() as stores:
+            stores.forecasts.add_many(batch)
+
+    def _run(self) -> None:
+        while not self._stop.wait(FLUSH_EVERY_S):
+            self._flush_quietly()
+
+    def _flush_quietly(self) -> None:
+        try:
+            self.flush()
+        except DomainError:
+            waiting = {"queued": len(self._queue), "dropped": self.dropped}
+            _logger.warning("recorded forecasts are not written yet", extra=waiting)
+
+    def close(self) -> None:
+        """End the thread and write what is left."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._flush_quietly()

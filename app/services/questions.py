@@ -1,0 +1,97 @@
+"""Makes of a request the question that a regressor can answer, or says what is wrong with it."""
+
+from dataclasses import replace
+from math import isfinite
+from typing import Final
+
+from app.domain.configurations import ParameterValue, Scenario
+from app.domain.errors import Fault, InvalidRequestError, UnknownFieldError
+from app.domain.spelling import nearest_field
+from app.pricing.gpus import resolve_gpu
+from app.services.frames import PARAMETER_PREFIX
+from app.services.serving import ServedRegressor
+from models import FitReport
+
+_GPU: Final = "gpu_type"
+
+
+def to_question(scenario: Scenario, served: ServedRegressor) -> Scenario:
+    """Return a scenario in the words of a regressor: its GPU names, its parameters' types.
+
+    Raises
+    ------
+    AmbiguousGpuError, UnknownGpuError
+        If the GPU is neither measured for the workload nor known by its data sheet.
+    UnknownFieldError
+        If a parameter is none of the workload's.
+    InvalidRequestError
+        If a parameter that is a number is given as a word.
+    """
+    report = served.portfolio.report
+    configuration = scenario.configuration
+    if configuration.gpu_type is not None:
+        measured = report.category_levels.get(_GPU, ())
+        name = resolve_gpu(configuration.gpu_type, measured)
+        if name != configuration.gpu_type:
+            configuration = replace(configuration, gpu_type=name)
+    parameters = scenario.parameters
+    if parameters:
+        parameters = {
+            name: _typed(name, value, report) for name, value in scenario.parameters.items()
+        }
+    return Scenario(configuration, scenario.work, parameters)
+
+
+def _typed(name: str, value: ParameterValue, report: FitReport) -> ParameterValue:
+    column = PARAMETER_PREFIX + name
+    if column in report.category_levels:
+        return value if isinstance(value, str) else _as_word(value, report.category_levels[column])
+    if column not in report.numeric_ranges:
+        raise UnknownFieldError([_unknown_parameter(name, value, report)])
+    if isinstance(value, str):
+        return _as_number(name, value)
+    return value
+
+
+def _as_word(value: float, levels: tuple[str, ...]) -> str:
+    """Return the level that a number means: 16 and 16.0 are one, however the runs wrote it."""
+    spellings = (f"{value:.12g}", str(value))
+    return next((each for each in spellings if each in levels), spellings[0])
+
+
+def _as_number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if isfinite(number):
+        return number
+    fault = Fault(
+        f"The parameter {name!r} of this workload is a number.",
+        "Send a finite number.",
+        field=PARAMETER_PREFIX + name,
+        value=text,
+    )
+    raise InvalidRequestError(f"The parameter {name!r} is no number.", [fault])
+
+
+def _unknown_parameter(name: str, value: ParameterValue, report: FitReport) -> Fault:
+    known = parameter_names(report)
+    nearest = nearest_field(name, known)
+    listed = ", ".join(known) if known else "none"
+    hint = f"Did you mean {nearest!r}? " if nearest else ""
+    return Fault(
+        f"The regressor knows no parameter {name!r}; its parameters: {listed}.",
+        f"{hint}A parameter that only newer runs have needs a new fit.",
+        field=PARAMETER_PREFIX + name,
+        value=value,
+    )
+
+
+def parameter_names(report: FitReport) -> list[str]:
+    """Return the names of the parameters that a regressor was fitted on."""
+    return sorted(
+        name.removeprefix(PARAMETER_PREFIX)
+        for name in (*report.numeric_ranges, *report.category_levels)
+        if name.startswith(PARAMETER_PREFIX)
+    )

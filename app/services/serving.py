@@ -1,0 +1,162 @@
+"""Keeps published regressors in memory and knows which version answers."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from app.domain.errors import (
+    NoRegressorError,
+    NotFoundError,
+    RegressorUnavailableError,
+    StorageUnavailableError,
+    UnknownWorkloadError,
+)
+from app.domain.identifiers import ProjectId, Slug, WorkloadId
+from app.services.context import ServiceContext
+from app.storage.stores import Stores
+from models import ArtifactError, FittedPortfolio, loads
+
+NEEDED_RUNS = 1
+"""The fewest usable runs that a fit takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRegressor:
+    """A regressor in memory; `is_stale` when the database could not be asked for a newer one."""
+
+    workload: Slug
+    workload_id: WorkloadId
+    version: int
+    fitted_at: datetime
+    portfolio: FittedPortfolio
+    is_stale: bool = False
+
+
+@dataclass(slots=True)
+class _Pointer:
+    """The version that answers for a workload, and when that was read."""
+
+    workload_id: WorkloadId
+    version: int
+    read_at: datetime
+    is_reading: bool = False
+    is_stale: bool = False
+
+
+_Key = tuple[ProjectId, Slug]
+
+
+class RegressorCache:
+    """The regressors of one process: at most `regressor_cache_size`, the least used leave first."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+        self._pointers: dict[_Key, _Pointer] = {}
+        self._regressors: OrderedDict[tuple[WorkloadId, int], ServedRegressor] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def in_memory(
+        self, project_id: ProjectId, slug: Slug, version: int | None = None
+    ) -> ServedRegressor | None:
+        """Return the regressor if it is at hand and known to be the one; never asks the database.
+
+        A version that is named is right as long as its workload is known.
+        """
+        pointer = self._pointers.get((project_id, slug))
+        if pointer is None or not (pointer.is_reading or self._is_fresh(pointer)):
+            return None
+        return self._held(pointer, version)
+
+    def get(self, project_id: ProjectId, slug: Slug, version: int | None = None) -> ServedRegressor:
+        """Return the published regressor, or the version named; loads it where needed.
+
+        Raises
+        ------
+        UnknownWorkloadError
+            If the project has no such workload.
+        NoRegressorError
+            If the workload has no published regressor.
+        NotFoundError
+            If the workload has no such version.
+        RegressorUnavailableError
+            If the stored regressor cannot be used.
+        StorageUnavailableError
+            If the database does not answer and the regressor is not in memory.
+        """
+        found = self.in_memory(project_id, slug, version)
+        if found is not None:
+            return found
+        key = (project_id, slug)
+        with self._lock:
+            known = self._pointers.get(key)
+            if known is not None:
+                known.is_reading = True
+        try:
+            return self._read(key, version)
+        except StorageUnavailableError:
+            held = self._held(known, version) if known is not None else None
+            if known is None or held is None:
+                raise
+            known.read_at, known.is_stale = self._context.now(), True
+            return replace(held, is_stale=True)
+        except (UnknownWorkloadError, NoRegressorError):
+            with self._lock:
+                self._pointers.pop(key, None)
+            raise
+        finally:
+            if known is not None:
+                known.is_reading = False
+
+    def _is_fresh(self, pointer: _Pointer) -> bool:
+        fresh_for = timedelta(seconds=self._context.settings.regressor_refresh_s)
+        return self._context.now() - pointer.read_at <= fresh_for
+
+    def _held(self, pointer: _Pointer, version: int | None) -> ServedRegressor | None:
+        key = (pointer.workload_id, version or pointer.version)
+        with self._lock:
+            found = self._regressors.get(key)
+            if found is not None:
+                self._regressors.move_to_end(key)
+        return replace(found, is_stale=True) if found is not None and pointer.is_stale else found
+
+    def _read(self, key: _Key, version: int | None) -> ServedRegressor:
+        project_id, slug = key
+        now = self._context.now()
+        with self._context.database.reading() as stores:
+            published = stores.regressors.published(project_id, slug)
+            if published is None:
+                return _load_unpublished(stores, project_id, slug, version)
+            pointer = _Pointer(*published, read_at=now)
+            held = self._held(pointer, version)
+            if held is None:
+                held = _load(stores, slug, pointer.workload_id, version or pointer.version)
+        with self._lock:
+            self._pointers[key] = pointer
+            self._regressors[held.workload_id, held.version] = held
+            while len(self._regressors) > self._context.settings.regressor_cache_size:
+                self._regressors.popitem(last=False)
+        return held
+
+
+def _load_unpublished(
+    stores: Stores, project_id: ProjectId, slug: Slug, version: int | None
+) -> ServedRegressor:
+    workload = stores.workloads.get(project_id, slug)
+    if workload is None:
+        raise UnknownWorkloadError(slug)
+    if version is not None:
+        return _load(stores, slug, workload.workload_id, version)
+    found = stores.runs.count_usable(workload.workload_id)
+    raise NoRegressorError(slug, found=found, needed=NEEDED_RUNS)
+
+
+def _load(stores: Stores, slug: Slug, workload_id: WorkloadId, version: int) -> ServedRegressor:
+    entry = stores.regressors.get(workload_id, version)
+    if entry is None:
+        raise NotFoundError("regressor version", f"{slug}/{version}")
+    try:
+        portfolio = loads(stores.regressors.load_artifact(workload_id, version))
+    except ArtifactError as error:
+        raise RegressorUnavailableError(slug, version, str(error)) from error
+    return ServedRegressor(slug, workload_id, version, entry.created_at, portfolio)

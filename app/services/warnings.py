@@ -1,0 +1,107 @@
+"""What a caller should know before trusting a forecast's figures."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from app.domain.forecasts import ForecastRequest, ForecastWarning
+from app.domain.wording import say_number
+from app.pricing.resolution import Offer, is_stale
+from app.services.serving import ServedRegressor
+from models import Support
+
+FEW_CONFIGURATIONS: Final = 5
+_FEW_RUNS_REMEDY: Final = "Upload runs of further configurations and fit again."
+
+
+def warnings_of(
+    request: ForecastRequest,
+    served: ServedRegressor,
+    support: Support | None,
+    offer: Offer | None,
+    now: datetime,
+) -> tuple[ForecastWarning, ...]:
+    """Return the warnings of one forecast, those on its duration before those on its cost."""
+    on_duration = _on_support(support) if support is not None else ()
+    return (*on_duration, *_on_regressor(served), *_on_price(request, offer, now))
+
+
+def _on_support(support: Support) -> Iterator[ForecastWarning]:
+    if support.axes:
+        told = "; ".join(
+            f"{axis.name} {say_number(axis.asked)} lies outside the measured"
+            f" {say_number(axis.measured_min)} to {say_number(axis.measured_max)}"
+            for axis in support.axes
+        )
+        yield ForecastWarning(
+            "beyond_range",
+            f"{told}.",
+            "The interval is widened; measure a run nearer to the question and fit again.",
+        )
+    if support.unseen_levels:
+        told = ", ".join(f"{name} {level!r}" for name, level in support.unseen_levels)
+        yield ForecastWarning(
+            "unseen_level",
+            f"Never measured for this workload: {told}.",
+            "The interval is widened; measure a run with it and fit again.",
+        )
+    if support.unidentified:
+        yield ForecastWarning(
+            "unidentified",
+            f"The runs cannot show the effect of {', '.join(support.unidentified)}:"
+            " not given here, or never varied.",
+            "Give every feature that the runs have; measure runs that differ in them.",
+        )
+
+
+def _on_regressor(served: ServedRegressor) -> Iterator[ForecastWarning]:
+    report = served.portfolio.report
+    if report.n_configurations < FEW_CONFIGURATIONS:
+        yield ForecastWarning(
+            "few_runs",
+            f"The regressor rests on {report.n_runs} run(s) of {report.n_configurations}"
+            " configuration(s).",
+            _FEW_RUNS_REMEDY,
+        )
+    if served.is_stale:
+        yield ForecastWarning(
+            "stale_regressor",
+            "The database does not answer; a newer version may be published than"
+            f" version {served.version}.",
+            "Ask again later.",
+        )
+
+
+def _on_price(
+    request: ForecastRequest, offer: Offer | None, now: datetime
+) -> Iterator[ForecastWarning]:
+    if offer is None:
+        yield ForecastWarning(
+            "price_unknown",
+            "No price is known for this configuration.",
+            "Give pricing.price_per_hour, or store a price by POST /v1/prices.",
+        )
+        return
+    asked = request.pricing.currency
+    if asked is not None and asked != offer.price.currency:
+        yield ForecastWarning(
+            "currency_not_converted",
+            f"The price is in {offer.price.currency}; there is no rate to {asked}.",
+            f"Read the cost in {offer.price.currency}, or store a price in {asked}.",
+        )
+    as_of = request.pricing.as_of or now
+    if is_stale(offer.price, as_of):
+        age_days = (as_of - offer.price.valid_from).days
+        yield ForecastWarning(
+            "stale_price",
+            f"The price is {age_days} days old ({offer.price.source}).",
+            "Check it with the provider; store the present one by POST /v1/prices.",
+        )
+    gpu_count, nodes = offer.price.gpu_count, request.scenario.configuration.nodes
+    workers = request.scenario.configuration.workers
+    if gpu_count and nodes and gpu_count * nodes < workers:
+        yield ForecastWarning(
+            "workers_exceed_gpus",
+            f"{workers} workers are asked on {nodes} node(s) with {gpu_count} GPU(s) each.",
+            "Check nodes and workers; each worker is one GPU.",
+        )
