@@ -7,7 +7,7 @@ import numpy as np
 
 from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
-from models.gaussian import share_kernels
+from models.gaussian import GaussianProcess, share_kernels
 from models.holdout import TREND_BREAK
 from models.memory import Memory
 from models.regimes import RegimeMap
@@ -153,12 +153,15 @@ class FittedPortfolio:
             weight = weights[index]
             if not weight.any():
                 continue
-            mean, variance = member.predict_moments(X)
+            # Processes share correlations only while they are asked for the very same matrix.
+            whole = weight.all() or isinstance(member, GaussianProcess)
+            rows = np.arange(len(X)) if whole else np.flatnonzero(weight)
+            mean, variance = member.predict_moments(X if whole else X[rows])
             if variance is None:
-                variance = np.array([regime.residual_variances[index] for regime in chosen])
+                variance = np.array([chosen[row].residual_variances[index] for row in rows])
             # Moments about the centre keep the variance between members exact.
             mean = mean - self.center
-            total += weight * mean
-            square += weight * mean**2
-            within += weight * variance
+            total[rows] += weight[rows] * mean
+            square[rows] += weight[rows] * mean**2
+            within[rows] += weight[rows] * variance
         return total + self.center, within + np.maximum(square - total**2, 0.0)
