@@ -3,7 +3,6 @@
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
@@ -22,6 +21,7 @@ _IDLE_TIMEOUT_S: Final = 30.0
 _DRAIN_TIMEOUT_S: Final = 5.0
 _DRAIN_FACTOR: Final = 2
 _BODYLESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_TOLD: Final = frozenset({b"content-encoding", b"content-length", b"transfer-encoding", b"expect"})
 _ANNOUNCING: Final = frozenset({b"content-length", b"transfer-encoding"})
 _REWRITTEN: Final = frozenset({b"content-encoding", b"content-length"})
 
@@ -103,16 +103,19 @@ class BodyMiddleware:
         self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _may_have_body(scope):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        encoding = headers.get("content-encoding", "identity").strip().casefold()
+        told = {name: value for name, value in scope["headers"] if name in _TOLD}
+        if scope["method"] in _BODYLESS and told.keys().isdisjoint(_ANNOUNCING):
+            await self._app(scope, receive, send)
+            return
+        encoding = told.get(b"content-encoding", b"identity").decode("latin-1").strip().casefold()
         decoder = DECODERS[encoding]() if encoding in DECODERS else None
         body = _Body(receive, decoder, self._max_bytes)
-        draining_send = _draining(send, body, awaits_continue="expect" in headers)
+        draining_send = _draining(send, body, awaits_continue=b"expect" in told)
         try:
-            self._check(headers, encoding)
+            self._check(encoding, told.get(b"content-length", b"0"))
         except DomainError as error:
             response = problems.respond_to(error, instance=scope["path"])
             response.headers["Accept-Encoding"] = ", ".join(SUPPORTED_ENCODINGS)
@@ -122,18 +125,11 @@ class BodyMiddleware:
             scope["headers"] = [pair for pair in scope["headers"] if pair[0] not in _REWRITTEN]
         await self._app(scope, body.receive, draining_send)
 
-    def _check(self, headers: Headers, encoding: str) -> None:
+    def _check(self, encoding: str, length: bytes) -> None:
         if encoding not in DECODERS and encoding not in {"identity", ""}:
             raise UnsupportedMediaTypeError(f"Content-Encoding {encoding!r}", SUPPORTED_ENCODINGS)
-        length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self._max_bytes:
+        if length.isdigit() and int(length) > self._max_bytes:
             raise PayloadTooLargeError(limit_bytes=self._max_bytes)
-
-
-def _may_have_body(scope: Scope) -> bool:
-    if scope["method"] not in _BODYLESS:
-        return True
-    return any(name in _ANNOUNCING for name, _value in scope["headers"])
 
 
 def _draining(send: Send, body: _Body, *, awaits_continue: bool) -> Send:

@@ -1,18 +1,25 @@
 """The outermost layer: request id, timing, and the problem for what nobody caught."""
 
 import logging
+import os
 import re
 import time
-import uuid
 from typing import Final
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
 
 _logger = logging.getLogger(__name__)
-_REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}")
+_REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
+
+
+def _given_id(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            given: str = value.decode("latin-1")
+            return given if _REQUEST_ID.fullmatch(given) else None
+    return None
 
 
 class RequestContextMiddleware:
@@ -25,8 +32,7 @@ class RequestContextMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get("x-request-id", "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        request_id = _given_id(scope) or os.urandom(16).hex()
         scope.setdefault("state", {})["request_id"] = request_id
         started_at = time.perf_counter()
         has_started = False
@@ -35,10 +41,13 @@ class RequestContextMiddleware:
             nonlocal has_started
             if message["type"] == "http.response.start":
                 has_started = True
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-ID"] = request_id
-                headers["Server-Timing"] = f"app;dur={(time.perf_counter() - started_at) * 1e3:.2f}"
-                headers.setdefault("X-Content-Type-Options", "nosniff")
+                elapsed_ms = (time.perf_counter() - started_at) * 1e3
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", request_id.encode()),
+                    (b"server-timing", b"app;dur=%.2f" % elapsed_ms),
+                    (b"x-content-type-options", b"nosniff"),
+                ]
             await send(message)
 
         try:

@@ -75,7 +75,11 @@ class _Answer:
 def _key_of(scope: Scope) -> str | None:
     if scope["type"] != "http" or scope["method"] != "POST":
         return None
-    return Headers(scope=scope).get("idempotency-key") if "principal" in scope["state"] else None
+    for name, value in scope["headers"]:
+        if name == b"idempotency-key" and "principal" in scope["state"]:
+            key: str = value.decode("latin-1")
+            return key
+    return None
 
 
 def _ticket(scope: Scope, key: str) -> IdempotencyTicket:
