@@ -70,16 +70,24 @@ class WorkloadStore:
         a parameter is never decided twice. Returns the workloads that were created.
         """
         named = sorted(set(slugs))
-        missing = [slug for slug in named if slug not in self.find_many(project_id, named)]
-        created = {slug for slug in missing if self._create(project_id, slug, now)}
-        if not self._is_sqlite:
-            self._session.execute(
-                sa.select(WorkloadRow.id)
-                .where(WorkloadRow.project_id == project_id, WorkloadRow.slug.in_(named))
-                .order_by(WorkloadRow.slug)
-                .with_for_update(key_share=True)
-            )
+        created: set[Slug] = set()
+        is_settled = False
+        # A workload that is found may be removed before its lock is ours: then it is made anew.
+        while not is_settled:
+            found = self.find_many(project_id, named)
+            created |= {s for s in named if s not in found and self._create(project_id, s, now)}
+            is_settled = self._lock(project_id, named) == len(named)
         return created
+
+    def _lock(self, project_id: ProjectId, named: Sequence[Slug]) -> int:
+        """Lock the workloads until the transaction ends; return how many there are."""
+        query = (
+            sa.select(WorkloadRow.id)
+            .where(WorkloadRow.project_id == project_id, WorkloadRow.slug.in_(named))
+            .order_by(WorkloadRow.slug)
+        )
+        # SQLite's transaction holds the whole database; it knows no locks of rows.
+        return len(self._session.execute(query.with_for_update(key_share=True)).all())
 
     def _create(self, project_id: ProjectId, slug: Slug, now: datetime) -> bool:
         values = {
