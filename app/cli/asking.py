@@ -6,7 +6,7 @@ from typing import Any, Final
 from app.cli.failures import UsageError
 from app.cli.output import print_note, print_table
 from app.cli.wording import interval, money, percent
-from app.domain.wording import say_seconds
+from app.domain.wording import say_number, say_seconds
 
 _WORK: Final = ("dataset_size", "epochs", "batch_size")
 _SEARCH: Final = {
@@ -74,15 +74,35 @@ def recommendation_request(workload: str, fields: Mapping[str, str]) -> dict[str
     return {"workload": workload} | {name: part for name, part in parts.items() if part}
 
 
-def _configuration(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: configuration[name] for name in _CONFIGURATION if configuration.get(name)}
+def _asked(forecast: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a forecast is about, by the flat names."""
+    parts = {
+        **{name: forecast["configuration"].get(name) for name in _CONFIGURATION},
+        **{name: (forecast.get("work") or {}).get(name) for name in _WORK},
+        **{f"param.{name}": value for name, value in (forecast.get("parameters") or {}).items()},
+    }
+    return {name: _shown(value) for name, value in parts.items() if value is not None}
 
 
-def _row(forecast: Mapping[str, Any], columns: list[str]) -> dict[str, object]:
-    shown = {**_configuration(forecast["configuration"]), **(forecast.get("work") or {})}
+def _shown(value: object) -> str:
+    return say_number(value) if isinstance(value, int | float) else str(value)
+
+
+def _split_columns(asked: list[dict[str, str]]) -> tuple[dict[str, str], list[str]]:
+    """Return what all forecasts share, and the names of what differs."""
+    names = list(dict.fromkeys(name for row in asked for name in row))
+    if len(asked) == 1:
+        return asked[0], []
+    shared = {name: asked[0][name] for name in names if len({row.get(name) for row in asked}) == 1}
+    return shared, [name for name in names if name not in shared]
+
+
+def _row(
+    forecast: Mapping[str, Any], asked: Mapping[str, str], names: list[str]
+) -> dict[str, object]:
     band = forecast["duration_seconds"]
     return {
-        **{name: shown.get(name) for name in columns},
+        **{name: asked.get(name) for name in names},
         "duration": say_seconds(band["median"]),
         f"{percent(band['confidence'])} interval": interval(band),
         "cost": money(forecast.get("cost")),
@@ -90,22 +110,26 @@ def _row(forecast: Mapping[str, Any], columns: list[str]) -> dict[str, object]:
     }
 
 
-def show_forecasts(forecasts: list[dict[str, Any]], *, title: str | None = None) -> None:
-    """Print forecasts as a table, then each warning once."""
-    present = [
-        {**_configuration(forecast["configuration"]), **(forecast.get("work") or {})}
-        for forecast in forecasts
-    ]
-    names = (*_CONFIGURATION, *_WORK)
-    columns = [name for name in names if any(row.get(name) is not None for row in present)]
-    print_table([_row(forecast, columns) for forecast in forecasts], title=title)
-    warnings = {
-        warning["message"]: warning.get("remedy") or ""
-        for forecast in forecasts
-        for warning in forecast.get("warnings") or []
-    }
-    for message, remedy in warnings.items():
-        print_note(f"Warning: {message} {remedy}".rstrip())
+def show_forecasts(forecasts: list[dict[str, Any]]) -> None:
+    """Print forecasts: what they share in a line, what differs in a table, warnings once."""
+    asked = [_asked(forecast) for forecast in forecasts]
+    shared, names = _split_columns(asked)
+    if shared:
+        print_note("For " + ", ".join(f"{name} {value}" for name, value in shared.items()) + ":")
+    rows = [_row(forecast, row, names) for forecast, row in zip(forecasts, asked, strict=True)]
+    print_table(rows)
+    _show_warnings(forecasts)
+
+
+def _show_warnings(forecasts: list[dict[str, Any]]) -> None:
+    by_code: dict[str, list[dict[str, Any]]] = {}
+    for forecast in forecasts:
+        for warning in forecast.get("warnings") or []:
+            by_code.setdefault(warning["code"], []).append(warning)
+    for warnings in by_code.values():
+        first, more = warnings[0], len(warnings) - 1
+        others = f" The like holds for {more} more of the {len(forecasts)}." if more else ""
+        print_note(f"Warning: {first['message']} {first.get('remedy') or ''}".rstrip() + others)
 
 
 def show_recommendation(answer: Mapping[str, Any]) -> None:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.cli.connection import Connection
-from app.domain.wording import say_number
 
 _LARGER: Final = 4
 _MAX_WORKERS_FACTOR: Final = 4
@@ -61,11 +60,10 @@ def ask_about(connection: Connection, workload: str) -> Question:
     what_if |= {"workers": ",".join(str(count) for count in workers), **pricing}
     if gpu_types:
         what_if["gpu_type"] = ",".join(gpu_types)
-    asked = ", ".join(f"{name} {say_number(value)}" for name, value in work.items())
-    price = "" if gpu_types else f", at {_OWN_PRICE} USD an hour for the machine (our own price)"
+    price = "" if gpu_types else f"; {_OWN_PRICE} USD an hour a worker is a price we made up"
     return Question(
         workload=workload,
-        sentence=f"{asked}{price}",
+        sentence=f"{_LARGER} times the largest data that was measured{price}",
         wish="the cheapest for this work",
         what_if=what_if,
         recommendation={

@@ -1,0 +1,89 @@
+"""The demo shows the whole way, leaves a service running, and says why when it cannot."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.server import start_process
+from tests.support.terminal import Terminal
+
+_HEADER = "workload,external_id,duration_seconds,gpu_type,workers,dataset_size,epochs\n"
+
+
+@pytest.fixture
+def profiles(tmp_path: Path) -> Path:
+    """A folder with one small profile of a GPU workload."""
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    grid = [(workers, size) for workers in (1, 2, 4) for size in (1000, 2000, 4000, 8000)]
+    rows = [
+        f"tiny,r{index},{5 + size / (50 * workers)},T4,{workers},{size},1\n"
+        for index, (workers, size) in enumerate(grid)
+    ]
+    (folder / "tiny.csv").write_text(_HEADER + "".join(rows))
+    return folder
+
+
+def test_demo_goes_the_whole_way_and_ends(profiles: Path, tmp_path: Path) -> None:
+    given = {"TRAINFARE_DATA_DIR": str(tmp_path / "data"), "TRAINFARE_FIT_TIME_BUDGET_S": "5"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "app.cli", "demo", "--exit", "--profiles", profiles],
+        env={**os.environ, **given},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    for said in ("tiny.csv: 12 new", "Fitting a regressor", "What would tiny take?", "USD",
+                 "Which configuration for tiny?", "Done"):  # fmt: skip
+        assert said in ended.stdout
+    assert "fitter stopped" in (tmp_path / "data" / "demo.log").read_text()
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_demo_leaves_the_service_running_until_a_signal(
+    profiles: Path, tmp_path: Path, sqlite_url: str, end: signal.Signals
+) -> None:
+    process = start_process(
+        "demo", "--profiles", str(profiles), database_url=sqlite_url,
+        data_dir=tmp_path, fit_time_budget_s=5,
+    )  # fmt: skip
+    process.wait_for_line("Service and fitter are up")
+    process.drain()
+    process.process.send_signal(end)
+
+    exit_code = process.wait()
+
+    assert exit_code in {0, 130}
+    log = (tmp_path / "demo.log").read_text()
+    assert "fitter stopped" in log
+    assert "stopped url=" in log
+
+
+def test_step_that_fails_ends_the_demo_with_its_reason(
+    profiles: Path, tmp_path: Path, sqlite_url: str
+) -> None:
+    (profiles / "tiny.csv").write_text(_HEADER + "tiny,r1,-5,T4,1,1000,1\n")
+    process = start_process(
+        "demo", "--exit", "--profiles", str(profiles), database_url=sqlite_url, data_dir=tmp_path
+    )
+    process.wait_for_line("row 1, duration_seconds")
+    process.wait_for_line("invalid_rows")
+
+    assert process.wait() == 1
+
+
+def test_folder_without_profiles_is_wrong_usage(
+    terminal: Terminal, tmp_path: Path, sqlite_url: str
+) -> None:
+    terminal.set(database_url=sqlite_url)
+
+    said = terminal.type("demo", "--profiles", tmp_path)
+
+    assert said.exit_code == 2
+    assert "no profile" in said.err
