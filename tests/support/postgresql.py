@@ -61,68 +61,108 @@ def _free_port() -> int:
         return port
 
 
-@contextlib.contextmanager
-def _server() -> Iterator[str]:
+class PostgreSQLServer:
+    """A server of its own in a scratch folder, on a free port that it keeps.
+
+    Parameters
+    ----------
+    synchronous_commit
+        Whether a commit is acknowledged only when it survives kill -9.
+    """
+
+    def __init__(self, *, synchronous_commit: bool = False) -> None:
+        self._binaries = _find_or_install()
+        self._owner, self._port = _owner(), _free_port()
+        self._folder = Path(tempfile.mkdtemp(prefix="trainfare-postgresql-"))
+        self._log = self._folder / "log"
+        self._synchronous_commit = synchronous_commit
+        self._process: subprocess.Popen[bytes] | None = None
+        if self._owner is not None:
+            shutil.chown(self._folder, self._owner)
+        self._initialize()
+
+    @property
+    def url(self) -> str:
+        """A superuser's URL."""
+        return f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+
+    def start(self) -> None:
+        """Start the server and return when it answers."""
+        options = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self._port),
+            "unix_socket_directories": str(self._folder),
+            "max_connections": "200",
+            "fsync": "off",
+            "full_page_writes": "off",
+            "synchronous_commit": "on" if self._synchronous_commit else "off",
+        }
+        arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        with self._log.open("ab") as output:
+            # A session of its own: Ctrl-C ends the tests first, and the server after them.
+            self._process = subprocess.Popen(
+                [str(self._binaries / "postgres"), "-D", str(self._folder / "data"), *arguments],
+                user=self._owner,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._wait(self._process)
+
+    def kill(self) -> None:
+        """End the server and all its backends by SIGKILL."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(_STOP_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Stop the server, if it runs, and remove its folder."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(_STOP_TIMEOUT_S)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _initialize(self) -> None:
+        arguments = ["-D", str(self._folder / "data"), "-U", "postgres", "-A", "trust"]
+        with self._log.open("wb") as output:
+            subprocess.run(
+                [str(self._binaries / "initdb"), *arguments, "-E", "UTF8", "--locale=C", "-N"],
+                check=True,
+                user=self._owner,
+                cwd=self._folder,
+                stdout=output,
+            )
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        command = [str(self._binaries / "pg_isready"), "-q", "-h", "127.0.0.1", "-p"]
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while subprocess.run([*command, str(self._port)], check=False).returncode != 0:
+            if process.poll() is not None or time.monotonic() > deadline:
+                log = self._log.read_text(errors="replace")
+                sys.exit(f"PostgreSQL did not start:\n{log}")
+            time.sleep(0.1)
+
+
+def _find_or_install() -> Path:
     binaries = _binaries()
     if binaries is None:
         _install()
         binaries = _binaries()
-        assert binaries is not None
-    owner, port = _owner(), _free_port()
-    folder = Path(tempfile.mkdtemp(prefix="trainfare-postgresql-"))
-    log = folder / "log"
-    with log.open("wb") as output:
-        if owner is not None:
-            shutil.chown(folder, owner)
-        try:
-            process = _start(binaries, folder, port, owner, output.fileno())
-            try:
-                _wait(binaries, process, port, log)
-                yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
-            finally:
-                process.send_signal(signal.SIGINT)
-                process.wait(_STOP_TIMEOUT_S)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    assert binaries is not None
+    return binaries
 
 
-def _start(
-    binaries: Path, folder: Path, port: int, owner: str | None, output: int
-) -> subprocess.Popen[bytes]:
-    data = str(folder / "data")
-    initdb = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-    subprocess.run(
-        [str(binaries / "initdb"), *initdb], check=True, user=owner, cwd=folder, stdout=output
-    )
-    options = {
-        "listen_addresses": "127.0.0.1",
-        "port": str(port),
-        "unix_socket_directories": str(folder),
-        "max_connections": "200",
-        "fsync": "off",
-        "full_page_writes": "off",
-        "synchronous_commit": "off",
-    }
-    arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-    # A session of its own: Ctrl-C ends the tests first, and the server after them.
-    return subprocess.Popen(
-        [str(binaries / "postgres"), "-D", data, *arguments],
-        user=owner,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        start_new_session=True,
-    )
-
-
-def _wait(binaries: Path, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    command = [str(binaries / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
-    deadline = time.monotonic() + _START_TIMEOUT_S
-    while subprocess.run(command, check=False).returncode != 0:
-        if process.poll() is not None or time.monotonic() > deadline:
-            sys.exit(f"PostgreSQL did not start:\n{log.read_text(errors='replace')}")
-        time.sleep(0.1)
+@contextlib.contextmanager
+def running_postgresql(*, synchronous_commit: bool = False) -> Iterator[PostgreSQLServer]:
+    """Yield a running server that ends with the block."""
+    server = PostgreSQLServer(synchronous_commit=synchronous_commit)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
 
 
 def _run(command: Sequence[str], url: str) -> int:
@@ -136,8 +176,8 @@ def main() -> None:
     command = sys.argv[1:]
     if os.environ.get(_VARIABLE):
         sys.exit(_run(command, os.environ[_VARIABLE]))
-    with _server() as url:
-        exit_code = _run(command, url)
+    with running_postgresql() as server:
+        exit_code = _run(command, server.url)
     sys.exit(exit_code)
 
 

@@ -1,0 +1,100 @@
+"""PostgreSQL dies by kill -9: problems meanwhile, forecasts from memory, recovery by itself."""
+
+from collections.abc import Iterator
+
+import httpx2
+import psycopg
+import pytest
+import stamina
+
+from app.services.context import ServiceContext
+from app.services.wiring import build_services
+from app.settings import Settings
+from app.storage.database import Database
+from app.storage.migration import migrate
+from tests.conftest import POSTGRESQL_URL
+from tests.support.postgresql import PostgreSQLServer, running_postgresql
+from tests.support.regressors import publish_regressor
+from tests.support.server import running_fitter, running_service
+
+_FORECAST = {
+    "workload": "fitted",
+    "configuration": {"gpu_type": "T4", "workers": 2},
+    "work": {"dataset_size": 1000},
+    "record": False,
+}
+_RUNS = [{"workload": "acknowledged", "duration_seconds": 100 + row} for row in range(50)]
+_FINAL = {"succeeded", "failed", "cancelled"}
+
+
+@pytest.fixture
+def server() -> Iterator[PostgreSQLServer]:
+    if POSTGRESQL_URL is None:
+        pytest.skip("TRAINFARE_TEST_POSTGRESQL_URL is not set: `make test` runs PostgreSQL too")
+    with running_postgresql(synchronous_commit=True) as server:
+        yield server
+
+
+@stamina.retry(on=AssertionError, attempts=60, timeout=60, wait_initial=0.2, wait_max=1.0)
+def _ready(url: str) -> None:
+    answer = httpx2.get(f"{url}/readyz")
+    assert answer.is_success, answer.text
+
+
+@stamina.retry(on=AssertionError, attempts=60, timeout=60, wait_initial=0.2, wait_max=1.0)
+def _ended(url: str, fit_id: str) -> str:
+    answer = httpx2.get(f"{url}/v1/fits/{fit_id}").json()
+    assert answer["state"] in _FINAL, answer
+    return str(answer["state"])
+
+
+def _prepare(url: str) -> None:
+    database = Database(url)
+    migrate(database)
+    services = build_services(ServiceContext(database, Settings(database_url=url)))
+    publish_regressor(services, workload="fitted")
+    services.close()
+
+
+@pytest.mark.postgresql
+def test_service_and_fitter_live_through_the_death_of_postgresql(
+    server: PostgreSQLServer,
+) -> None:
+    _prepare(server.url)
+
+    with (
+        running_service(server.url) as running,
+        running_fitter(server.url),
+        httpx2.Client(base_url=running.url, timeout=30.0) as client,
+    ):
+        _ready(running.url)
+        uploaded = client.post("/v1/runs", json=_RUNS)
+        warm = client.post("/v1/forecasts", json=_FORECAST)
+        asked = client.post("/v1/workloads/acknowledged/fits").json()
+        server.kill()
+        refused = [
+            client.get("/v1/workloads"),
+            client.post("/v1/runs", json=_RUNS),
+            client.get("/readyz"),
+        ]
+        remembered = client.post("/v1/forecasts", json=_FORECAST)
+        server.start()
+        _ready(running.url)
+        state = _ended(running.url, asked["fit_id"])
+        again = client.post("/v1/forecasts", json=_FORECAST)
+
+    assert uploaded.json()["created"] == len(_RUNS)
+    assert warm.is_success, warm.text
+    for answer in refused:
+        assert answer.status_code == httpx2.codes.SERVICE_UNAVAILABLE, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+    assert refused[0].json()["code"] == "database_unavailable"
+    assert remembered.is_success, remembered.text
+    assert again.json()["duration_seconds"] == warm.json()["duration_seconds"]
+    assert state == "succeeded"
+    with psycopg.connect(server.url) as connection:
+        stored = connection.execute(
+            "SELECT count(*) FROM run JOIN workload ON workload.id = run.workload_id"
+            " WHERE workload.slug = 'acknowledged'"
+        )
+        assert stored.fetchone() == (len(_RUNS),)
