@@ -29,10 +29,13 @@ _REWRITTEN: Final = frozenset({b"content-encoding", b"content-length"})
 class _Body:
     """The body of one request, as ASGI messages."""
 
-    def __init__(self, receive: Receive, decoder: Decoder | None, limit: int) -> None:
+    def __init__(
+        self, receive: Receive, decoder: Decoder | None, limit: int, idle_timeout_s: float
+    ) -> None:
         self._receive = receive
         self._decoder = decoder
         self._limit = limit
+        self._idle_timeout_s = idle_timeout_s
         self._received = 0
         self._decoded = 0
         self._pieces: Iterator[bytes] = iter(())
@@ -68,11 +71,11 @@ class _Body:
 
     async def _next(self) -> Message:
         try:
-            async with asyncio.timeout(_IDLE_TIMEOUT_S):
+            async with asyncio.timeout(self._idle_timeout_s):
                 message = await self._receive()
         except TimeoutError as error:
             raise InvalidRequestError(
-                f"Nothing of the body arrived for {_IDLE_TIMEOUT_S:.0f} s."
+                f"Nothing of the body arrived for {self._idle_timeout_s:g} s."
             ) from error
         self._received += len(message.get("body", b""))
         if message["type"] != "http.request" or not message.get("more_body", False):
@@ -98,9 +101,12 @@ class _Body:
 class BodyMiddleware:
     """Decompresses gzip and zstd, and limits what is left to a number of bytes."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(
+        self, app: ASGIApp, max_bytes: int, idle_timeout_s: float = _IDLE_TIMEOUT_S
+    ) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._idle_timeout_s = idle_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -112,7 +118,7 @@ class BodyMiddleware:
             return
         encoding = told.get(b"content-encoding", b"identity").decode("latin-1").strip().casefold()
         decoder = DECODERS[encoding]() if encoding in DECODERS else None
-        body = _Body(receive, decoder, self._max_bytes)
+        body = _Body(receive, decoder, self._max_bytes, self._idle_timeout_s)
         draining_send = _draining(send, body, awaits_continue=b"expect" in told)
         try:
             self._check(encoding, told.get(b"content-length", b"0"))
