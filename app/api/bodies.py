@@ -38,13 +38,18 @@ async def read_json(request: Request) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        start = max(0, error.pos - _SHOWN)
-        fault = Fault(
-            f"Malformed JSON at line {error.lineno}, column {error.colno}: {error.msg}.",
-            "Send one JSON document in UTF-8.",
-            value=error.doc[start : error.pos + _SHOWN],
-        )
-        raise InvalidRequestError("The body is not JSON.", [fault]) from error
+        raise malformed_json(error) from error
+
+
+def malformed_json(error: orjson.JSONDecodeError) -> InvalidRequestError:
+    """Return the refusal for a body that is not JSON; shows where it breaks."""
+    start = max(0, error.pos - _SHOWN)
+    fault = Fault(
+        f"Malformed JSON at line {error.lineno}, column {error.colno}: {error.msg}.",
+        "Send one JSON document in UTF-8.",
+        value=error.doc[start : error.pos + _SHOWN],
+    )
+    return InvalidRequestError("The body is not JSON.", [fault])
 
 
 def check(adapter: TypeAdapter[Model], document: object, *, place: str = "body") -> Model:

@@ -2,7 +2,19 @@
 
 from fastapi import APIRouter
 
-from app.api import documentation, fits, forecasts, health, regressors, runs, whatif, workloads
+from app.api import (
+    documentation,
+    fits,
+    forecasts,
+    gpus,
+    health,
+    prices,
+    recommendations,
+    regressors,
+    runs,
+    whatif,
+    workloads,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     workloads.router,
@@ -11,6 +23,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     regressors.router,
     forecasts.router,
     whatif.router,
+    recommendations.router,
+    prices.router,
+    gpus.router,
     health.router,
     documentation.router,
 )

@@ -7,17 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from app.decisions.pareto import FloatArray, IndexArray, pareto_front
+from app.domain.recommendations import Objective
 
 BoolArray = npt.NDArray[np.bool_]
-
-
-class Objective(StrEnum):
-    """What should be small."""
-
-    COST = "cost"
-    DURATION = "duration"
-    COST_DURATION_PRODUCT = "cost_duration_product"
-    ENERGY = "energy"
 
 
 class Rejection(StrEnum):

@@ -27,6 +27,7 @@ class _Directory:
     specifications: Mapping[str, GpuSpecification]
     canonical: Mapping[str, str]
     families: Mapping[str, tuple[str, ...]]
+    family_names: Mapping[str, tuple[str, ...]]
 
 
 def _squeeze(name: str) -> str:
@@ -78,17 +79,24 @@ def _directory() -> _Directory:
         for name, specification in specifications.items()
         for spelling in (name, *specification.aliases)
     }
+    rows = list(_rows("gpu_families.csv"))
     families = {
         _squeeze(spelling): _listed(row["variants"])
-        for row in _rows("gpu_families.csv")
+        for row in rows
         for spelling in (row["name"], *_listed(row["aliases"]))
     }
-    return _Directory(MappingProxyType(specifications), canonical, families)
+    names = {row["name"]: _listed(row["variants"]) for row in rows}
+    return _Directory(MappingProxyType(specifications), canonical, families, names)
 
 
 def specifications() -> Mapping[str, GpuSpecification]:
     """Return the data sheets by canonical name."""
     return _directory().specifications
+
+
+def families() -> Mapping[str, tuple[str, ...]]:
+    """Return the ambiguous names with the GPUs that each may mean."""
+    return _directory().family_names
 
 
 def specification_of(name: str) -> GpuSpecification | None:

@@ -92,6 +92,18 @@ def catalogue_index() -> PriceIndex:
     return PriceIndex.of(built_in_prices())
 
 
+def gpu_of_instance(instance_type: str) -> set[str]:
+    """Return the GPU types that the built-in catalogue knows of an instance type.
+
+    Examples
+    --------
+    >>> gpu_of_instance("p3.16xlarge"), gpu_of_instance("m5.large")
+    ({'V100-16GB'}, set())
+    """
+    found = catalogue_index().by_instance.get(instance_type.casefold(), ())
+    return {price.gpu_type for price in found if price.gpu_type is not None}
+
+
 def instances_needed(configuration: Configuration, gpu_count: int | None) -> int | None:
     """Return how many instances a configuration occupies, None when the workers do not fit.
 

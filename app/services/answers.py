@@ -23,11 +23,11 @@ from app.pricing.billing import affordable_seconds, bill
 from app.pricing.energy import kilowatt_hours
 from app.pricing.resolution import Offer, PriceBook
 from app.services.frames import scenario_features
-from app.services.questions import to_question
+from app.services.questions import to_features, to_question
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import with_interruptions
 from app.services.warnings import warnings_of
-from models import FloatArray, ForecastDistribution, Support
+from models import FeatureTable, FloatArray, ForecastDistribution, Support
 
 Answer = Forecast | DomainError
 
@@ -70,7 +70,7 @@ def distributions(
     offers: Sequence[Offer | None],
 ) -> tuple[ForecastDistribution, dict[int, DomainError]]:
     """Return the distributions of the durations, spot interruptions included, and refusals."""
-    forecast = served.portfolio.predict(scenario_features(scenarios))
+    forecast = served.portfolio.predict(features_of(scenarios, served))
     spot = {
         row: (request.spot, 1 if offer is None else offer.instances)
         for row, (request, offer) in enumerate(zip(requests, offers, strict=True))
@@ -80,6 +80,12 @@ def distributions(
         return forecast, {}
     interrupted, refusals = with_interruptions(forecast, spot)
     return interrupted, dict(refusals)
+
+
+def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> FeatureTable:
+    """Return what the regressor sees of questions."""
+    report = served.portfolio.report
+    return scenario_features([to_features(scenario, report) for scenario in scenarios])
 
 
 def is_spot(request: ForecastRequest, offer: Offer | None) -> bool:
@@ -101,7 +107,7 @@ def _answer(
         for request, scenario in zip(requests, scenarios, strict=True)
     ]
     forecast, refusals = distributions(requests, scenarios, served, offers)
-    supports = served.portfolio.support(scenario_features(scenarios)) if scenarios else []
+    supports = served.portfolio.support(features_of(scenarios, served)) if scenarios else []
     figures = figures_of(requests, forecast, offers)
     answers: list[Answer] = []
     known = zip(requests, scenarios, offers, supports, strict=True)

@@ -9,8 +9,8 @@ import numpy as np
 from app.domain.errors import DomainError
 from app.domain.identifiers import ProjectId, Slug
 from app.domain.runs import Assessment, Run, RunStatus, Verdict
+from app.services.answers import features_of
 from app.services.context import ServiceContext
-from app.services.frames import scenario_features
 from app.services.questions import to_question
 from app.services.serving import RegressorCache, ServedRegressor
 
@@ -64,7 +64,7 @@ def _judge(runs: Sequence[Run], served: ServedRegressor) -> list[Assessment]:
             rows.append(row)
         except DomainError as error:
             answers[row] = _unknown(str(error))
-    forecast = served.portfolio.predict(scenario_features(scenarios))
+    forecast = served.portfolio.predict(features_of(scenarios, served))
     seconds = np.array([runs[row].duration_seconds for row in rows])
     below = forecast.probability_below(seconds) if rows else np.empty(0)
     lower, upper = forecast.interval(_CONFIDENCE)

@@ -1,12 +1,18 @@
 """The use cases of GPU names, aliases and specifications."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.domain.errors import AmbiguousGpuError, UnknownGpuError
 from app.domain.gpus import GpuSpecification
 from app.domain.identifiers import ProjectId
-from app.pricing.gpus import nearest_gpu_names, specification_of, specifications, variants_of
+from app.pricing.gpus import (
+    families,
+    nearest_gpu_names,
+    specification_of,
+    specifications,
+    variants_of,
+)
 from app.services.context import ServiceContext
 
 
@@ -15,6 +21,7 @@ class GpuDirectory:
     """All known GPUs, and the names in a project's runs that have no data sheet."""
 
     specified: Sequence[GpuSpecification]
+    ambiguous: Mapping[str, Sequence[str]]
     unspecified: Sequence[str]
 
 
@@ -26,7 +33,8 @@ class GpuService:
 
     def directory(self, project_id: ProjectId) -> GpuDirectory:
         """Return all data sheets and the names that the project's runs brought without one."""
-        return GpuDirectory(list(specifications().values()), self._unspecified(project_id))
+        unspecified = self._unspecified(project_id)
+        return GpuDirectory(list(specifications().values()), families(), unspecified)
 
     def describe(self, project_id: ProjectId, name: str) -> GpuSpecification | str:
         """Return the data sheet of a GPU in any spelling, or the name that only runs have.

@@ -1,7 +1,7 @@
 """The use cases of prices: a project's own, the built-in catalogue, and which one holds."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -14,12 +14,10 @@ from app.pricing.catalogue import built_in_prices
 from app.pricing.gpus import canonical_gpu_name
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
-from app.storage.stores import Stores
 
 _CATALOGUE_TOKEN = "catalogue."  # noqa: S105 - a page token, no secret
 _LONGEST_OFFSET = 9
 _ALL_PRICES = PriceFilter()
-OnCommit = Callable[[Stores, Sequence[Price]], None]
 
 
 @dataclass(slots=True)
@@ -39,13 +37,8 @@ class PriceService:
         self._kept: dict[ProjectId, _Kept] = {}
         self._lock = threading.Lock()
 
-    def add(
-        self, caller: Principal, prices: Sequence[Price], *, on_commit: OnCommit | None = None
-    ) -> list[Price]:
-        """Store a project's own prices, all of them, and return them with their identifiers.
-
-        `on_commit` is called in the transaction that stores them. Audited.
-        """
+    def add(self, caller: Principal, prices: Sequence[Price]) -> list[Price]:
+        """Store a project's own prices, all or none, and return them named. Audited."""
         now = self._context.now()
         keys = new_identifiers("price", len(prices), now_ms=int(now.timestamp() * 1000))
         named = [
@@ -66,8 +59,6 @@ class PriceService:
                 keys[0] if keys else "none",
                 {"count": len(keys)},
             )
-            if on_commit is not None:
-                on_commit(stores, named)
         self._forget(caller.project_id)
         return named
 

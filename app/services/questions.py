@@ -7,12 +7,14 @@ from typing import Final
 from app.domain.configurations import ParameterValue, Scenario
 from app.domain.errors import Fault, InvalidRequestError, UnknownFieldError
 from app.domain.spelling import nearest_field
-from app.pricing.gpus import resolve_gpu
+from app.pricing.gpus import resolve_gpu, variants_of
+from app.pricing.resolution import gpu_of_instance
 from app.services.frames import PARAMETER_PREFIX
 from app.services.serving import ServedRegressor
 from models import FitReport
 
 _GPU: Final = "gpu_type"
+_INSTANCE: Final = "instance_type"
 
 
 def to_question(scenario: Scenario, served: ServedRegressor) -> Scenario:
@@ -29,7 +31,10 @@ def to_question(scenario: Scenario, served: ServedRegressor) -> Scenario:
     """
     report = served.portfolio.report
     configuration = scenario.configuration
-    if configuration.gpu_type is not None:
+    if configuration.gpu_type is None and configuration.instance_type is not None:
+        implied = implied_gpu(configuration.instance_type, report)
+        configuration = replace(configuration, gpu_type=implied)
+    elif configuration.gpu_type is not None:
         measured = report.category_levels.get(_GPU, ())
         name = resolve_gpu(configuration.gpu_type, measured)
         if name != configuration.gpu_type:
@@ -40,6 +45,35 @@ def to_question(scenario: Scenario, served: ServedRegressor) -> Scenario:
             name: _typed(name, value, report) for name, value in scenario.parameters.items()
         }
     return Scenario(configuration, scenario.work, parameters)
+
+
+def implied_gpu(instance_type: str, report: FitReport) -> str | None:
+    """Return the GPU that an instance type of the catalogue has, in the words of the runs.
+
+    None where the regressor was not fitted on GPU types, or the instance type is unknown.
+    """
+    measured = report.category_levels.get(_GPU)
+    if measured is None:
+        return None
+    gpus = gpu_of_instance(instance_type)
+    if len(gpus) != 1:
+        return None
+    name = gpus.pop()
+    return next((each for each in measured if name in variants_of(each)), name)
+
+
+def to_features(scenario: Scenario, report: FitReport) -> Scenario:
+    """Return what of a question the regressor should see.
+
+    An instance type is part of the price. Where no run names one and the GPU is known, it tells
+    the regressor nothing that it could use.
+    """
+    configuration = scenario.configuration
+    if configuration.instance_type is None or _INSTANCE in report.category_levels:
+        return scenario
+    if configuration.gpu_type is None or _GPU not in report.category_levels:
+        return scenario
+    return replace(scenario, configuration=replace(configuration, instance_type=None))
 
 
 def _typed(name: str, value: ParameterValue, report: FitReport) -> ParameterValue:

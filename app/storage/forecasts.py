@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from app.domain.forecasts import LedgerEntry, LedgerRecord, LinkedRun
-from app.domain.identifiers import ForecastId, ProjectId, RunId, Slug
+from app.domain.identifiers import ForecastId, ProjectId, RunId, Slug, WorkloadId
 from app.domain.runs import RunStatus
 from app.storage.tables import ForecastRow, RunRow, WorkloadRow
 
@@ -83,3 +83,19 @@ class ForecastStore:
             .distinct()
         )
         return sorted(name for name in self._session.scalars(query) if name is not None)
+
+    def measured_hardware(self, workload_id: WorkloadId) -> list[tuple[str | None, str | None]]:
+        """Return the pairs of GPU type and instance type that a workload's good runs have."""
+        query = (
+            sa.select(RunRow.gpu_type, RunRow.instance_type)
+            .where(
+                RunRow.workload_id == workload_id,
+                RunRow.status == RunStatus.SUCCEEDED,
+                ~RunRow.excluded,
+            )
+            .distinct()
+        )
+        pairs = [
+            (gpu_type, instance_type) for gpu_type, instance_type in self._session.execute(query)
+        ]
+        return sorted(pairs, key=lambda pair: (pair[0] or "", pair[1] or ""))

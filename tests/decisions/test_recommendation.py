@@ -9,11 +9,11 @@ from app.decisions.recommendation import (
     Candidates,
     Change,
     Constraints,
-    Objective,
     Rejection,
     choose,
     objective_values,
 )
+from app.domain.recommendations import Objective
 
 _NAN = float("nan")
 

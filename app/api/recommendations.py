@@ -1,0 +1,88 @@
+"""Routes of recommendations."""
+
+from datetime import datetime
+from decimal import ROUND_CEILING, Context
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from app.api import plain_text
+from app.api.bodies import check, json_response, read_json, request_body
+from app.api.dependencies import Reader, ServicesDep
+from app.api.forecast_documents import Document, configuration_document, forecast_document
+from app.api.forecasts import FORECAST_PROBLEMS, PLAIN_TEXT
+from app.api.negotiation import JSON, TEXT, preferred
+from app.api.schemas.recommendations import (
+    RECOMMENDATION_EXAMPLE,
+    RECOMMENDATION_IN,
+    RecommendationIn,
+    RecommendationOut,
+)
+from app.domain.recommendations import Recommendation
+
+router = APIRouter(prefix="/v1/recommendations", tags=["recommendations"])
+_SIX_DIGITS_UP: Final = Context(prec=6, rounding=ROUND_CEILING)
+
+
+@router.post(
+    "",
+    summary="Recommend a configuration",
+    description="Searches configurations, keeps deadline and budget at the stated confidence,"
+    " ranks by the objective. `Accept: text/plain` answers in sentences and a table.",
+    responses={
+        **FORECAST_PROBLEMS,
+        200: {
+            "model": RecommendationOut,
+            "content": {TEXT: PLAIN_TEXT},
+            "description": "The best configurations; none where nothing qualifies",
+        },
+    },
+    openapi_extra=request_body(RecommendationIn, RECOMMENDATION_EXAMPLE),
+)
+async def recommend(request: Request, services: ServicesDep, caller: Reader) -> Response:
+    wanted = check(RECOMMENDATION_IN, await read_json(request)).to_domain()
+    found = await run_in_threadpool(services.recommendations.recommend, caller.project_id, wanted)
+    document = recommendation_document(found, services.context.now())
+    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+        return Response(plain_text.recommendation_text(document), media_type=TEXT)
+    return json_response(document)
+
+
+def _rounded_up(needed: float) -> float:
+    """Return six digits that are enough; a constraint that is switched off stays as it is."""
+    if isinstance(needed, bool):
+        return needed
+    return float(_SIX_DIGITS_UP.create_decimal_from_float(needed))
+
+
+def recommendation_document(found: Recommendation, now: datetime) -> Document:
+    """Return the document of a recommendation."""
+    ranked = [{"forecast": forecast_document(each, now)} for each in found.ranked]
+    nearest = None
+    if found.nearest is not None:
+        changes = [
+            {
+                "constraint": each.constraint,
+                "asked": each.asked,
+                "needed": _rounded_up(each.needed),
+            }
+            for each in found.changes
+        ]
+        nearest = {"forecast": forecast_document(found.nearest, now), "changes": changes}
+    return {
+        "workload": found.request.workload,
+        "regressor_version": found.regressor_version,
+        "objective": found.request.objective,
+        "confidence": found.request.confidence,
+        "considered": found.considered,
+        "recommended": ranked[0] if ranked else None,
+        "ranked": ranked,
+        "pareto": [{"forecast": forecast_document(each, now)} for each in found.pareto],
+        "rejected": [
+            {"configuration": configuration_document(each.configuration), "reason": each.reason}
+            for each in found.rejected
+        ],
+        "rejected_count": found.rejected_count,
+        "nearest": nearest,
+    }

@@ -1,0 +1,145 @@
+"""Requests and responses about recommendations."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.forecast_answers import ForecastOut
+from app.api.schemas.forecasts import (
+    Amount,
+    Count,
+    Name,
+    Parameters,
+    PricingIn,
+    Probability,
+    Seconds,
+    WorkIn,
+    WorkloadId,
+    to_parameters,
+)
+from app.api.schemas.runs import ConfigurationOut
+from app.domain.configurations import Purchase
+from app.domain.identifiers import Slug
+from app.domain.recommendations import Objective, RecommendationRequest, Search
+
+_Names = Annotated[list[Name] | None, Field(max_length=1000)]
+_Counts = Annotated[list[Count] | None, Field(max_length=1000)]
+
+
+class SearchIn(RequestModel):
+    """Where to look; what is left out is searched among what was measured."""
+
+    gpu_types: _Names = None
+    instance_types: _Names = None
+    providers: _Names = None
+    regions: _Names = None
+    nodes: _Counts = None
+    workers: Annotated[
+        _Counts,
+        Field(description="default: powers of two up to four times the most measured"),
+    ] = None
+    purchase: Annotated[list[Purchase] | None, Field(max_length=10)] = None
+
+    def to_domain(self) -> Search:
+        """Return the search, each value once."""
+        return Search(
+            gpu_types=tuple(dict.fromkeys(self.gpu_types or ())),
+            instance_types=tuple(dict.fromkeys(self.instance_types or ())),
+            providers=tuple(dict.fromkeys(self.providers or ())),
+            regions=tuple(dict.fromkeys(self.regions or ())),
+            nodes=tuple(dict.fromkeys(self.nodes or ())),
+            workers=tuple(dict.fromkeys(self.workers or ())),
+            purchase=tuple(dict.fromkeys(self.purchase or ())),
+        )
+
+
+class RecommendationIn(RequestModel):
+    """Which configuration is wanted for a piece of work."""
+
+    workload: WorkloadId
+    work: WorkIn = WorkIn()
+    parameters: Annotated[Parameters, Field(default_factory=dict)]
+    search: SearchIn = SearchIn()
+    objective: Objective = Objective.COST
+    deadline_s: Seconds | None = None
+    budget: Amount | None = None
+    confidence: Annotated[
+        Probability, Field(description="with which deadline and budget are kept")
+    ] = 0.9
+    require_within_range: bool = False
+    limit: Annotated[int, Field(ge=1, le=1000, description="of the ranked candidates")] = 10
+    pricing: PricingIn = PricingIn()
+    regressor_version: Annotated[int | None, Field(ge=1, lt=2**31)] = None
+
+    def to_domain(self) -> RecommendationRequest:
+        """Return what is wanted."""
+        return RecommendationRequest(
+            workload=Slug(self.workload),
+            work=self.work.to_domain(),
+            parameters=to_parameters(self.parameters),
+            search=self.search.to_domain(),
+            objective=self.objective,
+            deadline_s=self.deadline_s,
+            budget=self.budget,
+            confidence=self.confidence,
+            require_within_range=self.require_within_range,
+            limit=self.limit,
+            pricing=self.pricing.to_domain(),
+            spot=self.pricing.spot.to_domain(),
+            regressor_version=self.regressor_version,
+        )
+
+
+RECOMMENDATION_IN: TypeAdapter[RecommendationIn] = TypeAdapter(RecommendationIn)
+RECOMMENDATION_EXAMPLE: dict[str, Any] = {
+    "workload": "resnet50",
+    "work": {"dataset_size": 1281167, "epochs": 90, "batch_size": 1024},
+    "search": {"gpu_types": ["V100-16GB", "T4"], "workers": [1, 2, 4, 8]},
+    "objective": "cost",
+    "deadline_s": 36000,
+}
+
+
+class RankedOut(ResponseModel):
+    """A candidate."""
+
+    forecast: ForecastOut
+
+
+class RejectedOut(ResponseModel):
+    """A candidate that does not qualify, and why."""
+
+    configuration: ConfigurationOut
+    reason: str
+
+
+class ChangeOut(ResponseModel):
+    """A constraint that would have to give way."""
+
+    constraint: str
+    asked: float | bool
+    needed: float | bool
+
+
+class NearestOut(ResponseModel):
+    """The candidate that misses by least, and what would have to change."""
+
+    forecast: ForecastOut
+    changes: list[ChangeOut]
+
+
+class RecommendationOut(ResponseModel):
+    """The best configurations, and what became of the others."""
+
+    workload: str
+    regressor_version: int
+    objective: Objective
+    confidence: float
+    considered: int
+    recommended: RankedOut | None
+    ranked: list[RankedOut]
+    pareto: list[RankedOut]
+    rejected: list[RejectedOut]
+    rejected_count: int
+    nearest: NearestOut | None

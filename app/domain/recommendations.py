@@ -1,0 +1,88 @@
+"""A recommendation: which of many configurations to take for a piece of work."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+
+from app.domain.configurations import Configuration, ParameterValue, Purchase, Work
+from app.domain.forecasts import Forecast, SpotTerms
+from app.domain.identifiers import Slug
+from app.domain.prices import PriceQuery
+
+
+class Objective(StrEnum):
+    """What should be small."""
+
+    COST = "cost"
+    DURATION = "duration"
+    COST_DURATION_PRODUCT = "cost_duration_product"
+    ENERGY = "energy"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Where to look; an empty tuple leaves the choice to what was measured."""
+
+    gpu_types: tuple[str, ...] = ()
+    instance_types: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    nodes: tuple[int, ...] = ()
+    workers: tuple[int, ...] = ()
+    purchase: tuple[Purchase, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendationRequest:
+    """Which configuration is wanted for a piece of work; constraints hold at `confidence`."""
+
+    workload: Slug
+    work: Work = field(default_factory=Work)
+    parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
+    search: Search = field(default_factory=Search)
+    objective: Objective = Objective.COST
+    deadline_s: float | None = None
+    budget: Decimal | None = None
+    confidence: float = 0.9
+    require_within_range: bool = False
+    limit: int = 10
+    pricing: PriceQuery = field(default_factory=PriceQuery)
+    spot: SpotTerms = field(default_factory=SpotTerms)
+    regressor_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedCandidate:
+    """A configuration that does not qualify, and why."""
+
+    configuration: Configuration
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeededChange:
+    """A constraint that would have to give way, from `asked` to `needed`."""
+
+    constraint: str
+    asked: float | bool
+    needed: float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The best configurations, and what became of the others.
+
+    `ranked` and `pareto` are cut at the limit; `rejected` names some of `rejected_count`;
+    `nearest` misses by least when nothing qualifies.
+    """
+
+    request: RecommendationRequest
+    regressor_version: int
+    considered: int
+    ranked: tuple[Forecast, ...]
+    pareto: tuple[Forecast, ...]
+    rejected: tuple[RejectedCandidate, ...]
+    rejected_count: int
+    nearest: Forecast | None = None
+    changes: tuple[NeededChange, ...] = ()

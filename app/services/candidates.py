@@ -1,0 +1,108 @@
+"""Which configurations a recommendation looks at."""
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Final
+
+from app.domain.configurations import Configuration
+from app.domain.errors import Fault, InvalidRequestError
+from app.domain.recommendations import RecommendationRequest
+from app.pricing.resolution import gpu_names
+from app.services.questions import implied_gpu
+from app.services.serving import ServedRegressor
+
+MAX_CANDIDATES: Final = 10_000
+_BEYOND: Final = 4
+"""How far beyond the measured number of workers a search goes by itself."""
+
+Hardware = tuple[str | None, str | None]
+"""A GPU type and an instance type."""
+
+
+def candidate_configurations(
+    request: RecommendationRequest, served: ServedRegressor, measured: Sequence[Hardware]
+) -> list[Configuration]:
+    """Return every configuration of the search.
+
+    Parameters
+    ----------
+    request
+        What is searched; where it says nothing, what was measured counts.
+    served
+        The regressor, for the measured numbers of workers.
+    measured
+        The pairs of GPU type and instance type that runs have.
+
+    Raises
+    ------
+    InvalidRequestError
+        If the search has too many configurations.
+    """
+    search = request.search
+    hardware = _hardware(request, served, measured)
+    workers = search.workers or _worker_counts(served)
+    places = list(
+        product(
+            search.providers or (None,),
+            search.regions or (None,),
+            search.purchase or (None,),
+            search.nodes or (None,),
+        )
+    )
+    total = len(hardware) * len(places) * len(workers)
+    if total > MAX_CANDIDATES:
+        raise InvalidRequestError(
+            f"The search has {total} configurations; at most {MAX_CANDIDATES}.",
+            [Fault("The lists multiply.", "Shorten them.", field="search")],
+        )
+    return [
+        Configuration(gpu, instance, provider, region, purchase, nodes, count)
+        for (gpu, instance), (provider, region, purchase, nodes) in product(hardware, places)
+        for count in workers
+    ]
+
+
+def _hardware(
+    request: RecommendationRequest, served: ServedRegressor, measured: Sequence[Hardware]
+) -> list[Hardware]:
+    search = request.search
+    if search.instance_types:
+        pairs = [
+            pair for name in search.instance_types for pair in _of_instance(name, served, measured)
+        ]
+        wanted = {alias for name in search.gpu_types for alias in gpu_names(name)}
+        return _distinct(
+            (gpu, instance)
+            for gpu, instance in pairs
+            if not wanted or gpu is None or wanted & set(gpu_names(gpu))
+        )
+    if search.gpu_types:
+        return _distinct(pair for name in search.gpu_types for pair in _of_gpu(name, measured))
+    return _distinct(measured) or [(None, None)]
+
+
+def _of_instance(
+    name: str, served: ServedRegressor, measured: Sequence[Hardware]
+) -> list[Hardware]:
+    known = [pair for pair in measured if pair[1] is not None and _same(pair[1], name)]
+    return known or [(implied_gpu(name, served.portfolio.report), name)]
+
+
+def _of_gpu(name: str, measured: Sequence[Hardware]) -> list[Hardware]:
+    known = [pair for pair in measured if pair[0] is not None and _same(pair[0], name)]
+    return known or [(name, None)]
+
+
+def _same(first: str, second: str) -> bool:
+    return first.casefold() == second.casefold()
+
+
+def _distinct(pairs: Iterable[Hardware]) -> list[Hardware]:
+    return list(dict.fromkeys(pairs))
+
+
+def _worker_counts(served: ServedRegressor) -> tuple[int, ...]:
+    """Return the powers of two up to four times the most workers that were measured."""
+    _low, high = served.portfolio.report.numeric_ranges.get("workers", (1.0, 1.0))
+    most = max(int(high), 1) * _BEYOND
+    return tuple(1 << power for power in range(most.bit_length()))
