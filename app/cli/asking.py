@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from app.cli.failures import UsageError
-from app.cli.output import print_note, print_table
+from app.cli.output import out, print_note, print_table
 from app.cli.wording import interval, money, percent
 from app.domain.wording import say_number, say_seconds
 
@@ -132,13 +132,38 @@ def _show_warnings(forecasts: list[dict[str, Any]]) -> None:
         print_note(f"Warning: {first['message']} {first.get('remedy') or ''}".rstrip() + others)
 
 
+def place(configuration: Mapping[str, Any]) -> str:
+    """Return a configuration in a few words."""
+    workers = configuration.get("workers") or 1
+    instance, gpu = configuration.get("instance_type"), configuration.get("gpu_type")
+    hardware = gpu or instance
+    if hardware is None:
+        return f"{workers} worker{'s' if workers > 1 else ''}"
+    return f"{workers} x {hardware}" + (f" ({instance})" if gpu and instance else "")
+
+
+def _sentence(forecast: Mapping[str, Any]) -> str:
+    band = forecast["duration_seconds"]
+    return (
+        f"{place(forecast['configuration'])}: {say_seconds(band['median'])}"
+        f" ({percent(band['confidence'])} interval {interval(band)}),"
+        f" cost {money(forecast.get('cost'))}"
+    )
+
+
 def show_recommendation(answer: Mapping[str, Any]) -> None:
-    """Print what was recommended and what came next."""
-    ranked = [entry.get("forecast", entry) for entry in answer.get("ranked") or []]
-    if not ranked:
-        print_note(f"Nothing meets the request; {answer.get('considered')} were considered.")
+    """Print what is recommended and what comes next, or what would have to change."""
+    if answer["recommended"] is not None:
+        out.print(f"Recommended: {_sentence(answer['recommended']['forecast'])}", markup=False)
+        show_forecasts([entry["forecast"] for entry in answer["ranked"]])
         return
-    show_forecasts(ranked)
+    out.print(f"None of the {answer['considered']} considered meets the request.")
+    if answer["nearest"] is not None:
+        out.print(f"Nearest: {_sentence(answer['nearest']['forecast'])}", markup=False)
+        for change in answer["nearest"]["changes"]:
+            print_note(
+                f"  {change['constraint']}: asked {change['asked']}, {change['needed']} would do"
+            )
 
 
 def show_fit(fit: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
@@ -10,7 +9,7 @@ from typing import Any, Final, NoReturn
 import stamina
 from rich.markup import escape
 
-from app.cli.asking import show_forecasts
+from app.cli.asking import show_forecasts, show_recommendation
 from app.cli.background import BackgroundService, background_service
 from app.cli.connection import Connection, connected
 from app.cli.failures import FitFailedError, RefusedError, UsageError
@@ -19,11 +18,12 @@ from app.cli.output import out, print_note, print_table
 from app.cli.questions import Question, ask_about
 from app.cli.schema import migrate_schema
 from app.cli.uploading import upload
-from app.cli.wording import money, percent
+from app.cli.wording import percent
 from app.domain.wording import say_seconds
 from app.settings import Settings
 
 _READY_TIMEOUT_S: Final = 60.0
+_RANKED: Final = 3
 
 
 def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool) -> None:
@@ -82,11 +82,9 @@ def _tour(connection: Connection, files: list[Path]) -> None:
     workloads = [entry["workload"] for entry in connection.pages("/v1/workloads", "workloads")]
     _headline("Fitting a regressor for each workload", "trainfare fit WORKLOAD")
     print_table([_fit(connection, workload) for workload in sorted(workloads)])
-    questions = [ask_about(connection, workload) for workload in sorted(workloads)]
-    for question in questions:
-        _forecast(connection, question)
-    for question in questions:
-        _recommend(connection, question)
+    for workload in sorted(workloads):
+        question = ask_about(connection, workload)
+        _recommend(connection, question, _forecast(connection, question))
 
 
 def _fit(connection: Connection, workload: str) -> dict[str, object]:
@@ -95,7 +93,7 @@ def _fit(connection: Connection, workload: str) -> dict[str, object]:
         problem = fit.get("problem") or {}
         raise FitFailedError(f"The fit of {workload} {fit['state']}: {problem.get('detail')}")
     candidates = sorted(fit["candidates"], key=lambda candidate: -candidate["weight"])
-    best: Mapping[str, Any] = candidates[0]
+    best = candidates[0]
     return {
         "workload": workload,
         "version": fit["regressor_version"],
@@ -105,32 +103,22 @@ def _fit(connection: Connection, workload: str) -> dict[str, object]:
     }
 
 
-def _forecast(connection: Connection, question: Question) -> None:
+def _forecast(connection: Connection, question: Question) -> list[dict[str, Any]]:
     _headline(f"What would {question.workload} take?", question.sentence)
-    document = connection.get(
-        f"/v1/workloads/{question.workload}/forecast", params=question.what_if
-    )
-    show_forecasts(document.get("forecasts", [document]))
+    path = f"/v1/workloads/{question.workload}/forecast"
+    document = connection.get(path, params=question.what_if)
+    forecasts: list[dict[str, Any]] = document.get("forecasts", [document])
+    show_forecasts(forecasts)
+    return forecasts
 
 
-def _recommend(connection: Connection, question: Question) -> None:
-    answer = connection.post("/v1/recommendations", question.recommendation)
-    _headline(f"Which configuration for {question.workload}?", question.wish)
-    best = answer.get("recommended")
-    if best is None:
-        out.print(f"None of {answer.get('considered')} meets the wish.")
-        return
-    out.print(_recommendation_sentence(best))
-
-
-def _recommendation_sentence(best: Mapping[str, Any]) -> str:
-    forecast = best.get("forecast", best)
-    configuration, band = forecast["configuration"], forecast["duration_seconds"]
-    hardware = configuration.get("gpu_type") or configuration.get("instance_type") or "worker(s)"
-    return (
-        f"{configuration.get('workers', 1)} x {hardware}: {say_seconds(band['median'])}"
-        f" (90% sure of at most {say_seconds(band['upper'])}), cost {money(forecast.get('cost'))}"
-    )
+def _recommend(connection: Connection, question: Question, forecasts: list[dict[str, Any]]) -> None:
+    bounds = sorted(forecast["duration_seconds"]["upper"] for forecast in forecasts)
+    deadline_s = bounds[len(bounds) // 2]
+    wish = f"the cheapest that is done within {say_seconds(deadline_s)}"
+    _headline(f"Which configuration for {question.workload}?", wish)
+    asked = {**question.recommendation, "deadline_s": deadline_s, "limit": _RANKED}
+    show_recommendation(connection.post("/v1/recommendations", asked))
 
 
 def _say_goodbye(url: str, service: BackgroundService, *, exit_after: bool) -> None:

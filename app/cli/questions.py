@@ -17,7 +17,6 @@ class Question:
 
     workload: str
     sentence: str
-    wish: str
     what_if: dict[str, str]
     recommendation: dict[str, Any]
 
@@ -64,7 +63,6 @@ def ask_about(connection: Connection, workload: str) -> Question:
     return Question(
         workload=workload,
         sentence=f"{_LARGER} times the largest data that was measured{price}",
-        wish="the cheapest for this work",
         what_if=what_if,
         recommendation={
             "workload": workload,
