@@ -1,6 +1,6 @@
 """The use cases of runs: upload, look at, exclude, remove."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Protocol
 
@@ -20,9 +20,10 @@ from app.domain.runs import Assessment, Run, RunChange, RunFilter, Verdict
 from app.domain.workloads import Workload
 from app.services.context import ServiceContext
 from app.services.refits import request_refits
+from app.services.run_exports import RunExport, all_pages, upload_columns
 from app.services.uploads.checking import GpuNaming
-from app.services.uploads.fields import LABEL, PARAMETER, PHASE, RESOURCE
-from app.services.uploads.flat import FLAT_FIELDS
+from app.services.uploads.content import ContentWriter
+from app.services.uploads.provisional import provisional_runs
 from app.services.uploads.reading import CheckedUpload, UploadFormat, read_upload
 from app.services.uploads.rules import Oddity
 from app.services.uploads.storing import (
@@ -31,6 +32,7 @@ from app.services.uploads.storing import (
     Registered,
     UploadOptions,
     UploadRegistrar,
+    settle_drift,
 )
 from app.storage.stores import Stores
 
@@ -48,10 +50,10 @@ class Assessor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UploadedRun:
-    """An accepted row of an upload with its judgement (none yet in a dry run)."""
+    """An accepted row of an upload with its judgement."""
 
     accepted: AcceptedRow
-    assessment: Assessment | None
+    assessment: Assessment
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +67,6 @@ class UploadResult:
     invalid_count: int
     oddities: tuple[Oddity, ...]
     dry_run: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RunExport:
-    """Runs in the form of an upload: its columns, and the runs page by page."""
-
-    columns: Sequence[str]
-    pages: Iterator[Sequence[Run]]
-    next_page_token: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,23 +143,39 @@ class RunService:
         upload = read_upload(body, upload_format, self._canonical_gpu_name)
         if not options.skip_invalid:
             _refuse_bad_rows(upload)
+        # Judged before: whoever judges reads the database on a connection of its own.
+        verdicts = self._judge(project_id, upload, options)
         if options.dry_run:
             with self._context.database.reading() as stores:
                 registered = self._register(stores, project_id, upload, options)
-            return _result(upload, registered, options, None)
-        result = None
+                return _result(upload, registered, options, verdicts)
         with self._context.database.transaction() as stores:
             registered = self._register(stores, project_id, upload, options)
+            result = _result(upload, registered, options, verdicts)
             if answer is not None:
-                assessments = self._assess_rows(stores, project_id, registered)
-                result = _result(upload, registered, options, assessments)
                 kept = answer.render(result)
                 stores.idempotency.finish(answer.ticket, kept.status, kept.headers, kept.body)
-        if result is not None:
-            return result
+        return result
+
+    def _judge(
+        self, project_id: ProjectId, upload: CheckedUpload, options: UploadOptions
+    ) -> dict[int, Assessment]:
+        """Return the judgement of each row of an upload that is small enough to list its rows."""
+        if upload.total_rows > MAX_LISTED_ROWS:
+            return {}
+        slugs = {Slug(slug) for chunk in upload.chunks for slug in chunk.texts["workload"] if slug}
         with self._context.database.reading() as stores:
-            assessments = self._assess_rows(stores, project_id, registered)
-        return _result(upload, registered, options, assessments)
+            workloads = stores.workloads.find_many(project_id, slugs)
+        types = upload.uses.resolve(workloads)
+        settle_drift(upload, types, skip_invalid=options.skip_invalid)
+        writer, now = ContentWriter(types), self._context.now()
+        rows = [row for chunk in upload.chunks for row in chunk.rows.tolist()]
+        runs = [
+            run
+            for chunk in upload.chunks
+            for run in provisional_runs(chunk, writer.write(chunk), now)
+        ]
+        return dict(zip(rows, self._assess(project_id, runs), strict=True))
 
     def _register(
         self, stores: Stores, project_id: ProjectId, upload: CheckedUpload, options: UploadOptions
@@ -180,14 +189,6 @@ class RunService:
             changed = [registered.workloads[slug] for slug in registered.created]
             request_refits(stores, changed, now, self._context.settings)
         return registered
-
-    def _assess_rows(
-        self, stores: Stores, project_id: ProjectId, registered: Registered
-    ) -> dict[RunId, Assessment]:
-        run_ids = [accepted.run_id for accepted in registered.rows if accepted.run_id]
-        runs = stores.runs.get_many(project_id, run_ids)
-        verdicts = self._assess(project_id, runs)
-        return {run.run_id: verdict for run, verdict in zip(runs, verdicts, strict=True)}
 
     def _assess(self, project_id: ProjectId, runs: Sequence[Run]) -> list[Assessment]:
         if self._assessor is None:
@@ -259,7 +260,7 @@ class RunService:
             If the project has no such workload.
         """
         with self._context.database.reading() as stores:
-            columns = _upload_columns(stores, _require_workload(stores, project_id, slug))
+            columns = upload_columns(stores, _require_workload(stores, project_id, slug))
 
         def read(token: str | None) -> Page[Run]:
             size = page_size or MAX_PAGE_SIZE
@@ -268,7 +269,7 @@ class RunService:
         first = read(page_token)
         if page_size is not None:
             return RunExport(columns, iter([first.items]), first.next_key)
-        return RunExport(columns, _all_pages(first, read), None)
+        return RunExport(columns, all_pages(first, read), None)
 
     def change(self, principal: Principal, run_id: RunId, change: RunChange) -> Run:
         """Keep a run out of fits or take it back, and change its labels.
@@ -323,26 +324,6 @@ class RunService:
             )
 
 
-def _all_pages(first: Page[Run], read: Callable[[str], Page[Run]]) -> Iterator[Sequence[Run]]:
-    page = first
-    yield page.items
-    while page.next_key is not None:
-        page = read(page.next_key)
-        yield page.items
-
-
-def _upload_columns(stores: Stores, workload: Workload) -> list[str]:
-    key = workload.workload_id
-    families = {
-        PARAMETER: sorted(workload.declaration.parameters),
-        PHASE: stores.runs.names_in("phases", key),
-        RESOURCE: stores.runs.names_in("resources", key),
-        LABEL: stores.runs.names_in("labels", key),
-    }
-    members = [family + name for family, names in families.items() for name in names]
-    return ["workload", "external_id", *FLAT_FIELDS, *members]
-
-
 def _action(run: Run, *, excluded: bool) -> str:
     if excluded == run.excluded:
         return "run.change"
@@ -389,16 +370,14 @@ def _result(
     upload: CheckedUpload,
     registered: Registered,
     options: UploadOptions,
-    assessments: dict[RunId, Assessment] | None,
+    verdicts: Mapping[int, Assessment],
 ) -> UploadResult:
-    known = assessments or {}
-    listed = tuple(
-        UploadedRun(row, known.get(row.run_id) if row.run_id else None) for row in registered.rows
-    )
+    is_listed = upload.total_rows <= MAX_LISTED_ROWS
+    listed = tuple(UploadedRun(row, verdicts[row.row]) for row in registered.rows)
     return UploadResult(
         created=registered.created.total(),
         duplicates=registered.duplicates,
-        runs=listed if upload.total_rows <= MAX_LISTED_ROWS else None,
+        runs=listed if is_listed else None,
         invalid=tuple(upload.faults.named),
         invalid_count=len(upload.faults.bad_rows),
         oddities=tuple(upload.oddities.found),

@@ -78,19 +78,19 @@ class UploadedRunOut(ResponseModel):
     workload: str
     external_id: str | None
     duplicate: bool
-    assessment: AssessmentOut | None
+    assessment: AssessmentOut
 
     @classmethod
     def of(cls, uploaded: UploadedRun) -> "UploadedRunOut":
         """Return the schema of an accepted row."""
-        accepted, assessment = uploaded.accepted, uploaded.assessment
+        accepted = uploaded.accepted
         return cls(
             row=accepted.row,
             run_id=accepted.run_id,
             workload=accepted.workload,
             external_id=accepted.external_id,
             duplicate=accepted.is_duplicate,
-            assessment=None if assessment is None else AssessmentOut.of(assessment),
+            assessment=AssessmentOut.of(uploaded.assessment),
         )
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from math import inf, isfinite
 from typing import Final, Generic, TypeVar
 
@@ -162,10 +162,7 @@ def parse_money(cell: Cell) -> Decimal:
     text = repr(cell) if isinstance(cell, int | float) else cell
     if not isinstance(text, str) or not _PLAIN_NUMBER.fullmatch(text):
         raise CellError("It is not an amount of money.", remedy)
-    try:
-        amount = Decimal(text)
-    except InvalidOperation as error:
-        raise CellError("It is not an amount of money.", remedy) from error
+    amount = Decimal(text)
     if not 0 <= amount < _MAX_MONEY:
         raise CellError("An amount is from 0 to 10,000,000,000,000.", remedy)
     return abs(amount.quantize(_MICROS))

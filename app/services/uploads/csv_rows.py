@@ -34,7 +34,9 @@ def _unguard(cell: str) -> str:
     return cell[1:] if is_guarded else cell
 
 
-def read_csv(body: IO[bytes], faults: FaultCollector) -> Iterator[RawChunk]:
+def read_csv(
+    body: IO[bytes], faults: FaultCollector, *, max_rows: int = MAX_ROWS
+) -> Iterator[RawChunk]:
     """Yield the rows of a CSV file (UTF-8 with or without a mark, comma-separated).
 
     Rows with more or fewer cells than the header are noted in `faults` and left out.
@@ -46,7 +48,7 @@ def read_csv(body: IO[bytes], faults: FaultCollector) -> Iterator[RawChunk]:
     UnknownFieldError
         If a column has a name that no field has.
     TooManyRowsError
-        If there are more than a million rows.
+        If there are more than `max_rows`.
     """
     text = TextIOWrapper(body, encoding="utf-8-sig", newline="")
     reader = csv.reader(text, strict=True)
@@ -57,8 +59,8 @@ def read_csv(body: IO[bytes], faults: FaultCollector) -> Iterator[RawChunk]:
             rows = [cells for cells in lines if cells]
             chunk = _to_chunk(rows, fields, first_row, faults)
             first_row += len(rows)
-            if first_row > MAX_ROWS + 1:
-                raise TooManyRowsError(MAX_ROWS)
+            if first_row > max_rows + 1:
+                raise TooManyRowsError(max_rows)
             yield chunk
     except UnicodeDecodeError as error:
         raise InvalidRequestError(

@@ -47,7 +47,9 @@ _NESTED: Final = frozenset((*_GROUPS, *_FAMILIES))
 _OBJECT_REMEDY: Final = 'Send runs as JSON objects such as {"workload": ..., ...}.'
 
 
-def read_json(body: IO[bytes], faults: FaultCollector, *, lines: bool) -> Iterator[RawChunk]:
+def read_json(
+    body: IO[bytes], faults: FaultCollector, *, lines: bool, max_rows: int = MAX_ROWS
+) -> Iterator[RawChunk]:
     """Yield the runs of a JSON body: one object, an array, or an object on each line.
 
     Rows that are no objects or have unknown fields are noted in `faults` and left out.
@@ -57,14 +59,14 @@ def read_json(body: IO[bytes], faults: FaultCollector, *, lines: bool) -> Iterat
     InvalidRequestError
         If the body as a whole is not JSON.
     TooManyRowsError
-        If there are more than a million rows.
+        If there are more than `max_rows`.
     """
     values = read_lines(body) if lines else read_document(body)
     flattener = _Flattener(faults)
     first_row = 1
     while batch := list(islice(values, CHUNK_ROWS)):
-        if first_row + len(batch) > MAX_ROWS + 1:
-            raise TooManyRowsError(MAX_ROWS)
+        if first_row + len(batch) > max_rows + 1:
+            raise TooManyRowsError(max_rows)
         flat = [flattener.flatten(value, first_row + i) for i, value in enumerate(batch)]
         good = [(first_row + i, row) for i, row in enumerate(flat) if row is not None]
         first_row += len(batch)

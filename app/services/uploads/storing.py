@@ -52,6 +52,26 @@ class Registered:
     rows: list[AcceptedRow] = field(default_factory=list)
 
 
+def settle_drift(
+    upload: CheckedUpload, types: Mapping[ParameterKey, ParameterType], *, skip_invalid: bool
+) -> None:
+    """Leave out the rows whose values do not have the type of their parameter.
+
+    Raises
+    ------
+    SchemaDriftError
+        If there are such rows and bad rows are not skipped.
+    """
+    drifting = upload.uses.drifting(types)
+    if not drifting:
+        return
+    drifts = upload.faults if skip_invalid else FaultCollector()
+    find_drift(upload.chunks, drifting, types, drifts)
+    if drifts and not skip_invalid:
+        raise SchemaDriftError(drifts.named, total=len(drifts.bad_rows))
+    upload.drop_bad_rows()
+
+
 class UploadRegistrar:
     """Registers one upload in the transaction of `stores`.
 
@@ -98,7 +118,7 @@ class UploadRegistrar:
         fresh = set() if self._options.dry_run else self._claim(slugs, now)
         workloads = self._stores.workloads.find_many(self._project_id, slugs)
         types = self._upload.uses.resolve(workloads)
-        self._settle_drift(types)
+        settle_drift(self._upload, types, skip_invalid=self._options.skip_invalid)
         registered = Registered(workloads)
         conflicts = self._upload.faults if self._options.skip_invalid else FaultCollector()
         finder = DuplicateFinder(
@@ -128,16 +148,6 @@ class UploadRegistrar:
             for slug, key in keys.items()
             if slug not in fresh and self._stores.runs.has_any(key)
         }
-
-    def _settle_drift(self, types: Mapping[ParameterKey, ParameterType]) -> None:
-        drifting = self._upload.uses.drifting(types)
-        if not drifting:
-            return
-        drifts = FaultCollector() if not self._options.skip_invalid else self._upload.faults
-        find_drift(self._upload.chunks, drifting, types, drifts)
-        if not self._options.skip_invalid:
-            raise SchemaDriftError(drifts.named, total=len(drifts.bad_rows))
-        self._upload.drop_bad_rows()
 
     def _batches(self, types: Mapping[ParameterKey, ParameterType]) -> Iterator[Batch]:
         writer = ContentWriter(types)

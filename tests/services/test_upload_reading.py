@@ -1,0 +1,118 @@
+"""Uploads are read in bounded pieces and judged row by row, whatever their form."""
+
+import csv
+import io
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain.errors import (
+    DomainError,
+    InvalidRequestError,
+    TooManyRowsError,
+    UnknownFieldError,
+)
+from app.services.uploads.csv_rows import guard_formula, read_csv
+from app.services.uploads.faults import FaultCollector
+from app.services.uploads.fields import NUMBER_RULES
+from app.services.uploads.json_rows import read_json
+from app.services.uploads.json_values import read_document
+from app.services.uploads.numbers import read_numbers
+from app.services.uploads.reading import CheckedUpload, UploadFormat, read_upload
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@pytest.mark.parametrize("rows", [5, 6])
+def test_more_rows_than_the_limit_are_refused(rows: int) -> None:
+    csv_file = io.BytesIO(b"workload,duration_seconds\n" + b"a,1\n" * rows)
+    lines = io.BytesIO(b'{"workload": "a"}\n' * rows)
+
+    for chunks in (
+        read_csv(csv_file, FaultCollector(), max_rows=5),
+        read_json(lines, FaultCollector(), lines=True, max_rows=5),
+    ):
+        if rows > 5:
+            with pytest.raises(TooManyRowsError, match="more than 5 rows"):
+                list(chunks)
+        else:
+            assert sum(chunk.sent for chunk in chunks) == 5
+
+
+@given(st.lists(_JSON, max_size=8), st.sampled_from([None, 2]))
+def test_arrays_are_read_element_by_element(values: list[object], indent: int | None) -> None:
+    option = orjson.OPT_INDENT_2 if indent else None
+    body = io.BytesIO(orjson.dumps(values, option=option))
+
+    assert list(read_document(body)) == values
+
+
+@given(_JSON.filter(lambda value: not isinstance(value, list)))
+def test_any_other_value_is_the_only_element(value: object) -> None:
+    assert list(read_document(io.BytesIO(orjson.dumps(value)))) == [value]
+
+
+def _read_anyhow(upload_format: UploadFormat, body: bytes) -> CheckedUpload | DomainError:
+    try:
+        return read_upload(io.BytesIO(body), upload_format, str)
+    except DomainError as error:
+        return error
+
+
+@given(st.sampled_from(UploadFormat), st.binary(max_size=200))
+def test_any_bytes_are_judged_or_refused(upload_format: UploadFormat, body: bytes) -> None:
+    outcome = _read_anyhow(upload_format, body)
+
+    if isinstance(outcome, DomainError):
+        assert isinstance(outcome, InvalidRequestError | UnknownFieldError)
+        assert str(outcome)
+    else:
+        assert outcome.total_rows == len(outcome.faults.bad_rows) + sum(map(len, outcome.chunks))
+
+
+_CELLS = st.sampled_from(
+    ["", "a", "5", "-1", "nan", "2026-11-01T10:00:00Z", "fp16", "=x", '"', " ", "1e400", "é"]
+)
+_COLUMNS = st.lists(
+    st.sampled_from(["workload", "duration_seconds", "workers", "started_at", "ended_at"])
+    | st.sampled_from(["cost_usd", "cost_amount", "cost_currency", "param.x", "label.y"]),
+    min_size=1,
+    max_size=8,
+    unique=True,
+)
+
+
+@given(_COLUMNS, st.lists(st.lists(_CELLS, min_size=8, max_size=8), min_size=1, max_size=6))
+def test_each_row_of_a_file_is_good_or_named(columns: list[str], rows: list[list[str]]) -> None:
+    lines = io.StringIO()
+    csv.writer(lines).writerows([columns, *(row[: len(columns)] for row in rows)])
+
+    outcome = read_upload(io.BytesIO(lines.getvalue().encode()), UploadFormat.CSV, str)
+
+    good = {row for chunk in outcome.chunks for row in chunk.rows.tolist()}
+    named = {fault.row for fault in outcome.faults.named}
+    assert good | named == set(range(1, len(rows) + 1))
+    assert not good & named
+
+
+@given(st.text())
+def test_guarded_texts_start_with_no_formula(text: str) -> None:
+    assert not guard_formula(text).startswith(("=", "+", "-", "@"))
+
+
+@given(st.lists(st.floats(0.001, 1e6) | st.none(), min_size=1))
+def test_numbers_are_the_same_from_text_and_json(values: list[float | None]) -> None:
+    rule = NUMBER_RULES["dataset_size"]
+    cells = ["" if value is None else repr(value) for value in values]
+
+    from_text = read_numbers(cells, rule, is_typed=False)
+    from_json = read_numbers(values, rule, is_typed=True)
+
+    assert not from_text.is_bad.any()
+    assert from_text.values.tolist() == pytest.approx(from_json.values.tolist(), nan_ok=True)

@@ -1,0 +1,88 @@
+"""Many runs are stored at once; a database that fails meanwhile is said to be unavailable."""
+
+import os
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.errors import StorageUnavailableError
+from app.domain.identifiers import RunId, Slug, new_identifiers
+from app.domain.runs import NewRuns, RunContent
+from app.domain.workloads import Workload
+from app.storage.database import Database
+from app.storage.stores import Stores
+
+_NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
+
+
+def _claim(stores: Stores) -> Workload:
+    stores.workloads.claim(DEFAULT_PROJECT, [Slug("a")], _NOW)
+    workload = stores.workloads.get(DEFAULT_PROJECT, Slug("a"))
+    assert workload is not None
+    return workload
+
+
+def _make_runs(workload: Workload, count: int) -> NewRuns:
+    return NewRuns(
+        run_id=[RunId(key) for key in new_identifiers("run", count)],
+        workload_id=[workload.workload_id] * count,
+        external_id=None,
+        content_sha256=["0" * 64] * count,
+        content=RunContent(
+            status=["succeeded"] * count,
+            duration_seconds=[1.5] * count,
+            workers=[2] * count,
+            started_at=[_NOW, None] * (count // 2),
+        ),
+        created_at=_NOW,
+    )
+
+
+def _break(database: Database, session_connection: sa.Connection) -> None:
+    """Take the space away from SQLite, or the connection from PostgreSQL."""
+    if database.is_sqlite:
+        pages = session_connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        session_connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 1}")
+        return
+    process = session_connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+    url = os.environ["TRAINFARE_TEST_POSTGRESQL_URL"]
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("SELECT pg_terminate_backend(%s, 10000)", [process])
+
+
+def test_instants_are_read_as_they_were_stored(database: Database) -> None:
+    with database.transaction() as stores:
+        workload = _claim(stores)
+        stores.runs.add_many(_make_runs(workload, 4))
+
+    with database.reading() as stores:
+        columns = stores.runs.usable_for_fit(workload.workload_id)
+        runs = stores.runs.get_many(DEFAULT_PROJECT, columns.run_ids)
+
+    assert list(columns.created_at) == [_NOW] * 4
+    assert [run.started_at for run in runs] == [_NOW, None, _NOW, None]
+
+
+def test_a_database_that_fails_meanwhile_is_unavailable_and_keeps_nothing(
+    database: Database,
+) -> None:
+    with pytest.raises(StorageUnavailableError), database.transaction() as stores:  # noqa: PT012 - the whole transaction fails
+        workload = _claim(stores)
+        _break(database, stores.runs._session.connection())
+        stores.runs.add_many(_make_runs(workload, 2000))
+
+    database.engine.dispose()
+    with database.reading() as stores:
+        assert stores.workloads.get(DEFAULT_PROJECT, Slug("a")) is None
+
+
+def test_a_workload_without_runs_has_empty_columns(database: Database) -> None:
+    with database.transaction() as stores:
+        workload = _claim(stores)
+
+        assert len(stores.runs.usable_for_fit(workload.workload_id)) == 0
+        assert not stores.runs.has_any(workload.workload_id)
+        assert stores.runs.measured_features(workload.workload_id) == {}
