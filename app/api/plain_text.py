@@ -50,12 +50,15 @@ def _percent(share: float) -> str:
 def _cost_sentence(cost: Document | None) -> str:
     if cost is None:
         return "The cost is unknown: no price was found."
-    price, instances = cost["price"], cost["price"].get("instances") or 1
-    unit = price.get("instance_type") or price.get("gpu_type") or "instance"
+    price = cost["price"]
+    instances = price.get("instances") or 1
+    unit = price.get("instance_type") or price.get("gpu_type")
+    origin = "given with the question" if price["source"] == "inline" else price["source"]
+    details = [*([unit] if unit else []), origin, price["valid_from"][:10]]
+    each = f"{instances} x " if instances > 1 else ""
     return (
         f"It costs about {cost['median']} {cost['currency']} ({cost['lower']} to {cost['upper']})"
-        f" at {cost['price_per_hour']} {cost['currency']} an hour for {instances} x {unit}"
-        f" ({price['source']}, {price['valid_from'][:10]})."
+        f" at {each}{cost['price_per_hour']} {cost['currency']} an hour ({', '.join(details)})."
     )
 
 
