@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ def compose() -> dict[str, Any]:
 
 
 def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
-    subprocess.run(["hadolint", "Dockerfile"], cwd=_ROOT, check=True)
+    hadolint = Path(sys.executable).parent / "hadolint"
+
+    subprocess.run([hadolint, "Dockerfile"], cwd=_ROOT, check=True)
 
 
 def test_image_is_of_two_stages_and_runs_without_rights() -> None:
