@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from app.domain.errors import DomainError
+from app.domain.errors import DomainError, NoRegressorError, UnknownWorkloadError
 from app.domain.identifiers import ProjectId, Slug
 from app.domain.runs import Assessment, Run, RunStatus, Verdict
 from app.services.answers import features_of
@@ -43,6 +43,9 @@ class AssessmentService:
     ) -> list[Assessment]:
         try:
             served = self._regressors.get(project_id, slug)
+        except (UnknownWorkloadError, NoRegressorError):
+            # The workload may come into being by the very upload that is judged.
+            return [_unknown(f"Workload {slug!r} has no published regressor yet.") for _ in runs]
         except DomainError as error:
             return [_unknown(str(error)) for _ in runs]
         return _judge(runs, served)
