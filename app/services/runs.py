@@ -38,6 +38,7 @@ from app.storage.stores import Stores
 
 _NO_OPTIONS = UploadOptions()
 _ALL_RUNS = RunFilter()
+_NOT_FORECAST = Assessment(Verdict.UNKNOWN, reason="The workload has no published regressor.")
 
 
 class Assessor(Protocol):
@@ -77,10 +78,6 @@ class KeptAnswer:
     render: Callable[[UploadResult], Replay]
 
 
-def _same_name(name: str) -> str:
-    return name
-
-
 class RunService:
     """Use cases of runs.
 
@@ -91,14 +88,14 @@ class RunService:
     canonical_gpu_name
         Gives an unambiguous alias of a GPU its canonical name and every other name unchanged.
     assessor
-        Judges runs; without one every judgement is unknown.
+        Judges runs against what was forecast for them.
     """
 
     def __init__(
         self,
         context: ServiceContext,
-        canonical_gpu_name: GpuNaming = _same_name,
-        assessor: Assessor | None = None,
+        canonical_gpu_name: GpuNaming,
+        assessor: Assessor,
     ) -> None:
         self._context = context
         self._canonical_gpu_name = canonical_gpu_name
@@ -169,13 +166,19 @@ class RunService:
         types = upload.uses.resolve(workloads)
         settle_drift(upload, types, skip_invalid=options.skip_invalid)
         writer, now = ContentWriter(types), self._context.now()
-        rows = [row for chunk in upload.chunks for row in chunk.rows.tolist()]
-        runs = [
-            run
+        runs = {
+            row: run
             for chunk in upload.chunks
-            for run in provisional_runs(chunk, writer.write(chunk), now)
-        ]
-        return dict(zip(rows, self._assess(project_id, runs), strict=True))
+            for row, run in zip(
+                chunk.rows.tolist(),
+                provisional_runs(chunk, writer.write(chunk), now),
+                strict=True,
+            )
+        }
+        forecast = {slug for slug, found in workloads.items() if found.published_version}
+        judged = {row: run for row, run in runs.items() if run.workload in forecast}
+        verdicts = self._assessor.assess(project_id, list(judged.values()))
+        return dict.fromkeys(runs, _NOT_FORECAST) | dict(zip(judged, verdicts, strict=True))
 
     def _register(
         self, stores: Stores, project_id: ProjectId, upload: CheckedUpload, options: UploadOptions
@@ -189,11 +192,6 @@ class RunService:
             changed = [registered.workloads[slug] for slug in registered.created]
             request_refits(stores, changed, now, self._context.settings)
         return registered
-
-    def _assess(self, project_id: ProjectId, runs: Sequence[Run]) -> list[Assessment]:
-        if self._assessor is None:
-            return [Assessment(Verdict.UNKNOWN) for _ in runs]
-        return self._assessor.assess(project_id, runs)
 
     def get(self, project_id: ProjectId, run_id: RunId) -> Run:
         """Return a run.
@@ -214,7 +212,7 @@ class RunService:
         NotFoundError
             If the project has no such run.
         """
-        return self._assess(project_id, [self.get(project_id, run_id)])[0]
+        return self._assessor.assess(project_id, [self.get(project_id, run_id)])[0]
 
     def list_page(
         self,

@@ -65,6 +65,19 @@ def test_answer_counts_and_names_the_runs(client: TestClient) -> None:
     assert body["runs"][0]["run_id"] < body["runs"][1]["run_id"]
 
 
+def test_whole_numbers_are_shown_without_a_fraction(client: TestClient) -> None:
+    [uploaded] = post_json(client, FULL_RUN).json()["runs"]
+
+    text = client.get(f"/v1/runs/{uploaded['run_id']}").text
+    workload = client.get("/v1/workloads/resnet50").text
+
+    assert '"dataset_size":1281167,' in text
+    assert '"setup_seconds":41.0' not in text
+    assert '"inner_modules":4' in text
+    assert '"duration_seconds":5123.7,' in text
+    assert '"min":8,"max":8,' in workload
+
+
 def test_absent_members_have_the_stated_defaults(client: TestClient) -> None:
     post_json(client, {"workload": "grep", "duration_seconds": 7})
 

@@ -34,5 +34,5 @@ def money_text(amount: Decimal) -> str:
     return format(amount.quantize(Decimal(1).scaleb(digits)), "f")
 
 
-Quantity = Annotated[float, PlainSerializer(plain_number, return_type=float)]
+Quantity = Annotated[float, PlainSerializer(plain_number, return_type=int | float)]
 """A number that is shown without a needless fraction."""
