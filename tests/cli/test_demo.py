@@ -1,7 +1,9 @@
 """The demo shows the whole way, leaves a service running, and says why when it cannot."""
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -87,3 +89,33 @@ def test_folder_without_profiles_is_wrong_usage(
 
     assert said.exit_code == 2
     assert "no profile" in said.err
+
+
+def test_service_that_cannot_start_ends_the_demo_with_its_log(
+    profiles: Path, tmp_path: Path, sqlite_url: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        process = start_process(
+            "demo", "--port", str(taken.getsockname()[1]), "--profiles", str(profiles),
+            database_url=sqlite_url, data_dir=tmp_path,
+        )  # fmt: skip
+        process.wait_for_line("The service does not run")
+        process.wait_for_line("Cannot listen on")
+
+        assert process.wait() == 1
+
+
+def test_service_that_dies_ends_the_demo_with_its_log(
+    profiles: Path, tmp_path: Path, sqlite_url: str
+) -> None:
+    process = start_process(
+        "demo", "--profiles", str(profiles), database_url=sqlite_url, data_dir=tmp_path
+    )
+    process.wait_for_line("Service and fitter are up")
+    found = re.search(r"started child=service pid=(\d+)", (tmp_path / "demo.log").read_text())
+    assert found
+    os.kill(int(found[1]), signal.SIGKILL)
+
+    process.drain()
+
+    assert process.wait() in {1, 3}

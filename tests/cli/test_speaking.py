@@ -1,0 +1,245 @@
+"""What commands say: logs, tables, warnings, faults, retries."""
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from app.cli.asking import (
+    place,
+    recommendation_request,
+    show_forecasts,
+    show_recommendation,
+    show_upload,
+)
+from app.cli.failures import UsageError
+from app.cli.logs import JsonFormatter, TextFormatter, log_config
+from app.cli.output import print_table
+from app.cli.wording import money
+from app.settings import Settings
+from tests.support.terminal import Terminal
+
+
+def _record(**fields: object) -> logging.LogRecord:
+    record = logging.makeLogRecord({"msg": "fit %s", "args": ("done",), "levelname": "INFO"})
+    vars(record).update(fields)
+    return record
+
+
+def _failed_record() -> logging.LogRecord:
+    try:
+        raise ValueError("broken")  # noqa: TRY301 - a log record needs a raised error
+    except ValueError:
+        return _record(exc_info=sys.exc_info())
+
+
+def test_json_log_line_is_one_object_with_its_fields() -> None:
+    line = JsonFormatter().format(_record(workload="resnet", run=3))
+
+    event = json.loads(line)
+    assert event["event"] == "fit done"
+    assert (event["workload"], event["run"]) == ("resnet", 3)
+    assert event["at"].endswith("Z")
+
+
+def test_text_log_line_shows_fields_behind_the_event() -> None:
+    assert TextFormatter().format(_record(workload="resnet")).endswith("fit done workload=resnet")
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_log_line_of_an_error_has_its_stack(formatter: logging.Formatter) -> None:
+    assert "ValueError: broken" in formatter.format(_failed_record())
+
+
+def test_log_format_follows_the_settings() -> None:
+    formatter = log_config(Settings(log_format="json"))["formatters"]["line"]["()"]
+
+    assert formatter is JsonFormatter
+
+
+def _forecast(workers: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "configuration": {"gpu_type": "T4", "instance_type": "g4dn.xlarge", "workers": workers},
+        "work": {"dataset_size": 1000.0},
+        "parameters": {"precision": "fp16"},
+        "duration_seconds": {"median": 60.0, "lower": 50.0, "upper": 70.0, "confidence": 0.9},
+        "cost": None,
+        "basis": "measured",
+        "warnings": [{"code": "price_unknown", "message": "No price.", "remedy": "Give one."}],
+    } | changes
+
+
+def test_what_forecasts_share_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    show_forecasts([_forecast(1), _forecast(2)])
+
+    said = capsys.readouterr()
+    assert said.err.count("T4") == 1
+    assert "T4" not in said.out
+    assert said.err.count("No price. Give one.") == 1
+    assert "1 more of the 2" in said.err
+
+
+def test_nearest_candidate_says_what_would_have_to_change(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    change = {"constraint": "deadline_s", "asked": 1.0, "needed": 70.0}
+    nearest = {"forecast": _forecast(4), "changes": [change]}
+    answer: dict[str, Any] = {
+        "recommended": None,
+        "ranked": [],
+        "considered": 3,
+        "nearest": nearest,
+    }
+
+    show_recommendation(answer)
+    show_recommendation({**answer, "nearest": None})
+
+    said = capsys.readouterr()
+    assert "Nearest: 4 x T4 (g4dn.xlarge): 1 min (90% interval 50 s to 1 min 10 s)" in said.out
+    assert "deadline_s: asked 1.0, 70.0 would do" in said.err
+
+
+def test_best_candidate_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    ranked = [{"forecast": _forecast(4)}, {"forecast": _forecast(2)}]
+
+    show_recommendation({"recommended": ranked[0], "ranked": ranked, "considered": 2})
+
+    assert "Recommended: 4 x T4 (g4dn.xlarge): 1 min" in capsys.readouterr().out
+
+
+def test_places_are_told_in_few_words() -> None:
+    assert place({"workers": 1}) == "1 worker"
+    assert place({"workers": 4, "instance_type": "m5.large"}) == "4 x m5.large"
+
+
+def test_unknown_cost_is_a_dash() -> None:
+    assert money(None) == "-"
+
+
+def test_recommendation_request_sorts_flat_fields_into_its_parts() -> None:
+    fields = {"epochs": "3", "param.precision": "fp16", "param.depth": "0.5", "workers": "1,2",
+              "gpu_type": "T4,V100-16GB", "price_per_hour": "1.20"}  # fmt: skip
+
+    assert recommendation_request("w", fields) == {
+        "workload": "w",
+        "work": {"epochs": 3},
+        "parameters": {"precision": "fp16", "depth": 0.5},
+        "search": {"workers": [1, 2], "gpu_types": ["T4", "V100-16GB"]},
+        "pricing": {"price_per_hour": "1.20"},
+    }
+    with pytest.raises(UsageError, match="colour"):
+        recommendation_request("w", {"colour": "red"})
+
+
+def test_upload_tells_skipped_rows_and_oddities(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"row": 7, "field": "workers", "message": "must be positive"}
+    show_upload(
+        "x.csv",
+        {
+            "created": 1, "duplicates": 0, "invalid": [row], "invalid_count": 1,
+            "warnings": [{"message": "an odd unit"}], "replayed": False,
+        },
+    )  # fmt: skip
+
+    said = capsys.readouterr().err
+    assert "row 7, workers: must be positive" in said
+    assert "an odd unit" in said
+
+
+def test_table_shows_lists_and_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{"scopes": ["a", "b"], "last": None}])
+
+    assert "a, b" in capsys.readouterr().out
+
+
+@contextmanager
+def _answering(*answers: tuple[int, dict[str, Any]]) -> Iterator[str]:
+    """Yield the address of a service that gives these answers one after the other."""
+    left = list(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, document = left.pop(0)
+            body = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/problem+json")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Retry-After", "0")
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+_AWAY = {
+    "title": "Database unavailable", "status": 503, "code": "database_unavailable",
+    "detail": "The database does not answer.", "remedy": "Retry.",
+}  # fmt: skip
+_NONE: dict[str, Any] = {"workloads": [], "next_page_token": None}
+
+
+def test_service_that_recovers_is_waited_for(terminal: Terminal) -> None:
+    with _answering((503, _AWAY), (503, _AWAY), (200, _NONE)) as url:
+        said = terminal.type("workloads", "--url", url)
+
+    assert said.exit_code == 0
+    assert said.err.count("trying again") == 1
+
+
+def test_service_that_stays_away_is_told_by_its_problem(terminal: Terminal) -> None:
+    with _answering(*[(503, _AWAY)] * 4) as url:
+        said = terminal.type("workloads", "--url", url)
+
+    assert said.exit_code == 1
+    assert "database_unavailable" in said.err
+
+
+def test_lists_are_read_page_after_page(terminal: Terminal) -> None:
+    def workload(name: str) -> dict[str, Any]:
+        return {"workload": name, "runs": {"succeeded": 2, "failed": 1}, "published_version": None,
+                "dataset_unit": "rows", "description": ""}  # fmt: skip
+
+    first = {"workloads": [workload("a")], "next_page_token": "more"}
+    second = {"workloads": [workload("b")], "next_page_token": None}
+    with _answering((200, first), (200, second), (200, first), (200, second)) as url:
+        table = terminal.type("workloads", "--url", url).out
+        document = terminal.type("workloads", "--url", url, "--json").document
+
+    assert "a         3" in table
+    assert [entry["workload"] for entry in document["workloads"]] == ["a", "b"]
+
+
+def test_many_faults_are_counted(terminal: Terminal) -> None:
+    fault = {"row": 1, "field": "workers", "value": -1, "message": "too few", "remedy": "More."}
+    problem = {**_AWAY, "status": 422, "code": "invalid_rows", "errors": [fault] * 25}
+    with _answering((422, problem)) as url:
+        said = terminal.type("workloads", "--url", url)
+
+    assert said.err.count("row 1, workers: too few (got -1)") == 20
+    assert "and 5 more" in said.err
+
+
+def test_problem_of_a_stranger_is_not_taken_for_ours(terminal: Terminal) -> None:
+    with _answering((404, {"message": "nginx"})) as url:
+        said = terminal.type("workloads", "--url", url)
+
+    assert said.exit_code == 3
+    assert "not as this service does" in said.err
