@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
@@ -40,35 +41,35 @@ class Regressor(Protocol):
         ...
 
 
-class PortfolioRegressor:
+class PortfolioRegressor(ABC):
     """Base of the library's own regressors; scikit-learn itself is not imported.
 
     A subclass stores its constructor's arguments under their own names and ends learned attributes
     in an underscore, so that `sklearn.base.clone` and its searches work on it.
     """
 
+    @abstractmethod
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
         """Learn from configurations."""
-        raise NotImplementedError
 
     def predict(self, X: FloatArray) -> FloatArray:
         """Return forecasts of the log duration, shape (n,)."""
         return self.predict_moments(X)[0]
 
+    @abstractmethod
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return mean and variance of the log duration of a new run, each of shape (n,).
 
         A method without a variance of its own returns None, and gets its held-out squared error.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def to_state(self) -> State:
         """Return what was learned, as data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load_state(self, state: State) -> None:
         """Take over what `to_state` gave; the constructor's arguments are those of the fit."""
-        raise NotImplementedError
 
     def refit_clone(self) -> Self:
         """Return an unfitted copy that keeps this fit's structure, for the held-out folds."""
