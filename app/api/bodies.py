@@ -79,10 +79,16 @@ def json_response(document: Mapping[str, Any], status: int = 200) -> Response:
 
 def request_body(model: type[BaseModel], example: object) -> dict[str, Any]:
     """Return the description of a body that a route reads by hand."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    definitions = schema.pop("$defs", {})
-    content = {"schema": _inline(schema, definitions), "example": example}
+    content = {"schema": inline_schema(model), "example": example}
     return {"requestBody": {"required": True, "content": {_JSON: content}}}
+
+
+def inline_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return a model's JSON schema without references, to stand anywhere in the document."""
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    inlined: dict[str, Any] = _inline(schema, definitions)
+    return inlined
 
 
 def _inline(schema: Any, definitions: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 from pydantic import ValidationError
 
-from app.api.bodies import malformed_json, refused
+from app.api.bodies import inline_schema, malformed_json, refused
 from app.api.negotiation import CSV, JSON
 from app.api.schemas.prices import MAX_PRICES, PRICE_COLUMNS, PRICE_EXAMPLE, PRICE_IN, PriceIn
 from app.api.schemas.quantities import money_text
@@ -147,7 +147,7 @@ def _row(price: Price) -> dict[str, object]:
 
 def price_body() -> dict[str, Any]:
     """Return the description of an upload's body for the OpenAPI document."""
-    schema = PriceIn.model_json_schema()
+    schema = inline_schema(PriceIn)
     content = {
         JSON: {
             "schema": {

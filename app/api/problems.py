@@ -10,6 +10,7 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from app.domain import errors as domain
 from app.domain.errors import DomainError, Fault
@@ -66,6 +67,7 @@ METHOD_NOT_ALLOWED = ProblemKind("method_not_allowed", 405, "Method not allowed"
 _NOT_FOUND = KINDS[domain.NotFoundError]
 _INVALID = KINDS[domain.InvalidRequestError]
 _RETRY_AFTER_S = 2
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
 def all_kinds() -> list[ProblemKind]:
@@ -233,7 +235,21 @@ def refusal_of(entries: Sequence[Mapping[str, Any]]) -> DomainError:
     return domain.InvalidRequestError(f"{len(faults)} field(s) of the request are invalid.", faults)
 
 
-def _from_framework(error: HTTPException, instance: str) -> Response:
+def _allowed_methods(request: Request) -> str:
+    """Return what the resource takes: the framework names only the first matching route's."""
+    return ", ".join(
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in request.app.routes
+        )
+    )
+
+
+def _from_framework(error: HTTPException, request: Request) -> Response:
+    instance = request.url.path
+    headers = error.headers
     cause = error.__cause__
     if isinstance(cause, DomainError):
         return respond_to(cause, instance=instance)
@@ -248,6 +264,7 @@ def _from_framework(error: HTTPException, instance: str) -> Response:
             instance=instance,
             remedy="Use a method that the Allow header names.",
         )
+        headers = {"Allow": _allowed_methods(request)}
     elif error.status_code == 413:  # noqa: PLR2004 - HTTP
         kind = KINDS[domain.PayloadTooLargeError]
         document = problem_document(
@@ -257,7 +274,7 @@ def _from_framework(error: HTTPException, instance: str) -> Response:
         document = problem_document(
             _INVALID, str(error.detail), instance=instance, remedy=domain.InvalidRequestError.remedy
         )
-    return respond(document, error.headers)
+    return respond(document, headers)
 
 
 def install(app: FastAPI) -> None:
@@ -274,7 +291,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _framework(request: Request, error: HTTPException) -> Response:
-        return _from_framework(error, request.url.path)
+        return _from_framework(error, request)
 
 
 RESPONSE_SCHEMA: dict[str, Any] = {

@@ -35,3 +35,10 @@ def test_unknown_path_is_a_problem(client: TestClient) -> None:
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["code"] == "not_found"
     assert answer.headers["x-request-id"] == "abc-1"
+
+
+def test_wrong_method_names_all_methods_of_the_resource(client: TestClient) -> None:
+    answer = client.post("/v1/workloads/some")
+
+    assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
+    assert answer.headers["allow"] == "GET, PUT, DELETE"
