@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path
 from app.api.dependencies import Reader, ServicesDep
 from app.api.problems import problem_responses
 from app.api.schemas.gpus import GpuOut, GpusOut
-from app.domain.errors import AmbiguousGpuError, UnknownGpuError
+from app.domain.errors import AmbiguousGpuError, NotFoundError, UnknownGpuError
 
 router = APIRouter(prefix="/v1/gpus", tags=["gpus"])
 
@@ -27,7 +27,7 @@ def list_gpus(services: ServicesDep, caller: Reader) -> GpusOut:
     "/{gpu:path}",
     summary="Show a GPU",
     description="By any spelling, such as `NVIDIA A100-SXM4-40GB`.",
-    responses=problem_responses(UnknownGpuError, AmbiguousGpuError),
+    responses=problem_responses(NotFoundError, UnknownGpuError, AmbiguousGpuError),
 )
 def get_gpu(
     gpu: Annotated[str, Path(description="a name in any spelling", min_length=1, max_length=200)],
