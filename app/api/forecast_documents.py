@@ -9,6 +9,7 @@ from typing import Any
 from app.api.schemas.quantities import money_text, plain_number
 from app.domain.configurations import Configuration, ParameterValue, Work
 from app.domain.forecasts import CostForecast, Forecast, LedgerEntry, LinkedRun, SupportReport
+from app.domain.prices import Price
 from app.domain.runs import RunStatus
 
 Document = dict[str, Any]
@@ -76,6 +77,26 @@ def _parameters(parameters: Mapping[str, ParameterValue]) -> Document:
     }
 
 
+_price_text = lru_cache(maxsize=4096)(money_text)
+
+
+@lru_cache(maxsize=4096)
+def _price_document(price: Price, instances: int, age_days: int) -> Document:
+    return {
+        "source": price.source,
+        "valid_from": instant_text(price.valid_from),
+        "age_days": age_days,
+        "purchase": price.purchase,
+        "provider": price.provider,
+        "region": price.region,
+        "instance_type": price.instance_type,
+        "gpu_type": price.gpu_type,
+        "gpu_count": price.gpu_count,
+        "instances": instances,
+        "price_id": price.price_id,
+    }
+
+
 def cost_document(cost: CostForecast, now: datetime) -> Document:
     """Return the document of a cost; the median shows the decimals that its items have."""
     price = cost.price
@@ -84,26 +105,14 @@ def cost_document(cost: CostForecast, now: datetime) -> Document:
         "median": format(cost.median, "f"),
         "lower": format(cost.lower, "f"),
         "upper": format(cost.upper, "f"),
-        "price_per_hour": money_text(cost.price_per_hour),
-        "price": {
-            "source": price.source,
-            "valid_from": instant_text(price.valid_from),
-            "age_days": max((now - price.valid_from).days, 0),
-            "purchase": price.purchase,
-            "provider": price.provider,
-            "region": price.region,
-            "instance_type": price.instance_type,
-            "gpu_type": price.gpu_type,
-            "gpu_count": price.gpu_count,
-            "instances": cost.instances,
-            "price_id": price.price_id,
-        },
+        "price_per_hour": _price_text(price.price_per_hour),
+        "price": _price_document(price, cost.instances, max((now - price.valid_from).days, 0)),
         "line_items": [
             {
                 "kind": item.kind,
                 "quantity": _number_text(item.quantity),
                 "unit": item.unit,
-                "unit_price": money_text(item.unit_price),
+                "unit_price": _price_text(item.unit_price),
                 "amount": format(item.amount, "f"),
             }
             for item in cost.line_items

@@ -44,6 +44,11 @@ class LedgerWriter:
                 self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
                 self._thread.start()
 
+    def waiting(self) -> list[LedgerRecord]:
+        """Return the records that are not written yet, the oldest first."""
+        with self._queueing:
+            return list(self._queue)
+
     def flush(self) -> None:
         """Write what is queued.
 

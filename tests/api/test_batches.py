@@ -1,0 +1,120 @@
+"""Batches: order, defaults, problems beside forecasts, trimmed answers."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.regressors import publish_regressor
+
+DEFAULTS = {"workload": "fitted", "work": {"dataset_size": 1000}, "parameters": {}}
+
+
+@pytest.fixture
+def published(services: Services) -> Services:
+    publish_regressor(services)
+    publish_regressor(services, workload="other")
+    return services
+
+
+def batch(client: TestClient, requests: list[Any], **changes: Any) -> dict[str, Any]:
+    answer = client.post(
+        "/v1/forecasts:batch", json={"defaults": DEFAULTS, "requests": requests, **changes}
+    )
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def test_answers_come_in_order_and_agree_with_single_ones(
+    client: TestClient, published: Services
+) -> None:
+    requests = [
+        {"ref": workers, "workload": workload, "configuration": {"workers": workers}}
+        for workers in (8, 1, 4)
+        for workload in ("other", "fitted")
+    ]
+
+    answers = batch(client, requests)
+
+    assert answers["failed"] == 0
+    assert [entry["ref"] for entry in answers["forecasts"]] == [8, 8, 1, 1, 4, 4]
+    asked = {name: value for name, value in requests[3].items() if name != "ref"}
+    single = client.post("/v1/forecasts", json={**DEFAULTS, **asked, "record": False})
+    assert answers["forecasts"][3]["forecast"] == single.json()
+
+
+def test_members_of_defaults_are_completed_one_by_one(
+    client: TestClient, published: Services
+) -> None:
+    answers = batch(
+        client,
+        [{"configuration": {"workers": 2}}],
+        defaults={**DEFAULTS, "configuration": {"gpu_type": "T4", "workers": 8}},
+    )
+
+    configuration = answers["forecasts"][0]["forecast"]["configuration"]
+    assert (configuration["gpu_type"], configuration["workers"]) == ("T4", 2)
+
+
+def test_bad_entries_are_problems_beside_good_ones(client: TestClient, published: Services) -> None:
+    answers = batch(
+        client,
+        [
+            {"ref": "good"},
+            {"ref": "gpu", "configuration": {"gpu_type": "A100"}},
+            {"ref": "field", "configuration": {"worker": 2}},
+            {"ref": "workload", "workload": "nobody"},
+            {"ref": {"no": "text"}},
+        ],
+    )
+
+    assert answers["failed"] == 4
+    codes = [entry.get("problem", {}).get("code") for entry in answers["forecasts"]]
+    assert codes == [
+        None,
+        "ambiguous_gpu",
+        "unknown_field",
+        "unknown_workload",
+        "invalid_request",
+    ]
+
+
+def test_fields_trim_the_answer(client: TestClient, published: Services) -> None:
+    answers = batch(client, [{}], fields=["duration_seconds", "cost"])
+
+    assert set(answers["forecasts"][0]["forecast"]) == {"duration_seconds", "cost"}
+
+
+@pytest.mark.parametrize("name", ["duration", "zzzzzz"])
+def test_unknown_field_to_keep_is_refused(client: TestClient, name: str) -> None:
+    answer = client.post("/v1/forecasts:batch", json={"requests": [], "fields": [name]})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "unknown_field")
+
+
+def test_different_confidences_are_kept_apart(client: TestClient, published: Services) -> None:
+    answers = batch(
+        client,
+        [
+            {"confidence": 0.5, "deadline_s": 100},
+            {"confidence": 0.9, "time_limit_quantile": 0.5},
+        ],
+    )
+
+    narrow, wide = (entry["forecast"] for entry in answers["forecasts"])
+    assert narrow["duration_seconds"]["lower"] > wide["duration_seconds"]["lower"]
+    assert wide["time_limit_seconds"] < narrow["time_limit_seconds"]
+    assert narrow["probability"]["deadline"] is not None
+    assert wide["probability"]["deadline"] is None
+
+
+def test_too_many_requests_are_refused(client: TestClient) -> None:
+    answer = client.post("/v1/forecasts:batch", json={"requests": [{}] * 10_001})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+
+
+def test_empty_batch_is_answered(client: TestClient) -> None:
+    assert batch(client, []) == {"forecasts": [], "failed": 0}

@@ -1,0 +1,188 @@
+"""Which price a configuration is charged, and on how many instances."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from app.domain.configurations import Configuration, Purchase
+from app.domain.prices import Price, PriceQuery
+from app.pricing.catalogue import built_in_prices
+from app.pricing.resolution import Offer, PriceBook, gpu_of_instance, is_stale
+from tests.support.prices import NOW, make_price, on_t4
+
+ANY = PriceQuery()
+
+
+def resolve(
+    configuration: Configuration, *own: Price, query: PriceQuery = ANY, now: datetime = NOW
+) -> Offer:
+    offer = PriceBook(own, now).resolve(configuration, query)
+    assert offer is not None
+    return offer
+
+
+def test_catalogue_has_each_listed_price_with_its_date_and_source() -> None:
+    prices = built_in_prices()
+
+    assert sum(price.purchase is Purchase.ON_DEMAND for price in prices) == 410
+    assert all(price.source and price.price_per_hour > 0 for price in prices)
+    assert not any(price.source.startswith("sparecores") for price in prices)
+
+
+def test_own_price_goes_before_the_catalogue() -> None:
+    offer = resolve(on_t4(), make_price(price_per_hour=Decimal(99)))
+
+    assert offer.price.price_per_hour == 99
+
+
+def test_inline_price_goes_before_an_own_price() -> None:
+    query = PriceQuery(price_per_hour=Decimal("1.5"), currency="EUR")
+
+    offer = resolve(on_t4(3), make_price(), query=query)
+
+    assert (offer.price.price_per_hour, offer.price.currency) == (Decimal("1.5"), "EUR")
+    assert offer.price.source == "inline"
+
+
+def test_inline_price_is_for_a_worker_where_no_machine_is_named() -> None:
+    query = PriceQuery(price_per_hour=Decimal(1))
+
+    assert resolve(on_t4(8), query=query).instances == 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "instances"),
+    [
+        ({"instance_type": "p3.16xlarge", "gpu_type": "V100-16GB"}, 2),
+        ({"instance_type": "unheard.of"}, 16),
+        ({"instance_type": "unheard.of", "nodes": 3}, 3),
+        ({"nodes": 4}, 4),
+    ],
+)
+def test_inline_price_is_for_the_machine_where_one_is_named(
+    changes: dict[str, object], instances: int
+) -> None:
+    query = PriceQuery(price_per_hour=Decimal(1))
+
+    assert resolve(on_t4(16, **changes), query=query).instances == instances
+
+
+def test_workers_are_packed_onto_the_cheapest_instances() -> None:
+    small = make_price(instance_type="one", gpu_count=1, price_per_hour=Decimal("1.10"))
+    large = make_price(instance_type="four", gpu_count=4, price_per_hour=Decimal("4.00"))
+
+    assert resolve(on_t4(4), small, large).price.instance_type == "four"
+    assert resolve(on_t4(1), small, large).price.instance_type == "one"
+    assert resolve(on_t4(5), small, large).per_hour == Decimal("5.50")
+
+
+def test_nodes_that_are_given_must_hold_the_workers() -> None:
+    small = make_price(instance_type="one", gpu_count=1, price_per_hour=Decimal("0.10"))
+    large = make_price(instance_type="four", gpu_count=4, price_per_hour=Decimal("4.00"))
+
+    offer = resolve(on_t4(8, nodes=2), small, large)
+
+    assert (offer.price.instance_type, offer.instances) == ("four", 2)
+
+
+def test_price_of_a_gpu_counts_the_workers() -> None:
+    offer = resolve(on_t4(6, nodes=2), make_price(instance_type=None, gpu_count=None))
+
+    assert offer.per_hour == 24
+
+
+def test_instance_type_without_gpus_hosts_a_worker_each() -> None:
+    price = make_price(instance_type="m4.2xlarge", gpu_type=None, gpu_count=None)
+
+    offer = resolve(Configuration(instance_type="M4.2xlarge", workers=6), price)
+
+    assert offer.instances == 6
+
+
+def test_provider_and_region_narrow_the_offers() -> None:
+    query = PriceQuery(provider="GCP", region="us-central1")
+
+    offer = resolve(on_t4(), query=query)
+
+    assert (offer.price.provider, offer.price.region) == ("gcp", "us-central1")
+
+
+def test_own_price_without_a_region_holds_everywhere() -> None:
+    own = make_price(price_per_hour=Decimal(7), region=None)
+
+    assert resolve(on_t4(), own, query=PriceQuery(region="mars-1")).price.price_per_hour == 7
+
+
+def test_unknown_place_has_no_price() -> None:
+    assert PriceBook([], NOW).resolve(on_t4(), PriceQuery(region="mars-1")) is None
+
+
+def test_spot_is_charged_only_where_it_is_asked() -> None:
+    spot = make_price(purchase=Purchase.SPOT, price_per_hour=Decimal("0.10"))
+
+    assert resolve(on_t4(), spot).price.purchase is Purchase.ON_DEMAND
+    asked = resolve(on_t4(purchase=Purchase.SPOT), spot)
+    assert asked.price.price_per_hour == Decimal("0.10")
+
+
+def test_owned_hardware_is_charged_where_it_has_no_other_own_price() -> None:
+    owned = make_price(purchase=Purchase.OWNED, price_per_hour=Decimal(0))
+
+    assert resolve(on_t4(), owned).per_hour == 0
+    assert resolve(on_t4(), owned, make_price()).per_hour == 4
+
+
+def test_latest_price_that_holds_counts() -> None:
+    first = make_price(price_per_hour=Decimal(1), valid_from=datetime(2026, 9, 1, tzinfo=UTC))
+    second = make_price(price_per_hour=Decimal(2), valid_from=datetime(2026, 10, 1, tzinfo=UTC))
+    coming = make_price(price_per_hour=Decimal(3), valid_from=datetime(2026, 12, 1, tzinfo=UTC))
+    in_september = PriceQuery(as_of=datetime(2026, 9, 15, tzinfo=UTC))
+
+    assert resolve(on_t4(), coming, second, first).per_hour == 2
+    assert resolve(on_t4(), coming, second, first, query=in_september).per_hour == 1
+    assert PriceBook([coming], NOW).changes_at == coming.valid_from
+
+
+def test_stale_offer_is_taken_only_where_there_is_no_other() -> None:
+    old = make_price(
+        instance_type="old",
+        price_per_hour=Decimal("0.01"),
+        valid_from=NOW - timedelta(days=400),
+    )
+
+    assert resolve(on_t4(), old, make_price()).price.instance_type == "box.4"
+    alone = resolve(on_t4(), old)
+    assert alone.price.instance_type == "old"
+    assert is_stale(alone.price, NOW)
+
+
+def test_gpu_measured_under_a_family_name_is_priced_by_its_variants() -> None:
+    offer = resolve(Configuration(gpu_type="V100", workers=1))
+
+    assert offer.price.gpu_type in {"V100-16GB", "V100-32GB"}
+
+
+def test_price_of_another_gpu_does_not_fit_an_instance_type() -> None:
+    book = PriceBook([make_price()], NOW)
+
+    assert book.resolve(on_t4(instance_type="box.4"), ANY) is not None
+    asked = Configuration(gpu_type="L4", instance_type="box.4")
+    assert book.resolve(asked, ANY) is None
+
+
+def test_configuration_without_hardware_has_no_price() -> None:
+    assert PriceBook([make_price()], NOW).resolve(Configuration(workers=4), ANY) is None
+
+
+def test_what_was_resolved_is_remembered_within_bounds() -> None:
+    book = PriceBook([make_price()], NOW)
+
+    answers = [book.resolve(on_t4(workers), ANY) for workers in range(1, 5000)]
+
+    assert all(answers)
+    assert book.resolve(on_t4(4999), ANY) is answers[-1]
+
+
+def test_gpu_of_an_instance_type_is_known() -> None:
+    assert gpu_of_instance("P3.16xlarge") == {"V100-16GB"}

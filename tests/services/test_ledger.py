@@ -1,0 +1,95 @@
+"""Recorded forecasts are written behind the answers and never lost in silence."""
+
+import pytest
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.errors import StorageUnavailableError
+from app.domain.forecasts import LedgerRecord
+from app.domain.identifiers import ForecastId, WorkloadId, new_identifiers
+from app.services.context import ServiceContext
+from app.services.ledger import LedgerWriter
+from app.services.wiring import Services
+from app.storage.database import Database
+from tests.support.regressors import store_runs
+
+
+def make_records(context: ServiceContext, workload_id: WorkloadId, n: int) -> list[LedgerRecord]:
+    return [
+        LedgerRecord(ForecastId(key), workload_id, 1, context.now(), {"n": n}, {"answer": key})
+        for key in new_identifiers("fc", n)
+    ]
+
+
+def kept(context: ServiceContext, records: list[LedgerRecord]) -> list[bool]:
+    with context.database.reading() as stores:
+        return [
+            stores.forecasts.get(DEFAULT_PROJECT, record.forecast_id) is not None
+            for record in records
+        ]
+
+
+def away(context: ServiceContext) -> ServiceContext:
+    """Return surroundings whose database does not answer."""
+    gone = Database("postgresql://nobody@127.0.0.1:1/nothing")
+    return ServiceContext(gone, context.settings, context.now)
+
+
+def test_records_are_written_in_order_at_the_latest_at_the_end(services: Services) -> None:
+    context = services.context
+    records = make_records(context, store_runs(context, "w"), 3)
+    writer = LedgerWriter(context)
+
+    for record in records:
+        writer.put(record)
+    writer.close()
+
+    assert kept(context, records) == [True] * 3
+    assert writer.dropped == 0
+
+
+def test_record_of_a_removed_workload_is_left_out(services: Services) -> None:
+    context = services.context
+    [good] = make_records(context, store_runs(context, "w"), 1)
+    [orphan] = make_records(context, WorkloadId(10_000), 1)
+    writer = LedgerWriter(context)
+    writer.put(orphan)
+    writer.put(good)
+
+    writer.flush()
+
+    assert kept(context, [orphan, good]) == [False, True]
+    writer.close()
+
+
+def test_records_wait_while_the_database_is_away(services: Services) -> None:
+    context = services.context
+    records = make_records(context, store_runs(context, "w"), 2)
+    writer = LedgerWriter(away(context))
+    for record in records:
+        writer.put(record)
+
+    with pytest.raises(StorageUnavailableError):
+        writer.flush()
+
+    assert writer.waiting() == records
+    writer.close()
+    assert writer.waiting() == records
+
+
+def test_oldest_records_are_dropped_and_counted_when_the_queue_is_full(
+    services: Services,
+) -> None:
+    context = services.context
+    records = make_records(context, WorkloadId(1), 5)
+    writer = LedgerWriter(away(context), max_queued=3)
+    writer.close()
+
+    for record in records:
+        writer.put(record)
+
+    assert writer.dropped == 2
+    assert writer.waiting() == records[2:]
+
+
+def test_nothing_to_write_is_no_error(services: Services) -> None:
+    LedgerWriter(services.context).flush()

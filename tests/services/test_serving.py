@@ -1,0 +1,195 @@
+"""Which regressor answers: fresh, bounded in memory, and there while the database is away."""
+
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.errors import (
+    NoRegressorError,
+    RegressorUnavailableError,
+    StorageUnavailableError,
+    UnknownWorkloadError,
+)
+from app.domain.fits import FitRequest, PublishMode
+from app.domain.identifiers import ProjectId, Slug
+from app.services.context import ServiceContext
+from app.services.serving import RegressorCache
+from app.services.wiring import Services
+from app.settings import Settings
+from tests.support.clock import FakeClock
+from tests.support.outage import give_back, take_away
+from tests.support.regressors import fit, publish_regressor, store_runs
+
+FITTED = Slug("fitted")
+
+
+@pytest.fixture
+def statements(services: Services) -> Callable[[], int]:
+    """Count the statements that the services' own database executes."""
+    count = 0
+
+    @sa.event.listens_for(services.context.database.engine, "before_cursor_execute")
+    def _count(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        nonlocal count
+        count += statement.startswith("SELECT")
+
+    return lambda: count
+
+
+def test_fresh_regressor_is_served_without_the_database(
+    services: Services, clock: FakeClock, statements: Callable[[], int]
+) -> None:
+    publish_regressor(services)
+    cache = RegressorCache(services.context)
+    assert cache.in_memory(DEFAULT_PROJECT, FITTED) is None
+    cache.get(DEFAULT_PROJECT, FITTED)
+    before = statements()
+
+    served = cache.get(DEFAULT_PROJECT, FITTED)
+
+    assert served is cache.in_memory(DEFAULT_PROJECT, FITTED)
+    assert statements() == before
+
+
+def test_freshness_costs_one_query(
+    services: Services, clock: FakeClock, statements: Callable[[], int]
+) -> None:
+    publish_regressor(services)
+    cache = RegressorCache(services.context)
+    first = cache.get(DEFAULT_PROJECT, FITTED)
+    clock.advance(1.5)
+    before = statements()
+
+    second = cache.get(DEFAULT_PROJECT, FITTED)
+
+    assert second is first
+    assert statements() == before + 1
+
+
+def test_newer_version_answers_after_the_refresh(services: Services, clock: FakeClock) -> None:
+    publish_regressor(services)
+    cache = RegressorCache(services.context)
+    cache.get(DEFAULT_PROJECT, FITTED)
+    fit(services, "fitted")
+
+    within = cache.get(DEFAULT_PROJECT, FITTED).version
+    clock.advance(1.5)
+
+    assert within == 1
+    assert cache.get(DEFAULT_PROJECT, FITTED).version == 2
+
+
+def test_version_that_nobody_published_answers_when_it_is_named(services: Services) -> None:
+    store_runs(services.context, "fitted")
+    fit(services, "fitted", FitRequest(regressors=("log_linear",), publish=PublishMode.NEVER))
+    cache = RegressorCache(services.context)
+
+    assert cache.get(DEFAULT_PROJECT, FITTED, 1).version == 1
+    with pytest.raises(NoRegressorError) as caught:
+        cache.get(DEFAULT_PROJECT, FITTED)
+    assert (caught.value.found, caught.value.needed) == (12, 1)
+
+
+def test_least_used_regressors_leave_first(services: Services, settings: Settings) -> None:
+    small = settings.model_copy(update={"regressor_cache_size": 1})
+    context = services.context
+    cache = RegressorCache(ServiceContext(context.database, small, context.now))
+    publish_regressor(services)
+    publish_regressor(services, workload="other")
+    first = cache.get(DEFAULT_PROJECT, FITTED)
+
+    cache.get(DEFAULT_PROJECT, Slug("other"))
+
+    assert cache.in_memory(DEFAULT_PROJECT, FITTED) is None
+    assert cache.get(DEFAULT_PROJECT, FITTED) is not first
+
+
+def test_regressor_of_another_project_does_not_exist(services: Services) -> None:
+    publish_regressor(services)
+    cache = RegressorCache(services.context)
+    cache.get(DEFAULT_PROJECT, FITTED)
+
+    with pytest.raises(UnknownWorkloadError):
+        cache.get(ProjectId("other"), FITTED)
+
+
+def test_removed_workload_answers_no_longer(services: Services, clock: FakeClock) -> None:
+    publish_regressor(services)
+    cache = RegressorCache(services.context)
+    served = cache.get(DEFAULT_PROJECT, FITTED)
+    with services.context.database.transaction() as stores:
+        stores.workloads.delete(served.workload_id)
+    clock.advance(1.5)
+
+    with pytest.raises(UnknownWorkloadError):
+        cache.get(DEFAULT_PROJECT, FITTED)
+
+    assert cache.in_memory(DEFAULT_PROJECT, FITTED) is None
+
+
+def test_damaged_artefact_is_unavailable(services: Services) -> None:
+    publish_regressor(services)
+    with services.context.database.engine.begin() as connection:
+        connection.execute(
+            sa.text("UPDATE regressor SET artifact = :data, artifact_sha256 = :sha"),
+            {
+                "data": b"{}",
+                "sha": "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
+            },
+        )
+
+    with pytest.raises(RegressorUnavailableError):
+        RegressorCache(services.context).get(DEFAULT_PROJECT, FITTED)
+
+
+def test_known_regressor_answers_while_the_database_is_away(
+    services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    cache, prices = RegressorCache(services.context), services.prices
+    cache.get(DEFAULT_PROJECT, FITTED)
+    prices.book(DEFAULT_PROJECT)
+    clock.advance(1.5)
+    take_away(services.context.database)
+
+    stale = cache.get(DEFAULT_PROJECT, FITTED)
+    again = cache.in_memory(DEFAULT_PROJECT, FITTED)
+    book = prices.book(DEFAULT_PROJECT)
+    give_back(services.context.database)
+    clock.advance(1.5)
+
+    assert stale.is_stale
+    assert again is not None
+    assert again.is_stale
+    assert book.own == ()
+    assert not cache.get(DEFAULT_PROJECT, FITTED).is_stale
+
+
+def test_nothing_known_is_unavailable_while_the_database_is_away(services: Services) -> None:
+    cache = RegressorCache(services.context)
+    take_away(services.context.database)
+
+    with pytest.raises(StorageUnavailableError):
+        cache.get(DEFAULT_PROJECT, FITTED)
+    with pytest.raises(StorageUnavailableError):
+        services.prices.book(DEFAULT_PROJECT)
+
+    give_back(services.context.database)
+
+
+def test_prices_are_read_again_when_they_are_old(
+    services: Services, clock: FakeClock, statements: Callable[[], int]
+) -> None:
+    prices = services.prices
+    first = prices.book(DEFAULT_PROJECT)
+    before = statements()
+
+    assert prices.book(DEFAULT_PROJECT) is first
+    assert statements() == before
+    clock.advance(1.5)
+    assert prices.book(DEFAULT_PROJECT) is first
+    assert statements() == before + 1
+    clock.advance(7200.0)
+    assert prices.book(DEFAULT_PROJECT) is not first
