@@ -18,6 +18,7 @@ from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
+from app.web import pages
 
 
 def _add_middleware(app: FastAPI, services: Services) -> None:
@@ -71,6 +72,7 @@ def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    app.include_router(pages.router)
     openapi.install(app, requires_keys=services.access.requires_keys)
     _add_middleware(app, services)
     return app

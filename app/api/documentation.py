@@ -1,4 +1,4 @@
-"""The pages for people: the entrance, the API's reference, and what each problem means."""
+"""The pages for people: the API's reference, and what each problem means."""
 
 import base64
 import hashlib
@@ -90,10 +90,3 @@ async def show_problem(code: str) -> HTMLResponse:
 @router.get("/docs")
 async def show_reference(request: Request) -> HTMLResponse:
     return _pages().answer("reference.html", api=request.app.openapi())
-
-
-@router.get("/")
-async def entrance(request: Request) -> HTMLResponse:
-    requires_keys = request.app.state.services.access.requires_keys
-    url = str(request.base_url).rstrip("/")
-    return _pages().answer("entrance.html", url=url, requires_keys=requires_keys)

@@ -1,19 +1,13 @@
 """Pages for people are complete and load nothing from elsewhere; the OpenAPI document is whole."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from fastapi.testclient import TestClient
 
 from app.api import problems
-from app.main import build_app
-from app.services.context import ServiceContext
-from app.services.wiring import build_services
-from app.settings import Settings
-from app.storage.database import Database
 
-_PAGES = ["/", "/docs", "/problems", "/problems/invalid_rows"]
+_PAGES = ["/docs", "/problems", "/problems/invalid_rows"]
 
 
 @pytest.mark.parametrize("path", _PAGES)
@@ -71,16 +65,3 @@ def test_document_names_this_service_and_its_keys(client: TestClient) -> None:
 
     assert [server["url"] for server in document["servers"]] == ["/"]
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
-
-
-@pytest.fixture
-def keyed_client(database: Database, settings: Settings) -> Iterator[TestClient]:
-    required = settings.model_copy(update={"require_keys": True})
-    services = build_services(ServiceContext(database, required))
-    with TestClient(build_app(required, services)) as client:
-        yield client
-
-
-def test_entrance_of_a_keyed_service_says_so(keyed_client: TestClient, client: TestClient) -> None:
-    assert "trainfare keys create" in keyed_client.get("/").text
-    assert "trainfare keys create" not in client.get("/").text

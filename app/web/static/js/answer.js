@@ -1,0 +1,98 @@
+/** A forecast as a sentence, with what it rests on and what to beware of. */
+
+import { h } from "./dom.js";
+import { duration, durationNode, hardware, label, moneyNode, number, percent, plural } from "./format.js";
+
+export const BASES = {
+  measured: { text: "measured", tone: "good", meaning: "this configuration was measured" },
+  interpolated: { text: "interpolated", tone: "good", meaning: "inside the measured range" },
+  extrapolated: { text: "extrapolated", tone: "careful", meaning: "beyond the measured range" },
+  transferred: { text: "transferred", tone: "careful", meaning: "never measured here: derived from other types" },
+  prior: { text: "prior", tone: "doubtful", meaning: "hardly anything measured is like it" },
+};
+
+export function basisBadge(basis) {
+  const known = BASES[basis] ?? { text: basis, tone: "", meaning: "" };
+  return h("span", { class: `badge ${known.tone}`, title: known.meaning }, known.text);
+}
+
+function sentence(forecast) {
+  const band = forecast.duration_seconds;
+  const cost = forecast.cost;
+  const money = cost
+    ? [" and cost about ", h("strong", {}, moneyNode(cost.median, cost.currency))]
+    : [];
+  const interval = cost
+    ? [" (", moneyNode(cost.lower, cost.currency), " to ", moneyNode(cost.upper, cost.currency), ")"]
+    : [];
+  return h(
+    "div",
+    { class: "sentence" },
+    h("p", { class: "big" }, h("span", { class: "hardware" }, hardware(forecast.configuration)), " would take about ", h("strong", {}, durationNode(band.median)), ...money, "."),
+    h("p", {}, `With ${percent(band.confidence)} confidence a new run takes `, durationNode(band.lower), " to ", durationNode(band.upper), ...interval, "."),
+  );
+}
+
+function priceText(cost) {
+  const { price } = cost;
+  const unit = price.instance_type ?? price.gpu_type ?? "worker";
+  const place = [price.provider, price.region].filter(Boolean).join(" ");
+  const rate = moneyNode(cost.price_per_hour, cost.currency);
+  const source = price.source === "inline" ? "as entered" : `${price.source}, ${price.valid_from.slice(0, 10)}`;
+  return h("span", {}, rate, ` an hour for ${number(price.instances)} × ${[place, unit].filter(Boolean).join(" ")}, ${price.purchase.replace("_", " ")} (${source})`);
+}
+
+function supportText(forecast) {
+  const { support, basis } = forecast;
+  const parts = [`${BASES[basis]?.meaning ?? ""}; ${plural(support.runs_used, "run")}, version ${forecast.regressor_version}`];
+  for (const axis of support.axes) {
+    parts.push(`${label(axis.name)} ${number(axis.asked)} (measured ${number(axis.measured_min)} to ${number(axis.measured_max)})`);
+  }
+  for (const level of support.unseen_levels) parts.push(`${label(level.name)} ${level.value} was never measured`);
+  if (support.pooled_from.length) parts.push(`learned also from ${support.pooled_from.join(", ")}`);
+  return parts.join("; ");
+}
+
+function facts(forecast) {
+  const chance = forecast.probability ?? {};
+  const lines = [
+    ["Basis", h("span", {}, basisBadge(forecast.basis), " ", supportText(forecast))],
+    ["Safe time limit", durationNode(forecast.time_limit_seconds)],
+  ];
+  if (forecast.cost) lines.splice(1, 0, ["Price", priceText(forecast.cost)]);
+  if (chance.deadline !== null && chance.deadline !== undefined) lines.push(["Ends in time", percent(chance.deadline)]);
+  if (chance.budget !== null && chance.budget !== undefined) lines.push(["Keeps the budget", percent(chance.budget)]);
+  const memory = forecast.feasibility?.fits_probability;
+  if (memory !== null && memory !== undefined) lines.push(["Fits into memory", `${percent(memory)} (${forecast.feasibility.basis})`]);
+  const energy = forecast.energy?.kilowatt_hours;
+  if (energy) lines.push(["Energy, at most", `${number(Number(energy.toPrecision(3)))} kWh`]);
+  if (forecast.explanation?.length) {
+    lines.push(["Where the time goes", forecast.explanation.map((part) => `${label(part.term)} ${percent(part.share)}`).join(", ")]);
+  }
+  return h("dl", { class: "facts-list" }, lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+// What the API advises in its own words has a place on this page.
+const REMEDIES = { price_unknown: "Enter your own price per hour under “Price, limits, confidence”." };
+
+/** Return the warnings of a forecast, each with its remedy. */
+function warningList(warnings) {
+  return warnings.map(({ code, message, remedy }) =>
+    h("p", { class: "warning", "data-code": code }, `${message} `, h("span", { class: "remedy" }, REMEDIES[code] ?? remedy)),
+  );
+}
+
+/** Return the panel of a forecast; `actions` are buttons below it. */
+export function answerPanel(forecast, ...actions) {
+  return h(
+    "div",
+    { class: "answer", "data-seconds": forecast.duration_seconds.median },
+    sentence(forecast),
+    ...warningList(forecast.warnings),
+    facts(forecast),
+    h("div", { class: "actions" }, actions),
+  );
+}
+
+/** Return a band in a few characters. */
+export const bandText = (band) => `${duration(band.lower)} – ${duration(band.upper)}`;

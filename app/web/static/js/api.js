@@ -1,0 +1,88 @@
+/** Talks to the API of this service: JSON in, JSON out, problems as exceptions. */
+
+import { askForKey, currentKey } from "./key.js";
+
+/** A refusal in the form of RFC 9457. */
+export class Problem extends Error {
+  constructor(document) {
+    super(document.detail || document.title);
+    this.document = document;
+    this.code = document.code;
+  }
+}
+
+async function problemOf(response) {
+  try {
+    const document = await response.json();
+    if (document.code) return new Problem(document);
+  } catch {
+    // Something between us and the service answered; the status is all there is.
+  }
+  return new Problem({ title: `HTTP ${response.status}`, detail: response.statusText, code: "http" });
+}
+
+async function send(path, options) {
+  const key = currentKey();
+  const headers = { Accept: "application/json", ...options.headers };
+  if (key) headers.Authorization = `Bearer ${key}`;
+  try {
+    return await fetch(path, { ...options, headers });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem({
+      code: "unreachable",
+      title: "The service does not answer",
+      detail: "The request could not be sent, or its answer was lost.",
+      remedy: "Look whether the service runs, then try again.",
+    });
+  }
+}
+
+/** Return the response to a request; asks for a key when the service wants one. */
+export async function request(path, options = {}) {
+  let response = await send(path, options);
+  while (response.status === 401) {
+    const reason = currentKey() ? "The service did not accept the key. Enter another one." : null;
+    if (!(await askForKey(reason))) break;
+    response = await send(path, options);
+  }
+  if (!response.ok) throw await problemOf(response);
+  return response;
+}
+
+/** Return the document at a path; `query` may hold empty values, which are left out. */
+export async function get(path, query = {}, options = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== "");
+  const search = new URLSearchParams(given).toString();
+  const response = await request(search ? `${path}?${search}` : path, options);
+  return response.json();
+}
+
+/** Post a document and return the answer. */
+export async function post(path, document, options = {}) {
+  const response = await request(path, {
+    method: "POST",
+    body: JSON.stringify(document),
+    ...options,
+    headers: { "Content-Type": "application/json", ...options.headers },
+  });
+  return response.json();
+}
+
+/** Return a function that makes each call abort the one before, and swallows the aborted. */
+export function latest(ask) {
+  let controller = null;
+  return async (...given) => {
+    controller?.abort();
+    const mine = new AbortController();
+    controller = mine;
+    try {
+      return await ask(mine.signal, ...given);
+    } catch (error) {
+      if (error.name === "AbortError" || mine.signal.aborted) return undefined;
+      throw error;
+    }
+  };
+}
+
+export const workloadPath = (workload) => `/v1/workloads/${encodeURIComponent(workload)}`;

@@ -1,0 +1,172 @@
+/** Many configurations of the same work: cost against duration, and the best of them. */
+
+import { basisBadge, bandText } from "./answer.js";
+import { latest, post } from "./api.js";
+import { axis, draw, tooltip } from "./chart.js";
+import { byId, field, fill, h, select, settled, table } from "./dom.js";
+import { duration, durationNode, hardware, money, moneyNode, number, plural } from "./format.js";
+import { problemPanel } from "./problem.js";
+import { documentOf } from "./question.js";
+
+const OBJECTIVES = [["cost", "cheapest"], ["duration", "fastest"], ["cost_duration_product", "best cost × time"], ["energy", "least energy"]];
+const PURCHASES = [["on_demand", "on demand"], ["spot", "spot"], ["reserved", "reserved"]];
+const REASONS = {
+  deadline: "too late", budget: "too expensive", beyond_range: "beyond the measured range",
+  price_unknown: "no price known", energy_unknown: "no energy known",
+};
+const LIMIT = 300;
+const SHOWN = 6;
+const HOUR = 3600;
+
+function searchForm(form, detail) {
+  const limit = (name) => h("input", { type: "number", name, min: "0", step: "any", inputmode: "decimal", placeholder: "no limit" });
+  const measuredGpus = detail.features.gpu_type?.values ?? [];
+  const most = 2 ** Math.ceil(Math.log2((detail.features.workers?.max ?? 1) * 4));
+  const hardware = measuredGpus.length
+    ? field("GPUs", select("gpus", [["measured", `the ${measuredGpus.length} measured`], ["known", "all with a data sheet"]]))
+    : null;
+  fill(
+    form,
+    field("Look for the", select("objective", OBJECTIVES)),
+    hardware,
+    field("Workers up to", h("input", { type: "number", name: "most", min: "1", step: "1", inputmode: "numeric", value: most })),
+    field("Purchase", select("purchase", PURCHASES)),
+    field("Finish within (hours)", limit("deadline_h")),
+    field(`Spend at most (${detail.currency})`, limit("budget")),
+    h("label", { class: "check" }, h("input", { type: "checkbox", name: "within" }), " only inside the measured range"),
+  );
+}
+
+function workerCounts(most) {
+  const counts = [];
+  for (let workers = 1; workers <= most && counts.length < 20; workers *= 2) counts.push(workers);
+  if (most > 1 && !counts.includes(most)) counts.push(most);
+  return counts;
+}
+
+function readSearch(form, detail, gpus, fields) {
+  const given = Object.fromEntries(new FormData(form));
+  const search = { workers: workerCounts(Math.max(1, Math.floor(Number(given.most) || 1))), purchase: [given.purchase] };
+  const measured = detail.features.gpu_type?.values;
+  if (given.gpus === "known") search.gpu_types = [...new Set([...measured, ...gpus])];
+  const document = {
+    ...documentOf(detail, fields),
+    search,
+    objective: given.objective,
+    confidence: Number(fields.confidence ?? 0.9),
+    require_within_range: Boolean(given.within),
+    limit: LIMIT,
+  };
+  if (given.deadline_h) document.deadline_s = Number(given.deadline_h) * HOUR;
+  if (given.budget) document.budget = given.budget;
+  return document;
+}
+
+const pointOf = (forecast) => ({
+  value: [forecast.duration_seconds.median, Number(forecast.cost.median)],
+  forecast,
+});
+
+function tipLines({ data }) {
+  const forecast = data?.forecast;
+  if (!forecast) return null;
+  const { cost, duration_seconds: band } = forecast;
+  return [hardware(forecast.configuration), `${duration(band.median)} (${bandText(band)})`, `${money(cost.median, cost.currency)} (${money(cost.lower, cost.currency)} – ${money(cost.upper, cost.currency)})`, forecast.basis];
+}
+
+function options(all, front, best, colours) {
+  const currency = all[0].cost.currency;
+  const dot = (size, colour, opacity) => ({ symbolSize: size, itemStyle: { color: colour, opacity, borderColor: colours.surface, borderWidth: 1 } });
+  return {
+    grid: { left: 74, right: 20, top: 34, bottom: 50 },
+    xAxis: axis(colours, { type: "log", name: "duration", nameGap: 30, axisLabel: { color: colours.text, formatter: duration, hideOverlap: true } }),
+    yAxis: axis(colours, { type: "log", name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { color: colours.text, formatter: (value) => money(value, currency), hideOverlap: true } }),
+    tooltip: tooltip(colours, "item", tipLines),
+    series: [
+      { name: "all", type: "scatter", data: all.map(pointOf), ...dot(9, colours.points, 0.45) },
+      { name: "front", type: "line", data: front.map(pointOf), symbol: "circle", ...dot(10, colours.main, 1), lineStyle: { color: colours.main, width: 2 } },
+      { name: "best", type: "scatter", data: best?.cost ? [pointOf(best)] : [], ...dot(18, colours.accent, 1), symbol: "diamond", z: 5 },
+    ],
+  };
+}
+
+function rankedTable(forecasts, use) {
+  const headings = [{ text: "Configuration" }, { text: "Duration", number: true }, { text: "Band" }, { text: "Cost", number: true }, { text: "Basis" }, { text: "" }];
+  const rows = forecasts.map((forecast) => [
+    hardware(forecast.configuration),
+    durationNode(forecast.duration_seconds.median),
+    bandText(forecast.duration_seconds),
+    forecast.cost ? moneyNode(forecast.cost.median, forecast.cost.currency) : "–",
+    basisBadge(forecast.basis),
+    h("button", { type: "button", class: "link", "aria-label": `Ask about ${hardware(forecast.configuration)}`, onclick: () => use(forecast) }, "Ask"),
+  ]);
+  return table("The best configurations", headings, rows);
+}
+
+function rejections(found) {
+  if (!found.rejected_count) return null;
+  const counts = {};
+  for (const { reason } of found.rejected) counts[reason] = (counts[reason] ?? 0) + 1;
+  const parts = Object.entries(counts).map(([reason, count]) => `${number(count)} ${REASONS[reason] ?? reason}`);
+  return h("p", { class: "quiet" }, `${plural(found.considered, "configuration")} considered, ${number(found.rejected_count)} set aside: ${parts.join(", ")}.`);
+}
+
+function changeText({ constraint, asked, needed }, currency) {
+  if (constraint === "deadline_s") return `${duration(needed)} instead of ${duration(asked)}`;
+  if (constraint === "budget") return `${money(needed, currency)} instead of ${money(asked, currency)}`;
+  return "a configuration beyond the measured range";
+}
+
+function nothingQualifies(found, currency) {
+  const { nearest } = found;
+  const text = nearest
+    ? `${hardware(nearest.forecast.configuration)} comes nearest; it would need ${nearest.changes.map((change) => changeText(change, currency)).join(" and ")}.`
+    : "Name a price of your own, or search among other hardware.";
+  return h("article", { class: "warning" }, h("strong", {}, "Nothing meets this. "), text);
+}
+
+function verdict(best, objective) {
+  const words = Object.fromEntries(OBJECTIVES);
+  const { cost, duration_seconds: band } = best;
+  return h("p", { class: "big" }, `The ${words[objective]}: `, h("strong", {}, hardware(best.configuration)), ", ", durationNode(band.median), cost ? [", ", moneyNode(cost.median, cost.currency)] : [], ".");
+}
+
+/** Prepare the section; `use(fields)` puts a configuration into the what-if. */
+export function installChoices(detail, gpus, use) {
+  const form = byId("search");
+  const place = byId("front");
+  const plot = h("div", { class: "plot", id: "front-plot" });
+  let fields = {};
+  searchForm(form, detail);
+
+  const ask = latest(async (signal) => {
+    const found = await post("/v1/recommendations", readSearch(form, detail, gpus, fields), { signal });
+    const ranked = found.ranked.map((entry) => entry.forecast);
+    const front = found.pareto.map((entry) => entry.forecast).filter((each) => each.cost);
+    const priced = ranked.filter((each) => each.cost);
+    const unpriced = ranked.length && !priced.length ? h("p", { class: "warning" }, "No price is known for these; ", h("span", { class: "remedy" }, "enter your own price per hour in the question above.")) : null;
+    fill(
+      place,
+      ranked.length ? verdict(ranked[0], found.objective) : nothingQualifies(found, detail.currency),
+      unpriced,
+      priced.length ? [plot, h("ul", { class: "legend", "aria-hidden": "true" }, h("li", { class: "median" }, "Pareto front"), h("li", { class: "measured" }, "other configurations"), h("li", { class: "cost" }, "recommended"))] : null,
+      ranked.length ? rankedTable(ranked.slice(0, SHOWN), use) : null,
+      rejections(found),
+    );
+    if (priced.length) {
+      const text = `Cost against duration of ${priced.length} configurations, ${front.length} of them on the Pareto front; the best stand in the table below.`;
+      await draw(plot, text, (colours) => options(priced, front, ranked[0], colours));
+    }
+  });
+  const show = () => ask().catch((error) => fill(place, problemPanel(error)));
+  form.onchange = show;
+  form.oninput = settled(show, 600);
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    show();
+  };
+  return (asked) => {
+    fields = asked;
+    return show();
+  };
+}

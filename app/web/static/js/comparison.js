@@ -1,0 +1,102 @@
+/** What-ifs side by side; they live as long as the tab. */
+
+import { basisBadge, bandText } from "./answer.js";
+import { fill, h, table } from "./dom.js";
+import { durationNode, hardware, label, money, moneyNode, number } from "./format.js";
+import { fieldsOf } from "./question.js";
+
+const HEADINGS = [
+  { text: "What if" },
+  { text: "Duration", number: true },
+  { text: "Band for a new run" },
+  { text: "Cost", number: true },
+  { text: "Against the first", number: true },
+  { text: "Basis" },
+  { text: "" },
+];
+
+/** Return the ways in which entries differ beyond the hardware, for short labels. */
+function differing(entries) {
+  const all = entries.map((entry) => fieldsOf(entry));
+  const names = [...new Set(all.flatMap((fields) => Object.keys(fields)))];
+  const told = ["gpu_type", "instance_type", "workers"];
+  return names.filter((name) => !told.includes(name) && new Set(all.map((fields) => String(fields[name] ?? ""))).size > 1);
+}
+
+function relation(entry, first) {
+  if (entry === first) return "–";
+  const faster = first.duration_seconds.median / entry.duration_seconds.median;
+  const speed = faster >= 1 ? `${number(Number(faster.toPrecision(3)))}× faster` : `${number(Number((1 / faster).toPrecision(3)))}× slower`;
+  if (!entry.cost || !first.cost || entry.cost.currency !== first.cost.currency) return speed;
+  const extra = Number(entry.cost.median) - Number(first.cost.median);
+  const cheaper = extra < 0 ? "saves" : "costs";
+  return h("span", {}, speed, h("br"), h("small", {}, `${cheaper} ${money(Math.abs(extra), entry.cost.currency)}${extra < 0 ? "" : " more"}`));
+}
+
+const identityOf = (entry) => JSON.stringify([fieldsOf(entry), entry.cost?.price_per_hour]);
+
+/** A table of forecasts that people add to and take from. */
+export class Comparison {
+  constructor(place, workload) {
+    this.place = place;
+    this.store = `trainfare.comparison.${workload}`;
+    try {
+      this.entries = JSON.parse(sessionStorage.getItem(this.store)) ?? [];
+    } catch {
+      this.entries = [];
+    }
+    this.show();
+  }
+
+  add(forecast) {
+    this.entries = [...this.entries.filter((entry) => identityOf(entry) !== identityOf(forecast)), forecast];
+    this.keep();
+  }
+
+  remove(entry) {
+    this.entries = this.entries.filter((each) => each !== entry);
+    this.keep();
+  }
+
+  keep() {
+    sessionStorage.setItem(this.store, JSON.stringify(this.entries));
+    this.show();
+  }
+
+  row(entry, names, best) {
+    const fields = fieldsOf(entry);
+    const details = names.map((name) => `${label(name)} ${fields[name] ?? "–"}`).join(", ");
+    const mark = (isBest, text) => (isBest ? h("small", { class: "mark" }, text) : null);
+    const seconds = entry.duration_seconds.median;
+    const remove = h("button", { type: "button", class: "remove", "aria-label": `Remove ${hardware(entry.configuration)}`, onclick: () => this.remove(entry) }, "×");
+    return [
+      h("span", {}, hardware(entry.configuration), details ? h("small", { class: "description" }, details) : null),
+      h("span", {}, durationNode(seconds), mark(seconds === best.seconds, "fastest")),
+      bandText(entry.duration_seconds),
+      entry.cost ? h("span", {}, moneyNode(entry.cost.median, entry.cost.currency), mark(Number(entry.cost.median) === best.cost, "cheapest")) : "–",
+      relation(entry, this.entries[0]),
+      basisBadge(entry.basis),
+      remove,
+    ];
+  }
+
+  show() {
+    if (!this.entries.length) {
+      fill(this.place);
+      return;
+    }
+    const isAlone = this.entries.length === 1;
+    const costs = this.entries.filter((entry) => entry.cost).map((entry) => Number(entry.cost.median));
+    const best = isAlone
+      ? {}
+      : { seconds: Math.min(...this.entries.map((entry) => entry.duration_seconds.median)), cost: Math.min(...costs) };
+    const names = differing(this.entries);
+    fill(
+      this.place,
+      h("div", { class: "section-head" }, h("h3", {}, "Side by side"), h("button", { type: "button", class: "link", onclick: () => { this.entries = []; this.keep(); } }, "Clear")),
+      table("Comparison of what-ifs", HEADINGS, this.entries.map((entry) => this.row(entry, names, best))),
+      isAlone ? h("p", { class: "quiet" }, "Change the question and add the next answer to compare.") : null,
+    );
+  }
+}
+

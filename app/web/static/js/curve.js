@@ -1,0 +1,151 @@
+/** The scaling curve: median, band, measured runs and cost along one axis. */
+
+import { basisBadge, bandText } from "./answer.js";
+import { get, latest, workloadPath } from "./api.js";
+import { axis, draw, tooltip } from "./chart.js";
+import { byId, field, fill, h, select, table } from "./dom.js";
+import { duration, label, money, moneyNode, number, percent, short } from "./format.js";
+import { problemPanel } from "./problem.js";
+
+const WHOLE = ["workers", "nodes"];
+const BEYOND = 4;
+const TICKS = 12;
+
+/** Return the axes that a workload has: what was measured as a number. */
+function axesOf(detail) {
+  const numeric = Object.entries(detail.features).filter(([, feature]) => feature.type === "number");
+  const useful = numeric.filter(([name, feature]) => name === "workers" || feature.min < feature.max);
+  const names = useful.map(([name]) => name).sort((a, b) => (b === "workers") - (a === "workers"));
+  return names.includes("workers") ? names : ["workers", ...names];
+}
+
+function rangeOf(detail, over, asked) {
+  const feature = detail.features[over] ?? { min: 1, max: 1 };
+  const highest = Math.max(feature.max, Number(asked) || 0);
+  if (WHOLE.includes(over)) {
+    const to = 2 ** Math.ceil(Math.log2(Math.max(highest * 2, feature.max * BEYOND, 8)));
+    return { from: 1, to };
+  }
+  const lowest = Math.min(feature.min, Number(asked) || feature.min);
+  return { from: lowest > 0 ? lowest / 2 : highest / 1000, to: highest * BEYOND };
+}
+
+function seriesOf(curve, colours, asked) {
+  const at = (member) => curve.points.map((point) => [point.value, point.forecast.duration_seconds[member]]);
+  const lower = at("lower");
+  const width = curve.points.map(({ value, forecast: { duration_seconds: band } }) => [value, band.upper - band.lower]);
+  const bound = { type: "line", symbol: "none", lineStyle: { opacity: 0 }, stack: "band", silent: true, tooltip: { show: false } };
+  const mark = asked === null ? undefined : {
+    symbol: "none", silent: true, label: { show: false },
+    lineStyle: { color: colours.accent, type: "dashed" }, data: [{ xAxis: asked }],
+  };
+  return [
+    { ...bound, name: "lower", data: lower },
+    { ...bound, name: "band", data: width, areaStyle: { color: colours.band, opacity: 1 } },
+    { name: "median", type: "line", symbol: "circle", symbolSize: 4, showSymbol: curve.points.length < 40, data: at("median"), lineStyle: { color: colours.main, width: 2.5 }, itemStyle: { color: colours.main }, markLine: mark },
+    { name: "measured", type: "scatter", data: curve.measured.map((run) => [run.value, run.duration_seconds]), symbolSize: 8, itemStyle: { color: colours.points, opacity: 0.75, borderColor: colours.surface, borderWidth: 1 } },
+  ];
+}
+
+function costSeries(curve, colours) {
+  const costs = curve.points.filter((point) => point.forecast.cost);
+  return {
+    name: "cost", type: "line", xAxisIndex: 1, yAxisIndex: 1, symbol: "none",
+    data: costs.map((point) => [point.value, Number(point.forecast.cost.median)]),
+    lineStyle: { color: colours.accent, width: 2.5 }, itemStyle: { color: colours.accent },
+  };
+}
+
+function tipLines(curve, parameters) {
+  const value = parameters.find((each) => each.seriesName !== "measured")?.value?.[0] ?? parameters[0]?.value?.[0];
+  const point = curve.points.find((each) => each.value === value);
+  if (!point) return null;
+  const { duration_seconds: band, cost } = point.forecast;
+  const lines = [`${label(curve.over)} ${number(value)}`, `${duration(band.median)} (${bandText(band)})`];
+  if (cost) lines.push(money(cost.median, cost.currency));
+  if (point.efficiency !== null) lines.push(`speed-up ${number(Number(point.speed_up.toPrecision(3)))}, efficiency ${percent(point.efficiency)}`);
+  const runs = curve.measured.filter((run) => run.value === value).map((run) => duration(run.duration_seconds));
+  if (runs.length) lines.push(`measured: ${runs.slice(0, 5).join(", ")}${runs.length > 5 ? ", …" : ""}`);
+  return lines;
+}
+
+function options(curve, asked, colours) {
+  const hasCost = curve.points.some((point) => point.forecast.cost);
+  const name = label(curve.over);
+  const scale = { type: "log", logBase: WHOLE.includes(curve.over) ? 2 : 10, min: curve.points[0].value, max: curve.points.at(-1).value };
+  const currency = curve.points.find((point) => point.forecast.cost)?.forecast.cost.currency;
+  const x = (last, index) => axis(colours, { ...scale, gridIndex: index, name: last ? name : "", nameGap: 28, axisLabel: { show: last, color: colours.text, formatter: short, hideOverlap: true } });
+  const y = (formatter, index, title) => axis(colours, { type: "value", gridIndex: index, min: 0, splitNumber: index ? 2 : 5, name: title, nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "left", padding: [0, 0, 0, -50] }, axisLabel: { color: colours.text, formatter } });
+  const place = { left: 66, right: 16 };
+  return {
+    grid: hasCost ? [{ ...place, top: 34, height: "50%" }, { ...place, top: "71%", bottom: 46 }] : [{ ...place, top: 34, bottom: 46 }],
+    xAxis: hasCost ? [x(false, 0), x(true, 1)] : [x(true, 0)],
+    yAxis: hasCost ? [y(duration, 0, "duration"), y((value) => money(value, currency), 1, "cost")] : [y(duration, 0, "duration")],
+    axisPointer: { link: [{ xAxisIndex: "all" }] },
+    tooltip: tooltip(colours, "axis", (parameters) => tipLines(curve, parameters)),
+    series: hasCost ? [...seriesOf(curve, colours, asked), costSeries(curve, colours)] : seriesOf(curve, colours, asked),
+  };
+}
+
+function legend(curve) {
+  const entries = [["median", "median"], ["band", `${percent(curve.points[0].forecast.duration_seconds.confidence)} band for a new run`]];
+  if (curve.measured.length) entries.push(["measured", "measured runs"]);
+  if (curve.points.some((point) => point.forecast.cost)) entries.push(["cost", "cost"]);
+  return h("ul", { class: "legend", "aria-hidden": "true" }, entries.map(([kind, text]) => h("li", { class: kind }, text)));
+}
+
+function figures(curve) {
+  const step = Math.max(1, Math.floor(curve.points.length / TICKS));
+  const some = curve.points.filter((point, index) => index % step === 0 || index === curve.points.length - 1 || Math.log2(point.value) % 1 === 0);
+  const headings = [{ text: label(curve.over), number: true }, { text: "Duration", number: true }, { text: "Band" }, { text: "Cost", number: true }, { text: "Efficiency", number: true }, { text: "Saved per unit of money", number: true }, { text: "Basis" }];
+  const rows = some.map(({ value, forecast, efficiency, seconds_saved_per_money: gain }) => [
+    number(value),
+    duration(forecast.duration_seconds.median),
+    bandText(forecast.duration_seconds),
+    forecast.cost ? moneyNode(forecast.cost.median, forecast.cost.currency) : "–",
+    efficiency === null ? "–" : percent(efficiency),
+    gain === null || gain <= 0 ? "–" : duration(gain),
+    basisBadge(forecast.basis),
+  ]);
+  return h("details", {}, h("summary", {}, "The figures"), table("Figures of the curve", headings, rows));
+}
+
+function describe(curve) {
+  const [first, last] = [curve.points[0], curve.points.at(-1)];
+  const say = (point) => `${duration(point.forecast.duration_seconds.median)} at ${number(point.value)}`;
+  return `Duration over ${label(curve.over)}: ${say(first)}, ${say(last)}; ${curve.measured.length} measured runs. The figures stand in the table below.`;
+}
+
+/** Prepare the section; returns a function that draws the curve of a question. */
+export function installCurve(detail) {
+  const form = byId("axis");
+  const place = byId("curve");
+  let fields = {};
+  const over = select("over", axesOf(detail).map((name) => [name, label(name)]));
+  const to = h("input", { type: "number", name: "to", min: "1", step: "any", inputmode: "decimal" });
+  fill(form, field("Along", over), field("Up to", to));
+  const plot = h("div", { class: "plot", id: "curve-plot" });
+
+  const ask = latest(async (signal) => {
+    const range = rangeOf(detail, over.value, fields[over.value]);
+    to.placeholder = String(Number(range.to.toPrecision(6)));
+    const query = { ...fields, over: over.value, from: range.from, to: to.value || range.to, points: WHOLE.includes(over.value) ? 64 : 40 };
+    delete query.deadline_s;
+    delete query.budget;
+    const curve = await get(`${workloadPath(detail.workload)}/curve`, query, { signal });
+    fill(place, plot, legend(curve), figures(curve));
+    const asked = Number(fields[over.value]) || null;
+    await draw(plot, describe(curve), (colours) => options(curve, asked, colours));
+  });
+  const show = () => ask().catch((error) => fill(place, problemPanel(error)));
+  over.onchange = () => {
+    to.value = "";
+    show();
+  };
+  to.onchange = show;
+  form.onsubmit = (event) => event.preventDefault();
+  return (asked) => {
+    fields = asked;
+    return show();
+  };
+}

@@ -1,0 +1,84 @@
+/** Builds elements; text is always inserted as text. */
+
+/** Return an element. Functions become listeners, `true` an empty attribute, null nothing. */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.replace(/^on/, ""), value);
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** Replace what an element holds. */
+export function fill(element, ...children) {
+  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.removeAttribute("aria-busy");
+  return element;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Return a table that scrolls by itself where the page is narrow; headings are {text, number}. */
+export function table(caption, headings, rows) {
+  const head = headings.map(({ text, number = false, title = null }) =>
+    h("th", { scope: "col", class: number ? "number" : null, title }, text),
+  );
+  const body = rows.map((cells) => {
+    const { attributes = {}, cells: inner = cells } = Array.isArray(cells) ? {} : cells;
+    return h(
+      "tr",
+      attributes,
+      inner.map((cell, index) => h("td", { class: headings[index].number ? "number" : null }, cell)),
+    );
+  });
+  return h(
+    "div",
+    { class: "table-scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h(
+      "table",
+      {},
+      h("caption", { class: "sr-only" }, caption),
+      h("thead", {}, h("tr", {}, head)),
+      h("tbody", {}, body),
+    ),
+  );
+}
+
+let counter = 0;
+
+/** Return a labelled control; the hint is tied to it. */
+export function field(text, control, hint = null, className = null) {
+  counter += 1;
+  control.id ||= `field-${counter}`;
+  const note = hint ? h("small", { id: `${control.id}-hint` }, hint) : null;
+  if (note) control.setAttribute("aria-describedby", note.id);
+  return h("div", { class: `field ${className ?? ""}` }, h("label", { for: control.id }, text), control, note);
+}
+
+/** Return a select of [value, text] pairs or {label, options} groups. */
+export function select(name, choices, chosen = null) {
+  const option = ([value, text]) =>
+    h("option", { value, selected: String(value) === String(chosen) }, text);
+  return h(
+    "select",
+    { name },
+    choices.map((choice) =>
+      Array.isArray(choice)
+        ? option(choice)
+        : h("optgroup", { label: choice.label }, choice.options.map(option)),
+    ),
+  );
+}
+
+/** Run the last call of a burst. */
+export function settled(action, pause = 250) {
+  let timer = null;
+  return (...given) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => action(...given), pause);
+  };
+}

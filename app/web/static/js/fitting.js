@@ -1,0 +1,83 @@
+/** The fit button and the progress of a fit. */
+
+import { get, post, request, workloadPath } from "./api.js";
+import { byId, fill, h } from "./dom.js";
+import { number, percent, timeNode } from "./format.js";
+import { problemPanel } from "./problem.js";
+
+const PAUSE_MS = 700;
+const ACTIVE = ["queued", "running"];
+const pause = (time) => new Promise((resolve) => setTimeout(resolve, time));
+
+/** Runs one fit at a time for a workload, and tells `whenPublished` of a new regressor. */
+export class Fitting {
+  constructor(detail, whenPublished) {
+    this.place = byId("fit");
+    this.path = workloadPath(detail.workload);
+    this.whenPublished = whenPublished;
+    this.isFitted = Boolean(detail.regressor);
+    const last = detail.last_fit;
+    if (last && ACTIVE.includes(last.state)) this.follow(last.fit_id);
+    else this.offer();
+  }
+
+  offer(...notes) {
+    const text = this.isFitted ? "Fit again" : "Fit a regressor";
+    const button = h("button", { type: "button", class: this.isFitted ? "secondary outline" : null, onclick: () => this.start() }, text);
+    fill(this.place, button, ...notes);
+  }
+
+  async start() {
+    fill(this.place, h("button", { type: "button", "aria-busy": "true", disabled: true }, "Asking …"));
+    try {
+      const fit = await post(`${this.path}/fits`, {});
+      await this.follow(fit.fit_id);
+    } catch (error) {
+      this.offer(problemPanel(error));
+    }
+  }
+
+  async follow(fitId) {
+    const path = `/v1/fits/${encodeURIComponent(fitId)}`;
+    const bar = h("progress", { max: "1", "aria-label": "Progress of the fit" });
+    const step = h("span", { class: "step" });
+    const cancel = h("button", { type: "button", class: "link", onclick: () => this.cancel(path, cancel) }, "Cancel");
+    fill(this.place, h("div", { class: "progress", role: "status" }, bar, step, cancel));
+    try {
+      let fit = await get(path);
+      while (ACTIVE.includes(fit.state)) {
+        if (fit.state === "running") bar.value = fit.progress;
+        step.textContent = fit.cancel_requested ? "ending …" : fit.state === "queued" ? "waiting for a fitter" : `${percent(fit.progress)} · ${fit.step ?? "fitting"}`;
+        await pause(PAUSE_MS);
+        fit = await get(path);
+      }
+      this.end(fit);
+    } catch (error) {
+      this.offer(problemPanel(error));
+    }
+  }
+
+  async cancel(path, button) {
+    button.disabled = true;
+    try {
+      await request(`${path}:cancel`, { method: "POST" });
+    } catch (error) {
+      button.replaceWith(problemPanel(error));
+    }
+  }
+
+  end(fit) {
+    if (fit.state === "succeeded") {
+      this.isFitted = true;
+      const seconds = (Date.parse(fit.ended_at) - Date.parse(fit.started_at)) / 1000;
+      const what = fit.published === false ? "was fitted but not published: the published one is better" : "is published";
+      this.offer(h("span", { class: "note", role: "status" }, `Version ${fit.regressor_version} ${what}; ${fit.candidates.length} candidates in ${number(Number(seconds.toPrecision(2)))} s, `, timeNode(fit.ended_at), "."));
+      this.whenPublished();
+      return;
+    }
+    const note = fit.state === "failed"
+      ? problemPanel({ document: { title: "The fit failed", detail: fit.problem?.detail } })
+      : h("span", { class: "note", role: "status" }, "The fit was cancelled.");
+    this.offer(note);
+  }
+}

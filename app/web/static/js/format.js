@@ -1,0 +1,76 @@
+/** Says durations, money and numbers as a person would; the exact value stands in the title. */
+
+import { h } from "./dom.js";
+
+const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+const YEAR = 365 * 86400;
+const numbers = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+
+/** Return a duration with its two leading units: 33120 -> "9 h 12 min". */
+export function duration(seconds) {
+  if (seconds < 1) return `${Number((seconds * 1e3).toPrecision(3))} ms`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds >= YEAR) return `${numbers.format(Number((seconds / YEAR).toPrecision(3)))} years`;
+  const leading = (whole) => UNITS.findIndex(([, size]) => whole >= size);
+  const finest = UNITS[Math.min(leading(Math.round(seconds)) + 1, 3)][1];
+  let whole = Math.round(seconds / finest) * finest;
+  const first = leading(whole);
+  const parts = [];
+  for (const [name, size] of UNITS.slice(first, first + 2)) {
+    const count = Math.floor(whole / size);
+    whole -= count * size;
+    if (count) parts.push(`${count} ${name}`);
+  }
+  return parts.join(" ");
+}
+
+/** Return an amount: "USD 301", "USD 3.02", "USD 0.00046". */
+export function money(amount, currency) {
+  const value = Number(amount);
+  const digits = value === 0 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 0.1 ? 2 : null;
+  const shown =
+    digits === null
+      ? String(Number(value.toPrecision(2)))
+      : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return currency === "USD" ? `$${shown}` : `${currency} ${shown}`;
+}
+
+export const number = (value) => numbers.format(value);
+export const short = (value) => compact.format(value);
+
+/** Return a fraction as per cent with two digits that matter. */
+export function percent(fraction, digits = 2) {
+  if (fraction > 0.99 && fraction < 1) return `${Number((fraction * 100).toPrecision(4))}%`;
+  return `${Number((fraction * 100).toPrecision(fraction >= 1 ? 3 : digits))}%`;
+}
+
+/** Return how long ago an instant was, or its date. */
+export function ago(instant) {
+  const seconds = (Date.now() - Date.parse(instant)) / 1000;
+  if (seconds < 60) return "just now";
+  if (seconds < 14 * 86400) {
+    const [name, size] = UNITS.find(([, each]) => seconds >= each);
+    return `${Math.floor(seconds / size)} ${name} ago`;
+  }
+  return instant.slice(0, 10);
+}
+
+/** Return a feature's name for people: "param.inner_modules" -> "inner modules". */
+export const label = (name) => name.replace(/^param\./, "").replaceAll("_", " ");
+export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+
+export const durationNode = (seconds, tag = "span") =>
+  h(tag, { title: `${seconds} seconds` }, duration(seconds));
+export const moneyNode = (amount, currency, tag = "span") =>
+  h(tag, { title: `${amount} ${currency}` }, money(amount, currency));
+export const timeNode = (instant) => h("time", { datetime: instant, title: instant }, ago(instant));
+
+/** Return the hardware of a configuration: "8 × A100-40GB". */
+export function hardware(configuration) {
+  const workers = configuration.workers ?? 1;
+  const kind = configuration.gpu_type ?? configuration.instance_type;
+  if (!kind) return plural(workers, "worker");
+  const instance = configuration.instance_type;
+  return `${number(workers)} × ${kind}${instance && instance !== kind ? ` (${instance})` : ""}`;
+}

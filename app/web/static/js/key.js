@@ -1,0 +1,47 @@
+/** Keeps the API key of this tab, and asks for one when the service wants it. */
+
+import { byId } from "./dom.js";
+
+const STORE = "trainfare.key";
+let asking = null;
+
+export const currentKey = () => sessionStorage.getItem(STORE);
+
+function showForget() {
+  const button = byId("change-key");
+  button.hidden = currentKey() === null;
+  button.onclick = () => {
+    sessionStorage.removeItem(STORE);
+    location.reload();
+  };
+}
+
+/** Ask for a key once, however many requests wait; the answer tells whether there is a new one. */
+export function askForKey(reason) {
+  asking ??= new Promise((resolve) => {
+    const dialog = byId("key-dialog");
+    const input = byId("key-input");
+    if (reason) byId("key-note").textContent = reason;
+    const finish = (given) => {
+      asking = null;
+      dialog.close();
+      if (given) sessionStorage.setItem(STORE, given);
+      showForget();
+      resolve(Boolean(given));
+    };
+    dialog.querySelector("form").onsubmit = (event) => {
+      event.preventDefault();
+      finish(input.value.trim());
+      input.value = "";
+    };
+    byId("key-cancel").onclick = () => finish("");
+    dialog.oncancel = (event) => {
+      event.preventDefault();
+      finish("");
+    };
+    dialog.showModal();
+  });
+  return asking;
+}
+
+showForget();

@@ -1,0 +1,160 @@
+/** The what-if form: its fields come from what was measured of the workload. */
+
+import { get } from "./api.js";
+import { field, fill, h, select } from "./dom.js";
+import { label, number } from "./format.js";
+
+const WORK = ["dataset_size", "batch_size", "epochs"];
+const PURCHASES = [["", "on demand"], ["spot", "spot"], ["reserved", "reserved"], ["owned", "owned"]];
+const CONFIDENCES = [0.5, 0.8, 0.9, 0.95, 0.99].map((level) => [level, `${level * 100}%`]);
+const PRICING = ["provider", "region", "price_per_hour", "currency"];
+const HOUR = 3600;
+
+const measured = (feature, unit) => {
+  if (!feature) return null;
+  const range = feature.min === feature.max ? number(feature.min) : `${number(feature.min)} to ${number(feature.max)}`;
+  return `measured: ${range}${unit ? ` ${unit}` : ""}`;
+};
+
+const numberInput = (name, value, attributes = {}) =>
+  h("input", { type: "number", name, min: "0", step: "any", inputmode: "decimal", ...attributes, value: value ?? "" });
+
+const count = (name, value) => numberInput(name, value, { min: "1", step: "1", inputmode: "numeric" });
+
+function gpuField(feature, gpus, chosen) {
+  if (!feature && !chosen) return null;
+  const values = feature?.values ?? [];
+  const known = gpus.filter((name) => !values.includes(name));
+  const groups = [{ label: "Measured", options: values.map((name) => [name, name]) }];
+  if (known.length) groups.push({ label: "Known by data sheet", options: known.map((name) => [name, name]) });
+  if (chosen && !values.includes(chosen) && !known.includes(chosen)) groups.push([chosen, chosen]);
+  return field("GPU", select("gpu_type", groups, chosen ?? values[0]), null, "wide");
+}
+
+function instanceField(feature, chosen) {
+  const input = h("input", { name: "instance_type", list: "instances", autocomplete: "off", placeholder: "any", value: chosen ?? "" });
+  const options = (feature?.values ?? []).map((value) => h("option", { value }));
+  return [field("Instance type", input, null, "wide"), h("datalist", { id: "instances" }, options)];
+}
+
+function parameterField(name, feature, chosen, unit) {
+  if (feature.type === "number") return field(label(name), numberInput(name, chosen ?? feature.max), measured(feature, unit));
+  const values = feature.values.includes(chosen) || chosen === undefined ? feature.values : [...feature.values, chosen];
+  return field(label(name), select(name, values.map((value) => [value, value]), chosen));
+}
+
+function priceFields(currency, chosen) {
+  const text = (name, list) => h("input", { name, list, autocomplete: "off", placeholder: "any", value: chosen[name] ?? "" });
+  const own = numberInput("price_per_hour", chosen.price_per_hour, { placeholder: "from the price list" });
+  return h(
+    "details",
+    { open: Boolean(chosen.price_per_hour || chosen.provider || chosen.region || chosen.deadline_s || chosen.budget) },
+    h("summary", {}, "Price, limits, confidence"),
+    h(
+      "div",
+      { class: "grid-fields" },
+      field("Purchase", select("purchase", PURCHASES, chosen.purchase === "on_demand" ? "" : chosen.purchase)),
+      field("Confidence", select("confidence", CONFIDENCES, chosen.confidence ?? 0.9)),
+      field("Provider", text("provider", "providers")),
+      field("Region", text("region", "regions")),
+      field(`Own price per hour (${currency})`, own, "of one instance where one is named, else of one worker", "wide"),
+      field("Finish within (hours)", numberInput("deadline_h", chosen.deadline_s ? chosen.deadline_s / HOUR : "")),
+      field(`Spend at most (${currency})`, numberInput("budget", chosen.budget)),
+    ),
+    h("datalist", { id: "providers" }),
+    h("datalist", { id: "regions" }),
+  );
+}
+
+/** Fill the form; `chosen` holds flat fields to begin with, `onChange` is told of each change. */
+export function buildQuestion(form, detail, gpus, chosen, onChange) {
+  const features = detail.features;
+  const nodes = (features.nodes?.max ?? 1) > 1 || Number(chosen.nodes) > 1;
+  fill(
+    form,
+    h(
+      "div",
+      { class: "grid-fields" },
+      gpuField(features.gpu_type, gpus, chosen.gpu_type),
+      features.gpu_type || features.instance_type ? instanceField(features.instance_type, chosen.instance_type) : null,
+      field("Workers", count("workers", chosen.workers ?? features.workers?.max ?? 1), measured(features.workers)),
+      nodes ? field("Nodes", count("nodes", chosen.nodes), measured(features.nodes)) : null,
+      ...WORK.filter((name) => features[name]).map((name) =>
+        field(label(name), numberInput(name, chosen[name] ?? features[name].max), measured(features[name], name === "dataset_size" ? detail.dataset_unit : null)),
+      ),
+      ...Object.keys(features).filter((name) => name.startsWith("param.")).map((name) =>
+        parameterField(name, features[name], chosen[name], detail.parameters[name.slice(6)]?.unit),
+      ),
+    ),
+    priceFields(detail.currency, chosen),
+    h("div", { class: "actions" }, h("button", { type: "submit" }, "Forecast")),
+  );
+  form.dataset.currency = detail.currency;
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    onChange();
+  };
+  form.onchange = (event) => {
+    if (event.target.name === "gpu_type") suggestPrices(form);
+    onChange();
+  };
+  suggestPrices(form);
+}
+
+/** Offer the instances, providers and regions of the price list for the chosen GPU. */
+async function suggestPrices(form) {
+  const gpu = form.elements.gpu_type?.value;
+  if (!gpu) return;
+  try {
+    const { prices } = await get("/v1/prices", { gpu_type: gpu, page_size: 200 });
+    const names = (member) => [...new Set(prices.map((price) => price[member]).filter(Boolean))].sort();
+    for (const [list, member] of [["instances", "instance_type"], ["providers", "provider"], ["regions", "region"]]) {
+      const place = form.querySelector(`#${list}`);
+      if (place) fill(place, names(member).map((value) => h("option", { value })));
+    }
+  } catch {
+    // Only suggestions: the question can be asked without them.
+  }
+}
+
+/** Return the flat fields of the form, as the query of a what-if has them. */
+export function readFields(form) {
+  const fields = {};
+  for (const [name, value] of new FormData(form)) if (value !== "") fields[name] = value;
+  if (fields.deadline_h) fields.deadline_s = String(Number(fields.deadline_h) * HOUR);
+  delete fields.deadline_h;
+  if (fields.price_per_hour) fields.currency = form.dataset.currency;
+  return fields;
+}
+
+/** Write flat fields into the form; what is not named stays as it is. */
+export function writeFields(form, fields) {
+  for (const [name, value] of Object.entries(fields)) {
+    const control = form.elements[name];
+    if (!control) continue;
+    if (control.tagName === "SELECT" && ![...control.options].some((each) => each.value === String(value))) {
+      control.append(h("option", { value }, String(value)));
+    }
+    control.value = value ?? "";
+  }
+}
+
+/** Return the flat fields of a run or a forecast. */
+export function fieldsOf({ configuration, work, parameters }) {
+  const named = Object.entries(parameters ?? {}).map(([name, value]) => [`param.${name}`, value]);
+  const all = { ...configuration, ...work, ...Object.fromEntries(named) };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null && value !== undefined));
+}
+
+/** Return the body of a request about the same work, for the routes that take documents. */
+export function documentOf(detail, fields) {
+  const document = { workload: detail.workload, work: {}, parameters: {}, pricing: {} };
+  for (const [name, value] of Object.entries(fields)) {
+    if (WORK.includes(name)) document.work[name] = Number(value);
+    else if (name.startsWith("param.")) {
+      const isNumber = detail.features[name]?.type === "number";
+      document.parameters[name.slice(6)] = isNumber ? Number(value) : value;
+    } else if (PRICING.includes(name)) document.pricing[name] = value;
+  }
+  return document;
+}

@@ -1,0 +1,116 @@
+/** The page of one workload: asks what if, draws the answers, fits, shows what they rest on. */
+
+import { get, latest, workloadPath } from "./api.js";
+import { answerPanel } from "./answer.js";
+import { installChoices } from "./choices.js";
+import { Comparison } from "./comparison.js";
+import { installCurve } from "./curve.js";
+import { byId, fill, h, settled } from "./dom.js";
+import { Fitting } from "./fitting.js";
+import { number, percent, plural, timeNode } from "./format.js";
+import { problemPanel } from "./problem.js";
+import { buildQuestion, fieldsOf, readFields, writeFields } from "./question.js";
+import "./readiness.js";
+import { headlineAccuracy, showRegressor } from "./regressor.js";
+import { showRuns } from "./runs.js";
+
+const RUNS = 10;
+const workload = byId("main").dataset.workload;
+const path = workloadPath(workload);
+const form = byId("question");
+const comparison = new Comparison(byId("comparison"), workload);
+let sections = null;
+
+function facts(detail) {
+  const all = Object.values(detail.runs).reduce((sum, count) => sum + count, 0);
+  const { regressor } = detail;
+  const error = regressor ? headlineAccuracy(regressor.accuracy) : null;
+  const parts = [
+    detail.description || null,
+    plural(all, "run"),
+    detail.dataset_unit ? `dataset in ${detail.dataset_unit}` : null,
+    regressor ? h("span", {}, `version ${regressor.version}, fitted `, timeNode(regressor.fitted_at)) : "not fitted yet",
+    error ? h("span", { title: String(error.mape) }, `typical error ${percent(error.mape)}`) : null,
+  ].filter(Boolean);
+  fill(byId("facts"), parts.map((part) => h("span", {}, part)));
+}
+
+function curlLine(fields) {
+  const query = new URLSearchParams(fields).toString();
+  const line = `curl -H 'Accept: text/plain' '${location.origin}${path}/forecast?${query}'`;
+  return h("details", { class: "curl" }, h("summary", {}, "The same by curl"), h("pre", { tabindex: "0" }, h("code", {}, line)));
+}
+
+const forecast = latest(async (signal) => {
+  const fields = readFields(form);
+  history.replaceState(null, "", `?${new URLSearchParams(fields)}`);
+  const place = byId("answer");
+  place.setAttribute("aria-busy", "true");
+  const answer = await get(`${path}/forecast`, fields, { signal });
+  const add = h("button", { type: "button", class: "outline", id: "add", onclick: () => comparison.add(answer) }, "Add to comparison");
+  fill(place, answerPanel(answer, add), curlLine(fields));
+  sections.drawCurve(fields);
+  sections.search(fields);
+});
+
+const ask = () => forecast().catch((error) => fill(byId("answer"), problemPanel(error)));
+
+/** Put the fields of a run or forecast into the question and ask it. */
+function use(scenario) {
+  if (!sections) return;
+  writeFields(form, { instance_type: "", ...fieldsOf(scenario) });
+  ask();
+  byId("what-if").scrollIntoView({ behavior: "smooth" });
+}
+
+function firstQuestion(runs) {
+  const given = Object.fromEntries(new URLSearchParams(location.search));
+  if (Object.keys(given).length) return given;
+  const run = runs.find((each) => each.status === "succeeded") ?? runs[0];
+  return run ? fieldsOf(run) : {};
+}
+
+async function knownGpus(detail) {
+  if (!detail.features.gpu_type) return [];
+  const { gpus } = await get("/v1/gpus").catch(() => ({ gpus: [] }));
+  return gpus.map((gpu) => gpu.gpu_type).sort();
+}
+
+function installSections(detail, gpus, runs) {
+  buildQuestion(form, detail, gpus, firstQuestion(runs), settled(ask, 150));
+  const drawCurve = installCurve(detail);
+  const search = installChoices(detail, gpus, use);
+  sections = { drawCurve, search };
+}
+
+function showUnfitted(runs) {
+  const needs = runs ? "Press the button above: a fit takes seconds, and the old answers stay until it is done." : "Upload runs first.";
+  fill(byId("problem"), h("article", { class: "empty" }, h("h3", {}, "No regressor has been fitted yet"), h("p", {}, `${number(runs)} finished runs are stored. ${needs}`)));
+}
+
+async function refresh() {
+  const detail = await get(path);
+  const isFitted = Boolean(detail.regressor);
+  facts(detail);
+  for (const id of ["what-if", "scaling", "choices", "regressor"]) byId(id).hidden = !isFitted;
+  byId("recent").hidden = false;
+  if (!isFitted) showUnfitted(detail.runs.succeeded ?? 0);
+  else {
+    fill(byId("problem"));
+    if (!sections) {
+      const [gpus, { runs }] = await Promise.all([knownGpus(detail), get(`${path}/runs`, { page_size: RUNS })]);
+      installSections(detail, gpus, runs);
+    }
+    ask();
+    showRegressor(detail, refresh);
+  }
+  return detail;
+}
+
+try {
+  const [detail, runs] = await Promise.all([refresh(), get(`${path}/runs`, { page_size: RUNS })]);
+  showRuns(workload, runs, use);
+  new Fitting(detail, refresh);
+} catch (error) {
+  fill(byId("problem"), problemPanel(error, h("a", { href: "/", role: "button", class: "secondary" }, "All workloads")));
+}

@@ -1,0 +1,123 @@
+/** The list of workloads, with the door for new runs. */
+
+import { get, workloadPath } from "./api.js";
+import { byId, fill, h, table } from "./dom.js";
+import { number, percent, timeNode } from "./format.js";
+import { currentKey } from "./key.js";
+import { problemPanel } from "./problem.js";
+import "./readiness.js";
+import { headlineAccuracy } from "./regressor.js";
+import { installUpload } from "./upload.js";
+
+const AT_ONCE = 4;
+const FILTER_FROM = 8;
+const place = byId("workloads");
+const filter = byId("filter");
+let shown = [];
+let nextToken = null;
+
+const HEADINGS = [
+  { text: "Workload" },
+  { text: "Runs", number: true, title: "finished runs, and those that did not finish" },
+  { text: "Regressor" },
+  { text: "Typical error", number: true, title: "mean absolute percentage error on configurations that were left out" },
+  { text: "Last change" },
+];
+
+function runCounts(runs) {
+  const all = Object.values(runs).reduce((sum, count) => sum + count, 0);
+  const rest = all - (runs.succeeded ?? 0);
+  const title = Object.entries(runs).map(([status, count]) => `${status}: ${count}`).join(", ");
+  return h("span", { title }, number(runs.succeeded ?? 0), rest ? h("small", {}, ` +${number(rest)}`) : null);
+}
+
+function row(workload) {
+  const name = workload.workload;
+  const version = workload.published_version;
+  const status = version
+    ? h("span", { class: "badge good" }, `version ${version}`)
+    : h("span", { class: "badge" }, "not fitted yet");
+  return {
+    attributes: { "data-name": name },
+    cells: [
+      [h("a", { href: `/workloads/${encodeURIComponent(name)}` }, name), workload.description ? h("small", { class: "description" }, workload.description) : null],
+      runCounts(workload.runs),
+      status,
+      h("span", { class: "accuracy", "data-of": version ? name : "" }, version ? "…" : "–"),
+      timeNode(workload.updated_at),
+    ],
+  };
+}
+
+/** Fill in the accuracies, a few requests at a time; the list itself does not wait for them. */
+async function fillAccuracies() {
+  const waiting = [...place.querySelectorAll(".accuracy")].filter((cell) => cell.dataset.of);
+  const work = async () => {
+    for (let cell = waiting.shift(); cell; cell = waiting.shift()) {
+      try {
+        const { regressor } = await get(workloadPath(cell.dataset.of));
+        const error = regressor ? headlineAccuracy(regressor.accuracy) : null;
+        cell.textContent = error ? percent(error.mape) : "–";
+        if (error) cell.title = `${error.mape} on ${error.axis}`;
+      } catch {
+        cell.textContent = "?";
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+}
+
+function emptyState() {
+  const key = currentKey() ? " -H 'Authorization: Bearer KEY'" : "";
+  const origin = location.origin;
+  const lines = [
+    `curl${key} --data-binary @runs.csv -H 'Content-Type: text/csv' ${origin}/v1/runs`,
+    `curl${key} -X POST ${origin}/v1/workloads/WORKLOAD/fits -H 'Content-Type: application/json' -d '{}'`,
+  ];
+  const header = "workload,gpu_type,workers,dataset_size,batch_size,epochs,duration_seconds";
+  return h(
+    "article",
+    { class: "empty" },
+    h("h3", {}, "No runs have been measured yet"),
+    h("p", {}, "Drop a CSV above, or send it from a terminal; then ask for a fit:"),
+    h("pre", { tabindex: "0" }, h("code", {}, lines.join("\n"))),
+    h("p", {}, "A file of runs has one line per training that you timed; only the workload and the duration are needed:"),
+    h("pre", { tabindex: "0" }, h("code", {}, `${header}\nresnet50,V100-16GB,4,1281167,512,2,1843.2\nresnet50,V100-16GB,8,1281167,1024,2,1006.7`)),
+    h("p", {}, h("a", { href: "/docs" }, "All columns and requests")),
+  );
+}
+
+function applyFilter() {
+  const wanted = filter.value.trim().toLowerCase();
+  for (const line of place.querySelectorAll("tr[data-name]")) line.hidden = !line.dataset.name.includes(wanted);
+}
+
+function show() {
+  filter.hidden = shown.length < FILTER_FROM;
+  if (!shown.length) {
+    fill(place, emptyState());
+    return;
+  }
+  const more = nextToken
+    ? h("button", { type: "button", class: "secondary outline small", onclick: () => load(nextToken) }, "Show more")
+    : null;
+  fill(place, table("Workloads", HEADINGS, shown.map(row)), more);
+  applyFilter();
+  fillAccuracies();
+}
+
+async function load(token = null) {
+  try {
+    const page = await get("/v1/workloads", { page_size: 100, page_token: token });
+    shown = token ? [...shown, ...page.workloads] : page.workloads;
+    nextToken = page.next_page_token;
+    show();
+  } catch (error) {
+    const again = h("button", { type: "button", class: "secondary", onclick: () => load() }, "Try again");
+    fill(place, problemPanel(error, again));
+  }
+}
+
+filter.oninput = applyFilter;
+installUpload(() => load());
+await load();
