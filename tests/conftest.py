@@ -28,7 +28,10 @@ POSTGRESQL_URL = os.environ.get("TRAINFARE_TEST_POSTGRESQL_URL")
 hypothesis_settings.register_profile(
     "project", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-hypothesis_settings.load_profile("project")
+hypothesis_settings.register_profile(
+    "ci", hypothesis_settings.get_profile("project"), derandomize=True
+)
+hypothesis_settings.load_profile("ci" if os.environ.get("CI") else "project")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
