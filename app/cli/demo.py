@@ -125,8 +125,9 @@ def _say_goodbye(url: str, service: BackgroundService, *, exit_after: bool) -> N
     if exit_after:
         _headline("Done", "service and fitter are ended")
         return
-    _headline(f"The service runs at {url}", "its reference: /docs; Ctrl-C ends it")
+    _headline(f"The service runs at {url}", "its reference: /docs")
     out.print(f"  curl -H 'Accept: text/plain' '{url}/v1/workloads'", markup=False)
+    print_note("Ctrl-C ends service and fitter.")
     try:
         service.wait()
     except KeyboardInterrupt:

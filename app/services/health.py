@@ -45,17 +45,21 @@ class HealthService:
             )
         return checks
 
-    def check_readiness(self) -> list[Check]:
-        """Return whether database, schema and a fitter are there."""
+    def check_readiness(self, *, reveal: bool = False) -> list[Check]:
+        """Return whether database, schema and a fitter are there.
+
+        `reveal` adds the driver's words, which may name hosts and are for operators alone.
+        """
         try:
             return [self._check_database(), self._check_schema(), self._check_fitter()]
         except StorageUnavailableError as error:
-            remedy = "Start the database, or mend TRAINFARE_DATABASE_URL."
-            return [Check("database", is_ok=False, detail=str(error), remedy=remedy)]
+            remedy = "Start the database, mend TRAINFARE_DATABASE_URL, or restore a backup."
+            detail = f"{error} {error.__cause__}" if reveal else str(error)
+            return [Check("database", is_ok=False, detail=detail, remedy=remedy)]
 
     def diagnose(self) -> list[Check]:
         """Return all that can be checked without stopping anything."""
-        checks = self.check_readiness()
+        checks = self.check_readiness(reveal=True)
         if all(check.is_ok for check in checks if check.name != "fitter"):
             checks += self._check_contents()
         return [*checks, self._check_disk()]

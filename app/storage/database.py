@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from sqlite3 import SQLITE_CORRUPT, SQLITE_NOTADB
 from typing import Any
 
 import sqlalchemy as sa
@@ -41,6 +42,11 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
 def _reason(error: exc.SQLAlchemyError) -> str:
     """Return the driver's words in one line; the stack would tell nothing more."""
     return " ".join(str(getattr(error, "orig", None) or error).split())
+
+
+def _is_damaged(error: exc.DBAPIError) -> bool:
+    """Whether SQLite says that its file is corrupt or no database at all."""
+    return getattr(error.orig, "sqlite_errorcode", None) in {SQLITE_CORRUPT, SQLITE_NOTADB}
 
 
 def make_engine(url: str, *, pool_size: int = 20) -> sa.Engine:
@@ -123,7 +129,7 @@ class Database:
             _logger.warning("database unavailable", extra={"reason": _reason(error)})
             raise StorageUnavailableError from error
         except exc.DBAPIError as error:
-            if not error.connection_invalidated:
+            if not error.connection_invalidated and not _is_damaged(error):
                 raise
             _logger.warning("database connection lost", extra={"reason": _reason(error)})
             raise StorageUnavailableError from error

@@ -1,13 +1,15 @@
 """Life, readiness and metrics tell the truth, also while something is away."""
 
-from datetime import timedelta
-
 from fastapi.testclient import TestClient
 
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.identifiers import Slug
+from app.services.fitting import FittingService
 from app.services.wiring import Services
 from app.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.outage import take_away
+from tests.support.regressors import QUICK, publish_regressor, store_runs
 
 
 def _fitter_seen(database: Database, clock: FakeClock) -> None:
@@ -142,8 +144,42 @@ def test_diagnosis_names_broken_references_of_sqlite(
     assert "price row" in checks["integrity"].detail
 
 
-def test_lapsed_lease_is_taken_for_abandoned_after_a_while(
-    services: Services, clock: FakeClock, database: Database
-) -> None:
-    with database.reading() as stores:
-        assert stores.diagnosis.orphaned_fits(clock() - timedelta(hours=1)) == []
+def test_diagnosis_names_a_damaged_artefact(services: Services, database: Database) -> None:
+    publish_regressor(services, "resnet")
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE regressor SET artifact_sha256 = 'x'")
+
+    checks = {check.name: check for check in services.health.diagnose()}
+
+    assert not checks["artefacts"].is_ok
+    assert "resnet version 1" in checks["artefacts"].detail
+
+
+def test_diagnosis_names_an_abandoned_fit(services: Services, clock: FakeClock) -> None:
+    context = services.context
+    store_runs(context, "resnet")
+    fit, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
+    FittingService(context).claim("a fitter that dies")
+    held = {check.name: check for check in services.health.diagnose()}
+
+    clock.advance(10 * context.settings.lease_s)
+    abandoned = {check.name: check for check in services.health.diagnose()}
+
+    assert held["leases"].is_ok
+    assert fit.fit_id in abandoned["leases"].detail
+
+
+def test_diagnosis_names_a_damaged_file_of_sqlite(services: Services, database: Database) -> None:
+    if not database.is_sqlite:
+        return
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("PRAGMA writable_schema = ON")
+        connection.exec_driver_sql(
+            "UPDATE sqlite_schema SET rootpage = 99999 WHERE name = 'ix_audit_project_id_id'"
+        )
+    database.engine.dispose()
+
+    checks = {check.name: check for check in services.health.diagnose()}
+
+    assert "malformed" in checks["database"].detail
+    assert "restore a backup" in checks["database"].remedy
