@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[2]
-_DATA = ("app/api/templates", "app/pricing/data", "migrations")
+_DATA = (
+    "app/api/templates",
+    "app/pricing/data",
+    "app/web/static",
+    "app/web/templates",
+    "migrations",
+)
 
 
 @pytest.fixture(scope="module")
