@@ -15,6 +15,8 @@ def preferred(accept: str | None, offered: Sequence[str] = (JSON, TEXT, CSV)) ->
     --------
     >>> preferred("text/html, text/plain;q=0.9"), preferred("*/*"), preferred(None)
     ('text/plain', 'application/json', 'application/json')
+    >>> preferred("text/csv;q=high, text/plain;level=1;q=0.5, text/*;q=0")
+    'text/plain'
     """
     best, best_quality = offered[0], 0.0
     for item in (accept or "").split(","):

@@ -52,7 +52,7 @@ def decimals_for(amount: Decimal) -> int:
 
 
 def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
-    """Return what a duration and its bounds cost, rounded half up to the same decimals.
+    """Return what a duration and its bounds cost, each rounded half up.
 
     Parameters
     ----------
@@ -61,23 +61,24 @@ def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
     median_s, lower_s, upper_s
         The duration in seconds and its bounds, lower <= median <= upper.
     """
-    lower = exact_cost(offer, lower_s)
-    unit = Decimal(1).scaleb(-decimals_for(lower))
-    quantity = instance_hours(offer, median_s)
-    median = _EXACT.quantize(_EXACT.multiply(quantity, offer.price.price_per_hour), unit)
+    median = _rounded(exact_cost(offer, median_s))
     item = LineItem(
         kind="compute",
-        quantity=quantity,
+        quantity=instance_hours(offer, median_s),
         unit="gpu-hour" if offer.price.instance_type is None else "instance-hour",
         unit_price=offer.price.price_per_hour,
         amount=median,
     )
     return Bill(
         median=median,
-        lower=_EXACT.quantize(lower, unit),
-        upper=_EXACT.quantize(exact_cost(offer, upper_s), unit),
+        lower=_rounded(exact_cost(offer, lower_s)),
+        upper=_rounded(exact_cost(offer, upper_s)),
         line_items=(item,),
     )
+
+
+def _rounded(amount: Decimal) -> Decimal:
+    return _EXACT.quantize(amount, Decimal(1).scaleb(-decimals_for(amount)))
 
 
 def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:

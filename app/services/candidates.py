@@ -1,7 +1,8 @@
 """Which configurations a recommendation looks at."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from math import ceil
 from typing import Final
 
 from app.domain.configurations import Configuration
@@ -20,9 +21,14 @@ Hardware = tuple[str | None, str | None]
 
 
 def candidate_configurations(
-    request: RecommendationRequest, served: ServedRegressor, measured: Sequence[Hardware]
+    request: RecommendationRequest,
+    served: ServedRegressor,
+    measured: Mapping[Hardware, float | None],
 ) -> list[Configuration]:
     """Return every configuration of the search.
+
+    Where runs tell their nodes and the search does not, workers are packed as densely as they
+    were measured.
 
     Parameters
     ----------
@@ -31,7 +37,8 @@ def candidate_configurations(
     served
         The regressor, for the measured numbers of workers.
     measured
-        The pairs of GPU type and instance type that runs have.
+        The pairs of GPU type and instance type that runs have, with the most workers that were
+        measured on one node, None where runs tell no nodes.
 
     Raises
     ------
@@ -39,7 +46,7 @@ def candidate_configurations(
         If the search has too many configurations.
     """
     search = request.search
-    hardware = _hardware(request, served, measured)
+    hardware = _hardware(request, served, list(measured))
     workers = search.workers or _worker_counts(served)
     places = list(
         product(
@@ -55,11 +62,31 @@ def candidate_configurations(
             f"The search has {total} configurations; at most {MAX_CANDIDATES}.",
             [Fault("The lists multiply.", "Shorten them.", field="search")],
         )
+    density = _densities(hardware, measured)
     return [
-        Configuration(gpu, instance, provider, region, purchase, nodes, count)
-        for (gpu, instance), (provider, region, purchase, nodes) in product(hardware, places)
+        Configuration(
+            *pair,
+            provider=provider,
+            region=region,
+            purchase=purchase,
+            nodes=nodes or _nodes(count, density[pair]),
+            workers=count,
+        )
+        for pair, (provider, region, purchase, nodes) in product(hardware, places)
         for count in workers
     ]
+
+
+def _densities(
+    hardware: Sequence[Hardware], measured: Mapping[Hardware, float | None]
+) -> dict[Hardware, float | None]:
+    """Return the workers of one node; of hardware that was never measured, the densest known."""
+    densest = max((each for each in measured.values() if each is not None), default=None)
+    return {pair: measured.get(pair, densest) for pair in hardware}
+
+
+def _nodes(workers: int, density: float | None) -> int | None:
+    return None if density is None else ceil(workers / density)
 
 
 def _hardware(

@@ -18,6 +18,7 @@ from app.pricing.resolution import PriceBook
 from app.services.answers import Answer, answer_all
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
+from app.services.memo import AnswerMemo
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
 
@@ -44,6 +45,7 @@ class ForecastService:
         self._regressors = regressors
         self._prices = prices
         self._ledger = LedgerWriter(context)
+        self._memo = AnswerMemo()
 
     def forecast_from_memory(
         self, project_id: ProjectId, request: ForecastRequest
@@ -111,9 +113,12 @@ class ForecastService:
         return answer_all(requests, served, book, self._context.now())
 
     def _one(self, request: ForecastRequest, served: ServedRegressor, book: PriceBook) -> Forecast:
-        answer = answer_all([request], served, book, self._context.now())[0]
+        now = self._context.now()
+        answer = self._memo.answer(
+            request, served, book, now, lambda: answer_all([request], served, book, now)[0]
+        )
         if isinstance(answer, DomainError):
-            raise answer
+            raise answer.with_traceback(None)  # it may be remembered and raised again
         return answer
 
     def identify(self, forecast: Forecast) -> Forecast:

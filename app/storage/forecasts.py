@@ -84,18 +84,24 @@ class ForecastStore:
         )
         return sorted(name for name in self._session.scalars(query) if name is not None)
 
-    def measured_hardware(self, workload_id: WorkloadId) -> list[tuple[str | None, str | None]]:
-        """Return the pairs of GPU type and instance type that a workload's good runs have."""
+    def measured_hardware(
+        self, workload_id: WorkloadId
+    ) -> dict[tuple[str | None, str | None], float | None]:
+        """Return the pairs of GPU type and instance type that a workload's good runs have.
+
+        Each with the most workers of one node, None where no run tells its nodes.
+        """
+        per_node = sa.cast(RunRow.workers, sa.Double) / RunRow.nodes
+        density = sa.func.max(sa.type_coerce(per_node, sa.Double))
         query = (
-            sa.select(RunRow.gpu_type, RunRow.instance_type)
+            sa.select(RunRow.gpu_type, RunRow.instance_type, density)
             .where(
                 RunRow.workload_id == workload_id,
                 RunRow.status == RunStatus.SUCCEEDED,
                 ~RunRow.excluded,
             )
-            .distinct()
+            .group_by(RunRow.gpu_type, RunRow.instance_type)
         )
-        pairs = [
-            (gpu_type, instance_type) for gpu_type, instance_type in self._session.execute(query)
-        ]
-        return sorted(pairs, key=lambda pair: (pair[0] or "", pair[1] or ""))
+        rows = self._session.execute(query).all()
+        ordered = sorted(rows, key=lambda row: (row[0] or "", row[1] or ""))
+        return {(gpu, instance): most for gpu, instance, most in ordered}

@@ -222,3 +222,39 @@ def test_bad_search_is_refused(
     answer = client.post("/v1/recommendations", json={**WORK, **changes})
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+def test_constraint_on_the_range_may_have_to_give_way(
+    client: TestClient, published: Services
+) -> None:
+    answer = recommend(client, require_within_range=True, search={"workers": [64]})
+
+    assert answer["nearest"]["changes"] == [
+        {"constraint": "require_within_range", "asked": True, "needed": False}
+    ]
+
+
+def test_workers_are_packed_onto_nodes_as_densely_as_measured(
+    client: TestClient, services: Services
+) -> None:
+    runs = [
+        {
+            "workload": "packed",
+            "duration_seconds": 100.0 / workers + nodes,
+            "gpu_type": "T4",
+            "nodes": nodes,
+            "workers": workers,
+        }
+        for nodes, workers in ((1, 1), (1, 2), (1, 4), (2, 8))
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "packed")
+    asked = {"workload": "packed", "work": {}, "parameters": {}, "objective": "duration"}
+    search = {"gpu_types": ["T4", "L4"], "workers": [2, 10]}
+
+    packed = recommend(client, **asked, search=search)["ranked"]
+    told = recommend(client, **asked, search={**search, "nodes": [5]})["ranked"]
+
+    found = [entry["forecast"]["configuration"] for entry in packed]
+    assert {(each["workers"], each["nodes"]) for each in found} == {(2, 1), (10, 3)}
+    assert {each["forecast"]["configuration"]["nodes"] for each in told} == {5}

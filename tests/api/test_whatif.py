@@ -222,3 +222,33 @@ def test_bad_curve_is_refused(
 def test_unknown_workload_is_not_found(client: TestClient) -> None:
     assert client.get("/v1/workloads/nobody/forecast").json()["code"] == "unknown_workload"
     assert client.get("/v1/workloads/nobody/curve").json()["code"] == "unknown_workload"
+
+
+def test_parameters_keep_the_type_of_the_runs(client: TestClient, services: Services) -> None:
+    runs = [
+        {
+            "workload": "typed",
+            "duration_seconds": 10.0 * depth + seconds,
+            "parameters": {"depth": depth, "bits": bits, "flag": flag},
+        }
+        for depth in (1, 2, 3)
+        for bits, seconds, flag in (("16", 1.0, True), ("32", 9.0, False))
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "typed")
+    asked = {"workload": "typed", "parameters": {"depth": "2", "bits": 16, "flag": True}}
+
+    answer = client.post("/v1/forecasts", json=asked).json()
+    curve = get(client, "/v1/workloads/typed/curve?over=param.depth&from=1&to=3&points=3")
+
+    assert answer["parameters"] == {"depth": 2, "bits": "16", "flag": "true"}
+    assert answer["basis"] == "measured"
+    assert len(curve["measured"]) == 6
+
+
+def test_curve_where_more_workers_cost_less_has_no_gain_per_money(
+    client: TestClient, published: Services
+) -> None:
+    curve = get(client, f"{CURVE}?from=1&to=2&instance_type=g4dn.12xlarge&dataset_size=1000")
+
+    assert curve["points"][1]["seconds_saved_per_money"] is None

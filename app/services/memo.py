@@ -1,0 +1,80 @@
+"""Remembers answers: schedulers ask the same question again and again."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final
+
+from app.domain.forecasts import ForecastRequest
+from app.pricing.resolution import PriceBook
+from app.services.answers import Answer
+from app.services.serving import ServedRegressor
+
+MAX_ANSWERS: Final = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    """An answer with what it rests on besides the question."""
+
+    answer: Answer
+    served: ServedRegressor
+    book: PriceBook
+    day: date
+
+
+def _key(request: ForecastRequest) -> Hashable:
+    scenario = request.scenario
+    return (
+        request.workload,
+        scenario.configuration,
+        scenario.work,
+        tuple(scenario.parameters.items()),
+        request.confidence,
+        request.deadline_s,
+        request.budget,
+        request.pricing,
+        request.spot,
+        request.regressor_version,
+        request.time_limit_quantile,
+    )
+
+
+class AnswerMemo:
+    """The answers given last, the least used leave first.
+
+    An answer holds for one regressor, one price book and one day (prices age by days).
+    """
+
+    def __init__(self, size: int = MAX_ANSWERS) -> None:
+        self._size = size
+        self._answers: OrderedDict[Hashable, _Remembered] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def answer(
+        self,
+        request: ForecastRequest,
+        served: ServedRegressor,
+        book: PriceBook,
+        now: datetime,
+        compute: Callable[[], Answer],
+    ) -> Answer:
+        """Return the remembered answer where it still holds, else the computed one."""
+        key = (served.workload_id, _key(request))
+        day = now.date()
+        with self._lock:
+            known = self._answers.get(key)
+            if known is not None:
+                self._answers.move_to_end(key)
+        if known is not None and known.day == day:
+            is_same_regressor = known.served is served or known.served == served
+            if is_same_regressor and known.book is book:
+                return known.answer
+        answer = compute()
+        with self._lock:
+            self._answers[key] = _Remembered(answer, served, book, day)
+            if len(self._answers) > self._size:
+                self._answers.popitem(last=False)
+        return answer
