@@ -11,7 +11,7 @@ branch_labels = None
 depends_on = None
 
 
-def upgrade() -> None:
+def _create_project() -> None:
     op.create_table(
         "project",
         sa.Column("id", sa.String(length=40), nullable=False),
@@ -20,6 +20,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_project")),
         sa.UniqueConstraint("name", name=op.f("uq_project_name")),
     )
+
+
+def _create_api_key() -> None:
     op.create_table(
         "api_key",
         sa.Column("id", sa.String(length=40), nullable=False),
@@ -40,6 +43,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_api_key")),
         sa.UniqueConstraint("secret_sha256", name=op.f("uq_api_key_secret_sha256")),
     )
+
+
+def _create_idempotency() -> None:
     op.create_table(
         "idempotency",
         sa.Column("project_id", sa.String(length=40), nullable=False),
@@ -61,6 +67,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("project_id", "path", "key", name=op.f("pk_idempotency")),
     )
     op.create_index("ix_idempotency_created_at", "idempotency", ["created_at"], unique=False)
+
+
+def _create_audit() -> None:
     op.create_table(
         "audit",
         sa.Column("id", BIG_ID, autoincrement=True, nullable=False),
@@ -73,6 +82,13 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_audit")),
     )
     op.create_index("ix_audit_project_id_id", "audit", ["project_id", "id"], unique=False)
+
+
+def upgrade() -> None:
+    _create_project()
+    _create_api_key()
+    _create_idempotency()
+    _create_audit()
     project = sa.table("project", sa.column("id"), sa.column("name"), sa.column("created_at"))
     op.execute(
         project.insert().values(

@@ -1,5 +1,7 @@
 """Create workloads, their parameters and runs."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -11,7 +13,7 @@ branch_labels = None
 depends_on = None
 
 
-def upgrade() -> None:
+def _create_workload() -> None:
     op.create_table(
         "workload",
         sa.Column("id", BIG_ID, autoincrement=True, nullable=False),
@@ -46,6 +48,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_workload")),
         sa.UniqueConstraint("project_id", "slug", name=op.f("uq_workload_project_id_slug")),
     )
+
+
+def _create_workload_parameter() -> None:
     op.create_table(
         "workload_parameter",
         sa.Column("workload_id", BIG_ID, nullable=False),
@@ -63,8 +68,10 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("workload_id", "name", name=op.f("pk_workload_parameter")),
     )
-    op.create_table(
-        "run",
+
+
+def _run_columns() -> list[sa.Column[Any]]:
+    return [
         sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("workload_id", BIG_ID, nullable=False),
         sa.Column("external_id", sa.String(length=200), nullable=True),
@@ -93,6 +100,11 @@ def upgrade() -> None:
         sa.Column("excluded", sa.Boolean(), nullable=False),
         sa.Column("excluded_reason", sa.Text(), nullable=True),
         sa.Column("created_at", UtcDateTime(), nullable=False),
+    ]
+
+
+def _run_constraints() -> list[sa.Constraint]:
+    return [
         sa.CheckConstraint(
             "purchase IN ('on_demand', 'spot', 'reserved', 'owned')",
             name=op.f("ck_run_purchase_known"),
@@ -133,9 +145,19 @@ def upgrade() -> None:
         sa.UniqueConstraint(
             "workload_id", "external_id", name=op.f("uq_run_workload_id_external_id")
         ),
-    )
+    ]
+
+
+def _create_run() -> None:
+    op.create_table("run", *_run_columns(), *_run_constraints())
     op.create_index("ix_run_forecast_id", "run", ["forecast_id"], unique=False)
     op.create_index("ix_run_workload_id_id", "run", ["workload_id", "id"], unique=False)
+
+
+def upgrade() -> None:
+    _create_workload()
+    _create_workload_parameter()
+    _create_run()
 
 
 def downgrade() -> None:

@@ -11,7 +11,7 @@ branch_labels = None
 depends_on = None
 
 
-def upgrade() -> None:
+def _create_fit() -> None:
     op.create_table(
         "fit",
         sa.Column("id", sa.String(length=40), nullable=False),
@@ -57,6 +57,9 @@ def upgrade() -> None:
         sqlite_where=sa.text("state IN ('queued', 'running')"),
         postgresql_where=sa.text("state IN ('queued', 'running')"),
     )
+
+
+def _create_fitter() -> None:
     op.create_table(
         "fitter",
         sa.Column("id", sa.String(length=100), nullable=False),
@@ -64,6 +67,9 @@ def upgrade() -> None:
         sa.Column("seen_at", UtcDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_fitter")),
     )
+
+
+def _create_regressor() -> None:
     op.create_table(
         "regressor",
         sa.Column("workload_id", BIG_ID, nullable=False),
@@ -83,6 +89,9 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("workload_id", "version", name=op.f("pk_regressor")),
     )
+
+
+def _create_publication() -> None:
     op.create_table(
         "publication",
         sa.Column("workload_id", BIG_ID, autoincrement=False, nullable=False),
@@ -96,6 +105,13 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("workload_id", name=op.f("pk_publication")),
     )
+
+
+def upgrade() -> None:
+    _create_fit()
+    _create_fitter()
+    _create_regressor()
+    _create_publication()
 
 
 def downgrade() -> None:

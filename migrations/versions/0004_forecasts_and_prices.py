@@ -11,7 +11,7 @@ branch_labels = None
 depends_on = None
 
 
-def upgrade() -> None:
+def _create_forecast() -> None:
     op.create_table(
         "forecast",
         sa.Column("id", sa.String(length=40), nullable=False),
@@ -29,6 +29,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_forecast")),
     )
     op.create_index("ix_forecast_workload_id_id", "forecast", ["workload_id", "id"], unique=False)
+
+
+def _create_price() -> None:
     op.create_table(
         "price",
         sa.Column("id", sa.String(length=40), nullable=False),
@@ -66,6 +69,11 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_price")),
     )
     op.create_index("ix_price_project_id_id", "price", ["project_id", "id"], unique=False)
+
+
+def upgrade() -> None:
+    _create_forecast()
+    _create_price()
 
 
 def downgrade() -> None:
