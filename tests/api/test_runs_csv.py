@@ -188,10 +188,10 @@ def test_unknown_query_parameters_are_refused(client: TestClient) -> None:
 def test_odd_rows_are_stored_with_a_warning(client: TestClient) -> None:
     answer = post_csv(
         client,
-        "workload,duration_seconds,nodes,workers,phase.sync_seconds",
-        "a,5,2,,",
-        "a,5,1,1,9",
-        "a,5,1,1,1",
+        "workload,duration_seconds,nodes,workers,phase.sync_seconds,phase.setup_seconds",
+        "a,5,2,,,",
+        "a,5,1,1,9,",
+        "a,5,1,1,1,60",
     )
 
     warnings = {warning["code"]: warning for warning in answer.json()["warnings"]}

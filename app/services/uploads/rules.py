@@ -157,7 +157,12 @@ class OddityCollector:
 
 def _oddities(chunk: Chunk) -> Iterator[tuple[str, str, str, BoolArray]]:
     durations = chunk.numbers["duration_seconds"]
-    phases = [values for name, values in chunk.numbers.items() if name.startswith(PHASE)]
+    # Set-up may lie outside of what was measured: compilation and warm-up often do.
+    phases = [
+        values
+        for name, values in chunk.numbers.items()
+        if name.startswith(PHASE) and name != f"{PHASE}setup_seconds"
+    ]
     if phases:
         longest = np.fmax.reduce(phases)
         yield (
