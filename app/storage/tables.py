@@ -71,6 +71,9 @@ class WorkloadRow(Base):
         sa.CheckConstraint(_one_of("refit_mode", list(RefitMode)), name="refit_mode_known"),
         sa.CheckConstraint("refit_min_new_runs >= 1", name="refit_min_new_runs_positive"),
         sa.CheckConstraint("refit_max_age_s > 0", name="refit_max_age_positive"),
+        # SQLite gives the id of a deleted row again otherwise, and with it what processes
+        # remember of the workload that is gone.
+        {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=True)

@@ -47,6 +47,7 @@ def _create_workload() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_workload")),
         sa.UniqueConstraint("project_id", "slug", name=op.f("uq_workload_project_id_slug")),
+        sqlite_autoincrement=True,
     )
 
 
