@@ -26,17 +26,43 @@ export function palette() {
 }
 
 /** Return an axis in the style of the page. */
-export function axis(colours, options) {
+export function axis(colours, { ticks, axisLabel, ...options }) {
   return {
     nameLocation: "middle",
     nameTextStyle: { color: colours.text },
-    axisLabel: { color: colours.text, hideOverlap: true },
+    axisLabel: { color: colours.text, hideOverlap: true, customValues: ticks, ...axisLabel },
     axisLine: { lineStyle: { color: colours.grid } },
-    axisTick: { lineStyle: { color: colours.grid } },
+    axisTick: { lineStyle: { color: colours.grid }, customValues: ticks },
     splitLine: { lineStyle: { color: colours.grid, opacity: 0.6 } },
     minorSplitLine: { show: false },
     ...options,
   };
+}
+
+const DURATIONS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 172800, 432000, 864000];
+const MOST_TICKS = 9;
+
+/** Return round values that cover a range: 1, 2, 5, ... or, for durations, what clocks show. */
+function roundValues(low, high, isDuration) {
+  const values = [];
+  for (let exponent = Math.floor(Math.log10(low)); exponent <= Math.ceil(Math.log10(high)); exponent += 1) {
+    values.push(...[1, 2, 5].map((digit) => Number(`${digit}e${exponent}`)));
+  }
+  if (!isDuration) return values;
+  const [first, last] = [DURATIONS[0], DURATIONS.at(-1)];
+  return [...values.filter((value) => value < first), ...DURATIONS, ...values.map((days) => days * 86400).filter((value) => value > last)].sort((a, b) => a - b);
+}
+
+/** Return a logarithmic scale that fits the values, with round ticks. */
+export function logScale(values, isDuration) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const all = [...new Set(roundValues(low, high, isDuration))];
+  const below = all.filter((value) => value <= low).at(-1) ?? low;
+  const above = all.find((value) => value >= high && value > below) ?? high * 2;
+  const inside = all.filter((value) => value >= below && value <= above);
+  const step = Math.ceil(inside.length / MOST_TICKS);
+  const ticks = inside.filter((_, index) => index % step === 0);
+  return { type: "log", min: below, max: above, ticks };
 }
 
 /** Return a tooltip whose text is `linesOf(parameters)`: elements, never markup. */

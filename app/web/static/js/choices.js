@@ -2,9 +2,9 @@
 
 import { basisBadge, bandText } from "./answer.js";
 import { latest, post } from "./api.js";
-import { axis, draw, tooltip } from "./chart.js";
+import { axis, draw, logScale, tooltip } from "./chart.js";
 import { byId, field, fill, h, select, settled, table } from "./dom.js";
-import { duration, durationNode, hardware, money, moneyNode, number, plural } from "./format.js";
+import { duration, durationNode, durationTick, hardware, money, moneyNode, number, plural } from "./format.js";
 import { problemPanel } from "./problem.js";
 import { documentOf } from "./question.js";
 
@@ -23,7 +23,7 @@ function searchForm(form, detail) {
   const measuredGpus = detail.features.gpu_type?.values ?? [];
   const most = 2 ** Math.ceil(Math.log2((detail.features.workers?.max ?? 1) * 4));
   const hardware = measuredGpus.length
-    ? field("GPUs", select("gpus", [["measured", `the ${measuredGpus.length} measured`], ["known", "all with a data sheet"]]))
+    ? field("GPUs", select("gpus", [["measured", "measured"], ["known", "all known"]]))
     : null;
   fill(
     form,
@@ -31,8 +31,8 @@ function searchForm(form, detail) {
     hardware,
     field("Workers up to", h("input", { type: "number", name: "most", min: "1", step: "1", inputmode: "numeric", value: most })),
     field("Purchase", select("purchase", PURCHASES)),
-    field("Finish within (hours)", limit("deadline_h")),
-    field(`Spend at most (${detail.currency})`, limit("budget")),
+    field("Deadline (hours)", limit("deadline_h")),
+    field(`Budget (${detail.currency})`, limit("budget")),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "within" }), " only inside the measured range"),
   );
 }
@@ -48,7 +48,8 @@ function readSearch(form, detail, gpus, fields) {
   const given = Object.fromEntries(new FormData(form));
   const search = { workers: workerCounts(Math.max(1, Math.floor(Number(given.most) || 1))), purchase: [given.purchase] };
   const measured = detail.features.gpu_type?.values;
-  if (given.gpus === "known") search.gpu_types = [...new Set([...measured, ...gpus])];
+  const others = given.gpus === "known" ? gpus : [fields.gpu_type].filter(Boolean);
+  if (measured) search.gpu_types = [...new Set([...measured, ...others])];
   const document = {
     ...documentOf(detail, fields),
     search,
@@ -79,8 +80,8 @@ function options(all, front, best, colours) {
   const dot = (size, colour, opacity) => ({ symbolSize: size, itemStyle: { color: colour, opacity, borderColor: colours.surface, borderWidth: 1 } });
   return {
     grid: { left: 74, right: 20, top: 34, bottom: 50 },
-    xAxis: axis(colours, { type: "log", name: "duration", nameGap: 30, axisLabel: { color: colours.text, formatter: duration, hideOverlap: true } }),
-    yAxis: axis(colours, { type: "log", name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { color: colours.text, formatter: (value) => money(value, currency), hideOverlap: true } }),
+    xAxis: axis(colours, { ...logScale(all.map((each) => each.duration_seconds.median), true), name: "duration", nameGap: 30, axisLabel: { formatter: durationTick } }),
+    yAxis: axis(colours, { ...logScale(all.map((each) => Number(each.cost.median)), false), name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter: (value) => money(value, currency) } }),
     tooltip: tooltip(colours, "item", tipLines),
     series: [
       { name: "all", type: "scatter", data: all.map(pointOf), ...dot(9, colours.points, 0.45) },
@@ -91,7 +92,7 @@ function options(all, front, best, colours) {
 }
 
 function rankedTable(forecasts, use) {
-  const headings = [{ text: "Configuration" }, { text: "Duration", number: true }, { text: "Band" }, { text: "Cost", number: true }, { text: "Basis" }, { text: "" }];
+  const headings = [{ text: "Configuration", keep: true }, { text: "Duration", number: true }, { text: "Band", keep: true }, { text: "Cost", number: true }, { text: "Basis" }, { text: "" }];
   const rows = forecasts.map((forecast) => [
     hardware(forecast.configuration),
     durationNode(forecast.duration_seconds.median),

@@ -6,9 +6,9 @@ import { durationNode, hardware, label, money, moneyNode, number } from "./forma
 import { fieldsOf } from "./question.js";
 
 const HEADINGS = [
-  { text: "What if" },
+  { text: "What if", keep: true },
   { text: "Duration", number: true },
-  { text: "Band for a new run" },
+  { text: "Band for a new run", keep: true },
   { text: "Cost", number: true },
   { text: "Against the first", number: true },
   { text: "Basis" },

@@ -2,9 +2,9 @@
 
 import { basisBadge, bandText } from "./answer.js";
 import { get, latest, workloadPath } from "./api.js";
-import { axis, draw, tooltip } from "./chart.js";
+import { axis, draw, logScale, tooltip } from "./chart.js";
 import { byId, field, fill, h, select, table } from "./dom.js";
-import { duration, label, money, moneyNode, number, percent, short } from "./format.js";
+import { duration, durationTick, label, money, moneyNode, number, percent, short } from "./format.js";
 import { problemPanel } from "./problem.js";
 
 const WHOLE = ["workers", "nodes"];
@@ -42,8 +42,8 @@ function seriesOf(curve, colours, asked) {
   return [
     { ...bound, name: "lower", data: lower },
     { ...bound, name: "band", data: width, areaStyle: { color: colours.band, opacity: 1 } },
-    { name: "median", type: "line", symbol: "circle", symbolSize: 4, showSymbol: curve.points.length < 40, data: at("median"), lineStyle: { color: colours.main, width: 2.5 }, itemStyle: { color: colours.main }, markLine: mark },
-    { name: "measured", type: "scatter", data: curve.measured.map((run) => [run.value, run.duration_seconds]), symbolSize: 8, itemStyle: { color: colours.points, opacity: 0.75, borderColor: colours.surface, borderWidth: 1 } },
+    { name: "median", type: "line", symbol: "circle", symbolSize: 4, showSymbol: curve.points.length < 20, data: at("median"), lineStyle: { color: colours.main, width: 2.5 }, itemStyle: { color: colours.main }, markLine: mark },
+    { name: "measured", type: "scatter", data: curve.measured.map((run) => [run.value, run.duration_seconds]), symbolSize: 9, z: 4, itemStyle: { color: colours.points, opacity: 0.75, borderColor: colours.surface, borderWidth: 1 } },
   ];
 }
 
@@ -74,13 +74,16 @@ function options(curve, asked, colours) {
   const name = label(curve.over);
   const scale = { type: "log", logBase: WHOLE.includes(curve.over) ? 2 : 10, min: curve.points[0].value, max: curve.points.at(-1).value };
   const currency = curve.points.find((point) => point.forecast.cost)?.forecast.cost.currency;
-  const x = (last, index) => axis(colours, { ...scale, gridIndex: index, name: last ? name : "", nameGap: 28, axisLabel: { show: last, color: colours.text, formatter: short, hideOverlap: true } });
-  const y = (formatter, index, title) => axis(colours, { type: "value", gridIndex: index, min: 0, splitNumber: index ? 2 : 5, name: title, nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "left", padding: [0, 0, 0, -50] }, axisLabel: { color: colours.text, formatter } });
+  const x = (last, index) => axis(colours, { ...scale, gridIndex: index, name: last ? name : "", nameGap: 28, axisLabel: { show: last, formatter: short } });
+  const bounds = curve.points.flatMap(({ forecast: { duration_seconds: band } }) => [band.lower, band.upper]);
+  const durations = logScale([...bounds, ...curve.measured.map((run) => run.duration_seconds)], true);
+  const amounts = { type: "value", min: 0, splitNumber: 2 };
+  const y = (measure, formatter, index, title) => axis(colours, { ...measure, gridIndex: index, name: title, nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter } });
   const place = { left: 66, right: 16 };
   return {
     grid: hasCost ? [{ ...place, top: 34, height: "50%" }, { ...place, top: "71%", bottom: 46 }] : [{ ...place, top: 34, bottom: 46 }],
     xAxis: hasCost ? [x(false, 0), x(true, 1)] : [x(true, 0)],
-    yAxis: hasCost ? [y(duration, 0, "duration"), y((value) => money(value, currency), 1, "cost")] : [y(duration, 0, "duration")],
+    yAxis: [y(durations, durationTick, 0, "duration"), hasCost ? y(amounts, (value) => money(value, currency), 1, "cost") : null].filter(Boolean),
     axisPointer: { link: [{ xAxisIndex: "all" }] },
     tooltip: tooltip(colours, "axis", (parameters) => tipLines(curve, parameters)),
     series: hasCost ? [...seriesOf(curve, colours, asked), costSeries(curve, colours)] : seriesOf(curve, colours, asked),
@@ -97,7 +100,7 @@ function legend(curve) {
 function figures(curve) {
   const step = Math.max(1, Math.floor(curve.points.length / TICKS));
   const some = curve.points.filter((point, index) => index % step === 0 || index === curve.points.length - 1 || Math.log2(point.value) % 1 === 0);
-  const headings = [{ text: label(curve.over), number: true }, { text: "Duration", number: true }, { text: "Band" }, { text: "Cost", number: true }, { text: "Efficiency", number: true }, { text: "Saved per unit of money", number: true }, { text: "Basis" }];
+  const headings = [{ text: label(curve.over), number: true }, { text: "Duration", number: true }, { text: "Band", keep: true }, { text: "Cost", number: true }, { text: "Efficiency", number: true }, { text: "Saved per unit of money", number: true }, { text: "Basis" }];
   const rows = some.map(({ value, forecast, efficiency, seconds_saved_per_money: gain }) => [
     number(value),
     duration(forecast.duration_seconds.median),

@@ -22,17 +22,18 @@ export function fill(element, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Return a table that scrolls by itself where the page is narrow; headings are {text, number}. */
+/** Return a table that scrolls by itself where the page is narrow; headings are {text, number, keep}: `keep` wraps no line. */
 export function table(caption, headings, rows) {
-  const head = headings.map(({ text, number = false, title = null }) =>
-    h("th", { scope: "col", class: number ? "number" : null, title }, text),
+  const classOf = ({ number = false, keep = false }) => (number ? "number" : keep ? "keep" : null);
+  const head = headings.map((heading) =>
+    h("th", { scope: "col", class: classOf(heading), title: heading.title }, heading.text),
   );
   const body = rows.map((cells) => {
     const { attributes = {}, cells: inner = cells } = Array.isArray(cells) ? {} : cells;
     return h(
       "tr",
       attributes,
-      inner.map((cell, index) => h("td", { class: headings[index].number ? "number" : null }, cell)),
+      inner.map((cell, index) => h("td", { class: classOf(headings[index]) }, cell)),
     );
   });
   return h(

@@ -25,6 +25,9 @@ export function duration(seconds) {
   return parts.join(" ");
 }
 
+/** Return a duration as an axis shows it: without a decimal that is nought. */
+export const durationTick = (seconds) => duration(seconds).replace(".0 ", " ");
+
 /** Return an amount: "USD 301", "USD 3.02", "USD 0.00046". */
 export function money(amount, currency) {
   const value = Number(amount);

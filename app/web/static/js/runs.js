@@ -7,7 +7,7 @@ import { problemPanel } from "./problem.js";
 import { fieldsOf } from "./question.js";
 
 const HEADINGS = [
-  { text: "Run" }, { text: "Configuration" }, { text: "Work" }, { text: "Duration", number: true }, { text: "Status" }, { text: "Stored" }, { text: "" },
+  { text: "Run" }, { text: "Configuration", keep: true }, { text: "Work" }, { text: "Duration", number: true }, { text: "Status" }, { text: "Stored" }, { text: "" },
 ];
 const HARDWARE = ["gpu_type", "instance_type", "workers", "provider", "region", "purchase"];
 

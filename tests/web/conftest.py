@@ -1,0 +1,126 @@
+"""A browser, and real services that it may visit."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.support.server import running_service
+
+_CHROMIUM = shutil.which("chromium")
+_ARGUMENTS = ["--no-sandbox", "--disable-background-networking"]
+_TIMEOUT_MS = 60_000
+_COLUMNS = (
+    "workload,external_id,gpu_type,workers,dataset_size,batch_size,epochs,duration_seconds,"
+    "param.precision"
+)
+PUBLISHED = "resnet50"
+MARKUP = "<img src=nowhere onerror=alert(1)>"
+
+OpenPage = Callable[..., Page]
+
+
+def measured_csv(workload: str) -> str:
+    """Return runs of a known law on two GPU types, some with a name that is markup."""
+    lines = [_COLUMNS]
+    for gpu_type, speed in (("T4", 1.0), ("V100-16GB", 2.5)):
+        for workers in (1, 2, 4, 8):
+            for size in (100_000, 400_000, 1_600_000):
+                seconds = 30 + size / (200 * speed * workers) + 3 * workers
+                name = f"{MARKUP}{gpu_type}-{workers}-{size}"
+                lines.append(
+                    f"{workload},{name},{gpu_type},{workers},{size},256,2,{seconds:.1f},fp16"
+                )
+    return "\n".join(lines) + "\n"
+
+
+def _copy(template: Path, folder: Path) -> str:
+    shutil.copy(template, folder / "trainfare.db")
+    return f"sqlite:///{folder / 'trainfare.db'}"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if _CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Watch:
+    """What went wrong in a browser: errors in the console, requests that left the origin."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.errors: list[str] = []
+        self.requested: list[str] = []
+        context.on("weberror", lambda error: self.errors.append(str(error.error)))
+        context.on("console", self._hear)
+        context.on("request", lambda request: self.requested.append(request.url))
+
+    def _hear(self, message: object) -> None:
+        kind, text = getattr(message, "type", ""), getattr(message, "text", "")
+        # The browser itself notes each refusal of the API; the page shows those to the reader.
+        if kind in {"error", "warning"} and "Failed to load resource" not in text:
+            self.errors.append(text)
+
+    def check(self, origins: set[str]) -> None:
+        assert self.errors == []
+        left = {url for url in self.requested if urlsplit(url).scheme in {"http", "https"}}
+        assert {"{0.scheme}://{0.netloc}".format(urlsplit(url)) for url in left} <= origins
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[OpenPage]:
+    """Open URLs in windows of a size and scheme; at the end nothing must have gone wrong."""
+    opened: list[tuple[BrowserContext, Watch]] = []
+    origins: set[str] = set()
+
+    def open_url(url: str, *, width: int = 1440, scheme: str = "light") -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if scheme == "dark" else "light",
+        )
+        context.set_default_timeout(_TIMEOUT_MS)
+        opened.append((context, Watch(context)))
+        origins.add("{0.scheme}://{0.netloc}".format(urlsplit(url)))
+        page = context.new_page()
+        page.goto(url)
+        return page
+
+    yield open_url
+    for context, watch in opened:
+        context.close()
+        watch.check(origins)
+
+
+@pytest.fixture
+def empty_service(sqlite_template: Path, tmp_path: Path) -> Iterator[str]:
+    """Yield the URL of a service that nobody has used, with a fitter."""
+    with running_service(_copy(sqlite_template, tmp_path), "--with-fitter") as service:
+        yield service.url
+
+
+@pytest.fixture(scope="module")
+def published_service(
+    sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Yield the URL of a service that has a regressor for `PUBLISHED`."""
+    url = _copy(sqlite_template, tmp_path_factory.mktemp("published"))
+    with running_service(url, "--with-fitter") as service:
+        csv = {"Content-Type": "text/csv"}
+        stored = httpx2.post(f"{service.url}/v1/runs", content=measured_csv(PUBLISHED), headers=csv)
+        assert stored.status_code == 201, stored.text
+        fit = httpx2.post(
+            f"{service.url}/v1/workloads/{PUBLISHED}/fits",
+            json={"regressors": ["log_linear", "scaling_law"]},
+            headers={"Prefer": "wait=60"},
+            timeout=90,
+        )
+        assert fit.json()["state"] == "succeeded", fit.text
+        yield service.url

@@ -1,0 +1,208 @@
+"""People use the page in a real browser against the real service."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from app.domain.access import Scope
+from app.services.access import AccessService
+from app.services.context import ServiceContext
+from app.settings import Settings
+from app.storage.database import Database
+from tests.support.server import running_service
+from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, measured_csv
+
+pytestmark = pytest.mark.browser
+_PATIENCE_MS = 60_000
+
+
+@pytest.fixture(autouse=True)
+def patience() -> None:
+    expect.set_options(timeout=_PATIENCE_MS)
+
+
+def _answer(page: Page) -> str:
+    sentence = page.locator("#answer .sentence")
+    expect(sentence).to_be_visible()
+    return sentence.inner_text()
+
+
+def _is_too_wide(page: Page) -> bool:
+    too_wide: bool = page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
+    return too_wide
+
+
+def test_newcomer_uploads_fits_and_asks(
+    empty_service: str, open_page: OpenPage, tmp_path: Path
+) -> None:
+    profile = tmp_path / "runs.csv"
+    profile.write_text(measured_csv("bert"))
+    page = open_page(f"{empty_service}/")
+    expect(page.locator(".empty")).to_contain_text("curl --data-binary @runs.csv")
+
+    page.set_input_files("#file", profile)
+    expect(page.locator("#upload-result")).to_contain_text("24 runs stored")
+    page.locator("#workloads a", has_text="bert").click()
+    page.get_by_role("button", name="Fit a regressor").click()
+
+    expect(page.locator("#fit .note")).to_contain_text("Version 1 is published")
+    assert "8 \u00d7 V100-16GB would take about" in _answer(page)
+    expect(page.locator("#curve-plot svg path").first).to_be_attached()
+    expect(page.locator("#front-plot svg path").first).to_be_attached()
+    expect(page.locator("#card")).to_contain_text("inside the measured range")
+
+
+def test_what_ifs_are_compared_side_by_side(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    _answer(page)
+    page.locator("#add").click()
+
+    page.get_by_label("GPU", exact=True).select_option("A100-40GB")
+    page.get_by_label("Workers", exact=True).fill("16")
+    page.get_by_role("button", name="Forecast").click()
+    expect(page.locator("#answer .hardware")).to_have_text("16 \u00d7 A100-40GB")
+    page.locator("#add").click()
+
+    rows = page.locator("#comparison tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(1)).to_contain_text("transferred")
+    expect(page.locator("#answer .warning").first).to_be_visible()
+    assert "workers=16" in page.url
+    page.reload()
+    expect(page.locator("#answer .hardware")).to_have_text("16 \u00d7 A100-40GB")
+    expect(rows).to_have_count(2)
+
+
+def test_curve_and_search_follow_the_question(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    _answer(page)
+
+    page.get_by_label("Along").select_option("dataset_size")
+    expect(page.locator("#curve-plot[aria-label*='dataset size']")).to_be_visible()
+    page.locator("#search").get_by_label("Look for the").select_option("duration")
+    expect(page.locator("#front")).to_contain_text("The fastest:")
+    page.locator("#search").get_by_label("Deadline (hours)").fill("0.001")
+    expect(page.locator("#front")).to_contain_text("Nothing meets this.")
+
+
+def test_unanswerable_question_shows_the_problem(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    _answer(page)
+
+    page.get_by_label("Workers", exact=True).fill("0")
+    page.get_by_role("button", name="Forecast").click()
+
+    expect(page.locator("#answer .problem")).to_contain_text("workers")
+
+
+def test_bad_rows_are_named_and_the_good_ones_can_be_stored(
+    published_service: str, open_page: OpenPage, tmp_path: Path
+) -> None:
+    profile = tmp_path / "mixed.csv"
+    profile.write_text("workload,duration_seconds,workers\ngood,12.5,2\ngood,-3,2\n")
+    page = open_page(f"{published_service}/")
+
+    page.set_input_files("#file", profile)
+    result = page.locator("#upload-result")
+    expect(result.locator(".problem")).to_contain_text("duration_seconds")
+    expect(result.locator("tbody tr td").first).to_have_text("2")
+    result.get_by_role("button", name="Store the good rows only").click()
+
+    expect(result).to_contain_text("1 run stored")
+    expect(result).to_contain_text("1 row left out")
+    expect(page.locator("#workloads")).to_contain_text("good")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/", f"/workloads/{PUBLISHED}"])
+def test_phone_needs_no_sideways_scrolling(
+    published_service: str, open_page: OpenPage, path: str, scheme: str
+) -> None:
+    page = open_page(f"{published_service}{path}", width=390, scheme=scheme)
+
+    expect(page.locator("tbody tr").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
+
+    assert not _is_too_wide(page)
+
+
+def test_comparison_on_a_phone_scrolls_by_itself(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}", width=390)
+
+    _answer(page)
+    page.locator("#add").click()
+
+    expect(page.locator("#comparison tbody tr")).to_have_count(1)
+    assert not _is_too_wide(page)
+
+
+def test_names_that_are_markup_stay_text(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+
+    expect(page.locator("#runs tbody tr").first).to_contain_text(MARKUP)
+
+    assert page.locator("main img").count() == 0
+
+
+def test_unknown_workload_says_so(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/nobody")
+
+    expect(page.locator("#problem .problem")).to_contain_text("Unknown workload")
+
+
+def test_keyboard_reaches_the_forecast(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    _answer(page)
+
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    workers = page.get_by_label("Workers", exact=True)
+    workers.focus()
+    workers.fill("3")
+    page.keyboard.press("Enter")
+
+    expect(page.locator("#answer .hardware")).to_contain_text("3 \u00d7")
+
+
+def test_every_control_has_a_label(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    _answer(page)
+
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('input, select, button')].filter((each) =>"
+        " !each.labels?.length && !each.textContent.trim() && !each.ariaLabel)"
+        ".map((each) => each.outerHTML)"
+    )
+
+    assert nameless == []
+
+
+def test_page_asks_for_the_key_and_keeps_it_in_the_tab(
+    sqlite_template: Path, tmp_path: Path, open_page: OpenPage
+) -> None:
+    url = f"sqlite:///{tmp_path / 'trainfare.db'}"
+    (tmp_path / "trainfare.db").write_bytes(sqlite_template.read_bytes())
+    database = Database(url)
+    access = AccessService(ServiceContext(database, Settings(require_keys=True)))
+    _, token = access.create_key("browser", [Scope.ADMIN])
+    access.close()
+    database.close()
+    with running_service(url, require_keys=True) as service:
+        page = open_page(f"{service.url}/")
+        page.locator("#key-input").fill("wrong")
+        page.get_by_role("button", name="Use this key").click()
+        expect(page.locator("#key-note")).to_contain_text("did not accept")
+        page.locator("#key-input").fill(token)
+        page.get_by_role("button", name="Use this key").click()
+        expect(page.locator(".empty")).to_contain_text("Authorization: Bearer KEY")
+
+        page.reload()
+
+        expect(page.locator(".empty")).to_be_visible()
+        expect(page.locator("#key-dialog")).to_be_hidden()
+        assert page.evaluate("localStorage.length") == 0
