@@ -6,6 +6,7 @@ from fastapi.testclient import TestClient
 from app.domain.access import DEFAULT_PROJECT
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
+from tests.support.queries import recorded_queries
 from tests.support.uploads import list_runs, make_json_run, post_csv, post_json
 
 
@@ -162,3 +163,16 @@ def test_a_run_without_a_regressor_is_judged_unknown(client: TestClient) -> None
     assert answer.status_code == 200
     assert answer.json()["verdict"] == "unknown"
     assert answer.json()["expected_seconds"] is None
+
+
+def test_lists_take_as_many_statements_whatever_their_length(
+    client: TestClient, services: Services
+) -> None:
+    counts = []
+    for rows in (1, 40):
+        post_csv(client, "workload,duration_seconds,param.x", *["a,5,1"] * rows)
+        with recorded_queries(services.context.database) as queries:
+            client.get("/v1/workloads/a/runs")
+        counts.append(len(queries))
+
+    assert counts == [3, 3]

@@ -268,3 +268,42 @@ def test_escapes_of_the_database_survive(client: TestClient) -> None:
     [run] = list_runs(client, "a")
     assert run["configuration"]["gpu_type"] == value
     assert run["labels"]["x"] == value
+
+
+def test_costs_come_in_dollars_or_with_their_currency(client: TestClient) -> None:
+    answer = post_csv(
+        client,
+        "workload,duration_seconds,cost_usd,cost_amount,cost_currency",
+        "a,1,2.5,,",
+        "a,2,,3,eur",
+        "a,3,4,,USD",
+        "a,4,,,",
+    )
+
+    assert answer.status_code == 201, answer.text
+    costs = [run["cost"] for run in list_runs(client, "a")]
+    assert costs == [
+        None,
+        {"amount": "4.00", "currency": "USD"},
+        {"amount": "3.00", "currency": "EUR"},
+        {"amount": "2.50", "currency": "USD"},
+    ]
+
+
+def test_costs_that_contradict_themselves_are_named(client: TestClient) -> None:
+    answer = post_csv(
+        client,
+        "workload,duration_seconds,cost_usd,cost_amount,cost_currency",
+        "a,1,2.5,2.5,USD",
+        "a,2,,,EUR",
+        "a,3,4,,EUR",
+        "a,-4,,5,",
+    )
+
+    named = [(fault["row"], fault["field"]) for fault in faults(answer)]
+    assert named == [
+        (1, "cost_amount"),
+        (2, "cost_amount"),
+        (3, "cost_amount"),
+        (4, "duration_seconds"),
+    ]

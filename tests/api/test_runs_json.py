@@ -343,3 +343,13 @@ def test_utf8_may_be_said_to_be_utf8(client: TestClient) -> None:
     answer = post(client, body, 'application/json; charset="UTF-8"')
 
     assert answer.status_code == 201
+
+
+def test_runs_with_unknown_fields_are_left_out_when_bad_ones_are_skipped(
+    client: TestClient,
+) -> None:
+    answer = post_json(client, [make_json_run(batchsize=8), make_json_run(), 5], on_invalid="skip")
+
+    body = answer.json()
+    assert (body["created"], body["invalid_count"]) == (1, 2)
+    assert [fault["row"] for fault in body["invalid"]] == [1, 3]

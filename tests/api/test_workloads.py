@@ -6,6 +6,7 @@ from fastapi.testclient import TestClient
 from app.domain.access import DEFAULT_PROJECT
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
+from tests.support.queries import recorded_queries
 from tests.support.uploads import faults, make_json_run, post_csv, post_json
 
 DECLARATION = {
@@ -231,3 +232,17 @@ def test_last_fit_is_shown(client: TestClient) -> None:
 
     assert shown["fit_id"] == fit["fit_id"]
     assert shown["state"] == "queued"
+
+
+def test_lists_take_as_many_statements_whatever_their_length(
+    client: TestClient, services: Services
+) -> None:
+    counts = []
+    for rows in (1, 30):
+        lines = [f"w{rows}-{i},5,1" for i in range(rows)]
+        post_csv(client, "workload,duration_seconds,param.x", *lines)
+        with recorded_queries(services.context.database) as queries:
+            client.get("/v1/workloads")
+        counts.append(len(queries))
+
+    assert counts == [3, 3]
