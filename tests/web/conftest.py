@@ -13,7 +13,7 @@ from tests.support.server import running_service
 
 _CHROMIUM = shutil.which("chromium")
 _ARGUMENTS = ["--no-sandbox", "--disable-background-networking"]
-_TIMEOUT_MS = 60_000
+_TIMEOUT_MS = 30_000
 _COLUMNS = (
     "workload,external_id,gpu_type,workers,dataset_size,batch_size,epochs,duration_seconds,"
     "param.precision"

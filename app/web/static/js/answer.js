@@ -35,20 +35,18 @@ function sentence(forecast) {
 
 function priceText(cost) {
   const { price } = cost;
-  const unit = price.instance_type ?? price.gpu_type ?? "worker";
+  const unit = price.instance_type ?? price.gpu_type;
   const place = [price.provider, price.region].filter(Boolean).join(" ");
   const rate = moneyNode(cost.price_per_hour, cost.currency);
   const source = price.source === "inline" ? "as entered" : `${price.source}, ${price.valid_from.slice(0, 10)}`;
-  return h("span", {}, rate, ` an hour for ${number(price.instances)} × ${[place, unit].filter(Boolean).join(" ")}, ${price.purchase.replace("_", " ")} (${source})`);
+  const what = unit ? `${number(price.instances)} × ${[place, unit].filter(Boolean).join(" ")}` : plural(price.instances, "worker");
+  const each = price.instances > 1 ? " an hour each" : " an hour";
+  return h("span", {}, `${what} at `, rate, `${each}, ${price.purchase.replace("_", " ")} (${source})`);
 }
 
 function supportText(forecast) {
   const { support, basis } = forecast;
   const parts = [`${BASES[basis]?.meaning ?? ""}; ${plural(support.runs_used, "run")}, version ${forecast.regressor_version}`];
-  for (const axis of support.axes) {
-    parts.push(`${label(axis.name)} ${number(axis.asked)} (measured ${number(axis.measured_min)} to ${number(axis.measured_max)})`);
-  }
-  for (const level of support.unseen_levels) parts.push(`${label(level.name)} ${level.value} was never measured`);
   if (support.pooled_from.length) parts.push(`learned also from ${support.pooled_from.join(", ")}`);
   return parts.join("; ");
 }

@@ -41,6 +41,7 @@ export function axis(colours, { ticks, axisLabel, ...options }) {
 
 const DURATIONS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 172800, 432000, 864000];
 const MOST_TICKS = 9;
+const LEAST_TICKS = 4;
 
 /** Return round values that cover a range: 1, 2, 5, ... or, for durations, what clocks show. */
 function roundValues(low, high, isDuration) {
@@ -53,10 +54,14 @@ function roundValues(low, high, isDuration) {
   return [...values.filter((value) => value < first), ...DURATIONS, ...values.map((days) => days * 86400).filter((value) => value > last)].sort((a, b) => a - b);
 }
 
+const withMiddles = (values) => values.flatMap((value, index) => (index ? [(values[index - 1] + value) / 2, value] : [value]));
+
 /** Return a logarithmic scale that fits the values, with round ticks. */
 export function logScale(values, isDuration) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  const all = [...new Set(roundValues(low, high, isDuration))];
+  const coarse = [...new Set(roundValues(low, high, isDuration))];
+  const within = coarse.filter((value) => value > low && value < high);
+  const all = within.length < LEAST_TICKS - 2 ? withMiddles(coarse) : coarse;
   const below = all.filter((value) => value <= low).at(-1) ?? low;
   const above = all.find((value) => value >= high && value > below) ?? high * 2;
   const inside = all.filter((value) => value >= below && value <= above);

@@ -138,6 +138,7 @@ export function installChoices(detail, gpus, use) {
   const place = byId("front");
   const plot = h("div", { class: "plot", id: "front-plot" });
   let fields = {};
+  let isTouched = false;
   searchForm(form, detail);
 
   const ask = latest(async (signal) => {
@@ -160,14 +161,18 @@ export function installChoices(detail, gpus, use) {
     }
   });
   const show = () => ask().catch((error) => fill(place, problemPanel(error)));
-  form.onchange = show;
+  form.onchange = () => {
+    isTouched = true;
+    show();
+  };
   form.oninput = settled(show, 600);
   form.onsubmit = (event) => {
     event.preventDefault();
     show();
   };
-  return (asked) => {
+  return (asked, hasPrice) => {
     fields = asked;
+    if (!isTouched) form.elements.objective.value = hasPrice ? "cost" : "duration";
     return show();
   };
 }

@@ -25,7 +25,7 @@ function meter(fraction, scale) {
 
 function accuracyList(regressor) {
   const entries = Object.entries(regressor.accuracy_by_axis);
-  const scale = Math.max(0.25, ...entries.map(([, mape]) => mape));
+  const scale = Math.max(0.5, ...entries.map(([, mape]) => mape));
   const lines = entries.map(([name, mape]) =>
     h("div", {}, h("dt", {}, AXES[name] ?? label(name)), h("dd", { title: String(mape) }, meter(mape, scale), h("span", { class: "figure" }, percent(mape)))),
   );

@@ -50,7 +50,7 @@ const forecast = latest(async (signal) => {
   const add = h("button", { type: "button", class: "outline", id: "add", onclick: () => comparison.add(answer) }, "Add to comparison");
   fill(place, answerPanel(answer, add), curlLine(fields));
   sections.drawCurve(fields);
-  sections.search(fields);
+  sections.search(fields, answer.cost !== null);
 });
 
 const ask = () => forecast().catch((error) => fill(byId("answer"), problemPanel(error)));
