@@ -2,7 +2,7 @@
 
 An inline price goes before a project's own price, that before the built-in catalogue. A price
 is for one hour of an instance, or of one GPU where it names no instance. An inline price is for
-the whole instance where the configuration names an instance type or nodes, otherwise for each
+the whole instance where the configuration names an instance type, otherwise for each
 worker.
 """
 
@@ -165,7 +165,8 @@ class PriceBook:
     def _inline(
         self, configuration: Configuration, query: PriceQuery, price_per_hour: Decimal
     ) -> Offer:
-        is_whole = configuration.instance_type is not None or configuration.nodes is not None
+        # Nodes may have been filled in from the runs: they say nothing about what is priced.
+        is_whole = configuration.instance_type is not None
         gpu_count = self._gpu_count(configuration) if is_whole else 1
         price = Price(
             price_per_hour=price_per_hour,
@@ -179,7 +180,7 @@ class PriceBook:
             gpu_type=configuration.gpu_type,
             gpu_count=gpu_count,
         )
-        instances = instances_needed(configuration, gpu_count)
+        instances = instances_needed(configuration, gpu_count) if is_whole else None
         return Offer(price, configuration.workers if instances is None else instances)
 
     def _gpu_count(self, configuration: Configuration) -> int | None:

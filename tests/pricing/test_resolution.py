@@ -57,7 +57,7 @@ def test_inline_price_is_for_a_worker_where_no_machine_is_named() -> None:
         ({"instance_type": "p3.16xlarge", "gpu_type": "V100-16GB"}, 2),
         ({"instance_type": "unheard.of"}, 16),
         ({"instance_type": "unheard.of", "nodes": 3}, 3),
-        ({"nodes": 4}, 4),
+        ({"nodes": 4}, 16),
     ],
 )
 def test_inline_price_is_for_the_machine_where_one_is_named(

@@ -105,7 +105,7 @@ class PricingIn(RequestModel):
         Amount | None,
         Field(
             description="goes before every other price; for one whole instance where the"
-            " configuration names instance_type or nodes, otherwise for one worker"
+            " configuration names its instance_type, otherwise for one worker"
         ),
     ] = None
     currency: Currency | None = None
