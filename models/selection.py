@@ -54,7 +54,7 @@ _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
 
 _NEW_CANDIDATE = 0.05
 _PENALTY = 1.0
-_LEAST_WEIGHT = 0.01
+_LEAST_WEIGHT = 0.02
 
 
 def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations: int) -> FloatArray:
@@ -151,7 +151,7 @@ def stack(held_out: HeldOut, prior: FloatArray) -> FloatArray:
 
     Minimises ``sum_i f_i sqrt((R w)_i^2 + (.1 s)^2) / s + |w - w0|^2 / n`` with R the held-out log
     residuals, f the weights of the forecasts (sum 1), s the best candidate's mean |residual| and n
-    the distinct configurations held out. Weights below .01 are cut.
+    the distinct configurations held out. Weights below .02 are cut.
 
     References
     ----------
