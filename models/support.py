@@ -28,9 +28,9 @@ def describe_support(
     nearest = memory.nearest(encoded, spans)
     signatures = row_signatures(encoded)
     strangers = _strangers(features, memory)
-    has_axes = (encoded.distances > _TINY).any(axis=1).tolist()
+    has_axes = [max(row, default=0.0) > _TINY for row in encoded.distances.tolist()]
     unidentified = _unidentified(encoder, encoded)
-    is_open = np.any(encoded.codes < 0, axis=1, keepdims=True)[:, 0].tolist()
+    is_open = [min(codes, default=0) < 0 for codes in encoded.codes.tolist()]
     supports = []
     for row, codes in enumerate(encoded.codes.tolist()):
         levels = {name: column[row] for name, column in features.categorical.items()}
