@@ -9,6 +9,7 @@ from models.errors import (
     NothingFittedError,
     UnknownRegressorError,
 )
+from models.explanation import TermShare
 from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription
 from models.portfolio import FittedPortfolio
@@ -34,6 +35,7 @@ __all__ = [
     "NothingFittedError",
     "RunTable",
     "Support",
+    "TermShare",
     "UnknownRegressorError",
     "compare",
     "dumps",

@@ -6,11 +6,14 @@ import numpy as np
 from typing_extensions import override
 
 from models.layout import Layout
+from models.power_laws import TERMS
 from models.regressor import PortfolioRegressor, State
+from models.scaling_laws import ScalingLaw
 from models.tables import FloatArray
 
 MIN_TREE_CONFIGURATIONS = 20
 FEW_CONFIGURATIONS = 60
+_FEW_ROUNDS, _ROUNDS = 120, 200
 
 
 class BoostedTrees(PortfolioRegressor):
@@ -45,8 +48,7 @@ class BoostedTrees(PortfolioRegressor):
         ValueError
             With fewer than 20 configurations: trees would only repeat them.
         """
-        if len(y) < MIN_TREE_CONFIGURATIONS:
-            raise ValueError(f"needs {MIN_TREE_CONFIGURATIONS} configurations, found {len(y)}")
+        _check_size(y)
         import lightgbm  # noqa: PLC0415 - heavy, and only portfolios with trees need it
 
         self.center_ = float(np.median(y))
@@ -54,7 +56,8 @@ class BoostedTrees(PortfolioRegressor):
         data = lightgbm.Dataset(
             X, label=y - self.center_, categorical_feature=list(codes), params={"verbosity": -1}
         )
-        rounds = self.rounds or (120 if len(y) <= FEW_CONFIGURATIONS else 200)
+        few = len(y) <= FEW_CONFIGURATIONS
+        rounds = self.rounds or (_FEW_ROUNDS if few else _ROUNDS)
         booster = lightgbm.train(self._parameters(len(y)), data, num_boost_round=rounds)
         self.text_: str = booster.model_to_string()
         self._booster: Any = booster
@@ -100,3 +103,83 @@ class BoostedTrees(PortfolioRegressor):
             "seed": self.seed,
             "verbosity": -1,
         }
+
+
+class ResidualTrees(PortfolioRegressor):
+    """LightGBM on what a sum of power laws leaves over: the law scales, the trees repair.
+
+    Half the rounds of `BoostedTrees`: less is left to explain. Beyond the measured range the
+    trees repeat their nearest correction and the law's trend goes on.
+
+    Parameters
+    ----------
+    layout
+        How to read the columns of X.
+    law
+        The law below the trees; a sum of four terms if None.
+    seed
+        Seeds bagging and feature sampling, and chooses the subset of large sets.
+
+    References
+    ----------
+    Ke et al. (2017), LightGBM: a highly efficient gradient boosting decision tree, NeurIPS 30.
+    """
+
+    def __init__(self, layout: Layout, law: ScalingLaw | None = None, seed: int = 0) -> None:
+        self.layout, self.law, self.seed = layout, law, seed
+
+    @override
+    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
+        """Fit the law, then trees on its residuals.
+
+        Raises
+        ------
+        ValueError
+            With fewer than 20 configurations.
+        """
+        _check_size(y)
+        self.law_ = self._new_law().fit(X, y)
+        rounds = _FEW_ROUNDS if len(y) <= FEW_CONFIGURATIONS else _ROUNDS
+        self.trees_ = BoostedTrees(self.layout, rounds // 2, self.seed)
+        self.trees_.fit(X, y - self.law_.predict(X), sample_weight)
+        return self
+
+    @override
+    def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Return the mean log duration, without a variance."""
+        return self.law_.predict(X) + self.trees_.predict(X), None
+
+    @override
+    def refit_clone(self) -> Self:
+        """Return an unfitted copy that keeps the law's templates."""
+        return type(self)(self.layout, self.law_.refit_clone(), self.seed)
+
+    @override
+    def to_state(self) -> State:
+        """Return law and trees as data."""
+        law, trees = self.law_.to_state(), self.trees_.to_state()
+        values = {f"law.{name}": value for name, value in law.values.items()}
+        arrays = {f"law.{name}": array for name, array in law.arrays.items()}
+        return State({**values, "trees_center": trees.values["center"]}, arrays, trees.texts)
+
+    @override
+    def load_state(self, state: State) -> None:
+        """Take over law and trees from data."""
+        self.law_ = self._new_law()
+        self.law_.load_state(
+            State(
+                {k.removeprefix("law."): v for k, v in state.values.items()},
+                {k.removeprefix("law."): v for k, v in state.arrays.items()},
+            )
+        )
+        self.trees_ = BoostedTrees(self.layout, seed=self.seed)
+        self.trees_.load_state(State({"center": state.values["trees_center"]}, {}, state.texts))
+
+    def _new_law(self) -> ScalingLaw:
+        law = self.law or ScalingLaw(self.layout, TERMS, 1.0, seed=self.seed)
+        return type(law)(**law.get_params())
+
+
+def _check_size(y: FloatArray) -> None:
+    if len(y) < MIN_TREE_CONFIGURATIONS:
+        raise ValueError(f"needs {MIN_TREE_CONFIGURATIONS} configurations, found {len(y)}")

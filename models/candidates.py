@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from typing_extensions import override
 
-from models.boosting import BoostedTrees
+from models.boosting import BoostedTrees, ResidualTrees
 from models.gaussian import GaussianProcess
 from models.layout import Layout
-from models.power_laws import Term
+from models.power_laws import TERMS
 from models.regressor import PortfolioRegressor, State, StateValue
 from models.scaling_laws import LogLinearLaw, ScalingLaw
 from models.tables import FloatArray
@@ -31,11 +31,8 @@ class Setting:
     shape: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
 
-FULL_TERMS: tuple[Term, ...] = ("compute", "overhead", "comm", "fixed")
-
-
 def _full_law(setting: Setting) -> ScalingLaw:
-    return ScalingLaw(setting.layout, FULL_TERMS, 1.0, seed=setting.seed)
+    return ScalingLaw(setting.layout, TERMS, 1.0, seed=setting.seed)
 
 
 def _tight_law(setting: Setting) -> ScalingLaw:
@@ -62,6 +59,7 @@ CANDIDATES: dict[str, Callable[[Setting], PortfolioRegressor]] = {
     "scaling_process": lambda setting: _process(setting, _full_law(setting)),
     "physics_process": lambda setting: _process(setting, _tight_law(setting)),
     "held_process": lambda setting: _process(setting, _full_law(setting), held=True),
+    "residual_trees": lambda setting: ResidualTrees(setting.layout, seed=setting.seed),
     "boosted_trees": lambda setting: BoostedTrees(setting.layout, seed=setting.seed),
 }
 """Name -> constructor. A scikit-learn regressor joins with one line more: see `ScikitRegressor`."""

@@ -111,6 +111,21 @@ class ForecastDistribution:
         signed = np.sign(units) * score
         return np.array([0.5 * (1 + erf(value / sqrt(2))) for value in signed])
 
+    def typical_error(self) -> FloatArray:
+        """Return the relative error (a fraction) that half of the new runs stay below, shape (n,).
+
+        This is the forecast's own, calibrated estimate of its accuracy: for the question that was
+        asked, where a held-out error speaks of the average question of its kind.
+
+        Examples
+        --------
+        >>> curves = NORMAL_KNOTS[None, 1:]
+        >>> forecast = ForecastDistribution(np.zeros(1), np.array([0.1]), ("workers",), curves)
+        >>> forecast.typical_error().round(3).tolist()
+        [0.07]
+        """
+        return np.expm1(np.minimum(self.scale * self.curves[:, 0], 50.0))
+
     def _half_width(self, score: float) -> FloatArray:
         piece = min(int(np.searchsorted(NORMAL_KNOTS[1:-1], score, side="right")), len(LEVELS) - 1)
         left = self.curves[:, piece - 1] if piece else np.zeros(len(self.scale))

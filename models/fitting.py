@@ -18,7 +18,8 @@ from models.hardware import HardwareDescription
 from models.holdout import TrainingData, forecast_folds, gather
 from models.intervals import calibrate, prior_curve
 from models.memory import Memory
-from models.portfolio import FittedPortfolio, RegimeModel
+from models.mixture import RegimeModel
+from models.portfolio import FittedPortfolio
 from models.regimes import (
     INTERPOLATION,
     Fold,

@@ -1,6 +1,5 @@
 """A Gaussian process on log features around a law: the law extrapolates, the process corrects."""
 
-from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
@@ -111,21 +110,45 @@ class GaussianProcess(PortfolioRegressor):
         """Return mean and variance of the log duration of one new run."""
         mean, jacobian = self._mean_and_jacobian(X)
         x = self.layout.numeric(X) / self.scales_
-        shape = self.kernel(X, x, self.layout.codes(X))
-        cross = self._parameters.deviation**2 * shape + jacobian @ self.coupling_
+        shape = self.kernel(x, self.layout.codes(X))
+        cross = self.scatter * shape + jacobian @ self.coupling_
         whitened = cross @ self.inverse_factor_.T
         explained = np.einsum("ij,ij->i", whitened, whitened)
         prior = self._prior_variance(jacobian)
-        parameters = self._parameters
-        noise = parameters.roughness**2 + parameters.noise**2
-        left = np.maximum(parameters.deviation**2 + prior - explained, 0.0)
-        return mean + cross @ self.alpha_, left + noise
+        left = np.maximum(self.scatter + prior - explained, 0.0)
+        return mean + cross @ self.alpha_, left + self.noise
 
     @override
     def refit_clone(self) -> Self:
         """Return an unfitted copy that keeps template and hyper-parameters."""
         kept = {"law": self.law_.refit_clone(), "start": self.shape(), "max_iterations": 0}
         return type(self)(**{**self.get_params(), **kept})
+
+    @property
+    def scatter(self) -> float:
+        """Variance of the process far from every configuration."""
+        return self._parameters.deviation**2
+
+    @property
+    def noise(self) -> float:
+        """Variance of one new run that no measurement removes."""
+        return self._parameters.roughness**2 + self._parameters.noise**2
+
+    def mean_slopes(self) -> FloatArray:
+        """Return what the mean adds to the law, per correlation and per derivative of the law."""
+        on_law = self.coupling_ @ self.alpha_
+        if not self.held:
+            on_law = on_law + self._best.prior.means - self._best.theta
+        return np.concatenate([self._parameters.deviation**2 * self.alpha_, on_law])
+
+    def variance_form(self) -> FloatArray:
+        """Return the quadratic form of the variance in the same features, without the constant."""
+        n = len(self.alpha_)
+        rows = [self._parameters.deviation**2 * self.inverse_factor_.T]
+        factor = np.vstack([*rows, self.coupling_ @ self.inverse_factor_.T])
+        form = -(factor @ factor.T)
+        form[n:, n:] += self._parameter_covariance()
+        return form
 
     def shape(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return feature scales and log hyper-parameters, as another process may start from."""
@@ -174,7 +197,7 @@ class GaussianProcess(PortfolioRegressor):
     def _prepare(self) -> None:
         self._parameters = KernelParameters.from_log(self.log_parameters_, len(self.scales_))
         x = self.layout.numeric(self.X_) / self.scales_
-        self.kernel = ServingKernel(self._parameters, x, self.layout.codes(self.X_))
+        self.kernel = ServingKernel(self._parameters, x, self.layout.codes(self.X_), self.scales_)
 
     @property
     def _best(self) -> FittedLaw:
@@ -221,20 +244,6 @@ class GaussianProcess(PortfolioRegressor):
             list(zip(low.tolist(), high.tolist(), strict=True)),
             self.max_iterations,
         )
-
-
-def share_kernels(regressors: Iterable[PortfolioRegressor]) -> list[ServingKernel]:
-    """Let processes with equal correlations use one kernel; return the kernels in use."""
-    kernels: list[ServingKernel] = []
-    for regressor in regressors:
-        if not isinstance(regressor, GaussianProcess):
-            continue
-        known = [kernel for kernel in kernels if kernel.is_same(regressor.kernel)]
-        if known:
-            regressor.kernel = known[0]
-        else:
-            kernels.append(regressor.kernel)
-    return kernels
 
 
 def _objective(

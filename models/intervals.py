@@ -20,11 +20,17 @@ _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
 }
 """Half width at 90 % in predicted standard deviations, by kind and fewer than 12 configurations."""
 
-_SHAPE: FloatArray = np.array([0.37, 0.68, 1.0, 1.35, 2.1])
-"""Prior half widths at `LEVELS` relative to that at 90 %: tails heavier than the normal's."""
+_SHAPES: Mapping[bool, FloatArray] = {
+    False: np.array([0.37, 0.68, 1.0, 1.35, 2.1]),
+    True: np.array([0.28, 0.62, 1.0, 1.4, 2.2]),
+}
+"""Prior half widths at `LEVELS` relative to that at 90 %, inside and beyond the measured range.
+
+Tails are heavier than the normal's, most of all beyond the range: trends mostly go on, and
+sometimes break."""
 
 _MIN_HELD_OUT = 5
-_QUANTILE_BOUNDS = (0.3, 6.0)
+_QUANTILE_BOUNDS = (0.1, 6.0)
 
 
 def prior_curve(kind: Kind, n_configurations: int) -> FloatArray:
@@ -38,7 +44,11 @@ def prior_curve(kind: Kind, n_configurations: int) -> FloatArray:
     [0.61, 1.12, 1.65, 2.23, 3.47]
     """
     few = n_configurations < FEW_CONFIGURATIONS
-    return _PRIOR_90[kind, few] * _SHAPE * (1 + 6 / n_configurations)
+    return _PRIOR_90[kind, few] * _shape(kind) * (1 + 6 / n_configurations)
+
+
+def _shape(kind: Kind) -> FloatArray:
+    return _SHAPES[kind in ("extrapolation", "short_axis")]
 
 
 def calibrate(
@@ -92,7 +102,8 @@ def calibrate(
     # Levels beyond what the held-out sets can show follow the prior's shape.
     shown = np.array(LEVELS) <= 1 - 1 / n_distinct
     last = max(int(shown.sum()) - 1, 0)
-    found = np.where(shown, found, found[last] * _SHAPE / _SHAPE[last])
+    shape = _shape(kind)
+    found = np.where(shown, found, found[last] * shape / shape[last])
     mixed = np.exp((n_distinct * np.log(found) + trust * np.log(prior)) / (n_distinct + trust))
     if interpolation and n_configurations >= FEW_CONFIGURATIONS:
         mixed = 1.1 * mixed

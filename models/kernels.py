@@ -8,6 +8,7 @@ import numpy as np
 from models.tables import FloatArray, IntArray
 
 SQRT5 = math.sqrt(5.0)
+_WORTH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class ServingKernel:
         Hyper-parameters; the deviation s is left to the caller.
     x, codes
         Scaled numeric features and category codes of the training rows.
+    scales
+        What the numeric features of a question are divided by.
 
     References
     ----------
@@ -78,37 +81,28 @@ class ServingKernel:
     Gaussian process modeling, Ann. Fac. Sci. Toulouse 21(3), 481-499.
     """
 
-    def __init__(self, parameters: KernelParameters, x: FloatArray, codes: IntArray) -> None:
+    def __init__(
+        self, parameters: KernelParameters, x: FloatArray, codes: IntArray, scales: FloatArray
+    ) -> None:
         self._strengths, self._lengths = parameters.strengths, parameters.lengths
         self._shares, self._codes = parameters.shares, codes
+        self.scales, self.n_rows = scales, len(x)
         self._unit = parameters.scale / parameters.deviation**2
         self._x_over_length = x / parameters.lengths
-        self._columns = [np.unique(column, return_inverse=True) for column in self._x_over_length.T]
-        self._last: tuple[FloatArray, FloatArray] | None = None
+        self._known = np.ascontiguousarray(self._x_over_length.T)
+        self._columns = [np.unique(column, return_inverse=True) for column in self._known]
         self.parts = (self._strengths, self._lengths, self._shares, self._x_over_length, codes)
 
     def is_same(self, other: "ServingKernel") -> bool:
         """Return whether another instance gives the same correlations."""
         return all(np.array_equal(a, b) for a, b in zip(self.parts, other.parts, strict=True))
 
-    def __call__(self, X: FloatArray, x: FloatArray, codes: IntArray) -> FloatArray:
-        """Return the correlation with the training rows, shape (n, n_training).
-
-        `X` is the matrix that `x` and `codes` came from: while it is the same object, the answer
-        is remembered. Callers must not write into the result.
-        """
-        last = self._last
-        if last is not None and last[0] is X:
-            return last[1]
+    def __call__(self, x: FloatArray, codes: IntArray) -> FloatArray:
+        """Return the correlation of scaled questions with the rows, shape (n, n_training)."""
         product = self._single(x[0]) if len(x) == 1 else self._many(x)
         for c, share in enumerate(self._shares):
             product *= 1 + share * (codes[:, c, None] == self._codes[:, c])
-        self._last = (X, product)
         return product
-
-    def forget(self) -> None:
-        """Let go of the last question, so that a large one does not stay in memory."""
-        self._last = None
 
     def _single(self, x: FloatArray) -> FloatArray:
         correlations = matern52(np.abs(self._x_over_length - x / self._lengths))
@@ -116,15 +110,30 @@ class ServingKernel:
         return self._unit * product
 
     def _many(self, x: FloatArray) -> FloatArray:
-        # Features have few distinct values: the correlation is computed once for each pair of them.
-        product = np.full((len(x), len(self._codes)), self._unit)
-        for column, strength, (levels, inverse) in zip(
-            (x / self._lengths).T, self._strengths, self._columns, strict=True
+        product = np.full((len(x), self.n_rows), self._unit)
+        for column, strength, known, (levels, inverse) in zip(
+            (x / self._lengths).T, self._strengths, self._known, self._columns, strict=True
         ):
             values, back = np.unique(column, return_inverse=True)
-            factor = 1 + strength * matern52(np.abs(values[:, None] - levels))
-            product *= factor[:, inverse][back]
+            # Many features have few distinct values: one correlation for each pair of them.
+            if _WORTH * len(values) * len(levels) < product.size:
+                product *= _factor(values, levels, strength)[:, inverse][back]
+            else:
+                product *= _factor(column, known, strength)
         return product
+
+
+def _factor(asked: FloatArray, known: FloatArray, strength: float) -> FloatArray:
+    """Return ``1 + a M52`` of two columns in length scales, in place where it can be."""
+    r = np.abs(np.subtract.outer(SQRT5 * asked, SQRT5 * known))
+    factor = r * (1 / 3)
+    factor += 1
+    factor *= r
+    factor += 1
+    factor *= np.exp(np.negative(r, out=r), out=r)
+    factor *= strength
+    factor += 1
+    return factor
 
 
 @dataclass(frozen=True, slots=True)

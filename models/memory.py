@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.encoding import Encoded
-from models.tables import FloatArray
+from models.tables import FloatArray, IntArray
 
 MAX_NEIGHBOURS = 500
 """Nearest runs are searched among at most this many configurations."""
 
 N_NEAREST = 3
+_PART = 256
 
 
 def row_signatures(encoded: Encoded) -> list[bytes]:
@@ -70,14 +71,18 @@ class Memory:
         Distances are city-block: numeric features in measured widths, one for another level.
         """
         step = max(1, -(-len(self.X) // MAX_NEIGHBOURS))
-        rows = np.arange(0, len(self.X), step)
         n_numeric = len(spans)
-        known, codes = self.X[rows, :n_numeric] / spans, self.codes[rows]
-        nearest = []
-        for x, levels in zip(encoded.X[:, :n_numeric] / spans, encoded.codes, strict=True):
-            distance = np.abs(known - x).sum(axis=1) + (codes != levels).sum(axis=1)
-            best = rows[np.argsort(distance, kind="stable")[:N_NEAREST]]
-            nearest.append(self._name(best.tolist()))
+        known, levels = self.X[::step, :n_numeric] / spans, self.codes[::step]
+        nearest: list[tuple[str, ...]] = []
+        for start in range(0, len(encoded.X), _PART):
+            part = slice(start, start + _PART)
+            asked, codes = encoded.X[part, :n_numeric] / spans, encoded.codes[part]
+            distance = np.zeros((len(asked), len(known)))
+            for column, values in zip(asked.T, known.T, strict=True):
+                distance += np.abs(np.subtract.outer(column, values))
+            for column, values in zip(codes.T, levels.T, strict=True):
+                distance += np.not_equal.outer(column, values)
+            nearest += [self._name(best) for best in (_smallest(distance) * step).tolist()]
         return nearest
 
     def _name(self, rows: list[int]) -> tuple[str, ...]:
@@ -85,3 +90,19 @@ class Memory:
         firsts = [self.run_ids[row][0] for row in rows]
         others = [name for row in rows for name in self.run_ids[row][1:]]
         return tuple((firsts + others)[:N_NEAREST])
+
+
+def _smallest(distance: FloatArray) -> IntArray:
+    """Return the columns of the up to three smallest values of each row, the first of equals.
+
+    Examples
+    --------
+    >>> _smallest(np.array([[2.0, 1.0, 1.0, 0.5]])).tolist()
+    [[3, 1, 2]]
+    """
+    rows, found = np.arange(len(distance)), []
+    for _ in range(min(N_NEAREST, distance.shape[1])):
+        best = distance.argmin(axis=1)
+        distance[rows, best] = np.inf
+        found.append(best)
+    return np.stack(found, axis=1)

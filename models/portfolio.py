@@ -1,15 +1,16 @@
 """A fitted portfolio: the regressors of one workload, their weights and their calibration."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
-from models.gaussian import GaussianProcess, share_kernels
+from models.explanation import TermShare, explain_rows
 from models.holdout import TREND_BREAK
 from models.memory import Memory
+from models.mixture import Mixture, RegimeModel
+from models.power_laws import TERMS, Term
 from models.regimes import RegimeMap
 from models.regressor import PortfolioRegressor
 from models.reports import FitReport, Support
@@ -21,21 +22,6 @@ MAX_LOG_DISTANCE = 15.0
 """No forecast is further from the median duration of the runs than this, in log units."""
 
 _MIN_VARIANCE = 1e-8
-_PART = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class RegimeModel:
-    """How one kind of question is answered.
-
-    `weights` and `residual_variances` (for members without a variance of their own) follow the
-    order of the members; `curve` holds the calibrated half widths at the levels of
-    `models.distribution`.
-    """
-
-    weights: FloatArray
-    residual_variances: FloatArray
-    curve: FloatArray
 
 
 class FittedPortfolio:
@@ -73,7 +59,7 @@ class FittedPortfolio:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
-        self._kernels = share_kernels(self.members.values())
+        self._mixtures: dict[str, Mixture] = {}
         roles = [feature.role for feature in encoder.numeric]
         self._batch = roles.index("local_batch") if "local_batch" in roles else None
 
@@ -116,15 +102,42 @@ class FittedPortfolio:
             features, self.encoder, self.transfer, self.memory, self.regime_map.few_levels
         )
 
+    def explain(self, features: FeatureTable) -> list[tuple[TermShare, ...]]:
+        """Return for each row what its duration is made of, the largest share first.
+
+        The shares are those of the terms of the laws that answer the question, weighted as in the
+        forecast; they sum to 1 and leave out what is below 0.1 %. A question without an answer by
+        laws has none. Corrections of the processes multiply all terms alike and have no share.
+        """
+        if features.n_rows == 0:
+            return []
+        encoded = self.encoder.encode(features)
+        regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
+        expansion = self.transfer.expand(encoded, _gpu_types(features))
+        if expansion is None:
+            return explain_rows(self._term_shares(encoded.X, regimes))
+        asked = [regimes[row] for row in expansion.source]
+        shares = self._term_shares(expansion.X, asked)
+        total = {term: np.zeros(len(regimes)) for term in shares}
+        for term, column in shares.items():
+            np.add.at(total[term], expansion.source, expansion.weights * column)
+        return explain_rows(total)
+
+    def _term_shares(self, X: FloatArray, regimes: Sequence[str]) -> dict[Term, FloatArray]:
+        total = {term: np.zeros(len(X)) for term in TERMS}
+        for name, rows in _rows_of(regimes).items():
+            for term, column in self._mixture(name).term_shares(X[rows]).items():
+                total[term][rows] = column
+        return total
+
     def _answer(
         self, encoded: Encoded, features: FeatureTable, regimes: tuple[str, ...]
     ) -> tuple[FloatArray, FloatArray]:
-        gpu_types = features.categorical.get("gpu_type")
-        expansion = self.transfer.expand(encoded, list(gpu_types) if gpu_types else None)
+        expansion = self.transfer.expand(encoded, _gpu_types(features))
         if expansion is None:
-            return self._mixture(encoded.X, regimes)
+            return self._moments(encoded.X, regimes)
         asked = tuple(regimes[row] for row in expansion.source)
-        means, variances = self._mixture(expansion.X, asked)
+        means, variances = self._moments(expansion.X, asked)
         means, variances = means + expansion.shift, variances + expansion.variance
         n, source, weights = len(regimes), expansion.source, expansion.weights
         mean, variance = np.zeros(n), np.zeros(n)
@@ -132,36 +145,33 @@ class FittedPortfolio:
         np.add.at(variance, source, weights * (variances + (means - mean[source]) ** 2))
         return mean, variance
 
-    def _mixture(self, X: FloatArray, regimes: tuple[str, ...]) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of the mixture, in parts that fit a processor's cache."""
-        parts = [
-            self._part(X[start : start + _PART], regimes[start : start + _PART])
-            for start in range(0, len(X), _PART)
-        ]
-        for kernel in self._kernels:
-            kernel.forget()
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+    def _moments(self, X: FloatArray, regimes: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of each row's log duration, by the mixture of its regime."""
+        first = regimes[0]
+        if len(X) == 1 or all(regime == first for regime in regimes):
+            return self._mixture(first).moments(X)
+        mean, variance = np.empty(len(X)), np.empty(len(X))
+        for name, rows in _rows_of(regimes).items():
+            mean[rows], variance[rows] = self._mixture(name).moments(X[rows])
+        return mean, variance
 
-    def _part(self, X: FloatArray, regimes: tuple[str, ...]) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of the members' mixture, by the weights of each row's regime."""
-        chosen = [self.regimes[regime] for regime in regimes]
-        weights = np.array([regime.weights for regime in chosen]).T
-        total, square, within = np.zeros(len(X)), np.zeros(len(X)), np.zeros(len(X))
-        for index, member in enumerate(self.members.values()):
-            weight = weights[index]
-            if not weight.any():
-                continue
-            # Processes share correlations only while they are asked for the very same matrix.
-            whole = weight.all() or isinstance(member, GaussianProcess)
-            rows = np.arange(len(X)) if whole else np.flatnonzero(weight)
-            mean, variance = member.predict_moments(X if whole else X[rows])
-            if variance is None:
-                variance = np.array([chosen[row].residual_variances[index] for row in rows])
-            # Moments about the centre keep the variance between members exact.
-            mean = mean - self.center
-            total[rows] += weight[rows] * mean
-            square[rows] += weight[rows] * mean**2
-            within[rows] += weight[rows] * variance
-        return total + self.center, within + np.maximum(square - total**2, 0.0)
+    def _mixture(self, regime: str) -> Mixture:
+        """Return a regime's mixture, made when first asked for."""
+        mixture = self._mixtures.get(regime)
+        if mixture is None:
+            members, layout = self.members.values(), self.encoder.layout
+            mixture = Mixture(layout, members, self.regimes[regime], self.center)
+            self._mixtures[regime] = mixture
+        return mixture
+
+
+def _gpu_types(features: FeatureTable) -> list[str | None] | None:
+    gpu_types = features.categorical.get("gpu_type")
+    return list(gpu_types) if gpu_types else None
+
+
+def _rows_of(regimes: Sequence[str]) -> dict[str, list[int]]:
+    rows: dict[str, list[int]] = {}
+    for row, regime in enumerate(regimes):
+        rows.setdefault(regime, []).append(row)
+    return rows

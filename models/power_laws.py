@@ -1,16 +1,18 @@
 """The mathematics of sums of power laws: prior, evaluation, fit, evidence."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from models.layout import Layout, Role
-from models.tables import FloatArray
+from models.tables import FloatArray, IntArray
 
 Template = Literal["data", "serial", "steps", "const"]
 Term = Literal["compute", "overhead", "comm", "fixed"]
 
+TERMS: tuple[Term, ...] = ("compute", "overhead", "comm", "fixed")
 TEMPLATES: tuple[Template, ...] = ("data", "serial", "steps", "const")
 
 _ROLES: tuple[Role, ...] = ("workers", "dataset_size", "epochs", "local_batch", "workers_per_node")
@@ -40,7 +42,8 @@ _EXPONENTS: dict[Template, dict[Term, tuple[float, ...]]] = {
 """Prior mean exponents of `_ROLES`; the fixed term has none."""
 
 _EXPONENT_SD: dict[Term, float] = {"compute": 0.4, "overhead": 0.4, "comm": 0.3, "fixed": 0.25}
-_GATE_DEPTH = 30.0
+MAX_TERMS = len(TERMS)
+_GATE_DEPTH, _NO_TERM = 30.0, -1e9
 _MISFIT_A, _MISFIT_B = 2.0, 2 * 0.04**2
 _MAX_STEPS = 40
 _DEVIATION_SD, _MAX_DEVIATIONS = 0.4, 48
@@ -137,6 +140,51 @@ def evaluate_law(
         split = shares[:, :, None] * levels[:, None, :]
         columns.append(split.reshape(len(X), count * width_of_levels))
     return (top + np.log(total))[:, 0] + effects, np.hstack(columns)
+
+
+def jacobian_factors(layout: Layout, terms: tuple[Term, ...]) -> tuple[IntArray, IntArray]:
+    """Return which two factors each column of a law's Jacobian is the product of.
+
+    The first is the share of a term, by its position, or -1 for none (always 1); the second a
+    column of the base ``[1, numeric features, indicators of levels, gate]``.
+    """
+    count, width, n_levels = len(terms), layout.n_numeric, sum(layout.levels)
+    each, numeric = np.arange(count), 1 + np.arange(width)
+    levels = 1 + width + np.arange(n_levels)
+    first = [each, np.repeat(each, width), np.full(n_levels, -1)]
+    second = [np.zeros(count, dtype=np.int64), np.tile(numeric, count), levels]
+    if has_deviations(layout, terms):
+        first.append(np.repeat(each, n_levels))
+        second.append(np.tile(levels, count))
+    return np.concatenate(first), np.concatenate(second)
+
+
+def stack_coefficients(
+    layout: Layout, laws: Sequence["FittedLaw"]
+) -> tuple[FloatArray, FloatArray]:
+    """Return matrices that evaluate many laws at once from the base of `jacobian_factors`.
+
+    The first gives the logs of the terms, four columns a law (those without a term next to minus
+    infinity), the second the common effects of the levels, one column a law.
+    """
+    width, n_levels = layout.n_numeric, sum(layout.levels)
+    terms_of = np.zeros((2 + width + n_levels, MAX_TERMS * len(laws)))
+    terms_of[0] = _NO_TERM
+    effects = np.zeros((2 + width + n_levels, len(laws)))
+    for index, law in enumerate(laws):
+        terms, theta = law.prior.terms, law.theta
+        count = len(terms)
+        columns = slice(MAX_TERMS * index, MAX_TERMS * index + count)
+        first = count + count * width
+        terms_of[0, columns] = theta[:count]
+        terms_of[1 : 1 + width, columns] = theta[count:first].reshape(count, width).T
+        if has_deviations(layout, terms):
+            deviations = theta[first + n_levels :].reshape(count, n_levels)
+            terms_of[1 + width : -1, columns] = deviations.T
+        if "comm" in terms:
+            terms_of[-1, MAX_TERMS * index + terms.index("comm")] = -_GATE_DEPTH
+        effects[1 + width : -1, index] = theta[first : first + n_levels]
+    return terms_of, effects
 
 
 @dataclass(frozen=True, slots=True)

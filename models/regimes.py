@@ -49,20 +49,21 @@ class RegimeMap:
 
     def of_rows(self, encoder: Encoder, distances: FloatArray, codes: IntArray) -> tuple[str, ...]:
         """Return the regime of each row: the axis farthest out, a rare level, or interpolation."""
-        farthest = distances.argmax(axis=1) if distances.shape[1] else np.zeros(len(codes), int)
-        regimes = []
-        for row, levels in enumerate(codes.tolist()):
-            if distances.shape[1] and distances[row, farthest[row]] > LEAVES_AXIS:
-                regimes.append(encoder.numeric[farthest[row]].column)
-                continue
-            rare = [
-                category.column
-                for category, code, few in zip(
-                    encoder.categories, levels, self.few_levels, strict=True
+        regimes = [INTERPOLATION] * len(codes)
+        columns = [category.column for category in encoder.categories]
+        if any(self.few_levels) or (codes.size and codes.min() < 0):
+            for row, levels in enumerate(codes.tolist()):
+                rare = (
+                    column
+                    for column, code, few in zip(columns, levels, self.few_levels, strict=True)
+                    if code < 0 or code in few
                 )
-                if code < 0 or code in few
-            ]
-            regimes.append(rare[0] if rare else INTERPOLATION)
+                regimes[row] = next(rare, INTERPOLATION)
+        if distances.shape[1]:
+            axes = encoder.axis_names()
+            farthest = distances.argmax(axis=1)
+            for row in np.flatnonzero(distances.max(axis=1) > LEAVES_AXIS).tolist():
+                regimes[row] = axes[farthest[row]]
         return tuple(regimes)
 
 

@@ -15,17 +15,27 @@ _PINNED_AXES = ("workers", "batch_size", "nodes")
 _FEW_PHYSICS = {"physics_process": 0.3, "scaling_law": 0.2}
 _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
     ("interpolation", False): {
-        "gaussian_process": 0.3,
-        "scaling_process": 0.4,
-        "held_process": 0.15,
-        "scaling_law": 0.05,
-        "boosted_trees": 0.1,
+        "gaussian_process": 0.24,
+        "scaling_process": 0.32,
+        "physics_process": 0.2,
+        "held_process": 0.12,
+        "scaling_law": 0.04,
+        "residual_trees": 0.08,
     },
     ("interpolation", True): {
-        "gaussian_process": 0.08,
+        "gaussian_process": 0.1,
+        "scaling_process": 0.15,
+        "physics_process": 0.4,
+        "held_process": 0.12,
+        "scaling_law": 0.23,
+    },
+    ("transfer", False): {
+        "gaussian_process": 0.18,
         "scaling_process": 0.24,
-        "held_process": 0.18,
-        **_FEW_PHYSICS,
+        "physics_process": 0.4,
+        "held_process": 0.09,
+        "scaling_law": 0.03,
+        "residual_trees": 0.06,
     },
     ("extrapolation", False): {
         "gaussian_process": 0.25,
@@ -54,7 +64,7 @@ _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
 
 _NEW_CANDIDATE = 0.05
 _PENALTY = 1.0
-_LEAST_WEIGHT = 0.01
+_LEAST_WEIGHT = 0.02
 
 
 def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations: int) -> FloatArray:
@@ -66,7 +76,7 @@ def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations:
     [0.67, 0.33]
     """
     few = n_configurations < FEW_CONFIGURATIONS
-    row: Kind = "interpolation" if kind == "transfer" else kind
+    row: Kind = "interpolation" if kind == "transfer" and few else kind
     table = dict(_FREE[row, few and row != "short_axis"])
     if row == "extrapolation" and not few and axis in _PINNED_AXES:
         table = {name: weight / 2 for name, weight in table.items()} | _FEW_PHYSICS
@@ -151,7 +161,7 @@ def stack(held_out: HeldOut, prior: FloatArray) -> FloatArray:
 
     Minimises ``sum_i f_i sqrt((R w)_i^2 + (.1 s)^2) / s + |w - w0|^2 / n`` with R the held-out log
     residuals, f the weights of the forecasts (sum 1), s the best candidate's mean |residual| and n
-    the distinct configurations held out. Weights below .01 are cut.
+    the distinct configurations held out. Weights below .02 are cut.
 
     References
     ----------

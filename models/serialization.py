@@ -15,8 +15,9 @@ from models.errors import ArtifactError
 from models.features import CategoryFeature, NumericFeature
 from models.hardware import HardwareDescription
 from models.memory import Memory
+from models.mixture import RegimeModel
 from models.packing import MAX_PART_BYTES, pack, unpack
-from models.portfolio import FittedPortfolio, RegimeModel
+from models.portfolio import FittedPortfolio
 from models.regimes import RegimeMap
 from models.regressor import PortfolioRegressor, State, StateValue
 from models.reports import CandidateReport, FitReport

@@ -28,30 +28,37 @@ def describe_support(
     nearest = memory.nearest(encoded, spans)
     signatures = row_signatures(encoded)
     strangers = _strangers(features, memory)
+    has_axes = [max(row, default=0.0) > _TINY for row in encoded.distances.tolist()]
+    unidentified = _unidentified(encoder, encoded)
+    is_open = [min(codes, default=0) < 0 for codes in encoded.codes.tolist()]
     supports = []
-    for row in range(features.n_rows):
+    for row, codes in enumerate(encoded.codes.tolist()):
         levels = {name: column[row] for name, column in features.categorical.items()}
-        unseen = tuple(
-            (category.column, str(levels[category.column]))
-            for category, code in zip(encoder.categories, encoded.codes[row], strict=True)
-            if code == UNSEEN
-        )
-        unidentified = _unidentified(encoder, encoded, row) + strangers[row]
-        axes = _axes(features, encoder, encoded, row)
+        unseen = _unseen(encoder, codes, levels) if is_open[row] else ()
+        unknown = unidentified[row] + strangers[row]
+        axes = _axes(features, encoder, encoded, row) if has_axes[row] else ()
         basis = _basis(
-            measured=signatures[row] in memory.signatures and not unidentified and not axes,
-            described=transfer.is_described(encoded.codes[row], levels.get("gpu_type")),
-            rare=any(
-                code in few
-                for code, few in zip(encoded.codes[row].tolist(), few_levels, strict=True)
-            ),
+            measured=signatures[row] in memory.signatures and not unknown and not axes,
+            described=bool(unseen)
+            and transfer.is_described(encoded.codes[row], levels.get("gpu_type")),
+            rare=any(code in few for code, few in zip(codes, few_levels, strict=True)),
             n_unseen=len(unseen),
             outside=bool(axes),
             n_configurations=len(memory.keys),
         )
-        inside = not (axes or unseen or unidentified)
-        supports.append(Support(inside, axes, unseen, unidentified, nearest[row], basis))
+        inside = not (axes or unseen or unknown)
+        supports.append(Support(inside, axes, unseen, unknown, nearest[row], basis))
     return supports
+
+
+def _unseen(
+    encoder: Encoder, codes: Sequence[int], levels: Mapping[str, str | None]
+) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (category.column, str(levels[category.column]))
+        for category, code in zip(encoder.categories, codes, strict=True)
+        if code == UNSEEN
+    )
 
 
 def _basis(
@@ -113,23 +120,29 @@ def _measured_range(feature: NumericFeature) -> tuple[float, float]:
     return low, high
 
 
-def _unidentified(encoder: Encoder, encoded: Encoded, row: int) -> tuple[str, ...]:
-    names = []
-    for index, feature in enumerate(encoder.numeric):
-        constant_asked_otherwise = feature.spread == 0 and encoded.excess[row, index] > _TINY
-        if constant_asked_otherwise or encoded.missing[row, index]:
-            names.append(feature.column)
-    for category, code in zip(encoder.categories, encoded.codes[row], strict=True):
-        if code == UNASKED:
-            names.append(category.column)
-    return tuple(names)
+def _unidentified(encoder: Encoder, encoded: Encoded) -> list[tuple[str, ...]]:
+    """Return for each row the known columns whose effect on it the runs cannot show."""
+    constant = np.array([feature.spread == 0 for feature in encoder.numeric], dtype=np.bool_)
+    numeric = encoded.missing | (constant & (encoded.excess > _TINY))
+    flags = np.hstack([numeric, encoded.codes == UNASKED])
+    found: list[tuple[str, ...]] = [()] * len(flags)
+    names = [*encoder.axis_names(), *(category.column for category in encoder.categories)]
+    for row in np.flatnonzero(flags.any(axis=1)).tolist():
+        found[row] = tuple(names[index] for index in np.flatnonzero(flags[row]).tolist())
+    return found
 
 
 def _strangers(features: FeatureTable, memory: Memory) -> list[tuple[str, ...]]:
     """Return for each row the columns with a value that no run has ever had."""
-    known: Mapping[str, list[bool]] = {
-        **{n: (~np.isnan(v)).tolist() for n, v in features.numeric.items()},
-        **{n: [level is not None for level in v] for n, v in features.categorical.items()},
-    }
-    unknown = sorted(name for name in known if name not in memory.known_columns)
-    return [tuple(name for name in unknown if known[name][row]) for row in range(features.n_rows)]
+    strangers: list[tuple[str, ...]] = [()] * features.n_rows
+    for name in sorted({*features.numeric, *features.categorical} - memory.known_columns):
+        values = features.numeric.get(name)
+        if values is None:
+            given = [level is not None for level in features.categorical[name]]
+        else:
+            given = (~np.isnan(values)).tolist()
+        strangers = [
+            (*names, name) if is_given else names
+            for names, is_given in zip(strangers, given, strict=True)
+        ]
+    return strangers

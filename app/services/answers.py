@@ -30,6 +30,8 @@ from app.services.warnings import warnings_of
 from models import FeatureTable, FloatArray, ForecastDistribution, Support
 
 Answer = Forecast | DomainError
+Reason = tuple[Support, dict[str, float]]
+"""What a forecast rests on, and the shares of the terms that it is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +109,30 @@ def _answer(
         for request, scenario in zip(requests, scenarios, strict=True)
     ]
     forecast, refusals = distributions(requests, scenarios, served, offers)
-    supports = served.portfolio.support(features_of(scenarios, served)) if scenarios else []
+    reasons = _reasons(scenarios, served)
     figures = figures_of(requests, forecast, offers)
     answers: list[Answer] = []
-    known = zip(requests, scenarios, offers, supports, strict=True)
-    for row, (request, scenario, offer, support) in enumerate(known):
+    known = zip(requests, scenarios, offers, reasons, strict=True)
+    for row, (request, scenario, offer, reason) in enumerate(known):
         answers.append(
             refusals.get(row)
             or _forecast(
-                row, request, scenario, offer, support, figures=figures, served=served, now=now
+                row, request, scenario, offer, reason, figures=figures, served=served, now=now
             )
         )
     return answers
+
+
+def _reasons(scenarios: Sequence[Scenario], served: ServedRegressor) -> list[Reason]:
+    """Return what each forecast rests on and what it is made of."""
+    if not scenarios:
+        return []
+    features = features_of(scenarios, served)
+    explained = served.portfolio.explain(features)
+    shares: list[dict[str, float]] = [
+        {part.term: float(f"{part.share:.4g}") for part in explanation} for explanation in explained
+    ]
+    return list(zip(served.portfolio.support(features), shares, strict=True))
 
 
 def figures_of(
@@ -181,13 +195,14 @@ def _forecast(
     request: ForecastRequest,
     scenario: Scenario,
     offer: Offer | None,
-    support: Support,
+    reason: Reason,
     *,
     figures: Figures,
     served: ServedRegressor,
     now: datetime,
 ) -> Forecast:
     configuration = scenario.configuration
+    support, explanation = reason
     duration = Interval(
         figures.median[row], figures.lower[row], figures.upper[row], request.confidence
     )
@@ -206,7 +221,7 @@ def _forecast(
         support=_support_report(support, served),
         basis=Basis(support.basis),
         energy_kwh=kilowatt_hours(configuration.gpu_type, configuration.workers, duration.median),
-        explanation={},
+        explanation=explanation,
         warnings=warnings_of(request, served, support, offer, now),
     )
 

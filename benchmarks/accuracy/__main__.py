@@ -31,8 +31,8 @@ from benchmarks.accuracy.traces import (  # noqa: E402 - see above
 )
 
 COLUMNS = (
-    "data set", "kind", "axis", "tasks", "MAPE %", "mean", "> 20 % off", "cover .8", "cover .9",
-    "width %", "score", "fit s", "vs peer",
+    "data set", "kind", "axis", "tasks", "MAPE %", "mean", "geo", "> 20 % off", "cover .8",
+    "cover .9", "width %", "score", "own ok", "fit s", "vs floor", "vs peer",
 )  # fmt: skip
 
 
@@ -92,6 +92,9 @@ def _print(judgements: Sequence[Judgement]) -> None:
     for group in groups:
         members = [item for item in judgements if (item.data_set, item.kind, item.axis) == group]
         table.add_row(*group, *_summary(members))
+    for data_set in sorted({item.data_set for item in judgements}):
+        members = [item for item in judgements if item.data_set == data_set]
+        table.add_row(data_set, "", "", *_summary(members), style="bold")
     for kind in sorted({item.kind for item in judgements}):
         members = [item for item in judgements if item.kind == kind]
         table.add_row("all", kind, "", *_summary(members), style="bold")
@@ -113,12 +116,15 @@ def _summary(members: Sequence[Judgement]) -> list[str]:
         str(len(members)),
         f"{100 * median([item.mape for item in members]):.1f}",
         f"{100 * float(np.mean([item.mape for item in members])):.1f}",
+        f"{100 * _geometric([item.mape for item in members]):.1f}",
         f"{100 * float(np.mean([item.off_by_20 for item in members])):.0f}%",
         f"{100 * float(np.mean([item.coverage_80 for item in members])):.1f}",
         f"{100 * float(np.mean([item.coverage_90 for item in members])):.1f}",
         f"{100 * median([item.width_90 for item in members]):.1f}",
         f"{median([item.score_90 for item in members]):.2f}",
+        f"{100 * float(np.mean([item.knows_itself for item in members])):.0f}%",
         f"{median([item.fit_seconds for item in members]):.2f}",
+        f"{_geometric([item.floor_ratio for item in members]):.2f}",
         f"{_geometric([item.ratio for item in members]):.2f}",
     ]
 

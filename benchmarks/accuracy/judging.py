@@ -1,7 +1,7 @@
 """Judging one task: fit on its training runs, forecast its test runs, compare."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,7 @@ class Judgement:
     width_90: float
     score_90: float
     own_estimate: float
+    held_out_error: float
     fit_seconds: float
     noise_floor: float
     peer_mape: float
@@ -38,6 +39,24 @@ class Judgement:
     def ratio(self) -> float:
         """Return the error relative to the best other tool's, NaN without one."""
         return self.mape / max(self.peer_mape, 1e-3)
+
+    @property
+    def floor_ratio(self) -> float:
+        """Return the error relative to the least that repetitions allow, NaN without any.
+
+        No forecast has a smaller mean absolute error than ``sqrt(2 / pi)`` of their deviation.
+        """
+        return self.mape / max(0.8 * self.noise_floor, 1e-3)
+
+    @property
+    def knows_itself(self) -> bool:
+        """Return whether the forecasts' own estimate of the error is within a factor of 2."""
+        return 0.5 <= self.own_estimate / max(self.mape, 1e-4) <= 2  # noqa: PLR2004 - the factor
+
+
+def _held_out_error(errors: Mapping[str, float], regimes: Sequence[str]) -> float:
+    """Return the mean held-out error of the kinds of question asked, NaN where one is untested."""
+    return float(np.mean([errors.get(regime, np.nan) for regime in regimes]))
 
 
 def judge(
@@ -56,7 +75,6 @@ def judge(
     lower, upper = forecast.interval(0.9)
     data_set, kind, axis = task.group()
     report = portfolio.report
-    asked = "interpolation" if task.kind == "interpolation" else task.axis
     return Judgement(
         task=task.name,
         data_set=data_set,
@@ -70,7 +88,8 @@ def judge(
         coverage_90=coverage(observed, lower, upper),
         width_90=relative_width(predicted, lower, upper),
         score_90=log_interval_score(observed, lower, upper, 0.9),
-        own_estimate=report.accuracy_by_axis.get(asked, np.nan),
+        own_estimate=float(forecast.typical_error().mean()),
+        held_out_error=_held_out_error(report.accuracy_by_axis, forecast.regimes),
         fit_seconds=fit_seconds,
         noise_floor=report.noise_floor if report.noise_floor is not None else np.nan,
         peer_mape=peers.get(task.name, np.nan),

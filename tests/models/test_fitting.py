@@ -102,7 +102,8 @@ def test_fit_that_nothing_survives_names_the_reasons() -> None:
 def test_missing_candidate_is_reported_with_its_reason() -> None:
     report = fit(make_runs(grid())).report
 
-    assert report.failed_candidates == {"boosted_trees": "needs 20 configurations, found 16"}
+    reason = "needs 20 configurations, found 16"
+    assert report.failed_candidates == {"residual_trees": reason, "boosted_trees": reason}
 
 
 def test_identical_runs_give_a_narrow_but_positive_interval() -> None:

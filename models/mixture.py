@@ -1,0 +1,238 @@
+"""The weighted mixture of a portfolio's members, prepared for speed: one pass for all of them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from models.gaussian import GaussianProcess
+from models.kernels import ServingKernel
+from models.layout import Layout
+from models.power_laws import MAX_TERMS, FittedLaw, Term, jacobian_factors, stack_coefficients
+from models.regressor import PortfolioRegressor
+from models.scaling_laws import ScalingLaw
+from models.tables import FloatArray
+
+_PART = 256
+"""Questions answered at a time: their features fit a processor's cache."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class RegimeModel:
+    """How one kind of question is answered.
+
+    `weights` and `residual_variances` (for members without a variance of their own) follow the
+    order of the members; `curve` holds the calibrated half widths at the levels of
+    `models.distribution`.
+    """
+
+    weights: FloatArray
+    residual_variances: FloatArray
+    curve: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class _Component:
+    """One law, or one process around its law, as a function of the shared features.
+
+    With u the shared features and f the log duration of law `law`, the mean is
+    ``f + slopes . u + center`` and the variance ``u' Q u + scatter + noise``, in the `columns` of
+    u.
+    """
+
+    weight: float
+    fitted: FittedLaw
+    center: float
+    process: GaussianProcess | None
+
+
+class Mixture:
+    """Answers one kind of question for all members at once.
+
+    Laws and processes are functions of a few shared features: the correlations with the training
+    rows and the derivatives of the laws. A mean is linear in them and a variance quadratic, so that
+    the weighted sum of all variances is a single quadratic form. Members of any other kind are
+    asked one by one.
+
+    Parameters
+    ----------
+    layout
+        How to read the columns of X.
+    members
+        The regressors; those without weight are left out.
+    regime
+        Their weights and residual variances.
+    center
+        A log duration near which variances between members are computed.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        members: Iterable[PortfolioRegressor],
+        regime: RegimeModel,
+        center: float,
+    ) -> None:
+        self._layout, self._center = layout, center
+        self._others: list[tuple[float, float, PortfolioRegressor]] = []
+        self._components: list[_Component] = []
+        weights, variances = regime.weights.tolist(), regime.residual_variances.tolist()
+        for weight, own, member in zip(weights, variances, members, strict=True):
+            if weight == 0:
+                continue
+            if isinstance(member, GaussianProcess):
+                law = member.law_
+                self._components.append(_Component(weight, law.laws_[0], law.center_, member))
+            elif isinstance(member, ScalingLaw):
+                self._components += [
+                    _Component(weight * share, law, member.center_, None)
+                    for share, law in zip(member.weights_.tolist(), member.laws_, strict=True)
+                ]
+            else:
+                self._others.append((weight, own, member))
+        self._lay_out()
+
+    def moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the log duration of each row, shape (n,)."""
+        if len(X) <= _PART:
+            return self._part(X)
+        parts = [self._part(X[start : start + _PART]) for start in range(0, len(X), _PART)]
+        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+
+    def term_shares(self, X: FloatArray) -> dict[Term, FloatArray]:
+        """Return the share of every term of the laws in the duration, each of shape (n,).
+
+        Laws of a single term say nothing about shares: they count only where there are no others.
+        The shares of a row sum to 1; there are none without a law.
+        """
+        shares = self._evaluate(X)[2]
+        every = list(zip(self._components, self._which_law.tolist(), strict=True))
+        telling = [pair for pair in every if len(pair[0].fitted.prior.terms) > 1] or every
+        norm = sum(item.weight for item, _ in telling)
+        total: dict[Term, FloatArray] = {}
+        for item, law in telling:
+            for slot, term in enumerate(item.fitted.prior.terms):
+                found = item.weight / norm * shares[:, law, slot]
+                total[term] = total[term] + found if term in total else found
+        return total
+
+    def _lay_out(self) -> None:
+        """Lay out the shared features u: correlations, then derivatives of the laws."""
+        laws, kernels = _Distinct(_same_law), _Distinct(ServingKernel.is_same)
+        which = [laws.index(item.fitted) for item in self._components]
+        self._laws: list[FittedLaw] = laws.items
+        of_process = [
+            None if item.process is None else kernels.index(item.process.kernel)
+            for item in self._components
+        ]
+        self._kernels: list[ServingKernel] = kernels.items
+        starts = np.cumsum([0, *(kernel.n_rows for kernel in self._kernels)])
+        self._coefficients, self._effects = stack_coefficients(self._layout, self._laws)
+        self._which_law = np.array(which, dtype=np.int64)
+        width, slots, factors, places = int(starts[-1]), [], [], []
+        for index, law in enumerate(self._laws):
+            slot, factor = jacobian_factors(self._layout, law.prior.terms)
+            places.append(width + np.arange(len(slot)))
+            slots.append(np.where(slot < 0, -1, MAX_TERMS * index + slot))
+            factors.append(factor)
+            width += len(slot)
+        none = np.empty(0, dtype=np.int64)
+        self._slots, self._factors = (
+            np.concatenate([none, *slots]),
+            np.concatenate([none, *factors]),
+        )
+        self._columns = []
+        for law_index, kernel_index in zip(which, of_process, strict=True):
+            columns = places[law_index]
+            if kernel_index is not None:
+                rows = np.arange(starts[kernel_index], starts[kernel_index + 1])
+                columns = np.concatenate([rows, columns])
+            self._columns.append(columns)
+        self._collect(width)
+
+    def _collect(self, width: int) -> None:
+        """Collect what the components add to the laws: slopes, form and constants."""
+        items = self._components
+        self._weights = np.array([item.weight for item in items])
+        self._offsets = np.array([item.center - self._center for item in items])
+        self._slopes = np.zeros((width, len(items)))
+        self._form = np.zeros((width, width))
+        self._scatter = self._noise = 0.0
+        for position, (item, columns) in enumerate(zip(items, self._columns, strict=True)):
+            if item.process is None:
+                form = item.fitted.covariance
+                self._noise += item.weight * item.fitted.misfit
+            else:
+                form = item.process.variance_form()
+                self._slopes[columns, position] = item.process.mean_slopes()
+                self._scatter += item.weight * item.process.scatter
+                self._noise += item.weight * item.process.noise
+            self._form[np.ix_(columns, columns)] += item.weight * form
+
+    def _evaluate(self, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the base features of the laws, their log durations, and the shares of terms."""
+        layout, n = self._layout, len(X)
+        width = layout.n_numeric
+        base = np.empty((n, 2 + width + sum(layout.levels)))
+        base[:, 0] = 1.0
+        base[:, 1 : width + 1] = X[:, :width]
+        base[:, width + 1 : -1] = layout.one_hot(X)
+        base[:, -1] = X[:, width]
+        logs = (base @ self._coefficients).reshape(n, len(self._laws), MAX_TERMS)
+        top = logs.max(axis=2)
+        shares = np.exp(logs - top[:, :, None])
+        total = shares.sum(axis=2)
+        shares /= total[:, :, None]
+        return base, top + np.log(total) + base @ self._effects, shares
+
+    def _features(self, X: FloatArray, base: FloatArray, shares: FloatArray) -> FloatArray:
+        features = np.empty((len(X), len(self._form)))
+        start = 0
+        for kernel in self._kernels:
+            x = self._layout.numeric(X) / kernel.scales
+            features[:, start : start + kernel.n_rows] = kernel(x, self._layout.codes(X))
+            start += kernel.n_rows
+        flat = np.empty((len(X), MAX_TERMS * len(self._laws) + 1))
+        flat[:, :-1] = shares.reshape(len(X), -1)
+        flat[:, -1] = 1.0
+        np.multiply(flat[:, self._slots], base[:, self._factors], out=features[:, start:])
+        return features
+
+    def _part(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        total = square = within = np.zeros(len(X))
+        if self._components:
+            base, logs, shares = self._evaluate(X)
+            u = self._features(X, base, shares)
+            means = logs[:, self._which_law] + u @ self._slopes + self._offsets
+            total, square = means @ self._weights, means**2 @ self._weights
+            left = np.einsum("ij,ij->i", u @ self._form, u) + self._scatter
+            within = np.maximum(left, 0.0) + self._noise
+        for weight, own, member in self._others:
+            mean, variance = member.predict_moments(X)
+            mean = mean - self._center
+            total, square = total + weight * mean, square + weight * mean**2
+            within = within + weight * (own if variance is None else variance)
+        return total + self._center, within + np.maximum(square - total**2, 0.0)
+
+
+class _Distinct(Generic[Item]):
+    """Items in the order of their first appearance, by a test of equality."""
+
+    def __init__(self, is_same: Callable[[Item, Item], bool]) -> None:
+        self.items: list[Item] = []
+        self._is_same = is_same
+
+    def index(self, item: Item) -> int:
+        """Return the item's position, appended if it is new."""
+        for index, known in enumerate(self.items):
+            if self._is_same(known, item):
+                return index
+        self.items.append(item)
+        return len(self.items) - 1
+
+
+def _same_law(one: FittedLaw, other: FittedLaw) -> bool:
+    return one.prior.terms == other.prior.terms and np.array_equal(one.theta, other.theta)
