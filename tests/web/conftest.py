@@ -43,7 +43,9 @@ def _copy(template: Path, folder: Path) -> str:
     return f"sqlite:///{folder / 'trainfare.db'}"
 
 
-@pytest.fixture(scope="session")
+# Playwright's synchronous interface keeps an event loop running in this thread: it must end with
+# the module, or no test after it could run a loop of its own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if _CHROMIUM is None:
         pytest.skip("chromium is not installed")
