@@ -11,8 +11,8 @@ from models.tables import FloatArray
 _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("interpolation", False): 1.5,
     ("interpolation", True): 1.25,
-    ("transfer", False): 1.0,
-    ("transfer", True): 1.0,
+    ("transfer", False): 1.25,
+    ("transfer", True): 1.25,
     ("extrapolation", False): 1.6,
     ("extrapolation", True): 1.15,
     ("short_axis", False): 1.4,

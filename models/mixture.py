@@ -1,11 +1,12 @@
 """The weighted mixture of a portfolio's members, prepared for speed: one pass for all of them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 
+from models.boosting import ResidualTrees
 from models.gaussian import GaussianProcess
 from models.kernels import ServingKernel
 from models.layout import Layout
@@ -49,6 +50,17 @@ class _Component:
     process: GaussianProcess | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Other:
+    """A member of another kind, on top of a weighted mean of laws or of none."""
+
+    weight: float
+    own_variance: float
+    member: PortfolioRegressor
+    center: float
+    below: Sequence[tuple[float, FittedLaw]]
+
+
 class Mixture:
     """Answers one kind of question for all members at once.
 
@@ -77,7 +89,7 @@ class Mixture:
         center: float,
     ) -> None:
         self._layout, self._center = layout, center
-        self._others: list[tuple[float, float, PortfolioRegressor]] = []
+        self._others: list[_Other] = []
         self._components: list[_Component] = []
         weights, variances = regime.weights.tolist(), regime.residual_variances.tolist()
         for weight, own, member in zip(weights, variances, members, strict=True):
@@ -91,8 +103,12 @@ class Mixture:
                     _Component(weight * share, law, member.center_, None)
                     for share, law in zip(member.weights_.tolist(), member.laws_, strict=True)
                 ]
+            elif isinstance(member, ResidualTrees):
+                below = member.law_
+                shares = list(zip(below.weights_.tolist(), below.laws_, strict=True))
+                self._others.append(_Other(weight, own, member.trees_, below.center_, shares))
             else:
-                self._others.append((weight, own, member))
+                self._others.append(_Other(weight, own, member, 0.0, []))
         self._lay_out()
 
     def moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -123,6 +139,7 @@ class Mixture:
         """Lay out the shared features u: correlations, then derivatives of the laws."""
         laws, kernels = _Distinct(_same_law), _Distinct(ServingKernel.is_same)
         which = [laws.index(item.fitted) for item in self._components]
+        below = [[(share, laws.index(law)) for share, law in item.below] for item in self._others]
         self._laws: list[FittedLaw] = laws.items
         of_process = [
             None if item.process is None else kernels.index(item.process.kernel)
@@ -132,6 +149,10 @@ class Mixture:
         starts = np.cumsum([0, *(kernel.n_rows for kernel in self._kernels)])
         self._coefficients, self._effects = stack_coefficients(self._layout, self._laws)
         self._which_law = np.array(which, dtype=np.int64)
+        self._below = np.zeros((len(self._laws), len(self._others)))
+        for position, pairs in enumerate(below):
+            for share, index in pairs:
+                self._below[index, position] += share
         width, slots, factors, places = int(starts[-1]), [], [], []
         for index, law in enumerate(self._laws):
             slot, factor = jacobian_factors(self._layout, law.prior.terms)
@@ -203,18 +224,21 @@ class Mixture:
 
     def _part(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         total = square = within = np.zeros(len(X))
-        if self._components:
+        if self._laws:
             base, logs, shares = self._evaluate(X)
+        if self._components:
             u = self._features(X, base, shares)
             means = logs[:, self._which_law] + u @ self._slopes + self._offsets
             total, square = means @ self._weights, means**2 @ self._weights
             left = np.einsum("ij,ij->i", u @ self._form, u) + self._scatter
             within = np.maximum(left, 0.0) + self._noise
-        for weight, own, member in self._others:
-            mean, variance = member.predict_moments(X)
-            mean = mean - self._center
-            total, square = total + weight * mean, square + weight * mean**2
-            within = within + weight * (own if variance is None else variance)
+        for item, law_shares in zip(self._others, self._below.T, strict=True):
+            mean, variance = item.member.predict_moments(X)
+            mean = mean + item.center - self._center
+            if item.below:
+                mean = mean + logs @ law_shares
+            total, square = total + item.weight * mean, square + item.weight * mean**2
+            within = within + item.weight * (item.own_variance if variance is None else variance)
         return total + self._center, within + np.maximum(square - total**2, 0.0)
 
 

@@ -16,6 +16,10 @@ MAX_STAND_INS = 6
 """How many measured combinations of levels stand in for an open one."""
 
 
+_StandIns = tuple[IntArray, FloatArray, FloatArray, FloatArray]
+"""Codes of the stand-ins of one question, their weights, shifts and variances."""
+
+
 @dataclass(frozen=True, slots=True)
 class Expansion:
     """Rows in which measured levels stand in for open ones.
@@ -70,17 +74,20 @@ class LevelTransfer:
         open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
         if not open_rows.any():
             return None
-        parts: list[tuple[IntArray, FloatArray, FloatArray, FloatArray]] = []
-        lengths = []
-        for row in range(len(encoded.X)):
-            codes = encoded.codes[row]
-            part = (
-                self._stand_ins(codes, gpu_types[row] if gpu_types else None)
-                if open_rows[row]
-                else (codes[None], np.ones(1), np.zeros(1), np.zeros(1))
-            )
-            parts.append(part)
-            lengths.append(len(part[0]))
+        # Many questions leave the same levels open: their stand-ins are found once.
+        known: dict[tuple[tuple[int, ...], str | None], _StandIns] = {}
+        parts: list[_StandIns] = []
+        for row, levels in enumerate(encoded.codes.tolist()):
+            key = tuple(levels), gpu_types[row] if gpu_types else None
+            if key not in known:
+                codes = encoded.codes[row]
+                known[key] = (
+                    self._stand_ins(codes, key[1])
+                    if open_rows[row]
+                    else (codes[None], np.ones(1), np.zeros(1), np.zeros(1))
+                )
+            parts.append(known[key])
+        lengths = [len(part[0]) for part in parts]
         source = np.repeat(np.arange(len(encoded.X)), lengths)
         X = encoded.X[source].copy()
         codes = np.concatenate([part[0] for part in parts])
@@ -90,9 +97,7 @@ class LevelTransfer:
         )
         return Expansion(X, source, weights, shift, variance)
 
-    def _stand_ins(
-        self, codes: IntArray, gpu_type: str | None
-    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    def _stand_ins(self, codes: IntArray, gpu_type: str | None) -> _StandIns:
         open_levels = codes < 0
         known = ~open_levels
         equal = np.asarray(np.equal(self.combinations[:, known], codes[known]))
