@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from app.api import (
+    accuracy,
     documentation,
     fits,
     forecasts,
@@ -23,6 +24,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     regressors.router,
     forecasts.router,
     whatif.router,
+    accuracy.router,
     recommendations.router,
     prices.router,
     gpus.router,
