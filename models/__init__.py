@@ -1,8 +1,11 @@
 """The regression library: measured runs of a workload in, forecasts of durations out."""
 
 from models.candidates import REGRESSOR_NAMES
+from models.cold_start import PriorForecast, prior_forecast
 from models.comparison import Comparison, compare
+from models.design import Design, DesignStep
 from models.distribution import ForecastDistribution
+from models.ernest import ernest_design, ernest_features
 from models.errors import (
     ArtifactError,
     NotEnoughRunsError,
@@ -12,6 +15,7 @@ from models.errors import (
 from models.explanation import TermShare
 from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription
+from models.joint import JointForecast, joint_forecast
 from models.portfolio import FittedPortfolio
 from models.reports import AxisSupport, Basis, CandidateReport, FitReport, Support
 from models.serialization import FORMAT_VERSION, dumps, loads
@@ -25,20 +29,28 @@ __all__ = [
     "Basis",
     "CandidateReport",
     "Comparison",
+    "Design",
+    "DesignStep",
     "FeatureTable",
     "FitReport",
     "FittedPortfolio",
     "FloatArray",
     "ForecastDistribution",
     "HardwareDescription",
+    "JointForecast",
     "NotEnoughRunsError",
     "NothingFittedError",
+    "PriorForecast",
     "RunTable",
     "Support",
     "TermShare",
     "UnknownRegressorError",
     "compare",
     "dumps",
+    "ernest_design",
+    "ernest_features",
     "fit_portfolio",
+    "joint_forecast",
     "loads",
+    "prior_forecast",
 ]

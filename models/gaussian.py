@@ -109,14 +109,26 @@ class GaussianProcess(PortfolioRegressor):
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return mean and variance of the log duration of one new run."""
         mean, jacobian = self._mean_and_jacobian(X)
-        x = self.layout.numeric(X) / self.scales_
-        shape = self.kernel(x, self.layout.codes(X))
-        cross = self.scatter * shape + jacobian @ self.coupling_
+        cross = self._cross(X, jacobian)
         whitened = cross @ self.inverse_factor_.T
         explained = np.einsum("ij,ij->i", whitened, whitened)
         prior = self._prior_variance(jacobian)
         left = np.maximum(self.scatter + prior - explained, 0.0)
         return mean + cross @ self.alpha_, left + self.noise
+
+    @override
+    def covariance(self, A: FloatArray, B: FloatArray) -> FloatArray | None:
+        """Return the posterior covariance of law and process between two sets of rows."""
+        a, b = (self._mean_and_jacobian(X)[1] for X in (A, B))
+        (x, codes), (known, levels) = (
+            (self.layout.numeric(X) / self.scales_, self.layout.codes(X)) for X in (A, B)
+        )
+        kernel = ServingKernel(self._parameters, known, levels, self.scales_)
+        prior = self.scatter * kernel(x, codes) + a @ self._parameter_covariance() @ b.T
+        whitened = [
+            self._cross(X, slopes) @ self.inverse_factor_.T for X, slopes in ((A, a), (B, b))
+        ]
+        return prior - whitened[0] @ whitened[1].T
 
     @override
     def refit_clone(self) -> Self:
@@ -133,6 +145,12 @@ class GaussianProcess(PortfolioRegressor):
     def noise(self) -> float:
         """Variance of one new run that no measurement removes."""
         return self._parameters.roughness**2 + self._parameters.noise**2
+
+    @property
+    @override
+    def run_variance(self) -> float | None:
+        """Return the variance of one new run that no measurement removes."""
+        return self.noise
 
     def mean_slopes(self) -> FloatArray:
         """Return what the mean adds to the law, per correlation and per derivative of the law."""
@@ -218,6 +236,11 @@ class GaussianProcess(PortfolioRegressor):
             spread = jacobian @ self._best.covariance
             return np.asarray(np.einsum("ij,ij->i", spread, jacobian), dtype=np.float64)
         return np.asarray(jacobian**2 @ self._best.prior.sds**2, dtype=np.float64)
+
+    def _cross(self, X: FloatArray, jacobian: FloatArray) -> FloatArray:
+        """Return the prior covariance of rows with the training rows, shape (n, n_training)."""
+        shape = self.kernel(self.layout.numeric(X) / self.scales_, self.layout.codes(X))
+        return self.scatter * shape + jacobian @ self.coupling_
 
     def _hyper_prior(self) -> tuple[FloatArray, FloatArray]:
         n_numeric, n_categories = self.layout.n_numeric, len(self.layout.levels)

@@ -63,6 +63,19 @@ class PortfolioRegressor(ABC):
         A method without a variance of its own returns None, and gets its held-out squared error.
         """
 
+    def covariance(self, A: FloatArray, B: FloatArray) -> FloatArray | None:  # noqa: ARG002 - for those that have one
+        """Return the covariance of the log durations of two sets of rows, shape (n_a, n_b).
+
+        What further runs could remove alone: the noise of a run is not in it. None for a method
+        without a joint distribution.
+        """
+        return None
+
+    @property
+    def run_variance(self) -> float | None:
+        """Return the variance of one run that no further run removes, None if it has none."""
+        return None
+
     @abstractmethod
     def to_state(self) -> State:
         """Return what was learned, as data."""

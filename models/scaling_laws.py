@@ -118,6 +118,25 @@ class ScalingLaw(PortfolioRegressor):
         return mean + self.center_, self.weights_ @ (np.array(variances) + (each - mean) ** 2)
 
     @override
+    def covariance(self, A: FloatArray, B: FloatArray) -> FloatArray | None:
+        """Return the covariance within the templates and between them."""
+        total = np.zeros((len(A), len(B)))
+        means = []
+        for weight, law in zip(self.weights_, self.laws_, strict=True):
+            (f, a), (g, b) = (evaluate_law(self.layout, self.terms, law.theta, X) for X in (A, B))
+            total += weight * (a @ law.covariance @ b.T)
+            means.append((f, g))
+        f_all, g_all = (np.array([pair[side] for pair in means]) for side in (0, 1))
+        off, other = f_all - self.weights_ @ f_all, g_all - self.weights_ @ g_all
+        return np.asarray(total + (self.weights_[:, None] * off).T @ other, dtype=np.float64)
+
+    @property
+    @override
+    def run_variance(self) -> float | None:
+        """Return the misfit, which measuring elsewhere does not remove."""
+        return float(self.weights_ @ [law.misfit for law in self.laws_])
+
+    @override
     def refit_clone(self) -> Self:
         """Return an unfitted copy that tries the chosen templates only."""
         return type(self)(**{**self.get_params(), "templates": self.templates_})

@@ -1,0 +1,225 @@
+"""The joint distribution of many forecasts: what a run of one would say about another."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.encoding import UNIDENTIFIED_SD, UNSEEN, Encoded
+from models.holdout import TREND_BREAK
+from models.mixture import RegimeModel
+from models.portfolio import FittedPortfolio
+from models.tables import FeatureTable, FloatArray, IntArray
+
+_CONFIDENCE_OF_CURVE = 2
+"""Position of 90 % among the levels of a calibrated curve."""
+
+
+_LEAST_NOISE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class JointForecast:
+    """The joint normal distribution of the log durations of candidates and targets.
+
+    Targets of one kind of question share the weights of the portfolio's members, and so one
+    covariance.
+
+    Parameters
+    ----------
+    covariance
+        Covariance of candidates, then targets, noise of a run left out, shape (n, n).
+    noise
+        Variance of one run of each candidate and target that no measurement removes, shape (n,).
+    half_width
+        Calibrated half width at 90 % of each target, in standard deviations, shape (n_targets,).
+    targets
+        Which of the asked targets these are, shape (n_targets,).
+    """
+
+    covariance: FloatArray
+    noise: FloatArray
+    half_width: FloatArray
+    targets: IntArray
+
+    @property
+    def n_candidates(self) -> int:
+        """How many configurations may be measured."""
+        return len(self.covariance) - len(self.half_width)
+
+
+def joint_forecast(
+    portfolio: FittedPortfolio, candidates: FeatureTable, targets: FeatureTable
+) -> list[JointForecast]:
+    """Return the joint distributions of candidates and targets, one a kind of question asked.
+
+    The covariance of the mixture of members is the mean of their covariances plus that of their
+    means, so that a run where the members disagree removes the disagreement as well. What the
+    runs could not identify (an unseen level, a parameter that was constant, a trend beyond the
+    batches that were measured) is one unknown for all rows it concerns.
+
+    Parameters
+    ----------
+    portfolio
+        The fitted portfolio.
+    candidates
+        Configurations that may be measured.
+    targets
+        Configurations whose forecasts should become certain.
+
+    Raises
+    ------
+    ValueError
+        If there is no candidate or no target.
+
+    References
+    ----------
+    Rasmussen and Williams (2006), Gaussian processes for machine learning, ch. 2. Hoeting, Madigan,
+    Raftery, Volinsky (1999), Bayesian model averaging: a tutorial, Statistical Science 14(4).
+
+    Examples
+    --------
+    >>> from models.fitting import fit_portfolio
+    >>> from models.tables import RunTable
+    >>> workers = np.array([1.0, 2.0, 4.0])
+    >>> table = RunTable(FeatureTable({"workers": workers}, {}, 3), 800 / workers, list("abc"))
+    >>> portfolio = fit_portfolio(table, seed=0, time_budget_s=10)
+    >>> asked = FeatureTable({"workers": np.array([64.0])}, {}, 1)
+    >>> joint = joint_forecast(portfolio, table.features, asked)[0]
+    >>> bool(joint.covariance[3, 3] > joint.covariance[0, 0])
+    True
+    """
+    if not (candidates.n_rows and targets.n_rows):
+        raise ValueError("A joint forecast needs a candidate and a target.")
+    rows = stack(candidates, targets)
+    encoded = portfolio.encoder.encode(rows)
+    regimes = portfolio.regime_map.of_rows(portfolio.encoder, encoded.distances, encoded.codes)
+    spread = _Spread.of(portfolio, rows, encoded)
+    n, asked = candidates.n_rows, np.array(regimes[candidates.n_rows :])
+    joints = []
+    for regime in dict.fromkeys(asked.tolist()):
+        which = np.flatnonzero(asked == regime)
+        kept = np.concatenate([np.arange(n), n + which])
+        model = portfolio.regimes[regime]
+        width = float(model.curve[_CONFIDENCE_OF_CURVE])
+        covariance, noise = spread.of_mixture(model, kept)
+        joints.append(JointForecast(covariance, noise, np.full(len(which), width), which))
+    return joints
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """Means, covariances and noises of the members for all rows, and what they have in common."""
+
+    means: list[FloatArray]
+    covariances: list[FloatArray | None]
+    noises: list[float | None]
+    shared: FloatArray
+
+    @classmethod
+    def of(cls, portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encoded) -> "_Spread":
+        gpu_types = rows.categorical.get("gpu_type")
+        expansion = portfolio.transfer.expand(encoded, list(gpu_types) if gpu_types else None)
+        members = list(portfolio.members.values())
+        noises = [member.run_variance for member in members]
+        shared = _common_unknowns(portfolio, encoded)
+        if expansion is None:
+            means = [member.predict(encoded.X) for member in members]
+            covariances = [member.covariance(encoded.X, encoded.X) for member in members]
+            return cls(means, covariances, noises, shared)
+        X = expansion.X
+        gather = np.zeros((rows.n_rows, len(X)))
+        gather[expansion.source, np.arange(len(X))] = expansion.weights
+        logs = np.mean([member.predict(X) + expansion.shift for member in members], axis=0)
+        between = gather @ logs**2 - (gather @ logs) ** 2
+        level_sd = np.sqrt(gather @ expansion.variance + np.maximum(between, 0.0))
+        shared = shared + np.outer(level_sd, level_sd) * _same_levels(portfolio, rows, encoded)
+        means = [gather @ (member.predict(X) + expansion.shift) for member in members]
+        own = [member.covariance(X, X) for member in members]
+        gathered = [None if each is None else gather @ each @ gather.T for each in own]
+        return cls(means, gathered, noises, shared)
+
+    def of_mixture(self, model: RegimeModel, kept: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return covariance and noise of the rows `kept` under the weights of a regime.
+
+        Members without a joint distribution count by their means, and by their held-out errors
+        where no other member has weight.
+        """
+        weights = model.weights
+        means = np.array(self.means)[:, kept]
+        off = means - weights @ means
+        within, noise, known = np.zeros((len(kept),) * 2), 0.0, 0.0
+        for weight, own, variance in zip(weights, self.covariances, self.noises, strict=True):
+            if own is not None and variance is not None and weight > 0:
+                within += weight * own[np.ix_(kept, kept)]
+                noise += weight * variance
+                known += weight
+        between = (weights[:, None] * off).T @ off
+        if known > 0:
+            within, noise = within / known, noise / known
+        else:
+            noise = max(float(weights @ model.residual_variances), _LEAST_NOISE)
+        return within + between + self.shared[np.ix_(kept, kept)], np.full(len(kept), noise)
+
+
+def _common_unknowns(portfolio: FittedPortfolio, encoded: Encoded) -> FloatArray:
+    """Return the covariance from unidentified parameters and from a break in the batch's trend.
+
+    A parameter that was constant has one exponent for all rows; what a row leaves out is its own.
+    """
+    total = np.zeros((len(encoded.X),) * 2)
+    for index, feature in enumerate(portfolio.encoder.numeric):
+        if not feature.used:
+            exponent = UNIDENTIFIED_SD * encoded.excess[:, index]
+            total += np.outer(exponent, exponent)
+    left = np.maximum(encoded.variance - np.diag(total), 0.0)
+    total += np.diag(left)
+    roles = [feature.role for feature in portfolio.encoder.numeric]
+    if "local_batch" in roles:
+        beyond = TREND_BREAK * encoded.excess[:, roles.index("local_batch")]
+        total = total + np.outer(beyond, beyond)
+    return total
+
+
+def _same_levels(portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encoded) -> FloatArray:
+    """Return 1 where two rows leave the same levels open, by the same names; shape (n, n)."""
+    names = [category.column for category in portfolio.encoder.categories]
+    keys: list[tuple[tuple[str, str | None], ...]] = []
+    for row, codes in enumerate(encoded.codes.tolist()):
+        keys.append(
+            tuple(
+                (name, rows.categorical[name][row] if code == UNSEEN else None)
+                for name, code in zip(names, codes, strict=True)
+                if code < 0
+            )
+        )
+    index = {key: position for position, key in enumerate(dict.fromkeys(keys))}
+    which = np.array([index[key] for key in keys])
+    return np.asarray(np.equal.outer(which, which), dtype=np.float64)
+
+
+def stack(first: FeatureTable, second: FeatureTable) -> FeatureTable:
+    """Return the rows of two tables below each other; what one does not know is missing there.
+
+    Examples
+    --------
+    >>> one = FeatureTable({"workers": np.array([1.0])}, {}, 1)
+    >>> two = FeatureTable({"workers": np.array([2.0])}, {"gpu_type": ["T4"]}, 1)
+    >>> stack(one, two).categorical["gpu_type"]
+    [None, 'T4']
+    """
+    tables = (first, second)
+    numeric = {
+        name: np.concatenate(
+            [table.numeric.get(name, np.full(table.n_rows, np.nan)) for table in tables]
+        )
+        for name in dict.fromkeys([*first.numeric, *second.numeric])
+    }
+    categorical = {
+        name: [
+            level
+            for table in tables
+            for level in table.categorical.get(name, [None] * table.n_rows)
+        ]
+        for name in dict.fromkeys([*first.categorical, *second.categorical])
+    }
+    return FeatureTable(numeric, categorical, first.n_rows + second.n_rows)
