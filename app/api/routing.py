@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from app.api import (
+    accuracy,
     documentation,
     fits,
     forecasts,
@@ -24,6 +25,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     regressors.router,
     forecasts.router,
     whatif.router,
+    accuracy.router,
     recommendations.router,
     profiling.router,
     prices.router,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import sha256
 from typing import Final
 
 ParameterValue = float | str
@@ -50,3 +51,23 @@ class Scenario:
     configuration: Configuration = field(default_factory=Configuration)
     work: Work = field(default_factory=Work)
     parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
+
+    def digest(self) -> str:
+        """Return the SHA-256 (hex) of what decides on the duration.
+
+        Where capacity is bought and how it is paid for is left out.
+        """
+        configuration, work = self.configuration, self.work
+        facts = (
+            configuration.gpu_type,
+            configuration.instance_type,
+            configuration.nodes,
+            configuration.workers,
+            *map(_plain, (work.dataset_size, work.batch_size, work.epochs)),
+            *sorted((name, _plain(value)) for name, value in self.parameters.items()),
+        )
+        return sha256(repr(facts).encode()).hexdigest()
+
+
+def _plain(value: ParameterValue | None) -> ParameterValue | None:
+    return float(value) if isinstance(value, int) else value

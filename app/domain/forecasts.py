@@ -153,6 +153,17 @@ class LedgerRecord:
     created_at: datetime
     request: Mapping[str, Any]
     answer: Mapping[str, Any]
+    scenario_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedForecast:
+    """By which version a recorded forecast was made, when, and what it was asked for."""
+
+    forecast_id: ForecastId
+    regressor_version: int
+    created_at: datetime
+    scenario_sha256: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,3 +40,11 @@ class RegressorVersion(RegressorReport):
     is_published: bool
     artifact_sha256: str
     artifact_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """From when on which version answered forecasts."""
+
+    published_at: datetime
+    version: int

@@ -4,14 +4,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
 from app.domain.errors import DomainError, NoRegressorError, UnknownWorkloadError
 from app.domain.identifiers import ProjectId, Slug
-from app.domain.runs import Assessment, Run, RunStatus, Verdict
-from app.services.answers import features_of
+from app.domain.runs import Assessment, Run, Verdict
 from app.services.context import ServiceContext
-from app.services.questions import to_question
+from app.services.judging import judge_runs
 from app.services.serving import RegressorCache, ServedRegressor
 
 SIGNIFICANCE: Final = 0.05
@@ -56,22 +53,13 @@ def _unknown(reason: str) -> Assessment:
 
 
 def _judge(runs: Sequence[Run], served: ServedRegressor) -> list[Assessment]:
-    answers: dict[int, Assessment] = {}
-    rows, scenarios = [], []
-    for row, run in enumerate(runs):
-        if run.status is not RunStatus.SUCCEEDED:
-            answers[row] = _unknown(f"The run did not succeed ({run.status}).")
-            continue
-        try:
-            scenarios.append(to_question(run.scenario, served))
-            rows.append(row)
-        except DomainError as error:
-            answers[row] = _unknown(str(error))
-    forecast = served.portfolio.predict(features_of(scenarios, served))
-    seconds = np.array([runs[row].duration_seconds for row in rows])
-    below = forecast.probability_below(seconds) if rows else np.empty(0)
+    judged = judge_runs(runs, served)
+    answers = {row: _unknown(reason) for row, reason in judged.refusals.items()}
+    forecast = judged.forecast
     lower, upper = forecast.interval(_CONFIDENCE)
-    figures = zip(rows, below, forecast.median(), lower, upper, strict=True)
+    figures = zip(
+        judged.rows, judged.probability_below(), forecast.median(), lower, upper, strict=True
+    )
     for row, chance, median, low, high in figures:
         p_value = 2.0 * min(chance, 1.0 - chance)
         answers[row] = Assessment(

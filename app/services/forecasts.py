@@ -36,15 +36,21 @@ class ForecastService:
         The regressors in memory.
     prices
         Where the prices that hold come from.
+    ledger
+        Writes what is recorded; closed with this service.
     """
 
     def __init__(
-        self, context: ServiceContext, regressors: RegressorCache, prices: PriceService
+        self,
+        context: ServiceContext,
+        regressors: RegressorCache,
+        prices: PriceService,
+        ledger: LedgerWriter,
     ) -> None:
         self._context = context
         self._regressors = regressors
         self._prices = prices
-        self._ledger = LedgerWriter(context)
+        self._ledger = ledger
         self._memo = AnswerMemo()
 
     def forecast_from_memory(
@@ -139,6 +145,7 @@ class ForecastService:
                 created_at=self._context.now(),
                 request=request,
                 answer=answer,
+                scenario_sha256=forecast.scenario.digest(),
             )
         )
 

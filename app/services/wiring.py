@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from app.pricing.gpus import canonical_gpu_name
 from app.services.access import AccessService
+from app.services.accuracy import AccuracyService
 from app.services.assessments import AssessmentService
 from app.services.context import ServiceContext
 from app.services.curves import CurveService
@@ -12,6 +13,7 @@ from app.services.forecasts import ForecastService
 from app.services.gpus import GpuService
 from app.services.health import HealthService
 from app.services.idempotency import IdempotencyService
+from app.services.ledger import LedgerWriter
 from app.services.prices import PriceService
 from app.services.profiling import ProfilingService
 from app.services.recommendations import RecommendationService
@@ -36,6 +38,7 @@ class Services:
     profiling: ProfilingService
     prices: PriceService
     gpus: GpuService
+    accuracy: AccuracyService
     access: AccessService
     idempotency: IdempotencyService
     health: HealthService
@@ -51,7 +54,8 @@ def build_services(context: ServiceContext) -> Services:
     """Return the services of one process."""
     prices = PriceService(context)
     cache = RegressorCache(context)
-    forecasts = ForecastService(context, cache, prices)
+    ledger = LedgerWriter(context)
+    forecasts = ForecastService(context, cache, prices, ledger)
     return Services(
         context=context,
         workloads=WorkloadService(context),
@@ -64,6 +68,7 @@ def build_services(context: ServiceContext) -> Services:
         profiling=ProfilingService(context, cache, prices),
         prices=prices,
         gpus=GpuService(context),
+        accuracy=AccuracyService(context, cache, ledger),
         access=AccessService(context),
         idempotency=IdempotencyService(context),
         health=HealthService(context),

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from app.domain.forecasts import LedgerEntry, LedgerRecord, LinkedRun
+from app.domain.forecasts import LedgerEntry, LedgerRecord, LinkedRun, RecordedForecast
 from app.domain.identifiers import ForecastId, ProjectId, RunId, Slug, WorkloadId
 from app.domain.runs import RunStatus
+from app.storage.lists import each_text
 from app.storage.tables import ForecastRow, RunRow, WorkloadRow
 
 _MAX_LINKED = 1000
+MAX_RECORDED = 50_000
 
 
 class ForecastStore:
@@ -31,6 +33,7 @@ class ForecastStore:
                 "workload_id": record.workload_id,
                 "regressor_version": record.regressor_version,
                 "created_at": record.created_at,
+                "scenario_sha256": record.scenario_sha256,
                 "request": record.request,
                 "answer": record.answer,
             }
@@ -60,6 +63,29 @@ class ForecastStore:
             answer=row.answer,
             runs=self._linked(project_id, forecast_id),
         )
+
+    def recorded(
+        self, workload_id: WorkloadId, forecast_ids: Sequence[str], scenario_sha256: Sequence[str]
+    ) -> list[RecordedForecast]:
+        """Return a workload's recorded forecasts of these names or scenarios, the oldest first.
+
+        Of more than `MAX_RECORDED` the newest.
+        """
+        row = ForecastRow
+        wanted = sa.or_(
+            row.id.in_(each_text(self._session, forecast_ids)),
+            row.scenario_sha256.in_(each_text(self._session, scenario_sha256)),
+        )
+        found = self._session.execute(
+            sa.select(row.id, row.regressor_version, row.created_at, row.scenario_sha256)
+            .where(row.workload_id == workload_id, wanted)
+            .order_by(row.id.desc())
+            .limit(MAX_RECORDED)
+        ).all()
+        return [
+            RecordedForecast(ForecastId(key), version, created_at, digest)
+            for key, version, created_at, digest in reversed(found)
+        ]
 
     def _linked(self, project_id: ProjectId, forecast_id: ForecastId) -> tuple[LinkedRun, ...]:
         rows = self._session.execute(

@@ -14,8 +14,8 @@ from app.domain.errors import RegressorUnavailableError
 from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, ProjectId, Slug, WorkloadId
 from app.domain.pages import Page
-from app.domain.regressors import RegressorReport, RegressorVersion
-from app.storage.tables import Json, PublicationRow, RegressorRow, WorkloadRow
+from app.domain.regressors import Publication, RegressorReport, RegressorVersion
+from app.storage.tables import Json, PublicationEventRow, PublicationRow, RegressorRow, WorkloadRow
 
 _REPORT_FIELDS: Final = tuple(field.name for field in fields(RegressorReport))
 
@@ -92,6 +92,18 @@ class RegressorStore:
                 index_elements=[PublicationRow.workload_id], set_=chosen
             )
         )
+        self._session.execute(
+            sa.insert(PublicationEventRow).values(workload_id=workload_id, **chosen)
+        )
+
+    def publications(self, workload_id: WorkloadId) -> list[Publication]:
+        """Return which versions answered forecasts from when on, the oldest first."""
+        rows = self._session.execute(
+            sa.select(PublicationEventRow.published_at, PublicationEventRow.version)
+            .where(PublicationEventRow.workload_id == workload_id)
+            .order_by(PublicationEventRow.id)
+        )
+        return [Publication(published_at, version) for published_at, version in rows]
 
     def published_version(self, workload_id: WorkloadId) -> int | None:
         """Return the published version of a workload."""

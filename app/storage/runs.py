@@ -5,9 +5,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, Literal
 
-import orjson
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import Session
 
 from app.domain.identifiers import ProjectId, RunId, WorkloadId
@@ -15,6 +13,7 @@ from app.domain.pages import Page
 from app.domain.runs import NewRuns, Run, RunColumns, RunFilter, RunStatus, StoredRun
 from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import insert_runs
+from app.storage.lists import each_text
 from app.storage.measured import measured_features
 from app.storage.run_rows import to_run
 from app.storage.tables import RunRow, WorkloadRow
@@ -56,18 +55,11 @@ class RunStore:
         """Return those of the external ids that a workload's runs have."""
         found = self._session.execute(
             sa.select(RunRow.external_id, RunRow.id, RunRow.content_sha256).where(
-                RunRow.workload_id == workload_id, RunRow.external_id.in_(self._each(external_ids))
+                RunRow.workload_id == workload_id,
+                RunRow.external_id.in_(each_text(self._session, external_ids)),
             )
         )
         return {str(name): StoredRun(RunId(key), content) for name, key, content in found}
-
-    def _each(self, texts: Sequence[str]) -> sa.Select[tuple[str]]:
-        """Return a subquery of the given texts as one bound parameter, however many there are."""
-        document = sa.literal(orjson.dumps(list(texts)).decode(), sa.Text)
-        if self._session.get_bind().dialect.name == "sqlite":
-            return sa.select(sa.func.json_each(document).table_valued("value").c.value)
-        elements = sa.func.jsonb_array_elements_text(sa.cast(document, postgresql.JSONB))
-        return sa.select(elements.column_valued())
 
     def has_any(self, workload_id: WorkloadId) -> bool:
         """Whether a workload has runs."""
@@ -83,7 +75,10 @@ class RunStore:
         query = (
             sa.select(RunRow, WorkloadRow.slug)
             .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
-            .where(WorkloadRow.project_id == project_id, RunRow.id.in_(self._each(run_ids)))
+            .where(
+                WorkloadRow.project_id == project_id,
+                RunRow.id.in_(each_text(self._session, run_ids)),
+            )
             .order_by(RunRow.id)
         )
         return [to_run(row, slug) for row, slug in self._session.execute(query)]

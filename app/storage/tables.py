@@ -236,15 +236,38 @@ class PublicationRow(Base):
     published_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
+class PublicationEventRow(Base):
+    """When which version began to answer forecasts; never changed."""
+
+    __tablename__ = "publication_event"
+    __table_args__ = (
+        sa.ForeignKeyConstraint(
+            ["workload_id", "version"],
+            ["regressor.workload_id", "regressor.version"],
+            ondelete="CASCADE",
+        ),
+        sa.Index("ix_publication_event_workload_id_id", "workload_id", "id"),
+    )
+
+    id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=True)
+    workload_id: Mapped[int] = mapped_column(BIG_ID)
+    version: Mapped[int] = mapped_column(sa.Integer)
+    published_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
 class ForecastRow(Base):
     """The ledger: what was asked and answered."""
 
     __tablename__ = "forecast"
-    __table_args__ = (sa.Index("ix_forecast_workload_id_id", "workload_id", "id"),)
+    __table_args__ = (
+        sa.Index("ix_forecast_workload_id_id", "workload_id", "id"),
+        sa.Index("ix_forecast_workload_id_scenario_sha256", "workload_id", "scenario_sha256"),
+    )
 
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
     workload_id: Mapped[int] = mapped_column(sa.ForeignKey("workload.id", ondelete="CASCADE"))
     regressor_version: Mapped[int] = mapped_column(sa.Integer)
+    scenario_sha256: Mapped[str | None] = mapped_column(sa.String(64))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     request: Mapped[Json] = mapped_column(JSON_DOCUMENT)
     answer: Mapped[Json] = mapped_column(JSON_DOCUMENT)

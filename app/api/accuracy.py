@@ -1,0 +1,41 @@
+"""Routes of asking whether forecasts came true."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Query, Response
+
+from app.api.accuracy_text import accuracy_text
+from app.api.dependencies import Reader, ServicesDep, WorkloadPath
+from app.api.forecasts import PLAIN_TEXT
+from app.api.negotiation import JSON, TEXT, preferred
+from app.api.problems import problem_responses
+from app.api.schemas.accuracy import AccuracyOut, AccuracyQuery
+from app.domain.errors import UnknownWorkloadError
+
+router = APIRouter(prefix="/v1/workloads", tags=["forecasts"])
+_ANSWER: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {TEXT: PLAIN_TEXT}, "description": "Errors, coverage and drift"}
+}
+
+
+@router.get(
+    "/{workload}/accuracy",
+    summary="Were we right",
+    description="Holds the succeeded runs that arrived in the window against forecasts from before"
+    " them: the recorded one that a run names, else the latest recorded one of the same"
+    " configuration and work, else what the regressor that was published then says. Excluded runs"
+    " are left out. `Accept: text/plain` answers in sentences.",
+    response_model=AccuracyOut,
+    responses={**problem_responses(UnknownWorkloadError), **_ANSWER},
+)
+def get_accuracy(
+    workload: WorkloadPath,
+    services: ServicesDep,
+    caller: Reader,
+    query: Annotated[AccuracyQuery, Query()],
+    accept: Annotated[str | None, Header()] = None,
+) -> AccuracyOut | Response:
+    found = services.accuracy.accuracy(caller.project_id, workload, query.to_window())
+    if preferred(accept, (JSON, TEXT)) == TEXT:
+        return Response(accuracy_text(found), media_type=TEXT)
+    return AccuracyOut.of(found)

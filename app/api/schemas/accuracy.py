@@ -1,0 +1,162 @@
+"""Requests and responses about whether forecasts came true."""
+
+import re
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from app.api.schemas.base import RequestModel, ResponseModel
+from app.domain.accuracy import (
+    AccuracyFigures,
+    AccuracyReport,
+    DriftDirection,
+    DriftReport,
+    ForecastSource,
+)
+
+_WINDOW: Final = re.compile(r"(\d{1,9})([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_LONGEST: Final = timedelta(days=3660)
+
+
+def _to_window(text: str) -> timedelta:
+    match = _WINDOW.fullmatch(text.strip().casefold())
+    if match is not None:
+        window = timedelta(**{_UNITS[match[2]]: int(match[1])})
+        if timedelta(0) < window <= _LONGEST:
+            return window
+    raise PydanticCustomError(
+        "window",
+        "{text} is not a span of time",
+        {
+            "text": repr(text[:40]),
+            "remedy": "Use a number with s, m, h, d or w, such as 90d or 12h; at most 3660d.",
+        },
+    )
+
+
+def _check_window(text: str) -> str:
+    _to_window(text)
+    return text
+
+
+class AccuracyQuery(RequestModel):
+    """Which runs are looked at."""
+
+    window: Annotated[
+        str,
+        AfterValidator(_check_window),
+        Field(description="runs that arrived in this span until now: 90d, 12h", max_length=40),
+    ] = "90d"
+
+    def to_window(self) -> timedelta:
+        """Return the span of time."""
+        return _to_window(self.window)
+
+
+class AccuracyFiguresOut(ResponseModel):
+    """Errors as fractions; coverage and widths by level of confidence."""
+
+    runs: int
+    mape: Annotated[float, Field(description="mean of |forecast - observed| / observed")]
+    bias: Annotated[
+        float,
+        Field(description="mean of (forecast - observed) / observed; above 0: forecasts too long"),
+    ]
+    coverage: Annotated[dict[str, float], Field(description="share of runs inside the interval")]
+    median_width: Annotated[
+        dict[str, float], Field(description="median of (upper - lower) / median")
+    ]
+
+    @classmethod
+    def of(cls, figures: AccuracyFigures) -> "AccuracyFiguresOut":
+        """Return the schema of figures."""
+        return cls(
+            runs=figures.runs,
+            mape=_shown(figures.mape),
+            bias=_shown(figures.bias),
+            coverage={name: _shown(value) for name, value in figures.coverage.items()},
+            median_width={name: _shown(value) for name, value in figures.median_width.items()},
+        )
+
+
+class DriftOut(ResponseModel):
+    """Whether durations have shifted against one regressor."""
+
+    alarm: bool
+    direction: DriftDirection | None
+    change_ratio: Annotated[
+        float, Field(description="typical observed / forecast since the change over before it")
+    ]
+    since: datetime | None
+    since_run: str | None
+    alarm_at: datetime | None
+    alarm_run: str | None
+    statistic: Annotated[float, Field(description="cumulative sum, in deviations of one run")]
+    threshold: float
+    regressor_version: int
+    runs: int
+
+    @classmethod
+    def of(cls, drift: DriftReport) -> "DriftOut":
+        """Return the schema of a report."""
+        since, alarm = drift.since, drift.alarm
+        return cls(
+            alarm=drift.has_alarm,
+            direction=drift.direction,
+            change_ratio=_shown(drift.change_ratio),
+            since=None if since is None else since.created_at,
+            since_run=None if since is None else since.run_id,
+            alarm_at=None if alarm is None else alarm.created_at,
+            alarm_run=None if alarm is None else alarm.run_id,
+            statistic=_shown(drift.statistic),
+            threshold=_shown(drift.threshold),
+            regressor_version=drift.regressor_version,
+            runs=drift.runs,
+        )
+
+
+class AccuracyOut(ResponseModel):
+    """The forecasts of a workload held against the runs that came after them."""
+
+    workload: str
+    window_start: datetime
+    window_end: datetime
+    not_judged: Annotated[
+        int, Field(description="succeeded runs that no earlier forecast could be held against")
+    ]
+    truncated: Annotated[bool, Field(description="only the newest 10,000 runs were looked at")]
+    overall: AccuracyFiguresOut | None
+    within_range: AccuracyFiguresOut | None
+    outside_range: AccuracyFiguresOut | None
+    by_source: dict[ForecastSource, AccuracyFiguresOut]
+    drift: DriftOut | None
+
+    @classmethod
+    def of(cls, report: AccuracyReport) -> "AccuracyOut":
+        """Return the schema of a report."""
+        return cls(
+            workload=report.workload,
+            window_start=report.start,
+            window_end=report.end,
+            not_judged=report.not_judged,
+            truncated=report.is_truncated,
+            overall=_figures(report.overall),
+            within_range=_figures(report.within_range),
+            outside_range=_figures(report.outside_range),
+            by_source={
+                source: AccuracyFiguresOut.of(figures)
+                for source, figures in report.by_source.items()
+            },
+            drift=None if report.drift is None else DriftOut.of(report.drift),
+        )
+
+
+def _figures(figures: AccuracyFigures | None) -> AccuracyFiguresOut | None:
+    return None if figures is None else AccuracyFiguresOut.of(figures)
+
+
+def _shown(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -1,0 +1,117 @@
+"""Whether forecasts came true: errors, coverage and drift of runs against earlier forecasts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from app.domain.identifiers import Slug
+from app.domain.runs import Run
+
+
+class ForecastSource(StrEnum):
+    """Which earlier forecast a run is held against.
+
+    A recorded one that the run names by its identifier; the latest recorded one before the run
+    with the same configuration and work; or what the regressor that was published when the run
+    arrived says of it.
+    """
+
+    NAMED = "named"
+    MATCHED = "matched"
+    STANDING = "standing"
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyFigures:
+    """How far forecasts and runs lay apart; all but `runs` are fractions.
+
+    Parameters
+    ----------
+    runs
+        How many runs were judged, at least 1.
+    mape
+        Mean of ``|forecast - observed| / observed``, of the forecast medians.
+    bias
+        Mean of ``(forecast - observed) / observed``: above 0 where forecasts were too long.
+    coverage
+        Share of the runs inside their central interval, by level (``"0.9"``).
+    median_width
+        Median width of the intervals over the forecast median, by level.
+    """
+
+    runs: int
+    mape: float
+    bias: float
+    coverage: Mapping[str, float]
+    median_width: Mapping[str, float]
+
+
+class DriftDirection(StrEnum):
+    """Which way durations went."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReport:
+    """Whether durations have shifted against one and the same regressor.
+
+    Parameters
+    ----------
+    statistic, threshold
+        The cumulative sum and where it raises the alarm, in standard deviations of one run.
+    regressor_version
+        The regressor that the runs are held against.
+    runs
+        How many runs the sum saw, at least 1.
+    change_ratio
+        Typical ratio of observed to forecast duration since the change over that before it.
+    since
+        The run since which durations are different, None where none is.
+    alarm
+        The run that raised the alarm, None without alarm.
+    """
+
+    statistic: float
+    threshold: float
+    regressor_version: int
+    runs: int
+    change_ratio: float
+    since: Run | None
+    alarm: Run | None
+
+    @property
+    def has_alarm(self) -> bool:
+        """Whether durations have shifted."""
+        return self.alarm is not None
+
+    @property
+    def direction(self) -> DriftDirection | None:
+        """Which way, None where nothing changed."""
+        if self.since is None:
+            return None
+        return DriftDirection.SLOWER if self.change_ratio > 1.0 else DriftDirection.FASTER
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyReport:
+    """The forecasts of one workload held against the runs that arrived in a window.
+
+    `not_judged` counts succeeded runs in the window that no earlier forecast could be held
+    against; `is_truncated` says that only the newest runs of the window were looked at. Groups
+    without runs are None or absent; `drift` is None without a judged run since the regressor that
+    answers was published.
+    """
+
+    workload: Slug
+    start: datetime
+    end: datetime
+    not_judged: int
+    is_truncated: bool
+    overall: AccuracyFigures | None
+    within_range: AccuracyFigures | None
+    outside_range: AccuracyFigures | None
+    by_source: Mapping[ForecastSource, AccuracyFigures]
+    drift: DriftReport | None

@@ -1,0 +1,237 @@
+"""The use case of asking whether forecasts came true."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.decisions.drift import threshold_for
+from app.domain.accuracy import AccuracyFigures, AccuracyReport, ForecastSource
+from app.domain.errors import DomainError, UnknownWorkloadError
+from app.domain.forecasts import RecordedForecast
+from app.domain.identifiers import ProjectId, RunId, Slug
+from app.domain.regressors import Publication
+from app.domain.runs import Run, RunFilter, RunStatus
+from app.services.context import ServiceContext
+from app.services.drift import Load, version_before, watch
+from app.services.judging import judge_runs
+from app.services.ledger import LedgerWriter
+from app.services.serving import RegressorCache, ServedRegressor
+from models import FloatArray
+
+LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
+MAX_RUNS: Final = 10_000
+"""How many runs of a window are looked at, the newest."""
+
+MAX_VERSIONS: Final = 50
+"""Against how many regressor versions runs are held, the newest."""
+
+DRIFT_THRESHOLD: Final = threshold_for(0.005, 2000)
+"""Of the drift alarm: see `benchmarks.drift` for how often it is false."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """The forecast that a run is held against."""
+
+    version: int
+    source: ForecastSource
+
+
+@dataclass(frozen=True, slots=True)
+class _Timeline:
+    """Recorded forecasts of one scenario in the order in which they were made."""
+
+    created_at: list[datetime] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+
+    def add(self, forecast: RecordedForecast) -> None:
+        self.created_at.append(forecast.created_at)
+        self.versions.append(forecast.regressor_version)
+
+    def version_before(self, instant: datetime) -> int | None:
+        made = bisect_left(self.created_at, instant)
+        return self.versions[made - 1] if made else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Runs beside their earlier forecasts, each array of shape (n,) or (levels, n)."""
+
+    run_ids: Sequence[RunId]
+    errors: FloatArray
+    covered: NDArray[np.bool_]
+    widths: FloatArray
+    within_range: NDArray[np.bool_]
+
+
+class AccuracyService:
+    """Holds runs against the forecasts that were made before them.
+
+    Parameters
+    ----------
+    context
+        The surroundings of the service.
+    regressors
+        The regressors in memory.
+    ledger
+        Where recorded forecasts may still wait to be written.
+    """
+
+    def __init__(
+        self, context: ServiceContext, regressors: RegressorCache, ledger: LedgerWriter
+    ) -> None:
+        self._context = context
+        self._regressors = regressors
+        self._ledger = ledger
+
+    def accuracy(self, project_id: ProjectId, slug: Slug, window: timedelta) -> AccuracyReport:
+        """Return how the runs that arrived in a window compare with earlier forecasts.
+
+        Raises
+        ------
+        UnknownWorkloadError
+            If the project has no such workload.
+        """
+        self._ledger.flush()
+        end = self._context.now()
+        wanted = RunFilter(RunStatus.SUCCEEDED, created_after=end - window, excluded=False)
+        with self._context.database.reading() as stores:
+            workload = stores.workloads.get(project_id, slug)
+            if workload is None:
+                raise UnknownWorkloadError(slug)
+            page = stores.runs.page(workload, wanted, limit=MAX_RUNS)
+            runs = list(reversed(page.items))
+            publications = stores.regressors.publications(workload.workload_id)
+            recorded = stores.forecasts.recorded(
+                workload.workload_id,
+                sorted({run.forecast_id for run in runs if run.forecast_id is not None}),
+                sorted({run.scenario.digest() for run in runs}),
+            )
+        load = partial(self._load, project_id, slug)
+        earlier = _newest_versions(_earlier_forecasts(runs, recorded, publications))
+        judged = _judge(runs, earlier, load)
+        by_source = {run_id: each.source for run_id, each in earlier.items()}
+        return AccuracyReport(
+            workload=slug,
+            start=end - window,
+            end=end,
+            not_judged=len(runs) - len(judged.run_ids),
+            is_truncated=page.next_key is not None,
+            overall=_figures(judged, np.ones(len(judged.run_ids), dtype=np.bool_)),
+            within_range=_figures(judged, judged.within_range),
+            outside_range=_figures(judged, ~judged.within_range),
+            by_source=_by_source(judged, by_source),
+            drift=watch(runs, publications, load, threshold=DRIFT_THRESHOLD),
+        )
+
+    def _load(self, project_id: ProjectId, slug: Slug, version: int) -> ServedRegressor | None:
+        try:
+            return self._regressors.get(project_id, slug, version)
+        except DomainError:
+            return None
+
+
+def _earlier_forecasts(
+    runs: Sequence[Run],
+    recorded: Sequence[RecordedForecast],
+    publications: Sequence[Publication],
+) -> dict[RunId, _Earlier]:
+    named = {each.forecast_id: each.regressor_version for each in recorded}
+    alike: defaultdict[str | None, _Timeline] = defaultdict(_Timeline)
+    for forecast in recorded:
+        alike[forecast.scenario_sha256].add(forecast)
+    found: dict[RunId, _Earlier] = {}
+    for run in runs:
+        version = named.get(run.forecast_id) if run.forecast_id is not None else None
+        source = ForecastSource.NAMED
+        if version is None:
+            version = alike[run.scenario.digest()].version_before(run.created_at)
+            source = ForecastSource.MATCHED
+        if version is None:
+            version = version_before(publications, run.created_at)
+            source = ForecastSource.STANDING
+        if version is not None:
+            found[run.run_id] = _Earlier(version, source)
+    return found
+
+
+def _newest_versions(earlier: dict[RunId, _Earlier]) -> dict[RunId, _Earlier]:
+    versions = sorted({each.version for each in earlier.values()}, reverse=True)[:MAX_VERSIONS]
+    return {run_id: each for run_id, each in earlier.items() if each.version in set(versions)}
+
+
+def _judge(runs: Sequence[Run], earlier: Mapping[RunId, _Earlier], load: Load) -> _Judged:
+    groups: defaultdict[int, list[Run]] = defaultdict(list)
+    for run in runs:
+        if run.run_id in earlier:
+            groups[earlier[run.run_id].version].append(run)
+    parts = [
+        _judge_by(asked, served)
+        for version, asked in groups.items()
+        if (served := load(version)) is not None
+    ]
+    parts.append(_judge_nothing())
+    return _Judged(
+        [run_id for part in parts for run_id in part.run_ids],
+        np.concatenate([part.errors for part in parts]),
+        np.concatenate([part.covered for part in parts], axis=1),
+        np.concatenate([part.widths for part in parts], axis=1),
+        np.concatenate([part.within_range for part in parts]),
+    )
+
+
+def _judge_nothing() -> _Judged:
+    levels = np.empty((len(LEVELS), 0))
+    nothing = np.empty(0)
+    return _Judged([], nothing, levels > 0, levels, nothing > 0)
+
+
+def _judge_by(runs: Sequence[Run], served: ServedRegressor) -> _Judged:
+    judged = judge_runs(runs, served)
+    if not judged.rows:
+        return _judge_nothing()
+    medians, observed = judged.forecast.median(), judged.observed_seconds
+    bounds = [judged.forecast.interval(level) for level in LEVELS]
+    support = served.portfolio.support(judged.features)
+    return _Judged(
+        run_ids=[runs[row].run_id for row in judged.rows],
+        errors=(medians - observed) / observed,
+        covered=np.array([(low <= observed) & (observed <= high) for low, high in bounds]),
+        widths=np.array([(high - low) / medians for low, high in bounds]),
+        within_range=np.array([each.within_range for each in support], dtype=np.bool_),
+    )
+
+
+def _figures(judged: _Judged, chosen: NDArray[np.bool_]) -> AccuracyFigures | None:
+    if not chosen.any():
+        return None
+    errors = judged.errors[chosen]
+    names = [f"{level:g}" for level in LEVELS]
+    coverage = judged.covered[:, chosen].mean(axis=1).tolist()
+    widths = np.median(judged.widths[:, chosen], axis=1).tolist()
+    return AccuracyFigures(
+        runs=len(errors),
+        mape=float(np.abs(errors).mean()),
+        bias=float(errors.mean()),
+        coverage=dict(zip(names, coverage, strict=True)),
+        median_width=dict(zip(names, widths, strict=True)),
+    )
+
+
+def _by_source(
+    judged: _Judged, sources: Mapping[RunId, ForecastSource]
+) -> dict[ForecastSource, AccuracyFigures]:
+    found = {}
+    for source in ForecastSource:
+        chosen = np.array([sources[run_id] is source for run_id in judged.run_ids], dtype=np.bool_)
+        figures = _figures(judged, chosen)
+        if figures is not None:
+            found[source] = figures
+    return found

@@ -1,0 +1,71 @@
+"""Holds runs against what one regressor forecasts for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from app.domain.errors import DomainError
+from app.domain.runs import Run, RunStatus
+from app.services.answers import features_of
+from app.services.questions import to_question
+from app.services.serving import ServedRegressor
+from models import FeatureTable, FloatArray, ForecastDistribution
+
+_ONE_DEVIATION: Final = 0.8413447460685429
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRuns:
+    """Runs beside their forecasts.
+
+    Parameters
+    ----------
+    rows
+        Which of the runs could be judged, ascending.
+    refusals
+        Why each of the others could not.
+    observed_seconds
+        Durations of the judged runs, shape (rows,).
+    features
+        What the regressor saw of them.
+    forecast
+        What it forecast.
+    """
+
+    rows: tuple[int, ...]
+    refusals: Mapping[int, str]
+    observed_seconds: FloatArray
+    features: FeatureTable
+    forecast: ForecastDistribution
+
+    def probability_below(self) -> FloatArray:
+        """Return the probability that a new run takes less than the judged one, shape (rows,)."""
+        return self.forecast.probability_below(self.observed_seconds)
+
+    def log_ratios(self) -> FloatArray:
+        """Return log of observed over median forecast duration, shape (rows,)."""
+        return np.log(self.observed_seconds) - self.forecast.log_median
+
+    def log_deviations(self) -> FloatArray:
+        """Return one standard deviation of a new run's log duration, shape (rows,)."""
+        return np.log(self.forecast.quantile(_ONE_DEVIATION)) - self.forecast.log_median
+
+
+def judge_runs(runs: Sequence[Run], served: ServedRegressor) -> JudgedRuns:
+    """Hold succeeded runs against the forecasts of a regressor, by one evaluation."""
+    refusals: dict[int, str] = {}
+    rows, scenarios = [], []
+    for row, run in enumerate(runs):
+        if run.status is not RunStatus.SUCCEEDED:
+            refusals[row] = f"The run did not succeed ({run.status})."
+            continue
+        try:
+            scenarios.append(to_question(run.scenario, served))
+            rows.append(row)
+        except DomainError as error:
+            refusals[row] = str(error)
+    features = features_of(scenarios, served)
+    seconds = np.array([runs[row].duration_seconds for row in rows], dtype=np.float64)
+    return JudgedRuns(tuple(rows), refusals, seconds, features, served.portfolio.predict(features))

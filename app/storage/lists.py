@@ -1,0 +1,17 @@
+"""Long lists of values in a query, however many there are."""
+
+from collections.abc import Sequence
+
+import orjson
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.orm import Session
+
+
+def each_text(session: Session, texts: Sequence[str]) -> sa.Select[tuple[str]]:
+    """Return a subquery of the given texts as one bound parameter."""
+    document = sa.literal(orjson.dumps(list(texts)).decode(), sa.Text)
+    if session.get_bind().dialect.name == "sqlite":
+        return sa.select(sa.func.json_each(document).table_valued("value").c.value)
+    elements = sa.func.jsonb_array_elements_text(sa.cast(document, postgresql.JSONB))
+    return sa.select(elements.column_valued())

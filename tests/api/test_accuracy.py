@@ -1,0 +1,238 @@
+"""Were the forecasts right: the ledger against a direct computation, and the drift alarm."""
+
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.identifiers import Slug
+from app.services.wiring import Services, build_services
+from tests.support.clock import FakeClock
+from tests.support.regressors import QUICK, fit, law_seconds, publish_regressor
+
+POINTS = [(workers, size) for size in (1000.0, 2000.0, 4000.0) for workers in (1, 2, 4, 8)]
+
+
+def scenario(workers: int, size: float) -> dict[str, Any]:
+    return {
+        "workload": "fitted",
+        "configuration": {"gpu_type": "T4", "workers": workers},
+        "work": {"dataset_size": size},
+        "parameters": {"precision": "fp16"},
+    }
+
+
+def run(workers: int, size: float, seconds: float, **fields: object) -> dict[str, Any]:
+    return scenario(workers, size) | {"duration_seconds": seconds} | fields
+
+
+def upload(client: TestClient, runs: list[dict[str, Any]]) -> None:
+    assert client.post("/v1/runs", json=runs).status_code == 201
+
+
+def noisy_runs(rng: np.random.Generator, count: int, factor: float = 1.0) -> list[dict[str, Any]]:
+    points = [POINTS[row] for row in rng.integers(0, len(POINTS), count)]
+    return [
+        run(workers, size, law_seconds(workers, size) * factor * float(np.exp(noise)))
+        for (workers, size), noise in zip(points, rng.normal(0, 0.05, count), strict=True)
+    ]
+
+
+def accuracy(client: TestClient, **query: str) -> dict[str, Any]:
+    answer = client.get("/v1/workloads/fitted/accuracy", params=query)
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def test_figures_equal_a_direct_computation_over_the_same_runs(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    clock.advance(seconds=60)
+    rng = np.random.default_rng(1)
+    forecasts, seconds = [], []
+    for workers, size in POINTS:
+        asked = client.post("/v1/forecasts", json=scenario(workers, size)).json()
+        observed = law_seconds(workers, size) * float(np.exp(rng.normal(0, 0.2)))
+        clock.advance(seconds=60)
+        upload(client, [run(workers, size, observed, forecast_id=asked["forecast_id"])])
+        forecasts.append(asked["duration_seconds"])
+        seconds.append(observed)
+
+    found = accuracy(client)
+
+    errors = [
+        (each["median"] - observed) / observed
+        for each, observed in zip(forecasts, seconds, strict=True)
+    ]
+    inside = [
+        each["lower"] <= observed <= each["upper"]
+        for each, observed in zip(forecasts, seconds, strict=True)
+    ]
+    assert found["overall"]["runs"] == len(POINTS)
+    assert found["overall"]["mape"] == pytest.approx(np.mean(np.abs(errors)), rel=1e-4)
+    assert found["overall"]["bias"] == pytest.approx(np.mean(errors), rel=1e-4)
+    assert found["overall"]["coverage"]["0.9"] == pytest.approx(np.mean(inside), abs=1e-6)
+    assert list(found["by_source"]) == ["named"]
+    coverage = list(found["overall"]["coverage"].values())
+    assert coverage == sorted(coverage)
+
+
+def test_runs_like_a_recorded_forecast_are_held_against_it(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    client.post("/v1/forecasts", json=scenario(4, 2000.0))
+    clock.advance(seconds=60)
+    upload(client, [run(4, 2000.0, 300.0), run(2, 2000.0, 500.0)])
+
+    found = accuracy(client)
+
+    assert {name: each["runs"] for name, each in found["by_source"].items()} == {
+        "matched": 1,
+        "standing": 1,
+    }
+
+
+def test_runs_are_held_against_the_version_of_their_time(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    before = accuracy(client)
+    clock.advance(seconds=60)
+    upload(client, [run(4, 2000.0, 10 * law_seconds(4, 2000.0)) for _ in range(20)])
+    early = accuracy(client)
+    clock.advance(seconds=60)
+    fit(services, "fitted", QUICK)
+
+    late = accuracy(client)
+
+    assert before["overall"] is None
+    assert before["not_judged"] == len(POINTS)
+    assert early["overall"]["mape"] == pytest.approx(0.9, abs=0.05)
+    assert late["overall"] == early["overall"]
+
+
+def test_the_range_divides_the_runs(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    clock.advance(seconds=60)
+    upload(client, [run(4, 2000.0, 300.0), run(64, 2000.0, 60.0), run(64, 2000.0, 61.0)])
+
+    found = accuracy(client)
+
+    assert found["within_range"]["runs"] == 1
+    assert found["outside_range"]["runs"] == 2
+
+
+def test_excluded_failed_and_old_runs_are_left_out(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    clock.advance(seconds=60)
+    upload(client, [run(4, 2000.0, 300.0, external_id="old")])
+    clock.advance(seconds=7200)
+    upload(client, [run(4, 2000.0, 300.0, external_id=name) for name in ("kept", "dropped")])
+    upload(client, [run(4, 2000.0, 300.0, status="failed")])
+    runs = client.get("/v1/workloads/fitted/runs").json()["runs"]
+    dropped = next(each["run_id"] for each in runs if each["external_id"] == "dropped")
+    client.patch(f"/v1/runs/{dropped}", json={"excluded": True, "reason": "another job ran"})
+
+    assert accuracy(client, window="1h")["overall"]["runs"] == 1
+    assert accuracy(client, window="3h")["overall"]["runs"] == 2
+
+
+def test_a_shift_raises_the_alarm_within_twenty_runs(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    rng = np.random.default_rng(5)
+    clock.advance(seconds=60)
+    upload(client, noisy_runs(rng, 100))
+    quiet = accuracy(client)["drift"]
+    clock.advance(seconds=60)
+    upload(client, noisy_runs(rng, 20, factor=1.4))
+
+    found = accuracy(client)["drift"]
+
+    assert not quiet["alarm"]
+    assert found["alarm"]
+    assert found["direction"] == "slower"
+    assert found["change_ratio"] == pytest.approx(1.4, rel=0.1)
+    assert found["since"].startswith(clock.instant.isoformat()[:19])
+
+
+def test_a_fit_after_the_alarm_takes_the_new_level_as_normal(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    rng = np.random.default_rng(6)
+    clock.advance(seconds=60)
+    upload(client, noisy_runs(rng, 300, factor=3.0))
+    alarmed = accuracy(client)["drift"]
+    clock.advance(seconds=60)
+    fit(services, "fitted", QUICK)
+    fresh = accuracy(client)["drift"]
+    clock.advance(seconds=60)
+    upload(client, noisy_runs(rng, 20, factor=3.0))
+
+    assert alarmed["alarm"]
+    assert fresh is None
+    assert accuracy(client)["drift"]["regressor_version"] == 2
+
+
+def test_it_reads_well_as_text(client: TestClient, services: Services, clock: FakeClock) -> None:
+    publish_regressor(services)
+    empty = client.get("/v1/workloads/fitted/accuracy", headers={"accept": "text/plain"}).text
+    rng = np.random.default_rng(7)
+    clock.advance(seconds=60)
+    upload(client, noisy_runs(rng, 60))
+    calm = client.get("/v1/workloads/fitted/accuracy", headers={"accept": "text/plain"}).text
+    clock.advance(seconds=60)
+    upload(client, noisy_runs(rng, 20, factor=1.4))
+
+    text = client.get("/v1/workloads/fitted/accuracy", headers={"accept": "text/plain"}).text
+
+    assert "could be held against an earlier forecast (12 not judged)" in empty
+    assert "No drift" in calm
+    assert "inside 90%" in calm
+    assert "% slower since" in text
+
+
+@pytest.mark.parametrize("window", ["", "90", "d", "0d", "9999999d", "-3d", "1y"])
+def test_a_window_that_is_no_span_is_refused(
+    client: TestClient, services: Services, window: str
+) -> None:
+    publish_regressor(services)
+
+    answer = client.get("/v1/workloads/fitted/accuracy", params={"window": window})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "window"
+    assert "90d" in answer.json()["errors"][0]["remedy"]
+
+
+def test_an_unknown_workload_is_named(client: TestClient) -> None:
+    answer = client.get("/v1/workloads/none/accuracy")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_workload")
+
+
+def test_a_version_that_cannot_be_read_judges_nothing(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    publish_regressor(services)
+    clock.advance(seconds=60)
+    upload(client, [run(4, 2000.0, 300.0)])
+    with services.context.database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE regressor SET artifact_sha256 = 'altered'")
+    cold = build_services(services.context)
+
+    found = cold.accuracy.accuracy(DEFAULT_PROJECT, Slug("fitted"), timedelta(days=1))
+
+    assert (found.overall, found.drift, found.not_judged) == (None, None, len(POINTS) + 1)

@@ -1,0 +1,99 @@
+"""The drift alarm: silent without a change, quick with one, whatever the regressor's error."""
+
+import numpy as np
+import pytest
+
+from app.decisions.drift import DriftChart, chart, score_runs, threshold_for
+
+THRESHOLD = threshold_for(0.005, 2000)
+
+
+def follow(
+    rng: np.random.Generator,
+    *,
+    runs: int,
+    shift: float = 1.0,
+    shift_at: int = 0,
+    configurations: int = 6,
+    noise: float = 0.03,
+    error: float = 0.03,
+    admitted: float | None = None,
+    slower_only: bool = False,
+) -> DriftChart:
+    """Chart simulated runs of a regressor with an error of its own for each configuration."""
+    errors = rng.normal(0.0, error, configurations)
+    groups = rng.integers(0, configurations, runs)
+    ratios = errors[groups] + rng.normal(0.0, noise, runs)
+    ratios[shift_at:] += np.log(shift)
+    scales = np.full(runs, admitted or np.hypot(noise, error))
+    scores = score_runs(ratios, scales, groups.tolist(), None)
+    return chart(scores, THRESHOLD, slower_only=slower_only)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("configurations", [1, 6, 40])
+def test_two_thousand_runs_without_a_change_hardly_ever_raise_it(configurations: int) -> None:
+    rng = np.random.default_rng(1)
+
+    alarms = [follow(rng, runs=2000, configurations=configurations).has_alarm for _ in range(200)]
+
+    assert np.mean(alarms) <= 0.03
+
+
+@pytest.mark.parametrize("shift", [1.15, 0.85])
+def test_a_shift_is_found_within_twenty_runs(shift: float) -> None:
+    rng = np.random.default_rng(2)
+
+    found = [follow(rng, runs=100, shift=shift, shift_at=60) for _ in range(100)]
+
+    alarms = [each.first_alarm for each in found if each.first_alarm is not None]
+    assert len(alarms) == len(found)
+    assert np.mean([60 <= alarm < 80 for alarm in alarms]) >= 0.95
+    assert np.median([abs(each.start - 60) for each in found]) <= 1
+    assert np.median([each.change_ratio for each in found]) == pytest.approx(shift, rel=0.03)
+
+
+def test_a_shift_before_the_first_run_is_found_by_the_level() -> None:
+    rng = np.random.default_rng(3)
+
+    found = [follow(rng, runs=20, shift=1.3, configurations=1) for _ in range(50)]
+
+    assert all(each.has_alarm for each in found)
+    assert {each.start for each in found} == {0}
+
+
+def test_a_regressor_that_is_wrong_everywhere_is_no_drift() -> None:
+    rng = np.random.default_rng(4)
+
+    found = [follow(rng, runs=500, error=0.1, admitted=0.11) for _ in range(30)]
+
+    assert not any(each.has_alarm for each in found)
+
+
+def test_faster_runs_are_no_alarm_where_only_slower_ones_count() -> None:
+    rng = np.random.default_rng(5)
+
+    assert not follow(rng, runs=100, shift=0.8, shift_at=50, slower_only=True).has_alarm
+
+
+def test_one_accident_is_no_drift() -> None:
+    rng = np.random.default_rng(6)
+    ratios = rng.normal(0.0, 0.03, 200)
+    ratios[100] += 1.5
+
+    found = chart(score_runs(ratios, np.full(200, 0.04), [0] * 200, 0.03), THRESHOLD)
+
+    assert not found.has_alarm
+
+
+def test_no_runs_are_no_drift() -> None:
+    found = chart(score_runs(np.empty(0), np.empty(0), [], None), THRESHOLD)
+
+    assert (found.has_alarm, found.change_ratio, found.statistic) == (False, 1.0, 0.0)
+
+
+def test_a_rarer_false_alarm_needs_a_higher_threshold() -> None:
+    thresholds = [threshold_for(chance, 2000) for chance in (0.2, 0.05, 0.01, 0.001)]
+
+    assert thresholds == sorted(thresholds)
+    assert threshold_for(0.999999, 1) == 1.0
