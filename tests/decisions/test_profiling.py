@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from app.decisions.profiling import BoolArray, FloatArray, Limits, plan_runs, width_of
+from app.decisions.pareto import FloatArray
+from app.decisions.profiling import BoolArray, Limits, plan_runs, width_of
 from app.domain.profiling import StopReason, StopRule
 
 
@@ -37,7 +38,7 @@ class HalvingDesign:
         return Taken(chosen, self.half_widths())
 
 
-GAINS, PRICES = [0.3, 0.2, 0.1, 0.001], [3.0, 1.0, 1.0, 0.001]
+GAINS, PRICES = [0.3, 0.2, 0.09, 0.001], [3.0, 1.0, 1.0, 0.001]
 
 
 def plan(
