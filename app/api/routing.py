@@ -4,6 +4,7 @@ from fastapi import APIRouter
 
 from app.api import (
     accuracy,
+    ci,
     documentation,
     fits,
     forecasts,
@@ -25,6 +26,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     forecasts.router,
     whatif.router,
     accuracy.router,
+    ci.router,
     recommendations.router,
     prices.router,
     gpus.router,
