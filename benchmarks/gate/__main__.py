@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from math import log2, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -61,11 +62,8 @@ class Law:
 
     def seconds(self, workers: int, size: float) -> float:
         """Return the duration without noise."""
-        return (
-            self.shared * size / workers
-            + self.serial
-            + self.synchronisation * size**0.5 * np.log2(workers + 1)
-        )
+        waiting = self.synchronisation * sqrt(size) * log2(workers + 1)
+        return self.shared * size / workers + self.serial + waiting
 
 
 class Simulation:
