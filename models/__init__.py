@@ -19,7 +19,7 @@ from models.joint import JointForecast, joint_forecast
 from models.portfolio import FittedPortfolio
 from models.reports import AxisSupport, Basis, CandidateReport, FitReport, Support
 from models.serialization import FORMAT_VERSION, dumps, loads
-from models.tables import FeatureTable, FloatArray, RunTable
+from models.tables import FeatureTable, FloatArray, IntArray, RunTable
 
 __all__ = [
     "FORMAT_VERSION",
@@ -37,6 +37,7 @@ __all__ = [
     "FloatArray",
     "ForecastDistribution",
     "HardwareDescription",
+    "IntArray",
     "JointForecast",
     "NotEnoughRunsError",
     "NothingFittedError",

@@ -15,6 +15,7 @@ from app.services.health import HealthService
 from app.services.idempotency import IdempotencyService
 from app.services.ledger import LedgerWriter
 from app.services.prices import PriceService
+from app.services.profiling import ProfilingService
 from app.services.recommendations import RecommendationService
 from app.services.regressors import RegressorService
 from app.services.runs import RunService
@@ -34,6 +35,7 @@ class Services:
     forecasts: ForecastService
     curves: CurveService
     recommendations: RecommendationService
+    profiling: ProfilingService
     prices: PriceService
     gpus: GpuService
     accuracy: AccuracyService
@@ -63,6 +65,7 @@ def build_services(context: ServiceContext) -> Services:
         forecasts=forecasts,
         curves=CurveService(context, forecasts),
         recommendations=RecommendationService(context, cache, prices),
+        profiling=ProfilingService(context, cache, prices),
         prices=prices,
         gpus=GpuService(context),
         accuracy=AccuracyService(context, cache, ledger),
