@@ -1,6 +1,5 @@
 """Trainers with hooks: Lightning, Hugging Face, Accelerate, scikit-learn."""
 
-import signal
 import subprocess
 import sys
 import textwrap
@@ -39,7 +38,7 @@ class Line(lightning.LightningModule):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return nn.functional.mse_loss(self.layer(batch[0]), batch[1])
 
-    def validation_step(self, batch: Any, batch_idx: int) -> Any:
+    def validation_step(self, batch: Any) -> Any:
         return nn.functional.mse_loss(self.layer(batch[0]), batch[1])
 
     def configure_optimizers(self) -> Any:
@@ -204,13 +203,3 @@ def test_estimator_that_refuses_is_recorded_as_failed(client: Client, workload: 
 
     assert run["status"] == "failed"
     assert not hasattr(wrapped, "predict")
-
-
-def test_lightning_puts_the_users_signal_handlers_back(tmp_path: Path) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-
-    _lightning_trainer(TrainfareCallback("signals", quiet=True), tmp_path).fit(
-        Line(), make_loader()
-    )
-
-    assert signal.getsignal(signal.SIGTERM) == before

@@ -37,7 +37,7 @@ def recorded(
 
     @functools.wraps(train_loop)
     def loop(*arguments: Any) -> Any:
-        recorder = Recorder(workload, located, place=_worker_place())
+        recorder = Recorder(workload, located, place=_place_or_none())
         try:
             result = train_loop(*arguments)
         except BaseException as error:
@@ -93,10 +93,29 @@ def _located(options: RunOptions) -> RunOptions:
     return {**options, "labels": labels, "settings": settings}
 
 
+def _place_or_none() -> Place | None:
+    try:
+        return _worker_place()
+    except Exception:  # noqa: BLE001 - never the training's concern; the environment tells less
+        return None
+
+
 def _worker_place() -> Place:
     from ray.train import get_context
 
     context = get_context()
-    workers = int(context.get_world_size())
-    nodes = -(-workers // max(1, int(context.get_local_world_size())))
-    return Place(int(context.get_world_rank()), workers, nodes)
+    nodes = _placed_nodes() or -(-context.get_world_size() // context.get_local_world_size())
+    return Place(int(context.get_world_rank()), int(context.get_world_size()), int(nodes))
+
+
+def _placed_nodes() -> int:
+    """Return on how many nodes the job's placement group lies, 0 where it has none.
+
+    Several nodes of a cluster may share an address, so that ranks within a node tell too little.
+    """
+    from ray.util import get_current_placement_group, placement_group_table
+
+    group = get_current_placement_group()
+    if group is None:
+        return 0
+    return len(set(placement_group_table(group)["bundles_to_node_id"].values()))

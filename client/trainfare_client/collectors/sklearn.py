@@ -52,15 +52,16 @@ class Recorded(BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Fit a clone of the estimator and deliver the run."""
-        self.estimator_ = clone(self.estimator)
+        estimator = clone(self.estimator)
         options: RunOptions = {
             "dataset_size": len(X) if hasattr(X, "__len__") else X.shape[0],
             "workers": 1,
-            "parameters": self._told(self.estimator_.get_params()),
+            "parameters": self._told(estimator.get_params()),
             **(self.options or {}),
         }
         with record(self.workload, **options):
-            self.estimator_.fit(X, y, **fit_params)
+            estimator.fit(X, y, **fit_params)
+        self.estimator_ = estimator
         return self
 
     def _told(self, known: Mapping[str, Any]) -> dict[str, float | str]:
