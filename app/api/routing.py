@@ -13,6 +13,7 @@ from app.api import (
     recommendations,
     regressors,
     runs,
+    schedules,
     whatif,
     workloads,
 )
@@ -26,6 +27,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     whatif.router,
     accuracy.router,
     recommendations.router,
+    schedules.router,
     prices.router,
     gpus.router,
     health.router,

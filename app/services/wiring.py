@@ -6,6 +6,7 @@ from app.pricing.gpus import canonical_gpu_name
 from app.services.access import AccessService
 from app.services.accuracy import AccuracyService
 from app.services.assessments import AssessmentService
+from app.services.beliefs import BeliefReader
 from app.services.context import ServiceContext
 from app.services.curves import CurveService
 from app.services.fits import FitService
@@ -18,6 +19,7 @@ from app.services.prices import PriceService
 from app.services.recommendations import RecommendationService
 from app.services.regressors import RegressorService
 from app.services.runs import RunService
+from app.services.schedules import ScheduleService
 from app.services.serving import RegressorCache
 from app.services.workloads import WorkloadService
 
@@ -34,6 +36,7 @@ class Services:
     forecasts: ForecastService
     curves: CurveService
     recommendations: RecommendationService
+    schedules: ScheduleService
     prices: PriceService
     gpus: GpuService
     accuracy: AccuracyService
@@ -53,6 +56,7 @@ def build_services(context: ServiceContext) -> Services:
     prices = PriceService(context)
     cache = RegressorCache(context)
     ledger = LedgerWriter(context)
+    beliefs = BeliefReader(cache, prices)
     forecasts = ForecastService(context, cache, prices, ledger)
     return Services(
         context=context,
@@ -62,6 +66,7 @@ def build_services(context: ServiceContext) -> Services:
         regressors=RegressorService(context),
         forecasts=forecasts,
         curves=CurveService(context, forecasts),
+        schedules=ScheduleService(context, beliefs),
         recommendations=RecommendationService(context, cache, prices),
         prices=prices,
         gpus=GpuService(context),
