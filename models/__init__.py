@@ -19,7 +19,7 @@ from models.joint import JointForecast, joint_forecast
 from models.portfolio import FittedPortfolio
 from models.reports import AxisSupport, Basis, CandidateReport, FitReport, Support
 from models.serialization import FORMAT_VERSION, dumps, loads
-from models.tables import FeatureTable, FloatArray, RunTable
+from models.tables import BoolArray, FeatureTable, FloatArray, RunTable
 
 __all__ = [
     "FORMAT_VERSION",
@@ -28,6 +28,7 @@ __all__ = [
     "ArtifactError",
     "AxisSupport",
     "Basis",
+    "BoolArray",
     "CandidateReport",
     "Comparison",
     "Design",

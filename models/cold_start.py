@@ -9,8 +9,9 @@ from models.distribution import NORMAL_KNOTS
 from models.encoding import Encoder
 from models.hardware import HardwareDescription
 from models.joint import JointForecast, stack
+from models.layout import Layout
 from models.power_laws import TEMPLATES, TERMS, evaluate_law, law_prior
-from models.tables import FeatureTable, FloatArray
+from models.tables import FeatureTable, FloatArray, RunTable
 
 SCALE_SD = 3.0
 """Log standard deviation of a duration of which nothing is known: seconds to days."""
@@ -28,7 +29,8 @@ class PriorForecast:
     joint
         Their joint distribution.
     log_duration
-        Mean log duration of the candidates up to one unknown constant, shape (n_candidates,).
+        Mean log duration of candidates, then targets, shape (n,); up to one unknown constant
+        where nothing was measured.
     """
 
     joint: JointForecast
@@ -39,8 +41,9 @@ def prior_forecast(
     candidates: FeatureTable,
     targets: FeatureTable,
     hardware: Mapping[str, HardwareDescription] | None = None,
+    measured: RunTable | None = None,
 ) -> PriorForecast:
-    """Return the joint prior of sums of power laws, the templates of physics weighed alike.
+    """Return the joint distribution under sums of power laws, all templates weighed alike.
 
     With it the greedy design is a space-filling one by cost: the cheapest configuration fixes the
     scale, and the cheapest ones far apart along an axis its exponent.
@@ -51,6 +54,8 @@ def prior_forecast(
         Configurations that may be measured, and those to be forecast.
     hardware
         Data sheets of accelerators by GPU type.
+    measured
+        Runs that no regressor was fitted on yet; the distribution is conditioned on them.
 
     References
     ----------
@@ -65,22 +70,35 @@ def prior_forecast(
     >>> bool((np.diff(prior.log_duration) < 0).all())
     True
     """
-    rows = stack(candidates, targets)
+    asked = stack(candidates, targets)
+    rows = asked if measured is None else stack(asked, measured.features)
     encoder = Encoder.learn(rows, hardware)
-    X = encoder.encode(rows).X
-    means, total = [], np.zeros((rows.n_rows,) * 2)
-    for template in TEMPLATES:
-        prior = law_prior(encoder.layout, template, TERMS, 1.0)
-        f, jacobian = evaluate_law(encoder.layout, TERMS, prior.means, X)
-        means.append(f - f.mean())
-        total += (jacobian * prior.sds**2) @ jacobian.T / len(TEMPLATES)
-    each = np.array(means)
-    off = each - each.mean(axis=0)
-    covariance = total + off.T @ off / len(TEMPLATES) + SCALE_SD**2
+    mean, covariance = _law_prior(encoder.layout, encoder.encode(rows).X)
+    n, noise = asked.n_rows, 2 * _RUN_SD**2
+    if measured is not None and measured.n_runs:
+        cross = covariance[:n, n:]
+        seen = covariance[n:, n:] + noise * np.eye(measured.n_runs)
+        gain = np.linalg.solve(seen, cross.T).T
+        mean[:n] += gain @ (np.log(measured.duration_seconds) - mean[n:])
+        covariance[:n, :n] -= gain @ cross.T
     joint = JointForecast(
-        covariance,
-        np.full(rows.n_rows, 2 * _RUN_SD**2),
+        covariance[:n, :n],
+        np.full(n, noise),
         np.full(targets.n_rows, NORMAL_KNOTS[3]),
         np.arange(targets.n_rows),
     )
-    return PriorForecast(joint, each.mean(axis=0)[: candidates.n_rows])
+    return PriorForecast(joint, mean[:n])
+
+
+def _law_prior(layout: Layout, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and covariance of the log durations of rows under all templates."""
+    means, total = [], np.zeros((len(X), len(X)))
+    for template in TEMPLATES:
+        prior = law_prior(layout, template, TERMS, 1.0)
+        f, jacobian = evaluate_law(layout, TERMS, prior.means, X)
+        means.append(f - f.mean())
+        total += (jacobian * prior.sds**2) @ jacobian.T / len(TEMPLATES)
+    each = np.array(means)
+    mean = np.asarray(each.mean(axis=0), dtype=np.float64)
+    off = each - mean
+    return mean, total + off.T @ off / len(TEMPLATES) + SCALE_SD**2

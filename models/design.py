@@ -69,7 +69,8 @@ class Design:
         n = joints[0].n_candidates
         if len(costs) != n or not (np.isfinite(costs).all() and (costs > 0).all()):
             raise ValueError("Each candidate needs a cost that is positive and finite.")
-        self._joints, self._costs = list(joints), costs
+        # Only ratios count; beyond twelve decades they are all the same.
+        self._joints, self._costs = list(joints), np.clip(costs / costs.max(), 1e-12, 1.0)
         self._covariances = [joint.covariance.copy() for joint in joints]
         self._n, self._n_targets = n, sum(len(joint.targets) for joint in joints)
 
@@ -79,6 +80,13 @@ class Design:
         for joint, covariance in zip(self._joints, self._covariances, strict=True):
             variance = np.maximum(np.diag(covariance)[self._n :], 0.0) + joint.noise[self._n :]
             widths[joint.targets] = joint.half_width * np.sqrt(variance)
+        return widths
+
+    def least_half_widths(self) -> FloatArray:
+        """Return the half widths that the noise of one run leaves, shape (n_targets,)."""
+        widths = np.empty(self._n_targets)
+        for joint in self._joints:
+            widths[joint.targets] = joint.half_width * np.sqrt(joint.noise[self._n :])
         return widths
 
     def gains(self) -> FloatArray:

@@ -222,7 +222,7 @@ class GaussianProcess(PortfolioRegressor):
         return self.law_.laws_[0]
 
     def _parameter_covariance(self) -> FloatArray:
-        return self._best.covariance if self.held else np.diag(self._best.prior.sds**2)
+        return self._best.covariance if self.held else self._best.prior.spread()
 
     def _mean_and_jacobian(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         law = self._best
@@ -235,7 +235,7 @@ class GaussianProcess(PortfolioRegressor):
         if self.held:
             spread = jacobian @ self._best.covariance
             return np.asarray(np.einsum("ij,ij->i", spread, jacobian), dtype=np.float64)
-        return np.asarray(jacobian**2 @ self._best.prior.sds**2, dtype=np.float64)
+        return self._best.prior.variance(jacobian)
 
     def _cross(self, X: FloatArray, jacobian: FloatArray) -> FloatArray:
         """Return the prior covariance of rows with the training rows, shape (n, n_training)."""

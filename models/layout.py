@@ -1,7 +1,7 @@
 """How the columns of an encoded matrix are to be read by a regressor."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -19,6 +19,32 @@ Role = Literal[
 ]
 
 
+class LayoutPrior(Protocol):
+    """What is believed of a law's parameters beforehand, in place of what the templates say."""
+
+    @property
+    def has_deviations(self) -> bool:
+        """Whether category levels may act on each term differently."""
+        ...
+
+    def numeric(
+        self, template: str, terms: tuple[str, ...], means: FloatArray, sds: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return means and standard deviations of log shares and exponents, given the template's.
+
+        Both have shape (n_terms * (1 + n_numeric),): the log shares, then exponents term by term.
+        """
+        ...
+
+    def log_weight(self, template: str, terms: tuple[str, ...]) -> float:
+        """Return the log prior probability of a template, up to a constant."""
+        ...
+
+    def levels(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean, shape (sum of levels,), and covariance of the effects of all levels."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Columns of an encoded matrix X: numeric features, one gate, category codes.
@@ -31,6 +57,8 @@ class Layout:
         Number of levels of each category; its codes 0 .. levels - 1 are the last columns of X.
     offsets
         Prior log effect of each level of each category, centred.
+    prior
+        What other workloads say about the parameters of laws; the templates alone if None.
 
     The column between them is the gate: 1 where a single worker leaves nothing to synchronise.
 
@@ -46,6 +74,7 @@ class Layout:
     roles: tuple[Role, ...]
     levels: tuple[int, ...]
     offsets: tuple[tuple[float, ...], ...]
+    prior: LayoutPrior | None = field(default=None, compare=False, repr=False)
 
     @property
     def n_numeric(self) -> int:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from models.layout import Layout, Role
+from models.layout import Layout, LayoutPrior, Role
 from models.tables import FloatArray, IntArray
 
 Template = Literal["data", "serial", "steps", "const"]
@@ -51,15 +51,43 @@ _DEVIATION_SD, _MAX_DEVIATIONS = 0.4, 48
 
 @dataclass(frozen=True, slots=True)
 class LawPrior:
-    """Independent Gaussian priors of a law's parameters, for log durations with median 0.
+    """Gaussian priors of a law's parameters, for log durations with median 0.
 
     The parameters are the log shares of the terms, their exponents (term by term), the effects of
     all category levels, which the terms have in common, and each term's deviations from them.
+    They are independent with standard deviations `sds` unless a `covariance` is given.
     """
 
     terms: tuple[Term, ...]
     means: FloatArray
     sds: FloatArray
+    covariance: FloatArray | None = None
+    log_weight: float = 0.0
+
+    @classmethod
+    def joint(
+        cls, terms: tuple[Term, ...], means: FloatArray, covariance: FloatArray, log_weight: float
+    ) -> "LawPrior":
+        """Return a prior under which parameters depend on each other."""
+        return cls(terms, means, np.sqrt(np.diag(covariance)), covariance, log_weight)
+
+    def spread(self) -> FloatArray:
+        """Return the covariance of the parameters."""
+        return np.diag(self.sds**2) if self.covariance is None else self.covariance
+
+    def precision(self) -> FloatArray:
+        """Return the inverse of the covariance."""
+        if self.covariance is None:
+            return np.diag(self.sds**-2)
+        inverse = np.linalg.inv(self.covariance)
+        return (inverse + inverse.T) / 2
+
+    def variance(self, jacobian: FloatArray) -> FloatArray:
+        """Return the variance of linear functions of the parameters, one a row."""
+        if self.covariance is None:
+            return np.asarray(jacobian**2 @ self.sds**2, dtype=np.float64)
+        spread = jacobian @ self.covariance
+        return np.asarray(np.einsum("ij,ij->i", spread, jacobian), dtype=np.float64)
 
 
 def law_prior(
@@ -80,19 +108,42 @@ def law_prior(
             mean, sd = _exponent_prior(template, term, role)
             means.append(mean)
             sds.append(sd * (1.0 if role in ("multi_node", "missing") else tightness))
+    deviations = len(terms) * sum(layout.levels) if has_deviations(layout, terms) else 0
+    if layout.prior is not None:
+        return _informed(
+            layout.prior, template, terms, (np.array(means), np.array(sds)), deviations
+        )
     for offsets in layout.offsets:
         means += offsets
         sds += [0.35 if any(offsets) else 0.5] * len(offsets)
-    if has_deviations(layout, terms):
-        count = len(terms) * sum(layout.levels)
-        means += [0.0] * count
-        sds += [_DEVIATION_SD] * count
+    means += [0.0] * deviations
+    sds += [_DEVIATION_SD] * deviations
     return LawPrior(terms, np.array(means), np.array(sds))
+
+
+def _informed(
+    prior: LayoutPrior,
+    template: Template,
+    terms: tuple[Term, ...],
+    numeric: tuple[FloatArray, FloatArray],
+    deviations: int,
+) -> LawPrior:
+    """Return the template's prior as corrected by what other workloads say."""
+    means, sds = prior.numeric(template, terms, *numeric)
+    effects, covariance = prior.levels()
+    first, last = len(means), len(means) + len(effects)
+    joint = np.diag(
+        np.concatenate([sds, np.zeros(last - first), [_DEVIATION_SD] * deviations]) ** 2
+    )
+    joint[first:last, first:last] = covariance
+    mean = np.concatenate([means, effects, np.zeros(deviations)])
+    return LawPrior.joint(terms, mean, joint, prior.log_weight(template, terms))
 
 
 def has_deviations(layout: Layout, terms: tuple[Term, ...]) -> bool:
     """Return whether category levels act on each term differently: not where they are many."""
-    return len(terms) > 1 and len(terms) * sum(layout.levels) <= _MAX_DEVIATIONS
+    few = len(terms) > 1 and len(terms) * sum(layout.levels) <= _MAX_DEVIATIONS
+    return few and (layout.prior is None or layout.prior.has_deviations)
 
 
 def _exponent_prior(template: Template, term: Term, role: Role) -> tuple[float, float]:
@@ -201,26 +252,28 @@ class FittedLaw:
 def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> FittedLaw:
     """Fit a law to log durations with median 0 by Levenberg-Marquardt.
 
-    Minimises ``|y - f|^2 / 2 s2 + |(theta - mean) / sd|^2 / 2``, with the misfit variance s2 (an
+    Minimises ``|y - f|^2 / 2 s2 + (theta - mean)' L (theta - mean) / 2`` with L the prior's
+    precision and the misfit variance s2 (an
     inverse gamma prior, mode near .04^2) renewed at each step. The evidence is Laplace's.
 
     References
     ----------
     MacKay (1992), Bayesian interpolation, Neural Computation 4(3), 415-447.
     """
-    precision = prior.sds**-2
+    precision = prior.precision()
     theta = prior.means.copy()
     f, jacobian = evaluate_law(layout, prior.terms, theta, X)
     misfit, damping = max(_misfit(y - f), 0.04), 1e-3
     for _ in range(_MAX_STEPS):
         residual, offset = y - f, theta - prior.means
-        hessian = jacobian.T @ jacobian / misfit + np.diag(precision)
-        gradient = jacobian.T @ residual / misfit - precision * offset
+        hessian = jacobian.T @ jacobian / misfit + precision
+        gradient = jacobian.T @ residual / misfit - precision @ offset
         step = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient)
         trial = theta + step
         new_f, new_jacobian = evaluate_law(layout, prior.terms, trial, X)
-        before = residual @ residual / misfit + precision @ offset**2
-        after = (y - new_f) @ (y - new_f) / misfit + precision @ (trial - prior.means) ** 2
+        before = residual @ residual / misfit + offset @ precision @ offset
+        moved = trial - prior.means
+        after = (y - new_f) @ (y - new_f) / misfit + moved @ precision @ moved
         if after > before:
             damping *= 8
             if damping > 1e8:  # noqa: PLR2004 - no step helps any more
@@ -233,7 +286,7 @@ def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> Fi
         misfit = renewed
         if settled:
             break
-    return _with_evidence(prior, theta, f, jacobian, y)
+    return _with_evidence(prior, precision, theta, (f, jacobian), y)
 
 
 def _misfit(residual: FloatArray) -> float:
@@ -241,19 +294,25 @@ def _misfit(residual: FloatArray) -> float:
 
 
 def _with_evidence(
-    prior: LawPrior, theta: FloatArray, f: FloatArray, jacobian: FloatArray, y: FloatArray
+    prior: LawPrior,
+    precision: FloatArray,
+    theta: FloatArray,
+    at: tuple[FloatArray, FloatArray],
+    y: FloatArray,
 ) -> FittedLaw:
-    misfit, precision = _misfit(y - f), prior.sds**-2
-    hessian = jacobian.T @ jacobian / misfit + np.diag(precision)
+    f, jacobian = at
+    misfit = _misfit(y - f)
+    hessian = jacobian.T @ jacobian / misfit + precision
     covariance = np.linalg.inv(hessian)
     offset = theta - prior.means
-    objective = ((y - f) @ (y - f) / misfit + precision @ offset**2) / 2
+    objective = ((y - f) @ (y - f) / misfit + offset @ precision @ offset) / 2
     evidence = (
         -len(y) / 2 * np.log(2 * np.pi * misfit)
         - objective
         - _MISFIT_B / misfit
         - (_MISFIT_A + 1) * np.log(misfit)
-        + np.log(precision).sum() / 2
+        + np.linalg.slogdet(precision)[1] / 2
         - np.linalg.slogdet(hessian)[1] / 2
+        + prior.log_weight
     )
     return FittedLaw(prior, theta, (covariance + covariance.T) / 2, misfit, float(evidence))

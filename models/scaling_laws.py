@@ -37,6 +37,11 @@ def _template(name: object) -> Template:
     raise ValueError(f"There is no template {name!r}.")
 
 
+def _prior(terms: tuple[Term, ...], state: State, index: int) -> LawPrior:
+    means, sds = state.arrays[f"prior{index}"]
+    return LawPrior(terms, means, sds, state.arrays.get(f"spread{index}"))
+
+
 class ScalingLaw(PortfolioRegressor):
     """A sum of power laws with physical priors, fitted in relative error.
 
@@ -149,6 +154,8 @@ class ScalingLaw(PortfolioRegressor):
             arrays[f"theta{index}"] = law.theta
             arrays[f"covariance{index}"] = law.covariance
             arrays[f"prior{index}"] = np.stack([law.prior.means, law.prior.sds])
+            if law.prior.covariance is not None:
+                arrays[f"spread{index}"] = law.prior.covariance
             arrays[f"scalars{index}"] = np.array([law.misfit, law.evidence])
         return State(
             {"center": self.center_, "templates": [str(name) for name in self.templates_]}, arrays
@@ -164,7 +171,7 @@ class ScalingLaw(PortfolioRegressor):
         self.weights_ = state.arrays["weights"]
         self.laws_ = [
             FittedLaw(
-                LawPrior(self.terms, *state.arrays[f"prior{index}"]),
+                _prior(self.terms, state, index),
                 state.arrays[f"theta{index}"],
                 state.arrays[f"covariance{index}"],
                 float(state.arrays[f"scalars{index}"][0]),

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from app.api.schemas.quantities import money_text, plain_number
-from app.domain.configurations import Configuration, ParameterValue, Work
+from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
 from app.domain.forecasts import CostForecast, Forecast, LedgerEntry, LinkedRun, SupportReport
 from app.domain.prices import Price
 from app.domain.runs import RunStatus
@@ -74,6 +74,15 @@ def _parameters(parameters: Mapping[str, ParameterValue]) -> Document:
     return {
         name: value if isinstance(value, str) else plain_number(value)
         for name, value in parameters.items()
+    }
+
+
+def scenario_document(scenario: Scenario) -> Document:
+    """Return the document of a configuration, its work and the further parameters."""
+    return {
+        "configuration": configuration_document(scenario.configuration),
+        "work": _work_document(scenario.work),
+        "parameters": _parameters(scenario.parameters),
     }
 
 
@@ -149,9 +158,7 @@ def forecast_document(forecast: Forecast, now: datetime) -> Document:
         "workload": forecast.workload,
         "regressor_version": forecast.regressor_version,
         "fitted_at": instant_text(forecast.fitted_at),
-        "configuration": configuration_document(scenario.configuration),
-        "work": _work_document(scenario.work),
-        "parameters": _parameters(scenario.parameters),
+        **scenario_document(scenario),
         "duration_seconds": {
             "median": duration.median,
             "lower": duration.lower,

@@ -4,12 +4,14 @@ from fastapi import APIRouter
 
 from app.api import (
     accuracy,
+    ci,
     documentation,
     fits,
     forecasts,
     gpus,
     health,
     prices,
+    profiling,
     recommendations,
     regressors,
     runs,
@@ -26,8 +28,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     forecasts.router,
     whatif.router,
     accuracy.router,
+    ci.router,
     recommendations.router,
+<<<<<<< HEAD
     schedules.router,
+=======
+    profiling.router,
+>>>>>>> main
     prices.router,
     gpus.router,
     health.router,

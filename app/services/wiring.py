@@ -7,6 +7,7 @@ from app.services.access import AccessService
 from app.services.accuracy import AccuracyService
 from app.services.assessments import AssessmentService
 from app.services.beliefs import BeliefReader
+from app.services.ci_reports import CiReportService
 from app.services.context import ServiceContext
 from app.services.curves import CurveService
 from app.services.fits import FitService
@@ -16,6 +17,7 @@ from app.services.health import HealthService
 from app.services.idempotency import IdempotencyService
 from app.services.ledger import LedgerWriter
 from app.services.prices import PriceService
+from app.services.profiling import ProfilingService
 from app.services.recommendations import RecommendationService
 from app.services.regressors import RegressorService
 from app.services.runs import RunService
@@ -37,9 +39,11 @@ class Services:
     curves: CurveService
     recommendations: RecommendationService
     schedules: ScheduleService
+    profiling: ProfilingService
     prices: PriceService
     gpus: GpuService
     accuracy: AccuracyService
+    ci: CiReportService
     access: AccessService
     idempotency: IdempotencyService
     health: HealthService
@@ -57,20 +61,23 @@ def build_services(context: ServiceContext) -> Services:
     cache = RegressorCache(context)
     ledger = LedgerWriter(context)
     beliefs = BeliefReader(cache, prices)
+    runs = RunService(context, canonical_gpu_name, AssessmentService(context, cache))
     forecasts = ForecastService(context, cache, prices, ledger)
     return Services(
         context=context,
         workloads=WorkloadService(context),
-        runs=RunService(context, canonical_gpu_name, AssessmentService(context, cache)),
+        runs=runs,
         fits=FitService(context),
         regressors=RegressorService(context),
         forecasts=forecasts,
         curves=CurveService(context, forecasts),
         schedules=ScheduleService(context, beliefs),
         recommendations=RecommendationService(context, cache, prices),
+        profiling=ProfilingService(context, cache, prices),
         prices=prices,
         gpus=GpuService(context),
         accuracy=AccuracyService(context, cache, ledger),
+        ci=CiReportService(context, runs, cache, prices),
         access=AccessService(context),
         idempotency=IdempotencyService(context),
         health=HealthService(context),

@@ -209,7 +209,7 @@ def test_cold_start_takes_cheap_runs_that_identify_each_axis() -> None:
     target = make_features(grid((16,), (64000,)))
     prior = prior_forecast(candidates, target)
     workers = candidates.numeric["workers"]
-    design = Design([prior.joint], np.exp(prior.log_duration) * workers)
+    design = Design([prior.joint], np.exp(prior.log_duration[: len(workers)]) * workers)
     left, chosen = everything(candidates.n_rows), []
 
     for _ in range(5):
@@ -263,3 +263,16 @@ def test_trees_have_no_part_in_the_joint_forecast() -> None:
     for joint in joint_forecast(portfolio, runs.features, runs.features):
         assert np.isfinite(joint.covariance).all()
         assert (joint.noise > 0).all()
+
+
+def test_runs_before_a_fit_tell_the_scale_and_narrow_the_prior() -> None:
+    candidates = make_features(grid((1, 2, 4, 8), (1000, 2000), ("V100",)))
+    target = make_features(grid((16,), (4000,), ("V100",)))
+    runs = make_runs(grid((1,), (1000,), ("V100",)))
+
+    free, informed = (
+        prior_forecast(candidates, target, measured=measured) for measured in (None, runs)
+    )
+
+    assert informed.joint.covariance[-1, -1] < free.joint.covariance[-1, -1]
+    assert np.exp(informed.log_duration[0]) == pytest.approx(runs.duration_seconds[0], rel=0.05)

@@ -1,0 +1,57 @@
+"""Routes of profiling plans."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Request, Response
+
+from app.api.bodies import json_response
+from app.api.dependencies import Reader, ServicesDep, WorkloadPath
+from app.api.forecasts import PLAIN_TEXT
+from app.api.negotiation import JSON, TEXT, preferred
+from app.api.problems import problem_responses
+from app.api.profiling_documents import plan_document, plan_text
+from app.api.schemas.profiling import PLAN_EXAMPLES, ProfilingPlanIn, ProfilingPlanOut
+from app.domain.errors import (
+    AmbiguousGpuError,
+    RegressorUnavailableError,
+    UnknownFieldError,
+    UnknownGpuError,
+    UnknownWorkloadError,
+)
+
+router = APIRouter(prefix="/v1/workloads/{workload}/profiling-plans", tags=["profiling"])
+
+
+@router.post(
+    "",
+    summary="Plan which configurations to measure next",
+    description="Chooses runs that narrow the targets' intervals most for their price, within a"
+    " budget and until a stop rule holds. Works without a regressor too. `Accept: text/plain`"
+    " answers with a table.",
+    responses={
+        **problem_responses(
+            UnknownWorkloadError,
+            UnknownFieldError,
+            UnknownGpuError,
+            AmbiguousGpuError,
+            RegressorUnavailableError,
+        ),
+        200: {
+            "model": ProfilingPlanOut,
+            "content": {TEXT: PLAIN_TEXT},
+            "description": "The runs in the order to make them",
+        },
+    },
+)
+def plan_profiling(
+    workload: WorkloadPath,
+    body: Annotated[ProfilingPlanIn, Body(openapi_examples=PLAN_EXAMPLES)],
+    services: ServicesDep,
+    caller: Reader,
+    request: Request,
+) -> Response:
+    plan = services.profiling.plan(caller.project_id, body.to_domain(workload))
+    document = plan_document(plan, body.model_dump(mode="json", exclude_unset=True))
+    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+        return Response(plan_text(document), media_type=TEXT)
+    return json_response(document)

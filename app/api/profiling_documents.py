@@ -1,0 +1,190 @@
+"""Writes profiling plans as JSON documents and as text."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from app.api.forecast_documents import Document, scenario_document
+from app.api.schemas.quantities import money_text
+from app.domain.forecasts import Interval
+from app.domain.profiling import PlannedRun, ProfilingPlan, StopReason, TargetOutlook
+from app.domain.wording import align, say_number, say_seconds
+
+_FIELDS: Final = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
+_WORK: Final = ("dataset_size", "batch_size", "epochs")
+_DIGITS: Final = 4
+_SHOWN: Final = 5
+"""Targets that are told in sentences."""
+
+
+def plan_document(plan: ProfilingPlan, request: Mapping[str, Any]) -> Document:
+    """Return the document of a plan; `request` is what was sent, so that it can be asked again."""
+    rule = plan.request.stop
+    return {
+        "workload": plan.request.workload,
+        "regressor_version": plan.regressor_version,
+        "basis": "prior" if plan.regressor_version is None else "regressor",
+        "confidence": plan.request.confidence,
+        "currency": plan.currency,
+        "budget": None if plan.request.budget is None else format(plan.request.budget, "f"),
+        "considered": plan.considered,
+        "runs": [_run(order, run) for order, run in enumerate(plan.runs, 1)],
+        "total_price": _money(plan.runs[-1].total_price) if plan.runs else None,
+        "targets": [_target(target) for target in plan.targets],
+        "width": _short(plan.width),
+        "expected_width": _short(plan.expected_width),
+        "attainable_width": _short(plan.attainable_width),
+        "stop": {
+            "reason": plan.stop,
+            "message": _stop_sentence(plan),
+            "width": rule.width,
+            "min_narrowing": rule.min_narrowing,
+            "min_narrowing_per_cost": rule.min_narrowing_per_cost,
+        },
+        "rejected": [
+            {**scenario_document(each.scenario), "reason": each.reason} for each in plan.rejected
+        ],
+        "rejected_count": plan.rejected_count,
+        "warnings": [
+            {"code": each.code, "message": each.message, "remedy": each.remedy}
+            for each in plan.warnings
+        ],
+        "request": dict(request),
+    }
+
+
+def _run(order: int, run: PlannedRun) -> Document:
+    return {
+        "order": order,
+        **scenario_document(run.scenario),
+        "duration_seconds": _band(run.duration),
+        "price": _money(run.price),
+        "price_per_hour": None if run.price_per_hour is None else money_text(run.price_per_hour),
+        "total_price": _money(run.total_price),
+        "narrowing": _short(run.narrowing),
+        "width": _short(run.width),
+    }
+
+
+def _target(target: TargetOutlook) -> Document:
+    return {
+        **scenario_document(target.scenario),
+        "now": _band(target.now),
+        "expected": _band(target.expected),
+        "width": _short(target.width),
+        "expected_width": _short(target.expected_width),
+    }
+
+
+def _band(interval: Interval | None) -> Document | None:
+    if interval is None:
+        return None
+    return {
+        "median": float(f"{interval.median:.7g}"),
+        "lower": float(f"{interval.lower:.7g}"),
+        "upper": float(f"{interval.upper:.7g}"),
+        "confidence": interval.confidence,
+    }
+
+
+def _money(amount: object) -> str | None:
+    return None if amount is None else format(amount, "f")
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _stop_sentence(plan: ProfilingPlan) -> str:
+    rule, share = plan.request.stop, f"{100 * plan.request.stop.min_narrowing:.3g}%"
+    match plan.stop:
+        case StopReason.GOAL_REACHED:
+            return f"Stop when the interval's width is at most {rule.width:g} of the median."
+        case StopReason.GAIN_TOO_SMALL if rule.min_narrowing_per_cost is not None:
+            return (
+                f"Stop here: no further run narrows the interval by {share}, or by"
+                f" {rule.min_narrowing_per_cost:g} of the median for a unit of money."
+            )
+        case StopReason.GAIN_TOO_SMALL:
+            return f"Stop here: no further run narrows the interval by {share}."
+        case StopReason.BUDGET_SPENT:
+            return "Stop here: the budget allows no further run."
+        case StopReason.RUNS_PLANNED:
+            return "Measure these, fit, and ask for the next plan."
+        case StopReason.CANDIDATES_EXHAUSTED:
+            return "Stop here: no candidate is left."
+
+
+def _asked(document: Document) -> dict[str, str]:
+    parts = {
+        **{name: document["configuration"][name] for name in _FIELDS},
+        **{name: document["work"][name] for name in _WORK},
+        **{f"param.{name}": value for name, value in document["parameters"].items()},
+    }
+    return {
+        name: say_number(value) if isinstance(value, int | float) else str(value)
+        for name, value in parts.items()
+        if value is not None
+    }
+
+
+def plan_text(document: Document) -> str:
+    """Return a plan as a table of its runs and what they bring, in plain text."""
+    runs, targets, confidence = document["runs"], document["targets"], document["confidence"]
+    among = f"{document['considered']} configurations"
+    if runs:
+        many = f"{len(runs)} runs" if len(runs) > 1 else "1 run"
+        price = "" if document["total_price"] is None else f" for about {_priced(document)}"
+        head = f"{document['workload']}: measure {many}{price}, chosen from {among}."
+        lines = [head, "", _table(document), ""]
+    else:
+        lines = [f"{document['workload']}: nothing to measure among {among}.", ""]
+    lines += [_target_sentence(target, confidence) for target in targets[:_SHOWN]]
+    hidden = len(targets) - _SHOWN
+    lines += [f"... and {hidden} more targets."] if hidden > 0 else []
+    lines.append(document["stop"]["message"])
+    lines += [
+        f"Warning ({each['code']}): {each['message']} {each['remedy']}"
+        for each in document["warnings"]
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _priced(document: Document) -> str:
+    return f"{document['total_price']} {document['currency']}"
+
+
+def _table(document: Document) -> str:
+    asked = [_asked(run) for run in document["runs"]]
+    names = list(dict.fromkeys(name for row in asked for name in row))
+    rows = [
+        [
+            str(run["order"]),
+            *(row.get(name, "-") for name in names),
+            _median(run["duration_seconds"]),
+            "-" if run["price"] is None else f"{run['price']} {document['currency']}",
+            _percent(run["width"]),
+        ]
+        for run, row in zip(document["runs"], asked, strict=True)
+    ]
+    return align(["run", *names, "duration", "price", "width after"], rows)
+
+
+def _median(band: Document | None) -> str:
+    return "-" if band is None else say_seconds(band["median"])
+
+
+def _percent(width: float) -> str:
+    """Return a width as a share of the median; a huge one as a factor."""
+    return f"{100 * width:.3g}%" if width < 1 else f"{width:.3g} x"
+
+
+def _target_sentence(target: Document, confidence: float) -> str:
+    what = ", ".join(f"{name} {value}" for name, value in _asked(target).items())
+    now, expected = target["now"], target["expected"]
+    if now is None:
+        return f"Target ({what}): nothing is known of its duration yet."
+    return (
+        f"Target ({what}): about {say_seconds(now['median'])}, with {100 * confidence:g}%"
+        f" confidence {say_seconds(now['lower'])} to {say_seconds(now['upper'])} now,"
+        f" expected {say_seconds(expected['lower'])} to {say_seconds(expected['upper'])} after."
+    )

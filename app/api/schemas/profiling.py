@@ -1,0 +1,242 @@
+"""Requests and responses about profiling plans."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, StrictBool
+
+from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.forecast_answers import BandOut, WarningOut
+from app.api.schemas.forecasts import (
+    Amount,
+    ConfigurationIn,
+    Name,
+    Parameters,
+    PricingIn,
+    Probability,
+    Size,
+    WorkIn,
+    to_parameters,
+)
+from app.api.schemas.recommendations import SearchIn
+from app.api.schemas.runs import ConfigurationOut, WorkOut
+from app.domain.configurations import Scenario
+from app.domain.identifiers import Slug
+from app.domain.profiling import ProfilingRequest, ProfilingSearch, StopReason, StopRule
+
+MAX_SCENARIOS = 2_000
+_Sizes = Annotated[list[Size] | None, Field(max_length=1000)]
+_Values = Annotated[list[StrictBool | float | Name], Field(min_length=1, max_length=100)]
+_Width = Annotated[float, Field(gt=0, le=1000)]
+
+
+class ScenarioIn(RequestModel):
+    """A configuration, its work and the further parameters."""
+
+    configuration: ConfigurationIn = ConfigurationIn()
+    work: WorkIn = WorkIn()
+    parameters: Annotated[Parameters, Field(default_factory=dict)]
+
+    def to_domain(self) -> Scenario:
+        """Return the scenario."""
+        return Scenario(
+            self.configuration.to_domain(), self.work.to_domain(), to_parameters(self.parameters)
+        )
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, dict) else value
+
+
+Targets = Annotated[
+    list[ScenarioIn],
+    BeforeValidator(_as_list, json_schema_input_type=ScenarioIn | list[ScenarioIn]),
+    Field(min_length=1, max_length=100, description="what should be forecast with certainty"),
+]
+
+
+class ProfilingSearchIn(SearchIn):
+    """Where candidates lie; the lists multiply. What is left out follows the targets."""
+
+    dataset_sizes: Annotated[
+        _Sizes, Field(description="default: 1/8, 1/4, 1/2 and all of the targets'")
+    ] = None
+    batch_sizes: Annotated[
+        _Sizes, Field(description="default: 1/8, 1/4, 1/2 and all of the targets'")
+    ] = None
+    epochs: Annotated[_Sizes, Field(description="default: the targets', and 1")] = None
+    parameters: Annotated[
+        Mapping[Name, _Values], Field(max_length=100, description="default: the targets'")
+    ] = {}
+
+    def to_profiling(self) -> ProfilingSearch:
+        """Return the search, each value once."""
+        return ProfilingSearch(
+            hardware=self.to_domain(),
+            dataset_sizes=tuple(dict.fromkeys(self.dataset_sizes or ())),
+            batch_sizes=tuple(dict.fromkeys(self.batch_sizes or ())),
+            epochs=tuple(dict.fromkeys(self.epochs or ())),
+            parameters={
+                name: tuple(dict.fromkeys(to_parameters({name: each})[name] for each in values))
+                for name, values in self.parameters.items()
+            },
+        )
+
+
+class StopRuleIn(RequestModel):
+    """When measuring ends."""
+
+    width: Annotated[
+        _Width | None,
+        Field(description="enough when the mean width, (upper - lower) / median, is below"),
+    ] = None
+    min_narrowing: Annotated[
+        float,
+        Field(ge=0, lt=1, description="a run that narrows the intervals by less is not planned"),
+    ] = 0.01
+    min_narrowing_per_cost: Annotated[
+        float | None,
+        Field(gt=0, le=1e12, description="enough when a unit of money narrows the width by less"),
+    ] = None
+
+    def to_domain(self) -> StopRule:
+        """Return the rule."""
+        return StopRule(self.width, self.min_narrowing, self.min_narrowing_per_cost)
+
+
+class ProfilingPlanIn(RequestModel):
+    """Which forecasts should become certain, what may be measured and at what cost."""
+
+    target: Targets
+    candidates: Annotated[
+        list[ScenarioIn] | None,
+        Field(min_length=1, max_length=MAX_SCENARIOS, description="instead of a search"),
+    ] = None
+    search: ProfilingSearchIn = ProfilingSearchIn()
+    exclude: Annotated[
+        list[ScenarioIn],
+        Field(
+            default_factory=list,
+            max_length=MAX_SCENARIOS,
+            description="never planned, as one that failed",
+        ),
+    ]
+    budget: Annotated[Amount | None, Field(description="of all planned runs together")] = None
+    runs: Annotated[int, Field(ge=1, le=100, description="at most so many")] = 10
+    repeat: Annotated[bool, Field(description="measure configurations again")] = False
+    confidence: Annotated[Probability, Field(description="of the intervals")] = 0.9
+    stop: StopRuleIn = StopRuleIn()
+    pricing: PricingIn = PricingIn()
+
+    def to_domain(self, workload: Slug) -> ProfilingRequest:
+        """Return what is wanted of a workload."""
+        return ProfilingRequest(
+            workload=workload,
+            targets=tuple(each.to_domain() for each in self.target),
+            candidates=tuple(each.to_domain() for each in self.candidates or ()),
+            search=self.search.to_profiling(),
+            exclude=tuple(each.to_domain() for each in self.exclude),
+            budget=self.budget,
+            runs=self.runs,
+            repeat=self.repeat,
+            confidence=self.confidence,
+            stop=self.stop.to_domain(),
+            pricing=self.pricing.to_domain(),
+            spot=self.pricing.spot.to_domain(),
+        )
+
+
+PLAN_EXAMPLES: dict[str, Any] = {
+    "budget": {
+        "summary": "narrow one forecast within a budget",
+        "value": {
+            "target": {
+                "configuration": {"gpu_type": "V100-16GB", "workers": 16},
+                "work": {"dataset_size": 1281167, "epochs": 90, "batch_size": 1024},
+            },
+            "budget": "25.00",
+            "runs": 5,
+            "stop": {"width": 0.3},
+        },
+    },
+    "candidates": {
+        "summary": "choose among given configurations",
+        "value": {
+            "target": {"configuration": {"workers": 8}, "work": {"dataset_size": 100000}},
+            "candidates": [
+                {"configuration": {"workers": 1}, "work": {"dataset_size": 10000}},
+                {"configuration": {"workers": 4}, "work": {"dataset_size": 10000}},
+            ],
+            "pricing": {"price_per_hour": "0.10"},
+        },
+    },
+}
+
+
+class PlannedRunOut(ResponseModel):
+    """A configuration to measure; `width` is expected after it and all runs before."""
+
+    order: int
+    configuration: ConfigurationOut
+    work: WorkOut
+    parameters: dict[str, float | str]
+    duration_seconds: BandOut | None
+    price: str | None
+    price_per_hour: str | None
+    total_price: str | None
+    narrowing: float
+    width: float
+
+
+class TargetOut(ResponseModel):
+    """A target's interval now and as expected after the plan; null while no run tells the scale."""
+
+    configuration: ConfigurationOut
+    work: WorkOut
+    parameters: dict[str, float | str]
+    now: BandOut | None
+    expected: BandOut | None
+    width: float
+    expected_width: float
+
+
+class StopOut(ResponseModel):
+    """Why the plan ends, and when to stop measuring."""
+
+    reason: StopReason
+    message: str
+    width: float | None
+    min_narrowing: float
+    min_narrowing_per_cost: float | None
+
+
+class RejectedRunOut(ResponseModel):
+    """A candidate that is not planned, and why."""
+
+    configuration: ConfigurationOut
+    work: WorkOut
+    parameters: dict[str, float | str]
+    reason: str
+
+
+class ProfilingPlanOut(ResponseModel):
+    """The runs in the order to make them, and what they are expected to bring."""
+
+    workload: str
+    regressor_version: int | None
+    basis: Annotated[str, Field(description="regressor, or prior where none is published")]
+    confidence: float
+    currency: str | None
+    budget: str | None
+    considered: int
+    runs: list[PlannedRunOut]
+    total_price: str | None
+    targets: list[TargetOut]
+    width: float
+    expected_width: float
+    attainable_width: float
+    stop: StopOut
+    rejected: list[RejectedRunOut]
+    rejected_count: int
+    warnings: list[WarningOut]
+    request: dict[str, Any]

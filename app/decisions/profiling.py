@@ -1,0 +1,129 @@
+"""How long to go on measuring: takes a design's steps until a stop rule holds."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from app.decisions.pareto import FloatArray
+from app.domain.profiling import StopReason, StopRule
+
+BoolArray = npt.NDArray[np.bool_]
+_LARGEST = 30.0
+"""Half widths beyond a factor of e^30 are all the same."""
+
+
+class Step(Protocol):
+    """A chosen candidate and the targets' half widths (log) expected after it."""
+
+    @property
+    def candidate(self) -> int:
+        """Return its position among the candidates."""
+
+    @property
+    def half_widths(self) -> FloatArray:
+        """Return the expected half widths, shape (n_targets,)."""
+
+
+class Design(Protocol):
+    """Chooses candidates one after the other, the best gain per cost first."""
+
+    def half_widths(self) -> FloatArray:
+        """Return the half width of each target's log duration, shape (n_targets,)."""
+
+    def gains(self) -> FloatArray:
+        """Return by how much a run of each candidate would narrow the mean half width."""
+
+    def step(self, affordable: BoolArray) -> Step | None:
+        """Take the best of the affordable candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a plan may take: how many runs, and what they may cost together (None: no limit)."""
+
+    runs: int
+    budget: float | None
+    stop: StopRule
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRun:
+    """A candidate, the targets' widths after it, and what it took off their mean."""
+
+    candidate: int
+    widths: FloatArray
+    narrowing: float
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The runs to make in order, the widths before them, and why they end."""
+
+    runs: tuple[ChosenRun, ...]
+    widths: FloatArray
+    stop: StopReason
+
+
+def width_of(half_widths: FloatArray) -> FloatArray:
+    """Return (upper - lower) / median of intervals given by half widths of the log duration.
+
+    Examples
+    --------
+    >>> width_of(np.array([0.0, 0.1])).round(3).tolist()
+    [0.0, 0.2]
+    """
+    return np.asarray(2 * np.sinh(np.minimum(half_widths, _LARGEST)), dtype=np.float64)
+
+
+def plan_runs(
+    design: Design, prices: FloatArray, limits: Limits, scale: FloatArray, allowed: BoolArray
+) -> Schedule:
+    """Return the runs to make, until a stop rule holds or nothing is left or affordable.
+
+    Parameters
+    ----------
+    design
+        Chooses the candidates.
+    prices
+        Expected price of a run of each candidate, shape (n_candidates,), at least 0.
+    limits
+        Number of runs, budget and stop rule.
+    scale
+        What the design's half width of each target is multiplied by, shape (n_targets,).
+    allowed
+        Which candidates may be taken at all, shape (n_candidates,).
+    """
+    widths = first = width_of(scale * design.half_widths())
+    left, spent, runs = allowed.copy(), 0.0, list[ChosenRun]()
+    while True:
+        stop = _before(widths, len(runs), left, limits)
+        if stop is not None:
+            break
+        affordable = left if limits.budget is None else left & (spent + prices <= limits.budget)
+        if not affordable.any():
+            stop = StopReason.BUDGET_SPENT
+            break
+        least = limits.stop.min_narrowing * float(design.half_widths().mean())
+        step = design.step(affordable & (design.gains() >= least))
+        if step is None:
+            stop = StopReason.GAIN_TOO_SMALL
+            break
+        after = width_of(scale * step.half_widths)
+        narrowing, price = float((widths - after).mean()), float(prices[step.candidate])
+        if narrowing < (limits.stop.min_narrowing_per_cost or 0.0) * price:
+            stop = StopReason.GAIN_TOO_SMALL
+            break
+        runs.append(ChosenRun(step.candidate, after, narrowing))
+        left[step.candidate], spent, widths = False, spent + price, after
+    return Schedule(tuple(runs), first, stop)
+
+
+def _before(widths: FloatArray, n_runs: int, left: BoolArray, limits: Limits) -> StopReason | None:
+    """Return why no further run is looked for, None if one is."""
+    if limits.stop.width is not None and widths.mean() <= limits.stop.width:
+        return StopReason.GOAL_REACHED
+    if n_runs >= limits.runs:
+        return StopReason.RUNS_PLANNED
+    return None if left.any() else StopReason.CANDIDATES_EXHAUSTED

@@ -1,0 +1,133 @@
+"""A profiling plan: which configurations to measure next, and when to stop."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+
+from app.domain.configurations import ParameterValue, Scenario
+from app.domain.forecasts import ForecastWarning, Interval, SpotTerms
+from app.domain.identifiers import Slug
+from app.domain.prices import PriceQuery
+from app.domain.recommendations import Search
+
+
+class StopReason(StrEnum):
+    """Why a plan ends where it does."""
+
+    GOAL_REACHED = "goal_reached"
+    GAIN_TOO_SMALL = "gain_too_small"
+    BUDGET_SPENT = "budget_spent"
+    RUNS_PLANNED = "runs_planned"
+    CANDIDATES_EXHAUSTED = "candidates_exhausted"
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """When measuring ends.
+
+    Parameters
+    ----------
+    width
+        Enough when the mean width of the targets' intervals, (upper - lower) / median, is below.
+    min_narrowing
+        A run that narrows the intervals by less than this share is not worth it.
+    min_narrowing_per_cost
+        Enough when a unit of money narrows the width by less.
+    """
+
+    width: float | None = None
+    min_narrowing: float = 0.01
+    min_narrowing_per_cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilingSearch:
+    """Where candidates lie; an empty tuple leaves the choice to targets and measured runs."""
+
+    hardware: Search = field(default_factory=Search)
+    dataset_sizes: tuple[float, ...] = ()
+    batch_sizes: tuple[float, ...] = ()
+    epochs: tuple[float, ...] = ()
+    parameters: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilingRequest:
+    """Which forecasts should become certain, what may be measured for it and at what cost.
+
+    `candidates` are measured as they stand, else those of `search`; `exclude` never.
+    """
+
+    workload: Slug
+    targets: tuple[Scenario, ...]
+    candidates: tuple[Scenario, ...] = ()
+    search: ProfilingSearch = field(default_factory=ProfilingSearch)
+    exclude: tuple[Scenario, ...] = ()
+    budget: Decimal | None = None
+    runs: int = 10
+    repeat: bool = False
+    confidence: float = 0.9
+    stop: StopRule = field(default_factory=StopRule)
+    pricing: PriceQuery = field(default_factory=PriceQuery)
+    spot: SpotTerms = field(default_factory=SpotTerms)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One configuration to measure.
+
+    `duration` and `price` are None while no run tells the scale of durations, or no price is
+    known; `price` is the expected one, `price_per_hour` that of all instances together. `width`
+    is the targets' mean width after this run and all before, `narrowing` what this run takes off.
+    """
+
+    scenario: Scenario
+    duration: Interval | None
+    price: Decimal | None
+    price_per_hour: Decimal | None
+    total_price: Decimal | None
+    narrowing: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOutlook:
+    """What a target's interval is now, and what it is expected to be after the plan."""
+
+    scenario: Scenario
+    now: Interval | None
+    expected: Interval | None
+    width: float
+    expected_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRun:
+    """A candidate that is not planned, and why."""
+
+    scenario: Scenario
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilingPlan:
+    """The runs in the order to make them, and what they are expected to bring.
+
+    `regressor_version` is None for a plan from the priors alone; `attainable_width` is what the
+    noise of runs leaves however many are made.
+    """
+
+    request: ProfilingRequest
+    regressor_version: int | None
+    currency: str | None
+    considered: int
+    runs: tuple[PlannedRun, ...]
+    targets: tuple[TargetOutlook, ...]
+    width: float
+    expected_width: float
+    attainable_width: float
+    stop: StopReason
+    rejected: tuple[RejectedRun, ...]
+    rejected_count: int
+    warnings: tuple[ForecastWarning, ...]

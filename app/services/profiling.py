@@ -1,0 +1,318 @@
+"""The use case of planning which configurations to measure next."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import exp, log
+from typing import Final
+
+import numpy as np
+
+from app.decisions.profiling import Limits, Schedule, plan_runs, width_of
+from app.domain.configurations import Scenario
+from app.domain.errors import Fault, InvalidRequestError, NoRegressorError, UnknownWorkloadError
+from app.domain.forecasts import ForecastWarning, Interval
+from app.domain.identifiers import ProjectId
+from app.domain.profiling import (
+    PlannedRun,
+    ProfilingPlan,
+    ProfilingRequest,
+    RejectedRun,
+    TargetOutlook,
+)
+from app.pricing.billing import bill
+from app.pricing.resolution import Offer, PriceBook
+from app.services.context import ServiceContext
+from app.services.prices import PriceService
+from app.services.profiling_candidates import candidate_scenarios, distinct, identity_of
+from app.services.profiling_grounds import (
+    ColdGround,
+    FittedGround,
+    Ground,
+    Outlook,
+    named_cold,
+)
+from app.services.questions import to_question
+from app.services.serving import RegressorCache, ServedRegressor
+from models import BoolArray, FloatArray
+
+MAX_NAMED_REJECTIONS: Final = 100
+_COLD_RUNS: Final = 4
+"""Runs after which a plan without any measured run asks for a fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """All candidates with their prices, and why some may not be taken."""
+
+    scenarios: Sequence[Scenario]
+    outlook: Outlook
+    offers: Sequence[Offer | None]
+    prices: list[Decimal | None]
+    currency: str | None
+    reasons: list[str | None]
+
+    def money(self) -> FloatArray:
+        """Return the prices, 0 where none is known."""
+        return np.array([float(price or 0) for price in self.prices])
+
+    def allowed(self) -> BoolArray:
+        """Return which candidates may be taken."""
+        return np.array([reason is None for reason in self.reasons], dtype=np.bool_)
+
+    def costs(self) -> FloatArray:
+        """Return what gains are weighed by: the price, or worker-seconds where one has none.
+
+        Before the first run durations are known up to a factor, and so are prices.
+        """
+        workers = np.array([scenario.configuration.workers for scenario in self.scenarios])
+        hourly = np.array(
+            [0.0 if offer is None else float(offer.per_hour) for offer in self.offers]
+        )
+        allowed = self.allowed()
+        is_priced = bool((hourly[allowed] > 0).all()) and self.currency is not None
+        rates = np.where(hourly > 0, hourly, workers) if is_priced else workers
+        return np.asarray(rates * self.outlook.mean_s, dtype=np.float64)
+
+    def rejected(self) -> list[RejectedRun]:
+        """Return the candidates that may not be taken."""
+        pairs = zip(self.scenarios, self.reasons, strict=True)
+        return [RejectedRun(scenario, reason) for scenario, reason in pairs if reason is not None]
+
+
+class ProfilingService:
+    """The use case of planning which configurations to measure next."""
+
+    def __init__(
+        self, context: ServiceContext, regressors: RegressorCache, prices: PriceService
+    ) -> None:
+        self._context = context
+        self._regressors = regressors
+        self._prices = prices
+
+    def plan(self, project_id: ProjectId, request: ProfilingRequest) -> ProfilingPlan:
+        """Return which configurations to measure next, in order.
+
+        Raises
+        ------
+        UnknownWorkloadError, RegressorUnavailableError
+            If there is no such workload, or its regressor cannot be used.
+        AmbiguousGpuError, UnknownGpuError, UnknownFieldError, InvalidRequestError
+            If a configuration cannot be forecast, or there are too many.
+        """
+        try:
+            served = self._regressors.get(project_id, request.workload)
+        except NoRegressorError:
+            served = None
+        request, ground, scenarios = self._ground(project_id, request, served)
+        field = _field(request, ground, scenarios, self._prices.book(project_id))
+        design = ground.design(field.costs())
+        scale = _scale(design.half_widths(), field.outlook.targets)
+        limits = Limits(
+            runs=request.runs if field.outlook.is_scaled else min(request.runs, _COLD_RUNS),
+            budget=_budget(request, field),
+            stop=request.stop,
+        )
+        schedule = plan_runs(design, field.money(), limits, scale, field.allowed())
+        least = float(width_of(scale * design.least_half_widths()).mean())
+        return _tell(request, served, field, schedule, least)
+
+    def _ground(
+        self, project_id: ProjectId, request: ProfilingRequest, served: ServedRegressor | None
+    ) -> tuple[ProfilingRequest, Ground, list[Scenario]]:
+        with self._context.database.reading() as stores:
+            workload = stores.workloads.get(project_id, request.workload)
+            if workload is None:
+                raise UnknownWorkloadError(request.workload)
+            measured = stores.forecasts.measured_hardware(workload.workload_id)
+            runs = stores.runs.usable_for_fit(workload.workload_id) if served is None else None
+        candidates = candidate_scenarios(request, measured)
+        resolve = named_cold if served is None else (lambda each: to_question(each, served))
+        request = replace(
+            request,
+            targets=tuple(resolve(each) for each in request.targets),
+            exclude=tuple(resolve(each) for each in request.exclude),
+        )
+        scenarios = distinct(resolve(each) for each in candidates)
+        if served is not None:
+            return request, FittedGround(request, scenarios, served), scenarios
+        assert runs is not None
+        return request, ColdGround(request, scenarios, runs), scenarios
+
+
+def _field(
+    request: ProfilingRequest, ground: Ground, scenarios: list[Scenario], book: PriceBook
+) -> _Field:
+    offers = [book.resolve(scenario.configuration, request.pricing) for scenario in scenarios]
+    outlook = ground.outlook(offers)
+    prices = _prices(offers, outlook)
+    currency = next((offer.price.currency for offer in offers if offer is not None), None)
+    reasons = _reasons(request, ground, scenarios, offers, outlook)
+    return _Field(scenarios, outlook, offers, prices, currency, reasons)
+
+
+def _reasons(
+    request: ProfilingRequest,
+    ground: Ground,
+    scenarios: Sequence[Scenario],
+    offers: Sequence[Offer | None],
+    outlook: Outlook,
+) -> list[str | None]:
+    """Return for each candidate why it cannot be taken, None if it can."""
+    excluded = {identity_of(each) for each in request.exclude}
+    measured = [False] * len(scenarios) if request.repeat else ground.is_measured()
+    currencies = [None if offer is None else offer.price.currency for offer in offers]
+    currency = next((each for each in currencies if each is not None), None)
+    reasons: list[str | None] = []
+    for row, scenario in enumerate(scenarios):
+        reason = None
+        if identity_of(scenario) in excluded:
+            reason = "excluded"
+        elif measured[row]:
+            reason = "measured"
+        elif row in outlook.impossible:
+            reason = "spot_infeasible"
+        elif currencies[row] != currency:
+            reason = "price_unknown" if currencies[row] is None else "other_currency"
+        reasons.append(reason)
+    return reasons
+
+
+def _prices(offers: Sequence[Offer | None], outlook: Outlook) -> list[Decimal | None]:
+    if not outlook.is_scaled:
+        return [None] * len(offers)
+    return [
+        None if offer is None else bill(offer, seconds, seconds, seconds).median
+        for offer, seconds in zip(offers, outlook.mean_s.tolist(), strict=True)
+    ]
+
+
+def _budget(request: ProfilingRequest, field: _Field) -> float | None:
+    if request.budget is None or not field.outlook.is_scaled:
+        return None
+    if field.currency is None:
+        raise InvalidRequestError(
+            "A budget needs prices, and none is known for any candidate.",
+            [
+                Fault(
+                    "No price is known.",
+                    "Name pricing.price_per_hour, or upload prices, or leave the budget out.",
+                    field="budget",
+                    pointer="/budget",
+                )
+            ],
+        )
+    return float(request.budget)
+
+
+def _scale(now: FloatArray, targets: Sequence[Interval | None]) -> FloatArray:
+    """Return what makes the design's half widths those of the forecasts' own intervals."""
+    shown = [
+        half if each is None else log(each.upper / each.median)
+        for half, each in zip(now.tolist(), targets, strict=True)
+    ]
+    return np.array(shown) / now
+
+
+def _tell(
+    request: ProfilingRequest,
+    served: ServedRegressor | None,
+    field: _Field,
+    schedule: Schedule,
+    attainable: float,
+) -> ProfilingPlan:
+    last = schedule.runs[-1].widths if schedule.runs else schedule.widths
+    rejected = field.rejected()
+    return ProfilingPlan(
+        request=request,
+        regressor_version=None if served is None else served.version,
+        currency=field.currency,
+        considered=len(field.scenarios),
+        runs=_planned(field, schedule),
+        targets=tuple(
+            _outlook(*each)
+            for each in zip(
+                request.targets,
+                field.outlook.targets,
+                schedule.widths.tolist(),
+                last.tolist(),
+                strict=True,
+            )
+        ),
+        width=float(schedule.widths.mean()),
+        expected_width=float(last.mean()),
+        attainable_width=attainable,
+        stop=schedule.stop,
+        rejected=tuple(rejected[:MAX_NAMED_REJECTIONS]),
+        rejected_count=len(rejected),
+        warnings=tuple(_warnings(request, served, field, attainable)),
+    )
+
+
+def _planned(field: _Field, schedule: Schedule) -> tuple[PlannedRun, ...]:
+    total: Decimal | None = Decimal(0)
+    planned = []
+    for chosen in schedule.runs:
+        row = chosen.candidate
+        price, offer = field.prices[row], field.offers[row]
+        total = None if price is None or total is None else total + price
+        planned.append(
+            PlannedRun(
+                scenario=field.scenarios[row],
+                duration=field.outlook.durations[row],
+                price=price,
+                price_per_hour=None if offer is None else offer.per_hour,
+                total_price=total,
+                narrowing=chosen.narrowing,
+                width=float(chosen.widths.mean()),
+            )
+        )
+    return tuple(planned)
+
+
+def _outlook(
+    scenario: Scenario, now: Interval | None, width: float, expected_width: float
+) -> TargetOutlook:
+    expected = None
+    if now is not None:
+        half = float(np.arcsinh(expected_width / 2))
+        expected = Interval(
+            now.median, now.median * exp(-half), now.median * exp(half), now.confidence
+        )
+    return TargetOutlook(scenario, now, expected, width, expected_width)
+
+
+def _warnings(
+    request: ProfilingRequest,
+    served: ServedRegressor | None,
+    field: _Field,
+    attainable: float,
+) -> list[ForecastWarning]:
+    found = []
+    if served is None:
+        found.append(
+            ForecastWarning(
+                "cold_start",
+                "No regressor is published: the plan rests on what holds for any training.",
+                "Measure these runs, upload them, fit, and ask for the next plan.",
+            )
+        )
+    if not field.outlook.is_scaled:
+        found.append(
+            ForecastWarning(
+                "scale_unknown",
+                "Nothing was measured yet: durations and prices are unknown, a budget cannot be"
+                " kept.",
+                "Measure the first run of the plan, upload it, and ask again.",
+            )
+        )
+    if request.stop.width is not None and request.stop.width < attainable:
+        found.append(
+            ForecastWarning(
+                "goal_unattainable",
+                f"Runs scatter so much that no plan narrows the intervals below"
+                f" {attainable:.3g} of the median.",
+                f"Ask for a width above {attainable:.3g}.",
+            )
+        )
+    return found

@@ -1,0 +1,165 @@
+"""Which configurations a profiling plan may measure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from math import ceil
+from typing import Final
+
+from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
+from app.domain.errors import Fault, InvalidRequestError
+from app.domain.profiling import ProfilingRequest
+from app.services.candidates import Hardware
+
+MAX_CANDIDATES: Final = 2_000
+_SHARES: Final = (0.125, 0.25, 0.5, 1.0)
+"""Parts of a target's work that are measured in its place where the search names none."""
+
+Identity = tuple[Configuration, Work, tuple[tuple[str, ParameterValue], ...]]
+
+
+def identity_of(scenario: Scenario) -> Identity:
+    """Return what makes two scenarios the same to a regressor: not where and how they are paid."""
+    configuration = replace(scenario.configuration, provider=None, region=None, purchase=None)
+    return configuration, scenario.work, tuple(sorted(scenario.parameters.items()))
+
+
+def distinct(scenarios: Iterable[Scenario]) -> list[Scenario]:
+    """Return scenarios, each once, in order."""
+    return list({identity_of(scenario): scenario for scenario in scenarios}.values())
+
+
+def candidate_scenarios(
+    request: ProfilingRequest, measured: Mapping[Hardware, float | None]
+) -> Sequence[Scenario]:
+    """Return every configuration that may be measured.
+
+    Where the search names nothing, hardware is what was measured, else what is asked; workers are
+    the powers of two up to the targets'; sizes and batches are parts of the targets'; all else is
+    as in the targets.
+
+    Parameters
+    ----------
+    request
+        Candidates or a search, and the targets.
+    measured
+        The pairs of GPU type and instance type that runs have, with the most workers of one node.
+
+    Raises
+    ------
+    InvalidRequestError
+        If there are too many.
+    """
+    if request.candidates:
+        return distinct(request.candidates)
+    configurations = _configurations(request, measured)
+    works, parameters = _works(request), _parameter_sets(request)
+    total = len(configurations) * len(works) * len(parameters)
+    if total > MAX_CANDIDATES:
+        raise InvalidRequestError(
+            f"The search has {total} configurations; at most {MAX_CANDIDATES}.",
+            [Fault("The lists multiply.", "Shorten them.", field="search", pointer="/search")],
+        )
+    return [
+        Scenario(configuration, work, dict(chosen))
+        for configuration, work, chosen in product(configurations, works, parameters)
+    ]
+
+
+def _configurations(
+    request: ProfilingRequest, measured: Mapping[Hardware, float | None]
+) -> list[Configuration]:
+    search, asked = request.search.hardware, [each.configuration for each in request.targets]
+    places = product(
+        search.providers or dict.fromkeys(each.provider for each in asked),
+        search.regions or dict.fromkeys(each.region for each in asked),
+        search.purchase or dict.fromkeys(each.purchase for each in asked),
+        search.nodes or (None,),
+        search.workers or _powers_of_two(max(each.workers for each in asked)),
+    )
+    return [
+        Configuration(
+            *pair,
+            provider=provider,
+            region=region,
+            purchase=purchase,
+            nodes=nodes or _nodes(workers, measured.get(pair)),
+            workers=workers,
+        )
+        for (provider, region, purchase, nodes, workers), pair in product(
+            places, _hardware(request, list(measured))
+        )
+    ]
+
+
+def _hardware(request: ProfilingRequest, measured: Sequence[Hardware]) -> list[Hardware]:
+    """Return the pairs searched; a name that was measured brings its partner."""
+    search = request.search.hardware
+    if search.instance_types:
+        return _paired(search.instance_types, 1, measured)
+    if search.gpu_types:
+        return _paired(search.gpu_types, 0, measured)
+    asked = (
+        (each.configuration.gpu_type, each.configuration.instance_type) for each in request.targets
+    )
+    return list(dict.fromkeys(measured or asked))
+
+
+def _paired(names: Sequence[str], side: int, measured: Sequence[Hardware]) -> list[Hardware]:
+    pairs: list[Hardware] = []
+    for name in names:
+        known = [pair for pair in measured if (pair[side] or "").casefold() == name.casefold()]
+        pairs += known or [(name, None) if side == 0 else (None, name)]
+    return list(dict.fromkeys(pairs))
+
+
+def _nodes(workers: int, density: float | None) -> int | None:
+    return None if density is None else ceil(workers / density)
+
+
+def _powers_of_two(most: int) -> list[int]:
+    return sorted({*(1 << power for power in range(most.bit_length())), most})
+
+
+def _works(request: ProfilingRequest) -> list[Work]:
+    search, asked = request.search, [target.work for target in request.targets]
+    return [
+        Work(*sizes)
+        for sizes in product(
+            search.dataset_sizes or _parts(each.dataset_size for each in asked),
+            search.batch_sizes or _parts(each.batch_size for each in asked),
+            search.epochs or _fewest(each.epochs for each in asked),
+        )
+    ]
+
+
+def _parts(sizes: Iterable[float | None]) -> list[float | None]:
+    """Return parts of every size; parts of a whole number are whole."""
+    found: dict[float | None, None] = {}
+    for size in sizes:
+        for share in _SHARES:
+            part = None if size is None else size * share
+            whole = size is not None and float(size).is_integer()
+            found[float(max(1, round(part))) if part is not None and whole else part] = None
+    return list(found)
+
+
+def _fewest(epochs: Iterable[float | None]) -> list[float | None]:
+    """Return the epochs asked, and a single one, which costs least."""
+    found: dict[float | None, None] = {}
+    for each in epochs:
+        if each is not None and each > 1:
+            found[1.0] = None
+        found[each] = None
+    return list(found)
+
+
+def _parameter_sets(request: ProfilingRequest) -> list[tuple[tuple[str, ParameterValue], ...]]:
+    """Return the parameters of the targets, with those that the search names replaced."""
+    searched = request.search.parameters
+    values = [[(name, value) for value in options] for name, options in searched.items()]
+    sets: dict[tuple[tuple[str, ParameterValue], ...], None] = {}
+    for target in request.targets:
+        for chosen in product(*values):
+            sets[tuple(sorted({**target.parameters, **dict(chosen)}.items()))] = None
+    return list(sets)

@@ -1,0 +1,182 @@
+"""What a profiling plan rests on: a fitted regressor, or the priors alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+
+from app.domain.configurations import Configuration, Scenario, Work
+from app.domain.forecasts import ForecastRequest, Interval
+from app.domain.profiling import ProfilingRequest
+from app.domain.runs import RunColumns
+from app.pricing.gpus import canonical_gpu_name
+from app.pricing.resolution import Offer
+from app.services.answers import distributions, features_of
+from app.services.frames import hardware_descriptions, scenario_features
+from app.services.profiling_candidates import identity_of
+from app.services.serving import ServedRegressor
+from models import (
+    Design,
+    FloatArray,
+    ForecastDistribution,
+    RunTable,
+    joint_forecast,
+    prior_forecast,
+)
+
+_QUANTILES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Durations of candidates and targets, as far as they are known.
+
+    `mean_s` holds the expected seconds of each candidate, shape (n_candidates,), up to an
+    unknown factor where `is_scaled` is False; intervals are None there. `impossible` are
+    candidates that cannot end.
+    """
+
+    mean_s: FloatArray
+    is_scaled: bool
+    durations: Sequence[Interval | None]
+    targets: Sequence[Interval | None]
+    impossible: frozenset[int]
+
+
+def mean_seconds(forecast: ForecastDistribution) -> FloatArray:
+    """Return expected durations, shape (n,): the mean of 20 quantiles, which heavy tails spare."""
+    shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    return np.asarray(np.mean([forecast.quantile(p) for p in shares], axis=0), dtype=np.float64)
+
+
+class FittedGround:
+    """A plan on a published regressor."""
+
+    def __init__(
+        self, request: ProfilingRequest, candidates: Sequence[Scenario], served: ServedRegressor
+    ) -> None:
+        self._request, self._served = request, served
+        self._candidates, self._targets = list(candidates), list(request.targets)
+        self._n = len(candidates)
+        self._features = features_of([*self._candidates, *self._targets], served)
+
+    def outlook(self, offers: Sequence[Offer | None]) -> Outlook:
+        """Return the forecasts of candidates and targets; interruptions of spot included."""
+        questions = [_question(self._request, each) for each in self._candidates]
+        forecast, refusals = distributions(questions, self._candidates, self._served, offers)
+        rows = np.arange(self._n, self._features.n_rows)
+        target = self._served.portfolio.predict(self._features.take(rows))
+        confidence = self._request.confidence
+        return Outlook(
+            mean_s=mean_seconds(forecast),
+            is_scaled=True,
+            durations=_intervals(forecast, confidence),
+            targets=_intervals(target, confidence),
+            impossible=frozenset(refusals),
+        )
+
+    def is_measured(self) -> list[bool]:
+        """Return for each candidate whether the regressor was fitted on it."""
+        supports = self._served.portfolio.support(self._features.take(np.arange(self._n)))
+        return [support.basis == "measured" for support in supports]
+
+    def design(self, costs: FloatArray) -> Design:
+        """Return the design over the candidates."""
+        split = np.arange(self._n), np.arange(self._n, self._features.n_rows)
+        tables = (self._features.take(rows) for rows in split)
+        joints = joint_forecast(self._served.portfolio, *tables)
+        return Design(joints, costs)
+
+
+class ColdGround:
+    """A plan on the priors of the laws, and on runs that no regressor was fitted on."""
+
+    def __init__(
+        self, request: ProfilingRequest, candidates: Sequence[Scenario], runs: RunColumns
+    ) -> None:
+        self._request, self._runs = request, _scenarios_of(runs)
+        self._candidates = list(candidates)
+        self._n, asked = len(candidates), len(candidates) + len(request.targets)
+        features = scenario_features([*candidates, *request.targets, *self._runs])
+        parts = [range(self._n), range(self._n, asked), range(asked, features.n_rows)]
+        own, targets, measured = (features.take(np.array(rows, dtype=np.int64)) for rows in parts)
+        seconds = np.array(runs.duration_seconds, dtype=np.float64)
+        self._has_runs = len(runs) > 0
+        known = RunTable(measured, seconds, list(runs.run_ids)) if self._has_runs else None
+        self._prior = prior_forecast(own, targets, hardware_descriptions(), known)
+
+    def outlook(self, offers: Sequence[Offer | None]) -> Outlook:  # noqa: ARG002 - as the other
+        """Return what the laws' priors and the runs say; no scale without a run."""
+        joint, logs = self._prior.joint, self._prior.log_duration
+        spread = np.sqrt(np.maximum(np.diag(joint.covariance), 0.0) + joint.noise)
+        half = NormalDist().inv_cdf((1 + self._request.confidence) / 2) * spread
+        known: list[Interval | None] = [
+            Interval(exp(log), exp(log - width), exp(log + width), self._request.confidence)
+            for log, width in zip(logs.tolist(), half.tolist(), strict=True)
+        ]
+        if not self._has_runs:
+            known = [None] * len(known)
+        return Outlook(
+            mean_s=np.exp(logs[: self._n]),
+            is_scaled=self._has_runs,
+            durations=known[: self._n],
+            targets=known[self._n :],
+            impossible=frozenset(),
+        )
+
+    def is_measured(self) -> list[bool]:
+        """Return for each candidate whether a run has its features."""
+        known = {identity_of(run) for run in self._runs}
+        return [identity_of(candidate) in known for candidate in self._candidates]
+
+    def design(self, costs: FloatArray) -> Design:
+        """Return the design over the candidates."""
+        return Design([self._prior.joint], costs)
+
+
+Ground = FittedGround | ColdGround
+
+
+def named_cold(scenario: Scenario) -> Scenario:
+    """Return a scenario with its GPU named as uploads store it."""
+    gpu_type = scenario.configuration.gpu_type
+    if gpu_type is None:
+        return scenario
+    name = canonical_gpu_name(gpu_type)
+    return replace(scenario, configuration=replace(scenario.configuration, gpu_type=name))
+
+
+def _question(request: ProfilingRequest, scenario: Scenario) -> ForecastRequest:
+    return ForecastRequest(
+        workload=request.workload,
+        scenario=scenario,
+        confidence=request.confidence,
+        pricing=request.pricing,
+        spot=request.spot,
+        record=False,
+    )
+
+
+def _intervals(forecast: ForecastDistribution, confidence: float) -> list[Interval | None]:
+    lower, upper = forecast.interval(confidence)
+    columns = zip(forecast.median().tolist(), lower.tolist(), upper.tolist(), strict=True)
+    return [Interval(median, low, high, confidence) for median, low, high in columns]
+
+
+def _scenarios_of(runs: RunColumns) -> list[Scenario]:
+    return [
+        Scenario(
+            Configuration(
+                gpu_type=runs.gpu_type[row],
+                instance_type=runs.instance_type[row],
+                nodes=runs.nodes[row],
+                workers=runs.workers[row],
+            ),
+            Work(runs.dataset_size[row], runs.batch_size[row], runs.epochs[row]),
+            runs.parameters[row],
+        )
+        for row in range(len(runs))
+    ]

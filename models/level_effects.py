@@ -1,0 +1,276 @@
+"""Effects of category levels across workloads: what a GPU type does, and how surely."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.hardware import (
+    SPECIFICATION_EXPONENTS,
+    UNKNOWN_SD,
+    HardwareDescription,
+    specification_vector,
+)
+from models.optimisation import minimise_in_box
+from models.summaries import LevelEvidence
+from models.tables import FloatArray
+
+MAX_POOLED_ROWS = 400
+"""Cost grows with the cube of the (workload, level) pairs; further workloads are left out."""
+
+_WORKLOAD_SD = 5.0
+_SLOPE_SD = 0.25
+_REFERENCE: FloatArray = np.log([200.0, 17.0, 1200.0])
+_N_SPECIFICATIONS = 3
+_TYPICAL_GPU: FloatArray = np.log([0.3, 0.2, 0.1])
+_TYPICAL_OTHER: FloatArray = np.log([0.15, 0.15, 0.1])
+_HYPER_SD = 0.7
+_MAX_STEPS = 15
+_STEP = 1e-4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelEffects:
+    """Posterior of the effects of a category's levels, shared by all workloads.
+
+    A workload's effect of level c is ``e_c + (u + u_w) . x_c + d_wc``, with x the log
+    specifications of a GPU type.
+
+    Parameters
+    ----------
+    category
+        The column.
+    levels
+        The levels that workloads of the pool were measured on.
+    mean, covariance
+        Joint posterior of the levels' own effects e and of the slopes u, shape (n_levels + 3,).
+    sds
+        Standard deviations of e, of d and of u_w.
+    """
+
+    category: str
+    levels: tuple[str, ...]
+    mean: FloatArray
+    covariance: FloatArray
+    sds: tuple[float, float, float]
+
+    def joint(
+        self, names: Sequence[str | None], hardware: Mapping[str, HardwareDescription]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and covariance of a new workload's effects of the named levels.
+
+        Up to a constant that all levels have in common. A level that is unknown to the pool and has
+        no specification is as uncertain as one about which nothing is known.
+        """
+        own, deviation, slope = self.sds
+        positions = {level: index for index, level in enumerate(self.levels)}
+        x = _specifications(self.category, names, hardware)
+        design = np.zeros((len(names), len(self.mean)))
+        design[:, len(self.levels) :] = x
+        variance = np.full(len(names), deviation**2)
+        for row, name in enumerate(names):
+            if name in positions:
+                design[row, positions[name]] = 1.0
+            elif _is_described(self.category, name, hardware):
+                variance[row] += own**2
+            else:
+                variance[row] += max(own, UNKNOWN_SD) ** 2
+        covariance = design @ self.covariance @ design.T + slope**2 * (x @ x.T) + np.diag(variance)
+        return design @ self.mean, (covariance + covariance.T) / 2
+
+    def is_known(self, name: str | None, hardware: Mapping[str, HardwareDescription]) -> bool:
+        """Return whether the pool or a specification says anything about a level."""
+        return name in self.levels or _is_described(self.category, name, hardware)
+
+
+def _is_described(
+    category: str, name: str | None, hardware: Mapping[str, HardwareDescription]
+) -> bool:
+    return category == "gpu_type" and name in hardware
+
+
+def _specifications(
+    category: str, names: Sequence[str | None], hardware: Mapping[str, HardwareDescription]
+) -> FloatArray:
+    x = np.zeros((len(names), _N_SPECIFICATIONS))
+    for row, name in enumerate(names):
+        if name is not None and _is_described(category, name, hardware):
+            x[row] = specification_vector(hardware[name]) - _REFERENCE
+    return x
+
+
+def untold_effects(category: str) -> LevelEffects:
+    """Return what is believed of a category's levels before any workload: specifications alone.
+
+    Examples
+    --------
+    >>> untold_effects("gpu_type").mean.tolist()
+    [-0.35, -0.15, -0.3]
+    """
+    own, deviation, slope = (float(sd) for sd in np.exp(_typical(category)))
+    covariance = np.diag([_SLOPE_SD**2] * _N_SPECIFICATIONS)
+    mean = SPECIFICATION_EXPONENTS.copy()
+    return LevelEffects(category, (), mean, covariance, (own, deviation, slope))
+
+
+def _typical(category: str) -> FloatArray:
+    return _TYPICAL_GPU if category == "gpu_type" else _TYPICAL_OTHER
+
+
+def pool_levels(
+    category: str,
+    evidence: Sequence[LevelEvidence],
+    hardware: Mapping[str, HardwareDescription],
+) -> LevelEffects:
+    """Pool the effects that workloads found, one piece of evidence a workload.
+
+    ``m[w,c] = a_w + e_c + (u + u_w) . x_c + d_wc + error``, all Gaussian, the errors with the
+    covariance that the workload reports; the three standard deviations by the mode of their
+    posterior.
+
+    Parameters
+    ----------
+    category
+        The column.
+    evidence
+        Effects of the category's levels, those of two levels and more.
+    hardware
+        Data sheets of accelerators by GPU type.
+
+    References
+    ----------
+    Gelman and Hill (2007), Data analysis using regression and multilevel models, ch. 12-13.
+
+    Examples
+    --------
+    >>> told = LevelEvidence("color", ("a", "b"), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
+    >>> effects = pool_levels("color", [told] * 4, {})
+    >>> mean, _ = effects.joint(["a", "b"], {})
+    >>> bool(0.7 < mean[1] - mean[0] < 1.0)
+    True
+    """
+    chosen = _within_limit(evidence)
+    if not chosen:
+        return untold_effects(category)
+    rows = _Rows.of(category, chosen, hardware)
+    typical = _typical(category)
+    logs = minimise_in_box(
+        rows.loss(typical),
+        typical,
+        [(float(at) - 3 * _HYPER_SD, float(at) + 3 * _HYPER_SD) for at in typical],
+        _MAX_STEPS,
+    )
+    mean, covariance = rows.posterior(np.exp(logs))
+    own, deviation, slope = (float(sd) for sd in np.exp(logs))
+    return LevelEffects(category, rows.names, mean, covariance, (own, deviation, slope))
+
+
+def _within_limit(evidence: Sequence[LevelEvidence]) -> list[LevelEvidence]:
+    chosen: list[LevelEvidence] = []
+    total = 0
+    for item in evidence:
+        n = len(item.levels)
+        if n > 1 and total + n <= MAX_POOLED_ROWS:
+            chosen.append(item)
+            total += n
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """All (workload, level) pairs below each other."""
+
+    names: tuple[str, ...]
+    effects: FloatArray
+    fixed: FloatArray
+    x: FloatArray
+    same_workload: FloatArray
+    of_level: FloatArray
+    is_vague: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        category: str,
+        evidence: Sequence[LevelEvidence],
+        hardware: Mapping[str, HardwareDescription],
+    ) -> "_Rows":
+        names = tuple(sorted({level for item in evidence for level in item.levels}))
+        levels = [level for item in evidence for level in item.levels]
+        workload = np.repeat(np.arange(len(evidence)), [len(item.levels) for item in evidence])
+        same = np.equal.outer(workload, workload).astype(np.float64)
+        fixed = _WORKLOAD_SD**2 * same
+        start = 0
+        for item in evidence:
+            stop = start + len(item.levels)
+            fixed[start:stop, start:stop] += item.covariance
+            start = stop
+        vague = np.array(
+            [
+                category == "gpu_type" and not _is_described(category, name, hardware)
+                for name in names
+            ]
+        )
+        return cls(
+            names,
+            np.concatenate([item.effects for item in evidence]),
+            fixed,
+            _specifications(category, levels, hardware),
+            same,
+            np.array([[level == name for name in names] for level in levels], dtype=np.float64),
+            vague.astype(np.float64),
+        )
+
+    def _design(self) -> FloatArray:
+        return np.hstack([self.of_level, self.x])
+
+    def _latent(self, own: float) -> FloatArray:
+        variances = own**2 + UNKNOWN_SD**2 * self.is_vague
+        return np.concatenate([variances, np.full(_N_SPECIFICATIONS, _SLOPE_SD**2)])
+
+    def _covariance(self, sds: FloatArray) -> FloatArray:
+        own, deviation, slope = sds
+        design = self._design()
+        total = self.fixed + (design * self._latent(float(own))) @ design.T
+        total += slope**2 * (self.x @ self.x.T) * self.same_workload
+        total[np.diag_indices(len(total))] += deviation**2
+        return total
+
+    def _residual(self) -> FloatArray:
+        return self.effects - self.x @ SPECIFICATION_EXPONENTS
+
+    def loss(self, typical: FloatArray) -> "_Loss":
+        return _Loss(self, typical)
+
+    def minus_log_posterior(self, logs: FloatArray, typical: FloatArray) -> float:
+        """Return the negative log posterior of the logs of the three standard deviations."""
+        factor = np.linalg.cholesky(self._covariance(np.exp(logs)))
+        whitened = np.linalg.solve(factor, self._residual())
+        off = (logs - typical) / _HYPER_SD
+        value = whitened @ whitened / 2 + np.log(np.diag(factor)).sum() + off @ off / 2
+        return float(value)
+
+    def posterior(self, sds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and covariance of the levels' own effects and the slopes."""
+        prior = self._latent(float(sds[0]))
+        cross = self._design() * prior
+        gain = np.linalg.solve(self._covariance(sds), cross).T
+        mean = np.concatenate([np.zeros(len(self.names)), SPECIFICATION_EXPONENTS])
+        covariance = np.diag(prior) - gain @ cross
+        return mean + gain @ self._residual(), (covariance + covariance.T) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """The negative log posterior with its gradient by forward differences."""
+
+    rows: _Rows
+    typical: FloatArray
+
+    def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
+        at = self.rows.minus_log_posterior(logs, self.typical)
+        slopes = [
+            (self.rows.minus_log_posterior(logs + _STEP * axis, self.typical) - at) / _STEP
+            for axis in np.eye(len(logs))
+        ]
+        return at, np.array(slopes)

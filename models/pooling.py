@@ -1,0 +1,330 @@
+"""Priors learned from other workloads: exponents and shares of laws, effects of category levels."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from models.encoding import Encoded, Encoder
+from models.hardware import UNKNOWN_SD, HardwareDescription
+from models.level_effects import LevelEffects, pool_levels, untold_effects
+from models.power_laws import TEMPLATES
+from models.summaries import WorkloadSummary, feature_names, parameter_names
+from models.tables import FloatArray
+
+_EM_ROUNDS = 30
+_NU = 4.0
+"""Degrees of freedom with which the spread between workloads is shrunk to the template's."""
+
+_COMMON_SD = 0.3
+"""Log standard deviation of what all levels of a category have in common: beta's to tell."""
+
+_ALIASED_SD = 0.02
+"""Exponent of a parameter that says no more than the GPU type, whose effect is known."""
+
+Estimates = tuple[FloatArray, FloatArray]
+"""Locations and informations of one parameter, one a workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolingReport:
+    """What a prior was learned from.
+
+    Parameters
+    ----------
+    contributors
+        The workloads of the project, sorted.
+    factory
+        How many public workloads took part.
+    prior_hash
+        SHA-256 (hex) of all summaries and specifications.
+    """
+
+    contributors: tuple[str, ...]
+    factory: int
+    prior_hash: str
+
+
+class PooledPrior:
+    """Priors of a workload's laws, learned from summaries of other workloads; immutable.
+
+    Made by `from_summaries`.
+
+    Parameters
+    ----------
+    estimates
+        Per family and template, per parameter, what each workload found.
+    template_weights
+        Log prior probability of each template per family, up to a constant.
+    effects
+        Effects of levels by category.
+    report
+        What it was learned from.
+    """
+
+    def __init__(
+        self,
+        estimates: Mapping[tuple[tuple[str, ...], str], Mapping[str, Estimates]],
+        template_weights: Mapping[tuple[tuple[str, ...], str], float],
+        effects: Mapping[str, LevelEffects],
+        report: PoolingReport,
+    ) -> None:
+        self._estimates, self._template_weights = estimates, template_weights
+        self.effects, self.report = effects, report
+
+    @classmethod
+    def from_summaries(
+        cls,
+        summaries: Sequence[WorkloadSummary],
+        specifications: Mapping[str, HardwareDescription],
+        factory: Sequence[WorkloadSummary] | None = None,
+    ) -> "PooledPrior":
+        """Learn from the summaries of a project's other workloads and of public ones.
+
+        Parameters
+        ----------
+        summaries
+            At most one a workload, never that of the workload whose prior this becomes.
+        specifications
+            Data sheets of accelerators by GPU type.
+        factory
+            Summaries of public workloads, all in one pool with the others.
+
+        Raises
+        ------
+        ValueError
+            If a workload comes twice.
+
+        Examples
+        --------
+        >>> PooledPrior.from_summaries([], {}).report.contributors
+        ()
+        """
+        names = [summary.workload for summary in summaries]
+        if len(set(names)) < len(names):
+            raise ValueError("A workload contributes one summary.")
+        own = sorted(summaries, key=lambda summary: summary.workload)
+        public = sorted(factory or (), key=lambda summary: summary.workload)
+        # Where there are too many for one pool, the project's own go first.
+        everyone = [
+            *sorted(own, key=lambda summary: -summary.n_configurations),
+            *sorted(public, key=lambda summary: -summary.n_configurations),
+        ]
+        told = {
+            "own": [summary.to_document() for summary in own],
+            "factory": [summary.to_document() for summary in public],
+            "specifications": {name: asdict(item) for name, item in sorted(specifications.items())},
+        }
+        text = json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+        return cls(
+            _gather(everyone),
+            _template_weights(everyone),
+            _pool_effects(everyone, specifications),
+            PoolingReport(tuple(sorted(names)), len(public), hashlib.sha256(text).hexdigest()),
+        )
+
+    def numeric(
+        self,
+        template: str,
+        terms: tuple[str, ...],
+        names: Sequence[str | None],
+        own: tuple[FloatArray, FloatArray],
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return means and standard deviations of named parameters, given the template's."""
+        means, sds = own[0].copy(), own[1].copy()
+        found = self._estimates.get((terms, template), {})
+        for index, name in enumerate(names):
+            if name is not None and name in found:
+                means[index], sds[index] = pool_parameter(
+                    *found[name], float(means[index]), float(sds[index])
+                )
+        return means, sds
+
+    def log_weight(self, template: str, terms: tuple[str, ...]) -> float:
+        """Return the log prior probability of a template, up to a constant."""
+        return self._template_weights.get((terms, template), 0.0)
+
+    def effects_of(self, category: str) -> LevelEffects:
+        """Return the effects of a category's levels; specifications alone if nobody told more."""
+        known = self.effects.get(category)
+        return untold_effects(category) if known is None else known
+
+
+def pool_parameter(
+    locations: FloatArray, informations: FloatArray, mean: float, sd: float
+) -> tuple[float, float]:
+    """Return mean and standard deviation of a parameter of a new workload.
+
+    ``th_w ~ N(t_w, 1 / lam_w)``, ``t_w ~ N(mu, tau^2)``, ``mu ~ N(m0, sd^2)`` and tau^2 shrunk to
+    sd^2, by 30 rounds of EM; the new prior is ``N(mu, tau^2 + 1 / (W / tau^2 + 1 / sd^2))``.
+
+    Parameters
+    ----------
+    locations, informations
+        What each workload found, and how surely (inverse variance), shape (n_workloads,).
+    mean, sd
+        The template's own prior.
+
+    References
+    ----------
+    Dempster, Laird, Rubin (1977), J. R. Statist. Soc. B 39(1), 1-38. Gelman and Hill (2007), Data
+    analysis using regression and multilevel models, ch. 12.
+
+    Examples
+    --------
+    >>> told = np.full(20, -0.9)
+    >>> mean, sd = pool_parameter(told, np.full(20, 1e4), -1.0, 0.4)
+    >>> round(mean, 2), bool(sd < 0.25)
+    (-0.9, True)
+    """
+    n, mu, spread = len(locations), mean, sd**2
+    for _ in range(_EM_ROUNDS):
+        variances = 1 / (informations + 1 / spread)
+        each = variances * (informations * locations + mu / spread)
+        mu = (float(each.sum()) / spread + mean / sd**2) / (n / spread + 1 / sd**2)
+        scatter = float(((each - mu) ** 2 + variances).sum())
+        spread = (_NU * sd**2 + scatter) / (_NU + n)
+    return mu, float(np.sqrt(spread + 1 / (n / spread + 1 / sd**2)))
+
+
+def _gather(
+    summaries: Sequence[WorkloadSummary],
+) -> dict[tuple[tuple[str, ...], str], dict[str, Estimates]]:
+    found: dict[tuple[tuple[str, ...], str], dict[str, list[tuple[float, float]]]] = {}
+    for summary in summaries:
+        for law in summary.laws:
+            of_law = found.setdefault((law.terms, law.template), {})
+            for name, pair in law.estimates.items():
+                of_law.setdefault(name, []).append(pair)
+    gathered: dict[tuple[tuple[str, ...], str], dict[str, Estimates]] = {}
+    for key, of_law in found.items():
+        gathered[key] = {}
+        for name, pairs in of_law.items():
+            columns = np.array(pairs)
+            gathered[key][name] = columns[:, 0], columns[:, 1]
+    return gathered
+
+
+def _template_weights(
+    summaries: Sequence[WorkloadSummary],
+) -> dict[tuple[tuple[str, ...], str], float]:
+    total: dict[tuple[tuple[str, ...], str], float] = {}
+    for summary in summaries:
+        for law in summary.laws:
+            key = (law.terms, law.template)
+            total[key] = total.get(key, 0.5) + law.weight
+    scale = 0.5 * len(TEMPLATES) + len(summaries)
+    return {key: float(np.log(weight / scale)) for key, weight in total.items()}
+
+
+def _pool_effects(
+    summaries: Sequence[WorkloadSummary], hardware: Mapping[str, HardwareDescription]
+) -> dict[str, LevelEffects]:
+    categories = sorted({item.category for summary in summaries for item in summary.levels})
+    return {
+        category: pool_levels(
+            category,
+            [item for summary in summaries for item in summary.levels if item.category == category],
+            hardware,
+        )
+        for category in categories
+    }
+
+
+class EncodedPrior:
+    """A pooled prior for the layout of one workload.
+
+    Parameters
+    ----------
+    pooled
+        What other workloads say.
+    encoder
+        The encoder of the workload's fit.
+    encoded
+        Its configurations.
+    """
+
+    has_deviations = True
+
+    def __init__(self, pooled: PooledPrior, encoder: Encoder, encoded: Encoded) -> None:
+        self._pooled = pooled
+        self._features = feature_names(encoder)
+        self._aliased = aliased_columns(encoder, encoded)
+        self._levels = _level_prior(pooled, encoder, encoded)
+        self._known: dict[tuple[str, tuple[str, ...], bytes], tuple[FloatArray, FloatArray]] = {}
+
+    def numeric(
+        self, template: str, terms: tuple[str, ...], means: FloatArray, sds: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return means and standard deviations of log shares and exponents."""
+        key = template, terms, sds.tobytes()
+        if key not in self._known:
+            names = parameter_names(terms, self._features)
+            pooled_means, pooled_sds = self._pooled.numeric(template, terms, names, (means, sds))
+            for index in self._aliased:
+                for term in range(len(terms)):
+                    position = len(terms) + term * len(self._features) + index
+                    pooled_means[position], pooled_sds[position] = 0.0, _ALIASED_SD
+            self._known[key] = pooled_means, pooled_sds
+        return self._known[key]
+
+    def log_weight(self, template: str, terms: tuple[str, ...]) -> float:
+        """Return the log prior probability of a template, up to a constant."""
+        return self._pooled.log_weight(template, terms)
+
+    def levels(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and covariance of the effects of all levels."""
+        return self._levels
+
+
+def aliased_columns(encoder: Encoder, encoded: Encoded) -> list[int]:
+    """Return the numeric columns of X that the GPU type tells: parameters constant within each.
+
+    None where a single GPU type was measured.
+    """
+    names = [category.column for category in encoder.categories]
+    if "gpu_type" not in names or not encoder.categories[names.index("gpu_type")].used:
+        return []
+    codes = encoded.codes[:, names.index("gpu_type")]
+    found = []
+    for index, role in enumerate(encoder.layout.roles):
+        column = encoded.X[:, index]
+        spread = max(float(np.ptp(column[codes == code])) for code in np.unique(codes))
+        if role == "parameter" and spread < 1e-9 < float(np.ptp(column)):  # noqa: PLR2004 - rounding
+            found.append(index)
+    return found
+
+
+def _level_prior(
+    pooled: PooledPrior, encoder: Encoder, encoded: Encoded
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and covariance of all levels, each category centred on its own runs."""
+    means: list[FloatArray] = []
+    total = np.zeros((sum(encoder.layout.levels),) * 2)
+    for index, category in enumerate(encoder.categories):
+        if not category.used:
+            continue
+        effects = pooled.effects.get(category.column)
+        if effects is None and category.column == "gpu_type":
+            effects = untold_effects(category.column)
+        n = len(category.levels)
+        if effects is None:
+            mean, covariance = np.zeros(n), np.diag(np.full(n, UNKNOWN_SD**2))
+        else:
+            mean, covariance = effects.joint(category.levels, encoder.hardware)
+            mean, covariance = _centred(mean, covariance, encoded.codes[:, index])
+        first = sum(len(each) for each in means)
+        total[first : first + n, first : first + n] = covariance
+        means.append(mean)
+    return np.concatenate([np.empty(0), *means]), total
+
+
+def _centred(
+    mean: FloatArray, covariance: FloatArray, codes: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> tuple[FloatArray, FloatArray]:
+    n = len(mean)
+    share = np.bincount(codes[codes >= 0], minlength=n) / max(1, int((codes >= 0).sum()))
+    contrast = np.eye(n) - share
+    return contrast @ mean, contrast @ covariance @ contrast.T + _COMMON_SD**2

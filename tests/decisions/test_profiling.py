@@ -1,0 +1,112 @@
+"""When measuring ends: budgets, goals, gains, and what is left."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from app.decisions.pareto import FloatArray
+from app.decisions.profiling import BoolArray, Limits, plan_runs, width_of
+from app.domain.profiling import StopReason, StopRule
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    candidate: int
+    half_widths: FloatArray
+
+
+class HalvingDesign:
+    """Each run takes its gain off a single target's half width; the cheapest per gain first."""
+
+    def __init__(self, gains: list[float], prices: list[float], half_width: float = 1.0) -> None:
+        self._gains, self._prices = np.array(gains), np.array(prices)
+        self._half_width = half_width
+
+    def half_widths(self) -> FloatArray:
+        return np.array([self._half_width])
+
+    def gains(self) -> FloatArray:
+        return self._gains
+
+    def step(self, affordable: BoolArray) -> Taken | None:
+        if not affordable.any():
+            return None
+        worth = np.where(affordable, self._gains / self._prices, -np.inf)
+        chosen = int(worth.argmax())
+        self._half_width -= float(self._gains[chosen])
+        return Taken(chosen, self.half_widths())
+
+
+GAINS, PRICES = [0.3, 0.2, 0.09, 0.001], [3.0, 1.0, 1.0, 0.001]
+
+
+def plan(
+    runs: int = 10, budget: float | None = None, stop: StopRule | None = None
+) -> tuple[list[int], StopReason]:
+    limits = Limits(runs, budget, stop or StopRule())
+    design, allowed = HalvingDesign(GAINS, PRICES), np.ones(4, dtype=np.bool_)
+    schedule = plan_runs(design, np.array(PRICES), limits, np.ones(1), allowed)
+    return [run.candidate for run in schedule.runs], schedule.stop
+
+
+def test_worthwhile_runs_are_taken_by_gain_per_price() -> None:
+    assert plan() == ([1, 0, 2], StopReason.GAIN_TOO_SMALL)
+
+
+def test_everything_is_taken_where_no_gain_is_too_small() -> None:
+    stop = StopRule(min_narrowing=0.0)
+
+    assert plan(stop=stop) == ([3, 1, 0, 2], StopReason.CANDIDATES_EXHAUSTED)
+
+
+def test_number_of_runs_ends_the_plan() -> None:
+    assert plan(runs=2) == ([1, 0], StopReason.RUNS_PLANNED)
+
+
+def test_what_the_budget_does_not_allow_is_passed_over() -> None:
+    assert plan(budget=2.5) == ([1, 2], StopReason.GAIN_TOO_SMALL)
+
+
+def test_spent_budget_ends_the_plan() -> None:
+    stop = StopRule(min_narrowing=0.0)
+
+    assert plan(budget=1.001, stop=stop) == ([3, 1], StopReason.BUDGET_SPENT)
+
+
+def test_reached_goal_ends_the_plan() -> None:
+    goal = float(width_of(np.array([0.85]))[0])
+
+    assert plan(stop=StopRule(width=goal)) == ([1], StopReason.GOAL_REACHED)
+
+
+def test_too_little_narrowing_for_the_money_ends_the_plan() -> None:
+    assert plan(stop=StopRule(min_narrowing_per_cost=0.4)) == ([1], StopReason.GAIN_TOO_SMALL)
+
+
+def test_widths_are_scaled_to_those_of_the_forecast() -> None:
+    limits = Limits(1, None, StopRule())
+
+    design, allowed = HalvingDesign(GAINS, PRICES), np.ones(4, dtype=np.bool_)
+    schedule = plan_runs(design, np.array(PRICES), limits, np.array([0.5]), allowed)
+
+    assert schedule.widths == pytest.approx(width_of(np.array([0.5])))
+    assert schedule.runs[0].widths == pytest.approx(width_of(np.array([0.4])))
+    assert schedule.runs[0].narrowing == pytest.approx(
+        float((schedule.widths - schedule.runs[0].widths)[0])
+    )
+
+
+def test_absurd_half_widths_stay_finite() -> None:
+    assert np.isfinite(width_of(np.array([1e6]))).all()
+
+
+def test_forbidden_candidates_are_never_taken() -> None:
+    design, allowed = HalvingDesign(GAINS, PRICES), np.array([True, False, False, False])
+
+    schedule = plan_runs(
+        design, np.array(PRICES), Limits(10, None, StopRule()), np.ones(1), allowed
+    )
+
+    assert [run.candidate for run in schedule.runs] == [0]
+    assert schedule.stop is StopReason.CANDIDATES_EXHAUSTED
