@@ -30,11 +30,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     accuracy.router,
     ci.router,
     recommendations.router,
-<<<<<<< HEAD
     schedules.router,
-=======
     profiling.router,
->>>>>>> main
     prices.router,
     gpus.router,
     health.router,
