@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 
@@ -11,8 +11,10 @@ from models.encoding import Encoded, Encoder
 from models.hardware import UNKNOWN_SD, HardwareDescription
 from models.level_effects import LevelEffects, pool_levels, untold_effects
 from models.power_laws import TEMPLATES
+from models.reports import PoolingReport
 from models.summaries import WorkloadSummary, feature_names, parameter_names
 from models.tables import FloatArray
+from models.transfer import aliased_columns
 
 _EM_ROUNDS = 30
 _NU = 4.0
@@ -26,25 +28,6 @@ _ALIASED_SD = 0.02
 
 Estimates = tuple[FloatArray, FloatArray]
 """Locations and informations of one parameter, one a workload."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolingReport:
-    """What a prior was learned from.
-
-    Parameters
-    ----------
-    contributors
-        The workloads of the project, sorted.
-    factory
-        How many public workloads took part.
-    prior_hash
-        SHA-256 (hex) of all summaries and specifications.
-    """
-
-    contributors: tuple[str, ...]
-    factory: int
-    prior_hash: str
 
 
 class PooledPrior:
@@ -251,7 +234,7 @@ class EncodedPrior:
     def __init__(self, pooled: PooledPrior, encoder: Encoder, encoded: Encoded) -> None:
         self._pooled = pooled
         self._features = feature_names(encoder)
-        self._aliased = aliased_columns(encoder, encoded)
+        self._aliased = aliased_columns(encoder, encoded.X, encoded.codes)
         self._levels = _level_prior(pooled, encoder, encoded)
         self._known: dict[tuple[str, tuple[str, ...], bytes], tuple[FloatArray, FloatArray]] = {}
 
@@ -277,24 +260,6 @@ class EncodedPrior:
     def levels(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and covariance of the effects of all levels."""
         return self._levels
-
-
-def aliased_columns(encoder: Encoder, encoded: Encoded) -> list[int]:
-    """Return the numeric columns of X that the GPU type tells: parameters constant within each.
-
-    None where a single GPU type was measured.
-    """
-    names = [category.column for category in encoder.categories]
-    if "gpu_type" not in names or not encoder.categories[names.index("gpu_type")].used:
-        return []
-    codes = encoded.codes[:, names.index("gpu_type")]
-    found = []
-    for index, role in enumerate(encoder.layout.roles):
-        column = encoded.X[:, index]
-        spread = max(float(np.ptp(column[codes == code])) for code in np.unique(codes))
-        if role == "parameter" and spread < 1e-9 < float(np.ptp(column)):  # noqa: PLR2004 - rounding
-            found.append(index)
-    return found
 
 
 def _level_prior(
