@@ -28,7 +28,7 @@ from models.reports import (
 )
 from models.serialization import FORMAT_VERSION, dumps, loads
 from models.summaries import WorkloadSummary, summarise
-from models.tables import FeatureTable, FloatArray, IntArray, RunTable
+from models.tables import BoolArray, FeatureTable, FloatArray, RunTable
 
 __all__ = [
     "FORMAT_VERSION",
@@ -36,6 +36,7 @@ __all__ = [
     "ArtifactError",
     "AxisSupport",
     "Basis",
+    "BoolArray",
     "CandidateReport",
     "Comparison",
     "Design",
@@ -46,7 +47,6 @@ __all__ = [
     "FloatArray",
     "ForecastDistribution",
     "HardwareDescription",
-    "IntArray",
     "JointForecast",
     "NotEnoughRunsError",
     "NothingFittedError",

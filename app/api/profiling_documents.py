@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from app.api.forecast_documents import Document, scenario_document
+from app.api.schemas.quantities import money_text
 from app.domain.forecasts import Interval
 from app.domain.profiling import PlannedRun, ProfilingPlan, StopReason, TargetOutlook
 from app.domain.wording import align, say_number, say_seconds
@@ -57,6 +58,7 @@ def _run(order: int, run: PlannedRun) -> Document:
         **scenario_document(run.scenario),
         "duration_seconds": _band(run.duration),
         "price": _money(run.price),
+        "price_per_hour": None if run.price_per_hour is None else money_text(run.price_per_hour),
         "total_price": _money(run.total_price),
         "narrowing": _short(run.narrowing),
         "width": _short(run.width),
@@ -173,7 +175,7 @@ def _median(band: Document | None) -> str:
 
 def _percent(width: float) -> str:
     """Return a width as a share of the median; a huge one as a factor."""
-    return f"{100 * width:.3g}%" if width < 10 else f"x {width:.3g}"  # noqa: PLR2004 - readable
+    return f"{100 * width:.3g}%" if width < 1 else f"{width:.3g} x"
 
 
 def _target_sentence(target: Document, confidence: float) -> str:

@@ -4,6 +4,7 @@ from fastapi import APIRouter
 
 from app.api import (
     accuracy,
+    ci,
     documentation,
     fits,
     forecasts,
@@ -26,6 +27,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     forecasts.router,
     whatif.router,
     accuracy.router,
+    ci.router,
     recommendations.router,
     profiling.router,
     prices.router,

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from app.cli import client, keys, operator
+from app.cli import client, keys, operator, profiling
 from app.cli.failures import CommandError, ExitCode
 from app.domain.errors import DomainError, StorageUnavailableError
 
@@ -61,6 +61,7 @@ _COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (client.forecast, client.FORECAST_EXAMPLES),
     (client.recommend, client.RECOMMEND_EXAMPLES),
     (client.workloads, ()),
+    (profiling.profile, profiling.PROFILE_EXAMPLES),
 )
 for _command, _lines in _COMMANDS:
     application.command(epilog=_examples(*_lines) if _lines else None)(_command)

@@ -40,7 +40,8 @@ def split_fields(fields: Iterable[str]) -> dict[str, str]:
     return pairs
 
 
-def _number_or_text(text: str) -> float | int | str:
+def number_or_text(text: str) -> float | int | str:
+    """Return a number where the text is one."""
     try:
         return int(text)
     except ValueError:
@@ -61,11 +62,11 @@ def recommendation_request(workload: str, fields: Mapping[str, str]) -> dict[str
     parts: dict[str, dict[str, Any]] = {"work": {}, "parameters": {}, "search": {}, "pricing": {}}
     for name, text in fields.items():
         if name in _WORK:
-            parts["work"][name] = _number_or_text(text)
+            parts["work"][name] = number_or_text(text)
         elif name.startswith("param."):
-            parts["parameters"][name.removeprefix("param.")] = _number_or_text(text)
+            parts["parameters"][name.removeprefix("param.")] = number_or_text(text)
         elif name in _SEARCH:
-            parts["search"][_SEARCH[name]] = [_number_or_text(item) for item in text.split(",")]
+            parts["search"][_SEARCH[name]] = [number_or_text(item) for item in text.split(",")]
         elif name in _PRICING:
             parts["pricing"][name] = text
         else:

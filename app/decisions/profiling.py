@@ -77,7 +77,9 @@ def width_of(half_widths: FloatArray) -> FloatArray:
     return np.asarray(2 * np.sinh(np.minimum(half_widths, _LARGEST)), dtype=np.float64)
 
 
-def plan_runs(design: Design, prices: FloatArray, limits: Limits, scale: FloatArray) -> Schedule:
+def plan_runs(
+    design: Design, prices: FloatArray, limits: Limits, scale: FloatArray, allowed: BoolArray
+) -> Schedule:
     """Return the runs to make, until a stop rule holds or nothing is left or affordable.
 
     Parameters
@@ -90,9 +92,11 @@ def plan_runs(design: Design, prices: FloatArray, limits: Limits, scale: FloatAr
         Number of runs, budget and stop rule.
     scale
         What the design's half width of each target is multiplied by, shape (n_targets,).
+    allowed
+        Which candidates may be taken at all, shape (n_candidates,).
     """
     widths = first = width_of(scale * design.half_widths())
-    left, spent, runs = np.ones(len(prices), dtype=np.bool_), 0.0, list[ChosenRun]()
+    left, spent, runs = allowed.copy(), 0.0, list[ChosenRun]()
     while True:
         stop = _before(widths, len(runs), left, limits)
         if stop is not None:

@@ -78,13 +78,14 @@ class PlannedRun:
     """One configuration to measure.
 
     `duration` and `price` are None while no run tells the scale of durations, or no price is
-    known; `price` is the expected one. `width` is the targets' mean width after this run and all
-    before, `narrowing` what this run takes off.
+    known; `price` is the expected one, `price_per_hour` that of all instances together. `width`
+    is the targets' mean width after this run and all before, `narrowing` what this run takes off.
     """
 
     scenario: Scenario
     duration: Interval | None
     price: Decimal | None
+    price_per_hour: Decimal | None
     total_price: Decimal | None
     narrowing: float
     width: float

@@ -34,7 +34,7 @@ from app.services.profiling_grounds import (
 )
 from app.services.questions import to_question
 from app.services.serving import RegressorCache, ServedRegressor
-from models import FloatArray, IntArray
+from models import BoolArray, FloatArray
 
 MAX_NAMED_REJECTIONS: Final = 100
 _COLD_RUNS: Final = 4
@@ -43,26 +43,41 @@ _COLD_RUNS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """All candidates with their prices, and those that may be taken."""
+    """All candidates with their prices, and why some may not be taken."""
 
     scenarios: Sequence[Scenario]
     outlook: Outlook
+    offers: Sequence[Offer | None]
     prices: list[Decimal | None]
     currency: str | None
-    kept: IntArray
-    rejected: list[RejectedRun]
-
-    def costs(self) -> FloatArray:
-        """Return what the design weighs gains by: money, or worker-seconds where none is known."""
-        money = np.array([float(self.prices[row] or 0) for row in self.kept])
-        if self.currency is not None and (money > 0).all():
-            return money
-        workers = [self.scenarios[row].configuration.workers for row in self.kept]
-        return np.array(workers) * self.outlook.mean_s[self.kept]
+    reasons: list[str | None]
 
     def money(self) -> FloatArray:
-        """Return the prices of the kept candidates, 0 where none is known."""
-        return np.array([float(self.prices[row] or 0) for row in self.kept])
+        """Return the prices, 0 where none is known."""
+        return np.array([float(price or 0) for price in self.prices])
+
+    def allowed(self) -> BoolArray:
+        """Return which candidates may be taken."""
+        return np.array([reason is None for reason in self.reasons], dtype=np.bool_)
+
+    def costs(self) -> FloatArray:
+        """Return what gains are weighed by: the price, or worker-seconds where one has none.
+
+        Before the first run durations are known up to a factor, and so are prices.
+        """
+        workers = np.array([scenario.configuration.workers for scenario in self.scenarios])
+        hourly = np.array(
+            [0.0 if offer is None else float(offer.per_hour) for offer in self.offers]
+        )
+        allowed = self.allowed()
+        is_priced = bool((hourly[allowed] > 0).all()) and self.currency is not None
+        rates = np.where(hourly > 0, hourly, workers) if is_priced else workers
+        return np.asarray(rates * self.outlook.mean_s, dtype=np.float64)
+
+    def rejected(self) -> list[RejectedRun]:
+        """Return the candidates that may not be taken."""
+        pairs = zip(self.scenarios, self.reasons, strict=True)
+        return [RejectedRun(scenario, reason) for scenario, reason in pairs if reason is not None]
 
 
 class ProfilingService:
@@ -83,7 +98,7 @@ class ProfilingService:
         UnknownWorkloadError, RegressorUnavailableError
             If there is no such workload, or its regressor cannot be used.
         AmbiguousGpuError, UnknownGpuError, UnknownFieldError, InvalidRequestError
-            If a configuration cannot be forecast, or nothing is left to measure.
+            If a configuration cannot be forecast, or there are too many.
         """
         try:
             served = self._regressors.get(project_id, request.workload)
@@ -91,15 +106,14 @@ class ProfilingService:
             served = None
         request, ground, scenarios = self._ground(project_id, request, served)
         field = _field(request, ground, scenarios, self._prices.book(project_id))
-        design = ground.design(field.kept, field.costs())
-        now = design.half_widths()
-        scale = _scale(now, field.outlook.targets)
+        design = ground.design(field.costs())
+        scale = _scale(design.half_widths(), field.outlook.targets)
         limits = Limits(
             runs=request.runs if field.outlook.is_scaled else min(request.runs, _COLD_RUNS),
             budget=_budget(request, field),
             stop=request.stop,
         )
-        schedule = plan_runs(design, field.money(), limits, scale)
+        schedule = plan_runs(design, field.money(), limits, scale, field.allowed())
         least = float(width_of(scale * design.least_half_widths()).mean())
         return _tell(request, served, field, schedule, least)
 
@@ -134,28 +148,7 @@ def _field(
     prices = _prices(offers, outlook)
     currency = next((offer.price.currency for offer in offers if offer is not None), None)
     reasons = _reasons(request, ground, scenarios, offers, outlook)
-    kept = [row for row, reason in enumerate(reasons) if reason is None]
-    rejected = [
-        RejectedRun(scenario, reason)
-        for scenario, reason in zip(scenarios, reasons, strict=True)
-        if reason is not None
-    ]
-    if not kept:
-        raise _nothing_left(rejected)
-    return _Field(scenarios, outlook, prices, currency, np.array(kept, dtype=np.int64), rejected)
-
-
-def _nothing_left(rejected: Sequence[RejectedRun]) -> InvalidRequestError:
-    reasons = ", ".join(sorted({each.reason for each in rejected}))
-    remedy = (
-        "Name other candidates, or repeat: true to measure configurations again."
-        if any(each.reason == "measured" for each in rejected)
-        else "Name other candidates, or a price with pricing.price_per_hour."
-    )
-    return InvalidRequestError(
-        f"None of the {len(rejected)} candidates can be measured ({reasons}).",
-        [Fault("Nothing is left to plan.", remedy, field="candidates", pointer="/candidates")],
-    )
+    return _Field(scenarios, outlook, offers, prices, currency, reasons)
 
 
 def _reasons(
@@ -229,6 +222,7 @@ def _tell(
     attainable: float,
 ) -> ProfilingPlan:
     last = schedule.runs[-1].widths if schedule.runs else schedule.widths
+    rejected = field.rejected()
     return ProfilingPlan(
         request=request,
         regressor_version=None if served is None else served.version,
@@ -249,8 +243,8 @@ def _tell(
         expected_width=float(last.mean()),
         attainable_width=attainable,
         stop=schedule.stop,
-        rejected=tuple(field.rejected[:MAX_NAMED_REJECTIONS]),
-        rejected_count=len(field.rejected),
+        rejected=tuple(rejected[:MAX_NAMED_REJECTIONS]),
+        rejected_count=len(rejected),
         warnings=tuple(_warnings(request, served, field, attainable)),
     )
 
@@ -259,14 +253,15 @@ def _planned(field: _Field, schedule: Schedule) -> tuple[PlannedRun, ...]:
     total: Decimal | None = Decimal(0)
     planned = []
     for chosen in schedule.runs:
-        row = int(field.kept[chosen.candidate])
-        price = field.prices[row]
+        row = chosen.candidate
+        price, offer = field.prices[row], field.offers[row]
         total = None if price is None or total is None else total + price
         planned.append(
             PlannedRun(
                 scenario=field.scenarios[row],
                 duration=field.outlook.durations[row],
                 price=price,
+                price_per_hour=None if offer is None else offer.per_hour,
                 total_price=total,
                 narrowing=chosen.narrowing,
                 width=float(chosen.widths.mean()),

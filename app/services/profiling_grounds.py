@@ -20,11 +20,8 @@ from app.services.profiling_candidates import identity_of
 from app.services.serving import ServedRegressor
 from models import (
     Design,
-    FeatureTable,
     FloatArray,
     ForecastDistribution,
-    IntArray,
-    PriorForecast,
     RunTable,
     joint_forecast,
     prior_forecast,
@@ -86,12 +83,11 @@ class FittedGround:
         supports = self._served.portfolio.support(self._features.take(np.arange(self._n)))
         return [support.basis == "measured" for support in supports]
 
-    def design(self, kept: IntArray, costs: FloatArray) -> Design:
-        """Return the design over the kept candidates."""
-        rows = np.arange(self._n, self._features.n_rows)
-        joints = joint_forecast(
-            self._served.portfolio, self._features.take(kept), self._features.take(rows)
-        )
+    def design(self, costs: FloatArray) -> Design:
+        """Return the design over the candidates."""
+        split = np.arange(self._n), np.arange(self._n, self._features.n_rows)
+        tables = (self._features.take(rows) for rows in split)
+        joints = joint_forecast(self._served.portfolio, *tables)
         return Design(joints, costs)
 
 
@@ -105,12 +101,12 @@ class ColdGround:
         self._candidates = list(candidates)
         self._n, asked = len(candidates), len(candidates) + len(request.targets)
         features = scenario_features([*candidates, *request.targets, *self._runs])
-        self._candidate_features = features.take(np.arange(self._n))
-        self._targets = features.take(np.arange(self._n, asked))
-        measured = features.take(np.arange(asked, features.n_rows))
+        parts = [range(self._n), range(self._n, asked), range(asked, features.n_rows)]
+        own, targets, measured = (features.take(np.array(rows, dtype=np.int64)) for rows in parts)
         seconds = np.array(runs.duration_seconds, dtype=np.float64)
-        self._measured = RunTable(measured, seconds, list(runs.run_ids)) if len(runs) else None
-        self._prior = self._of(self._candidate_features)
+        self._has_runs = len(runs) > 0
+        known = RunTable(measured, seconds, list(runs.run_ids)) if self._has_runs else None
+        self._prior = prior_forecast(own, targets, hardware_descriptions(), known)
 
     def outlook(self, offers: Sequence[Offer | None]) -> Outlook:  # noqa: ARG002 - as the other
         """Return what the laws' priors and the runs say; no scale without a run."""
@@ -121,11 +117,11 @@ class ColdGround:
             Interval(exp(log), exp(log - width), exp(log + width), self._request.confidence)
             for log, width in zip(logs.tolist(), half.tolist(), strict=True)
         ]
-        if self._measured is None:
+        if not self._has_runs:
             known = [None] * len(known)
         return Outlook(
             mean_s=np.exp(logs[: self._n]),
-            is_scaled=self._measured is not None,
+            is_scaled=self._has_runs,
             durations=known[: self._n],
             targets=known[self._n :],
             impossible=frozenset(),
@@ -136,12 +132,9 @@ class ColdGround:
         known = {identity_of(run) for run in self._runs}
         return [identity_of(candidate) in known for candidate in self._candidates]
 
-    def design(self, kept: IntArray, costs: FloatArray) -> Design:
-        """Return the design over the kept candidates."""
-        return Design([self._of(self._candidate_features.take(kept)).joint], costs)
-
-    def _of(self, candidates: FeatureTable) -> PriorForecast:
-        return prior_forecast(candidates, self._targets, hardware_descriptions(), self._measured)
+    def design(self, costs: FloatArray) -> Design:
+        """Return the design over the candidates."""
+        return Design([self._prior.joint], costs)
 
 
 Ground = FittedGround | ColdGround

@@ -6,6 +6,7 @@ from app.pricing.gpus import canonical_gpu_name
 from app.services.access import AccessService
 from app.services.accuracy import AccuracyService
 from app.services.assessments import AssessmentService
+from app.services.ci_reports import CiReportService
 from app.services.context import ServiceContext
 from app.services.curves import CurveService
 from app.services.fits import FitService
@@ -39,6 +40,7 @@ class Services:
     prices: PriceService
     gpus: GpuService
     accuracy: AccuracyService
+    ci: CiReportService
     access: AccessService
     idempotency: IdempotencyService
     health: HealthService
@@ -55,11 +57,12 @@ def build_services(context: ServiceContext) -> Services:
     prices = PriceService(context)
     cache = RegressorCache(context)
     ledger = LedgerWriter(context)
+    runs = RunService(context, canonical_gpu_name, AssessmentService(context, cache))
     forecasts = ForecastService(context, cache, prices, ledger)
     return Services(
         context=context,
         workloads=WorkloadService(context),
-        runs=RunService(context, canonical_gpu_name, AssessmentService(context, cache)),
+        runs=runs,
         fits=FitService(context),
         regressors=RegressorService(context),
         forecasts=forecasts,
@@ -69,6 +72,7 @@ def build_services(context: ServiceContext) -> Services:
         prices=prices,
         gpus=GpuService(context),
         accuracy=AccuracyService(context, cache, ledger),
+        ci=CiReportService(context, runs, cache, prices),
         access=AccessService(context),
         idempotency=IdempotencyService(context),
         health=HealthService(context),

@@ -181,13 +181,13 @@ def test_measured_configuration_is_planned_again_on_request(
     assert len(plan["runs"]) == 1
 
 
-def test_nothing_left_to_measure_is_refused_with_a_remedy(
-    client: TestClient, published: Services
-) -> None:
-    problem = refused(client, candidates=[scenario(2, 1000.0)])
+def test_nothing_left_to_measure_is_an_empty_plan(client: TestClient, published: Services) -> None:
+    plan = ask(client, candidates=[scenario(2, 1000.0)])
 
-    assert problem["code"] == "invalid_request"
-    assert "repeat: true" in problem["errors"][0]["remedy"]
+    assert plan["runs"] == []
+    assert plan["stop"]["reason"] == "candidates_exhausted"
+    assert plan["targets"][0]["now"]["median"] > 0
+    assert [each["reason"] for each in plan["rejected"]] == ["measured"]
 
 
 def test_search_multiplies_its_lists(client: TestClient, published: Services) -> None:

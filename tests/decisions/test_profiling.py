@@ -45,7 +45,8 @@ def plan(
     runs: int = 10, budget: float | None = None, stop: StopRule | None = None
 ) -> tuple[list[int], StopReason]:
     limits = Limits(runs, budget, stop or StopRule())
-    schedule = plan_runs(HalvingDesign(GAINS, PRICES), np.array(PRICES), limits, np.ones(1))
+    design, allowed = HalvingDesign(GAINS, PRICES), np.ones(4, dtype=np.bool_)
+    schedule = plan_runs(design, np.array(PRICES), limits, np.ones(1), allowed)
     return [run.candidate for run in schedule.runs], schedule.stop
 
 
@@ -86,7 +87,8 @@ def test_too_little_narrowing_for_the_money_ends_the_plan() -> None:
 def test_widths_are_scaled_to_those_of_the_forecast() -> None:
     limits = Limits(1, None, StopRule())
 
-    schedule = plan_runs(HalvingDesign(GAINS, PRICES), np.array(PRICES), limits, np.array([0.5]))
+    design, allowed = HalvingDesign(GAINS, PRICES), np.ones(4, dtype=np.bool_)
+    schedule = plan_runs(design, np.array(PRICES), limits, np.array([0.5]), allowed)
 
     assert schedule.widths == pytest.approx(width_of(np.array([0.5])))
     assert schedule.runs[0].widths == pytest.approx(width_of(np.array([0.4])))
@@ -97,3 +99,14 @@ def test_widths_are_scaled_to_those_of_the_forecast() -> None:
 
 def test_absurd_half_widths_stay_finite() -> None:
     assert np.isfinite(width_of(np.array([1e6]))).all()
+
+
+def test_forbidden_candidates_are_never_taken() -> None:
+    design, allowed = HalvingDesign(GAINS, PRICES), np.array([True, False, False, False])
+
+    schedule = plan_runs(
+        design, np.array(PRICES), Limits(10, None, StopRule()), np.ones(1), allowed
+    )
+
+    assert [run.candidate for run in schedule.runs] == [0]
+    assert schedule.stop is StopReason.CANDIDATES_EXHAUSTED

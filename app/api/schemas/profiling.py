@@ -182,6 +182,7 @@ class PlannedRunOut(ResponseModel):
     parameters: dict[str, float | str]
     duration_seconds: BandOut | None
     price: str | None
+    price_per_hour: str | None
     total_price: str | None
     narrowing: float
     width: float

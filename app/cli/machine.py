@@ -1,0 +1,68 @@
+"""What this machine can host: processors and accelerators."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.pricing.gpus import canonical_gpu_name, variants_of
+
+_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Processors, the names of the GPUs, and a limit that the user set (None: none)."""
+
+    processors: int
+    gpus: tuple[str, ...] = ()
+    most_workers: int | None = None
+    is_any: bool = False
+    """Whether the user vouches for the hardware: then only numbers are checked."""
+
+    def workers(self, gpu_type: str | None) -> int:
+        """Return how many workers fit: one a GPU where one is asked, else one a processor."""
+        if self.most_workers is not None:
+            return self.most_workers
+        has_none = not self.gpus and self.is_any
+        return self.processors if gpu_type is None or has_none else len(self.gpus)
+
+    def refusal(self, configuration: Mapping[str, Any]) -> str | None:
+        """Return why a configuration cannot run here, None if it can."""
+        gpu_type, workers = configuration.get("gpu_type"), configuration.get("workers") or 1
+        if (configuration.get("nodes") or 1) > 1:
+            return f"needs {configuration['nodes']} machines, and this is one"
+        if gpu_type is not None and not self.is_any and not self._has(gpu_type):
+            found = ", ".join(sorted(set(self.gpus))) or "none"
+            return f"needs a {gpu_type}; the GPUs here: {found}"
+        most = self.workers(gpu_type)
+        return f"needs {workers} workers; {most} fit here" if workers > most else None
+
+    def _has(self, gpu_type: str) -> bool:
+        wanted = {canonical_gpu_name(gpu_type), *variants_of(gpu_type)}
+        return any(wanted & {canonical_gpu_name(name), *variants_of(name)} for name in self.gpus)
+
+
+def this_machine(most_workers: int | None, *, is_any: bool) -> Machine:
+    """Return what this machine has."""
+    return Machine(
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        tuple(gpu_names(("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"))),
+        most_workers,
+        is_any,
+    )
+
+
+def gpu_names(command: Sequence[str]) -> list[str]:
+    """Return the names that a command lists, one a line; none where it does not run."""
+    if shutil.which(command[0]) is None:
+        return []
+    try:
+        listed = subprocess.run(  # noqa: S603 - the command is this module's own
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
+        )
+    except (subprocess.SubprocessError, OSError):
+        return []
+    return [line.strip() for line in listed.stdout.splitlines() if line.strip()]

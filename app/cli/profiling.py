@@ -1,0 +1,100 @@
+"""The command `profile`: measures the runs of a profiling plan on this machine."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from app.cli.client import LOCAL, Json, Key, Url
+
+PROFILE_EXAMPLES: Final = (
+    "trainfare profile --plan plan.json -- python train.py --workers {workers}",
+    "trainfare profile --workload resnet50 -t workers=16 -t epochs=90 --budget 5 -- ./train.sh",
+    "trainfare profile --workload resnet50 --target workers=16 --dry-run -- ./train.sh",
+)
+
+Fields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target", "-t", help="What should become certain, as workers=16.", metavar="NAME=VALUE"
+    ),
+]
+Search = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--search", "-s", help="What may be measured, as workers=1,2,4.", metavar="NAME=LIST"
+    ),
+]
+
+
+def profile(  # noqa: PLR0913 - each is an option
+    command: Annotated[
+        list[str], typer.Argument(help="The training command, after --.", metavar="COMMAND")
+    ],
+    *,
+    plan: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="A plan as the service answered it."),
+    ] = None,
+    workload: Annotated[str | None, typer.Option(help="Whose plan the service is to make.")] = None,
+    target: Fields = None,
+    search: Search = None,
+    budget: Annotated[str | None, typer.Option(help="Money for all runs together.")] = None,
+    price_per_hour: Annotated[str | None, typer.Option(help="Of one worker.")] = None,
+    width: Annotated[
+        float | None, typer.Option(help="Enough when (upper - lower) / median is below.", min=0)
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
+    timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds a run.")] = None,
+    max_workers: Annotated[
+        int | None, typer.Option(min=1, help="This machine hosts. Default: its GPUs, or its cores.")
+    ] = None,
+    any_hardware: Annotated[
+        bool, typer.Option("--any-hardware", help="Do not compare GPU and instance types.")
+    ] = False,
+    max_failures: Annotated[
+        int, typer.Option(min=1, help="End after so many failed runs in a row.")
+    ] = 3,
+    log: Annotated[
+        Path | None, typer.Option(help="Resumable log. Default: profile-WORKLOAD.jsonl.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Begin anew; forget the log.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan and commands.")] = False,
+    url: Url = LOCAL,
+    key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what narrows a forecast most: run COMMAND once per planned configuration.
+
+    Each run is timed, uploaded and fitted, then the next is planned, until the stop rule holds.
+    COMMAND finds its configuration in placeholders ({workers}, {dataset_size}, {batch_size},
+    {epochs}, {nodes}, {gpu_type}, {param.NAME}) and in the environment (TRAINFARE_WORKERS,
+    TRAINFARE_DATASET_SIZE, ..., TRAINFARE_PARAM_NAME). A session that was interrupted goes on
+    where its log ends when the same line is typed again.
+    """
+    from app.cli.connection import connected
+    from app.cli.machine import this_machine
+    from app.cli.profiling_command import CommandRunner
+    from app.cli.profiling_requests import Wanted, read_plan
+    from app.cli.profiling_session import Profiler
+    from app.cli.profiling_telling import show_dry_run
+
+    machine = this_machine(max_workers, is_any=any_hardware)
+    changes = Wanted(target, search, budget, price_per_hour, width)
+    wanted = read_plan(plan) if plan is not None else changes.request(workload, machine)
+    with connected(url, key) as connection:
+        profiler = Profiler(
+            connection,
+            wanted,
+            command,
+            machine=machine,
+            runner=CommandRunner(timeout),
+            log_path=log,
+            most_runs=runs,
+            most_failures=max_failures,
+        )
+        if dry_run:
+            first = profiler.first_plan()
+            show_dry_run(first, profiler.commands(first), as_json=as_json)
+            return
+        profiler.run(is_new=again, as_json=as_json)

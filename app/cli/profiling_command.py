@@ -1,0 +1,240 @@
+"""Runs a user's training command once: placeholders, environment, time limit, signals, memory."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from app.cli.failures import UsageError
+
+_CONFIGURATION: Final = ("workers", "nodes", "gpu_type", "instance_type")
+_WORK: Final = ("dataset_size", "batch_size", "epochs")
+_PLACEHOLDER: Final = re.compile(
+    r"\{(" + "|".join((*_CONFIGURATION, *_WORK)) + r"|param\.[^{}\s]+)\}"
+)
+_FORWARDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LOOK_EVERY_S: Final = 0.1
+_TAIL_BYTES: Final = 1 << 16
+_OUT_OF_MEMORY: Final = re.compile(
+    rb"out of memory|OutOfMemoryError|MemoryError|Cannot allocate memory|std::bad_alloc"
+    rb"|RESOURCE_EXHAUSTED",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """How a run of the command ended, by the words of an uploaded run."""
+
+    status: str
+    duration_seconds: float
+    exit_code: int
+
+
+def fields_of(planned: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a planned run sets, by the names of the placeholders."""
+    given = {
+        **{name: planned["configuration"].get(name) for name in _CONFIGURATION},
+        **{name: planned["work"].get(name) for name in _WORK},
+        **{f"param.{name}": value for name, value in planned["parameters"].items()},
+    }
+    return {name: _plain(value) for name, value in given.items() if value is not None}
+
+
+def _plain(value: object) -> str:
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if isinstance(value, float) and is_whole else str(value)
+
+
+def fill_in(command: Sequence[str], fields: Mapping[str, str]) -> list[str]:
+    """Return the command with its placeholders replaced; other braces stay as they are.
+
+    Raises
+    ------
+    UsageError
+        If a placeholder stands for something that the plan does not set.
+
+    Examples
+    --------
+    >>> fill_in(["train", "--n={workers}", '{"a": 1}'], {"workers": "4"})
+    ['train', '--n=4', '{"a": 1}']
+    """
+
+    def replace(found: re.Match[str]) -> str:
+        name = found.group(1)
+        if name not in fields:
+            raise UsageError(
+                f"The plan sets no {name}, which the command asks for as {found.group(0)}.",
+                f"It sets: {', '.join(fields)}. Give --target {name}=VALUE, or leave it out.",
+            )
+        return fields[name]
+
+    return [_PLACEHOLDER.sub(replace, word) for word in command]
+
+
+def environment_of(fields: Mapping[str, str], **more: str) -> dict[str, str]:
+    """Return the environment of the command: ours without the key, and what the run sets."""
+    given = {re.sub(r"\W", "_", name).upper(): value for name, value in {**fields, **more}.items()}
+    kept = {name: value for name, value in os.environ.items() if name != "TRAINFARE_KEY"}
+    return {**kept, **{f"TRAINFARE_{name}": value for name, value in given.items()}}
+
+
+@dataclass
+class Interruption:
+    """A signal that came while the command ran, None if none did."""
+
+    signal_number: int | None = None
+
+
+class CommandRunner:
+    """Runs commands in process groups of their own.
+
+    Parameters
+    ----------
+    timeout_s
+        Seconds after which a run is ended; None for no limit.
+    grace_s
+        Seconds that a command has to end after the first signal.
+    """
+
+    def __init__(self, timeout_s: float | None, grace_s: float = 10.0) -> None:
+        self._timeout_s, self._grace_s = timeout_s, grace_s
+
+    def run(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        output: Path,
+        *,
+        on_start: Callable[[int], None],
+        on_tick: Callable[[float], None],
+    ) -> RunOutcome:
+        """Run a command to its end and return how it ended; its output goes to a file.
+
+        Signals that end this process are forwarded to the command's group; the run is then
+        cancelled.
+
+        Raises
+        ------
+        UsageError
+            If the command cannot be started.
+        """
+        killed_before = _killed_for_memory()
+        with output.open("wb") as file:
+            started = time.perf_counter()
+            try:
+                process = subprocess.Popen(  # noqa: S603 - the user's own command
+                    command,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise UsageError(
+                    f"{command[0]} cannot be started: {error.strerror}.", "Mend the command."
+                ) from None
+            with _forwarding(process.pid) as interruption:
+                on_start(process.pid)
+                is_late = self._wait(process, started, interruption, on_tick)
+            seconds = time.perf_counter() - started
+        if interruption.signal_number is not None:
+            status = "cancelled"
+        elif is_late:
+            status = "timed_out"
+        elif process.returncode == 0:
+            status = "succeeded"
+        else:
+            is_killed = _killed_for_memory() > killed_before
+            status = "out_of_memory" if is_killed or _says_memory(output) else "failed"
+        return RunOutcome(status, seconds, process.returncode)
+
+    def _wait(
+        self,
+        process: subprocess.Popen[bytes],
+        started: float,
+        interruption: Interruption,
+        on_tick: Callable[[float], None],
+    ) -> bool:
+        """Wait for the end; return whether the time limit brought it about."""
+        while True:
+            try:
+                process.wait(_LOOK_EVERY_S)
+            except subprocess.TimeoutExpired:
+                elapsed = time.perf_counter() - started
+                on_tick(elapsed)
+                if interruption.signal_number is not None:
+                    self._end(process)
+                    return False
+                if self._timeout_s is not None and elapsed >= self._timeout_s:
+                    self._end(process)
+                    return True
+            else:
+                return False
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """Ask the group to end, then end it."""
+        end_group(process.pid, signal.SIGTERM)
+        try:
+            process.wait(self._grace_s)
+        except subprocess.TimeoutExpired:
+            end_group(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def end_group(pid: int, number: int) -> None:
+    """Send a signal to a process group; one that is gone needs none."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return
+
+
+@contextmanager
+def _forwarding(pid: int) -> Iterator[Interruption]:
+    """Forward signals to a process group for as long as the block lasts."""
+    interruption = Interruption()
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        interruption.signal_number = number
+        end_group(pid, number)
+
+    before = {number: signal.signal(number, forward) for number in _FORWARDED}
+    try:
+        yield interruption
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _killed_for_memory() -> int:
+    """Return how many processes the kernel has ended for want of memory, 0 where it is silent."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    counts = (line.split() for line in lines)
+    return next((int(count) for name, count in counts if name == "oom_kill"), 0)
+
+
+def _says_memory(output: Path) -> bool:
+    with output.open("rb") as file:
+        file.seek(max(0, output.stat().st_size - _TAIL_BYTES))
+        return _OUT_OF_MEMORY.search(file.read()) is not None
+
+
+def birth_of(pid: int) -> str | None:
+    """Return when a process began, in the kernel's count; None where it is gone or unknown."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()[19]

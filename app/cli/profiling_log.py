@@ -1,0 +1,138 @@
+"""The resumable log of a profiling session: one JSON document a line, on disk before it counts."""
+
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from app.cli.failures import UsageError
+
+Event = dict[str, Any]
+_SCENARIO: Final = ("configuration", "work", "parameters")
+_REPEATED: Final = frozenset({"cancelled"})
+"""How a run may end without counting as made."""
+
+
+def scenario_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a planned run makes it the same run again, without what is not given."""
+    return {
+        part: {
+            name: value for name, value in (document.get(part) or {}).items() if value is not None
+        }
+        for part in _SCENARIO
+    }
+
+
+@dataclass
+class Session:
+    """What a log tells: the request, the runs that ended, and what is still open."""
+
+    session_id: str
+    workload: str
+    request: dict[str, Any]
+    finished: list[Event] = field(default_factory=list)
+    uploaded: set[str] = field(default_factory=set)
+    skipped: list[Event] = field(default_factory=list)
+    interrupted: Event | None = None
+    is_fitted: bool = True
+    stopped: Event | None = None
+
+    def attempted(self) -> list[dict[str, Any]]:
+        """Return the configurations that ended in any way, or cannot run here."""
+        return [scenario_of(event) for event in (*self.finished, *self.skipped)]
+
+    def pending(self) -> list[Event]:
+        """Return the runs that ended and were not uploaded."""
+        return [event for event in self.finished if event["external_id"] not in self.uploaded]
+
+    def note(self, event: Event) -> None:
+        """Take one event of the log into account."""
+        match event["event"]:
+            case "started":
+                self.interrupted = event
+            case "finished":
+                self.interrupted = None
+                if event["status"] not in _REPEATED:
+                    self.finished.append(event)
+            case "uploaded":
+                self.uploaded.add(event["external_id"])
+                self.is_fitted = False
+            case "fitted":
+                self.is_fitted = True
+            case "skipped":
+                self.skipped.append(event)
+            case "stopped":
+                self.stopped = event
+            case _:
+                raise KeyError(event["event"])
+
+
+class SessionLog:
+    """Appends events to a file and reads them back.
+
+    A line that a crash cut off is the last one, and is written over: its event did not happen.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> Session | None:
+        """Return the session that the file holds, None where there is none.
+
+        Raises
+        ------
+        UsageError
+            If the file is no log of a profiling session.
+        """
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        whole, _, torn = content.rpartition(b"\n")
+        if torn:
+            os.truncate(self.path, len(whole) + bool(whole))
+        if not whole:
+            return None
+        try:
+            first, *others = [orjson.loads(line) for line in whole.splitlines()]
+            session = Session(first["session_id"], first["workload"], first["request"])
+            for event in others:
+                session.note(event)
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise UsageError(
+                f"{self.path} is no log of a profiling session.", "Name another file by --log."
+            ) from None
+        return session
+
+    def begin(self, workload: str, request: Mapping[str, Any]) -> Session:
+        """Start a new session at the top of the file."""
+        self.path.unlink(missing_ok=True)
+        session = Session(uuid.uuid4().hex[:12], workload, dict(request))
+        self._write(
+            {
+                "event": "session",
+                "session_id": session.session_id,
+                "workload": workload,
+                "request": request,
+            }
+        )
+        return session
+
+    def append(self, session: Session, event: str, **members: Any) -> None:
+        """Write an event and take it into account."""
+        document = {"event": event, **members}
+        self._write(document)
+        session.note(document)
+
+    def _write(self, document: Mapping[str, Any]) -> None:
+        stamped = {**document, "at": datetime.now(UTC)}
+        line = orjson.dumps(stamped, option=orjson.OPT_UTC_Z) + b"\n"
+        with self.path.open("ab") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())

@@ -1,0 +1,131 @@
+"""What a profiling session asks the service for: a plan's own request, or one made of options."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from app.cli.asking import number_or_text, split_fields
+from app.cli.failures import UsageError
+from app.cli.machine import Machine
+
+_CONFIGURATION: Final = (
+    "gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers",
+)  # fmt: skip
+_WORK: Final = ("dataset_size", "batch_size", "epochs")
+_LISTS: Final = {
+    "gpu_type": "gpu_types",
+    "instance_type": "instance_types",
+    "provider": "providers",
+    "region": "regions",
+    "purchase": "purchase",
+    "nodes": "nodes",
+    "workers": "workers",
+    "dataset_size": "dataset_sizes",
+    "batch_size": "batch_sizes",
+    "epochs": "epochs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """A workload and the body that asks for a plan of it."""
+
+    workload: str
+    body: dict[str, Any]
+
+
+def read_plan(path: Path) -> PlanRequest:
+    """Return the request that a plan in a file answers.
+
+    Raises
+    ------
+    UsageError
+        If the file is no plan of the service.
+    """
+    try:
+        document = orjson.loads(path.read_bytes())
+        return PlanRequest(document["workload"], dict(document["request"]))
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        raise UsageError(
+            f"{path} is no profiling plan.",
+            "Save the JSON answer of POST /v1/workloads/WORKLOAD/profiling-plans.",
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options that make a request."""
+
+    target: Sequence[str] | None
+    search: Sequence[str] | None
+    budget: str | None
+    price_per_hour: str | None
+    width: float | None
+
+    def request(self, workload: str | None, machine: Machine) -> PlanRequest:
+        """Return the request; workers are searched among those that this machine hosts.
+
+        Raises
+        ------
+        UsageError
+            If workload or target is missing, or a field is unknown.
+        """
+        if workload is None or not self.target:
+            raise UsageError(
+                "There is no plan to measure.",
+                "Give --plan plan.json, or --workload with --target workers=16 and the like.",
+            )
+        target = scenario_from(split_fields(self.target))
+        search = _search_from(split_fields(self.search or []))
+        most = machine.workers(target["configuration"].get("gpu_type"))
+        if "workers" not in search and most:
+            search["workers"] = [1 << power for power in range(most.bit_length())]
+        body: dict[str, Any] = {"target": target, "search": search}
+        body |= {"budget": self.budget} if self.budget is not None else {}
+        body |= {"stop": {"width": self.width}} if self.width is not None else {}
+        if self.price_per_hour is not None:
+            body["pricing"] = {"price_per_hour": self.price_per_hour}
+        return PlanRequest(workload, body)
+
+
+def scenario_from(fields: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Return configuration, work and parameters of flat fields.
+
+    Raises
+    ------
+    UsageError
+        If a field is none of them.
+    """
+    scenario: dict[str, dict[str, Any]] = {"configuration": {}, "work": {}, "parameters": {}}
+    for name, text in fields.items():
+        if name in _CONFIGURATION:
+            scenario["configuration"][name] = number_or_text(text)
+        elif name in _WORK:
+            scenario["work"][name] = number_or_text(text)
+        elif name.startswith("param."):
+            scenario["parameters"][name.removeprefix("param.")] = number_or_text(text)
+        else:
+            raise _unknown(name)
+    return scenario
+
+
+def _search_from(fields: Mapping[str, str]) -> dict[str, Any]:
+    search: dict[str, Any] = {}
+    for name, text in fields.items():
+        values = [number_or_text(item) for item in text.split(",")]
+        if name in _LISTS:
+            search[_LISTS[name]] = values
+        elif name.startswith("param."):
+            search.setdefault("parameters", {})[name.removeprefix("param.")] = values
+        else:
+            raise _unknown(name)
+    return search
+
+
+def _unknown(name: str) -> UsageError:
+    return UsageError(
+        f"Unknown field {name!r}.", f"Known: {', '.join((*_CONFIGURATION, *_WORK))}, param.NAME."
+    )

@@ -1,0 +1,307 @@
+"""Measures a profiling plan: run, upload, fit, plan again, until there is nothing to gain."""
+
+import shlex
+import signal
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from app.cli.client import check_fit
+from app.cli.connection import Connection
+from app.cli.failures import ExitCode, RefusedError, UsageError
+from app.cli.following import follow, request_fit
+from app.cli.machine import Machine
+from app.cli.output import print_note, share_progress
+from app.cli.profiling_command import (
+    CommandRunner,
+    birth_of,
+    end_group,
+    environment_of,
+    fields_of,
+    fill_in,
+)
+from app.cli.profiling_log import Event, Session, SessionLog, scenario_of
+from app.cli.profiling_requests import PlanRequest
+from app.cli.profiling_telling import short, show_session, tell_next, tell_outcome
+
+Document = dict[str, Any]
+_PLANNED_AT_ONCE: Final = 20
+_SECONDS_PER_HOUR: Final = 3600
+_EXACT: Final = Decimal("1e-9")
+_FRESH_ATTEMPTS: Final = 20
+_FRESH_PAUSE_S: Final = 0.5
+_NOT_FOUND: Final = "404"
+
+
+class Profiler:
+    """One profiling session of one workload on this machine.
+
+    Parameters
+    ----------
+    connection
+        The service.
+    wanted
+        What the plan is asked for.
+    command
+        The training command, with placeholders.
+    machine
+        What can be hosted.
+    runner
+        Runs the command.
+    log_path
+        The resumable log; by default named for the workload, in the working directory.
+    most_runs, most_failures
+        Runs of the whole session, and failed ones in a row, after which it ends.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        wanted: PlanRequest,
+        command: Sequence[str],
+        *,
+        machine: Machine,
+        runner: CommandRunner,
+        log_path: Path | None,
+        most_runs: int,
+        most_failures: int,
+    ) -> None:
+        self._connection, self._wanted, self._command = connection, wanted, list(command)
+        self._machine, self._runner = machine, runner
+        self._log = SessionLog(log_path or Path(f"profile-{wanted.workload}.jsonl"))
+        self._most_runs, self._most_failures = most_runs, most_failures
+        self._version = 0
+
+    def first_plan(self) -> Document:
+        """Return the plan of a session that begins."""
+        self._declare()
+        return self._ask(None)
+
+    def commands(self, plan: Document) -> list[tuple[Document, str]]:
+        """Return the planned runs with the command of each, or why it cannot run here."""
+        rows = []
+        for planned in plan["runs"]:
+            refusal = self._machine.refusal(planned["configuration"])
+            line = shlex.join(fill_in(self._command, fields_of(planned)))
+            rows.append((planned, f"skipped: {refusal}" if refusal else line))
+        return rows
+
+    def run(self, *, is_new: bool, as_json: bool) -> None:
+        """Measure until the plan has no run left that this machine can host.
+
+        Raises
+        ------
+        RefusedError
+            If too many runs fail in a row.
+        UsageError
+            If the log is another session's, or the command asks for what the plan does not set.
+        """
+        self._declare()
+        session = self._resume(is_new=is_new)
+        if session.stopped is None:
+            self._settle(session)
+            self._measure(session)
+        show_session(session, self._ask(session)["targets"], as_json=as_json)
+
+    def _declare(self) -> None:
+        """Declare the workload where the service does not know it."""
+        path = f"/v1/workloads/{self._wanted.workload}"
+        try:
+            self._connection.get(path)
+        except RefusedError as error:
+            if f"({_NOT_FOUND} " not in str(error):
+                raise
+            self._connection.ask("PUT", path, json={})
+            print_note(f"Declared the workload {self._wanted.workload}.")
+
+    def _resume(self, *, is_new: bool) -> Session:
+        session = None if is_new else self._log.read()
+        workload, body = self._wanted.workload, self._wanted.body
+        if session is None:
+            return self._log.begin(workload, body)
+        if (session.workload, session.request) != (workload, body):
+            raise UsageError(
+                f"{self._log.path} is the log of another plan, for {session.workload}.",
+                "Name another file by --log, or begin anew with --again.",
+            )
+        if session.stopped is not None:
+            print_note(f"{self._log.path} has ended; --again begins anew.")
+        else:
+            print_note(f"Going on after {len(session.finished)} runs of {self._log.path}.")
+        return session
+
+    def _settle(self, session: Session) -> None:
+        """Do what an interrupted session left undone: end its run, upload, fit."""
+        left = session.interrupted
+        if left is not None and left.get("birth") and birth_of(left["pid"]) == left["birth"]:
+            print_note("The interrupted run was still going; it is ended and repeated.")
+            end_group(left["pid"], signal.SIGKILL)
+        for event in session.pending():
+            self._upload(session, event)
+        if not session.is_fitted:
+            self._fit(session)
+
+    def _measure(self, session: Session) -> None:
+        while True:
+            if len(session.finished) >= self._most_runs:
+                self._stop(session, "runs", f"{self._most_runs} runs were made, as many as asked.")
+                return
+            plan = self._ask(session)
+            if not plan["runs"]:
+                self._end(session, plan)
+                return
+            planned = self._next(session, plan)
+            if planned is None:
+                # What was skipped is excluded from the next plan.
+                continue
+            tell_next(plan, planned)
+            event = self._one(session, planned)
+            self._upload(session, event)
+            self._fit(session)
+            self._check_failures(session)
+
+    def _end(self, session: Session, plan: Document) -> None:
+        if session.skipped and not session.finished:
+            self._stop(session, "not_hosted", "This machine can host no planned run.")
+        else:
+            self._stop(session, plan["stop"]["reason"], plan["stop"]["message"])
+
+    def _stop(self, session: Session, reason: str, message: str) -> None:
+        self._log.append(session, "stopped", reason=reason, message=message)
+
+    def _next(self, session: Session, plan: Document) -> Document | None:
+        """Return the first planned run that this machine can host; note the others before it."""
+        for planned in plan["runs"]:
+            refusal = self._machine.refusal(planned["configuration"])
+            if refusal is None:
+                return dict(planned)
+            print_note(f"Skipped: {short(planned)} {refusal}.")
+            self._log.append(session, "skipped", reason=refusal, **scenario_of(planned))
+        return None
+
+    def _one(self, session: Session, planned: Document) -> Event:
+        """Run the command once and note how it ended.
+
+        Raises
+        ------
+        SystemExit
+            If a signal ended it; the log tells what to go on with.
+        """
+        scenario, fields = scenario_of(planned), fields_of(planned)
+        number = len(session.finished) + 1
+        external_id = f"profile-{session.session_id}-{number}"
+        command = fill_in(self._command, fields)
+        output = self._log.path.with_suffix("") / f"{number}.txt"
+        output.parent.mkdir(parents=True, exist_ok=True)
+        environment = environment_of(fields, workload=session.workload, external_id=external_id)
+        started_at = datetime.now(UTC)
+
+        def note_start(pid: int) -> None:
+            self._log.append(
+                session,
+                "started",
+                external_id=external_id,
+                pid=pid,
+                birth=birth_of(pid),
+                **scenario,
+            )
+
+        expected = (planned["duration_seconds"] or {}).get("median")
+        with share_progress() as progress:
+            task = progress.add_task(f"run {number}", total=1.0, step=short(planned))
+            outcome = self._runner.run(
+                command,
+                environment,
+                output,
+                on_start=note_start,
+                on_tick=lambda elapsed: progress.update(
+                    task, completed=min(elapsed / expected, 0.99) if expected else 0.0
+                ),
+            )
+        self._log.append(
+            session,
+            "finished",
+            external_id=external_id,
+            status=outcome.status,
+            duration_seconds=outcome.duration_seconds,
+            exit_code=outcome.exit_code,
+            started_at=started_at,
+            price_per_hour=planned["price_per_hour"],
+            output=str(output),
+            **scenario,
+        )
+        tell_outcome(number, planned, outcome, output)
+        if outcome.status == "cancelled":
+            print_note("Interrupted; type the same line again to go on.")
+            raise SystemExit(ExitCode.INTERRUPTED)
+        return session.finished[-1]
+
+    def _upload(self, session: Session, event: Event) -> None:
+        run = {
+            "workload": session.workload,
+            "external_id": event["external_id"],
+            "status": event["status"],
+            "duration_seconds": event["duration_seconds"],
+            "started_at": _instant(event["started_at"]),
+            "labels": {"profiling_session": session.session_id},
+            **scenario_of(event),
+        }
+        self._connection.ask(
+            "POST", "/v1/runs", json=[run], headers={"Idempotency-Key": event["external_id"]}
+        )
+        self._log.append(session, "uploaded", external_id=event["external_id"])
+
+    def _fit(self, session: Session) -> None:
+        if any(event["status"] == "succeeded" for event in session.finished):
+            fit = follow(self._connection, request_fit(self._connection, session.workload, {}))
+            check_fit(fit)
+            self._version = fit["regressor_version"] or 0
+        self._log.append(session, "fitted", version=self._version)
+
+    def _ask(self, session: Session | None) -> Document:
+        """Return the plan of what is still to measure, by the newest regressor."""
+        body = {"runs": _PLANNED_AT_ONCE, **self._wanted.body}
+        if session is not None:
+            attempted = session.attempted()
+            body["exclude"] = [*body.get("exclude", []), *attempted]
+            if body.get("budget") is not None:
+                left = Decimal(str(body["budget"])) - spent_of(session)
+                body["budget"] = format(max(left, Decimal(0)).quantize(_EXACT), "f")
+        path = f"/v1/workloads/{self._wanted.workload}/profiling-plans"
+        for _ in range(_FRESH_ATTEMPTS):
+            plan: Document = self._connection.post(path, body)
+            if (plan["regressor_version"] or 0) >= self._version:
+                break
+            # A web process looks for a newer version every second or so.
+            time.sleep(_FRESH_PAUSE_S)
+        return plan
+
+    def _check_failures(self, session: Session) -> None:
+        last = session.finished[-self._most_failures :]
+        if len(last) < self._most_failures or any(e["status"] == "succeeded" for e in last):
+            return
+        raise RefusedError(
+            f"The last {self._most_failures} runs did not succeed; see {last[-1]['output']}.",
+            "Mend the command and type the line again, or allow more with --max-failures.",
+        )
+
+
+def spent_of(session: Session) -> Decimal:
+    """Return what the runs of a session cost by their planned price and measured duration."""
+    return sum(
+        (
+            Decimal(event["price_per_hour"])
+            * Decimal(repr(event["duration_seconds"]))
+            / _SECONDS_PER_HOUR
+            for event in session.finished
+            if event.get("price_per_hour") is not None
+        ),
+        Decimal(0),
+    )
+
+
+def _instant(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,106 @@
+"""Shows plans and sessions of profiling as people and programs read them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.cli.output import out, print_json, print_note, print_table
+from app.cli.profiling_command import RunOutcome, fields_of
+from app.cli.profiling_log import Event, Session, scenario_of
+from app.cli.wording import interval, percent
+from app.domain.wording import say_seconds
+
+Document = Mapping[str, Any]
+
+
+def short(document: Document) -> str:
+    """Return what a run sets in a few words."""
+    return ", ".join(f"{name} {value}" for name, value in fields_of(scenario_of(document)).items())
+
+
+def wide(width: float) -> str:
+    """Return a width as a share of the median, a large one as a multiple.
+
+    Examples
+    --------
+    >>> wide(0.25), wide(104.2)
+    ('25%', '104 x')
+    """
+    return percent(width) if width < 1 else f"{width:.3g} x"
+
+
+def tell_next(plan: Document, planned: Document) -> None:
+    """Say what is run next and why."""
+    price, now = planned["price"], wide(plan["width"])
+    cost = "" if price is None else f" for about {price} {plan['currency']}"
+    print_note(
+        f"Next: {short(planned)}{cost}. The interval is {now} of the median wide, and should be"
+        f" {wide(planned['width'])} after."
+    )
+
+
+def tell_outcome(number: int, planned: Document, outcome: RunOutcome, output: Path) -> None:
+    """Say how a run ended, and where its output is if it did not succeed."""
+    took = say_seconds(outcome.duration_seconds)
+    is_good = outcome.status == "succeeded"
+    where = "" if is_good else f" (exit code {outcome.exit_code}; see {output})"
+    print_note(f"Run {number}: {short(planned)}: {outcome.status} after {took}{where}.")
+
+
+def show_session(session: Session, targets: Sequence[Document], *, as_json: bool) -> None:
+    """Print what a session that ended has measured, and the targets as they are forecast now."""
+    assert session.stopped is not None
+    if as_json:
+        stop = {name: session.stopped[name] for name in ("reason", "message")}
+        print_json(
+            {
+                "workload": session.workload,
+                "session_id": session.session_id,
+                "runs": session.finished,
+                "skipped": session.skipped,
+                "stop": stop,
+                "targets": targets,
+            }
+        )
+        return
+    print_table([_row(event) for event in session.finished])
+    for target in targets:
+        if target["now"] is not None:
+            band = target["now"]
+            out.print(
+                f"{short(target)}: {say_seconds(band['median'])}"
+                f" ({percent(band['confidence'])} interval {interval(band)})",
+                markup=False,
+            )
+    print_note(session.stopped["message"])
+
+
+def _row(event: Event) -> dict[str, object]:
+    return {
+        "run": event["external_id"].rpartition("-")[2],
+        "configuration": short(event),
+        "status": event["status"],
+        "duration": say_seconds(event["duration_seconds"]),
+    }
+
+
+def show_dry_run(
+    plan: Document, commands: Sequence[tuple[Document, str]], *, as_json: bool
+) -> None:
+    """Print a plan and the commands that it would run."""
+    if as_json:
+        print_json(plan)
+        return
+    print_table(
+        [
+            {
+                "run": planned["order"],
+                "configuration": short(planned),
+                "price": planned["price"],
+                "width after": wide(planned["width"]),
+                "command": line,
+            }
+            for planned, line in commands
+        ]
+    )
+    print_note(plan["stop"]["message"])

@@ -1,0 +1,157 @@
+"""What a profiling session is made of: its log, its machine, its command."""
+
+from pathlib import Path
+
+import pytest
+
+from app.cli.failures import UsageError
+from app.cli.machine import Machine, gpu_names, this_machine
+from app.cli.profiling_command import environment_of, fields_of, fill_in
+from app.cli.profiling_log import SessionLog
+
+T4 = ("Tesla T4",)
+PLANNED = {
+    "configuration": {"workers": 4, "gpu_type": None, "nodes": None},
+    "work": {"dataset_size": 1000.0, "batch_size": 0.5, "epochs": None},
+    "parameters": {"learning-rate": 0.1, "precision": "fp16"},
+}
+
+
+def finished(number: int, status: str = "succeeded") -> dict[str, object]:
+    return {"external_id": f"profile-x-{number}", "status": status, "configuration": {"workers": 1}}
+
+
+def test_log_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    log = SessionLog(tmp_path / "log.jsonl")
+    session = log.begin("w", {"target": {}})
+    log.append(session, "finished", **finished(1))
+    log.append(session, "uploaded", external_id="profile-x-1")
+    log.append(session, "finished", **finished(2, "failed"))
+    log.append(session, "skipped", configuration={"workers": 64}, reason="too large")
+
+    again = log.read()
+
+    assert again is not None
+    assert again.session_id == session.session_id
+    assert [event["external_id"] for event in again.pending()] == ["profile-x-2"]
+    assert [each["configuration"] for each in again.attempted()] == [
+        {"workers": 1},
+        {"workers": 1},
+        {"workers": 64},
+    ]
+    assert not again.is_fitted
+
+
+def test_line_that_a_crash_cut_off_did_not_happen(tmp_path: Path) -> None:
+    log = SessionLog(tmp_path / "log.jsonl")
+    session = log.begin("w", {})
+    log.append(session, "started", **finished(1))
+    with log.path.open("ab") as file:
+        file.write(b'{"event":"finis')
+
+    again = log.read()
+
+    assert again is not None
+    assert again.interrupted is not None
+    assert again.finished == []
+    log.append(again, "finished", **finished(1))
+    read = log.read()
+    assert read is not None
+    assert len(read.finished) == 1
+
+
+def test_log_whose_first_line_was_cut_off_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"event":"sess')
+
+    assert SessionLog(path).read() is None
+
+
+def test_cancelled_run_does_not_count_as_made(tmp_path: Path) -> None:
+    log = SessionLog(tmp_path / "log.jsonl")
+    session = log.begin("w", {})
+
+    log.append(session, "finished", **finished(1, "cancelled"))
+
+    assert session.finished == []
+
+
+@pytest.mark.parametrize("content", ["hello\n", '{"a": 1}\n', "[]\n"])
+def test_another_file_is_no_log(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(content)
+
+    with pytest.raises(UsageError, match="no log of a profiling session"):
+        SessionLog(path).read()
+
+
+def test_unknown_event_makes_a_file_no_log(tmp_path: Path) -> None:
+    log = SessionLog(tmp_path / "log.jsonl")
+    log.begin("w", {})
+    with log.path.open("ab") as file:
+        file.write(b'{"event":"danced"}\n')
+
+    with pytest.raises(UsageError):
+        log.read()
+
+
+@pytest.mark.parametrize(
+    ("machine", "configuration", "refusal"),
+    [
+        (Machine(4), {"workers": 4}, None),
+        (Machine(4), {"workers": 8}, "needs 8 workers; 4 fit here"),
+        (Machine(4), {"workers": 1, "nodes": 2}, "needs 2 machines, and this is one"),
+        (Machine(4), {"gpu_type": "T4"}, "needs a T4; the GPUs here: none"),
+        (Machine(4, T4), {"gpu_type": "T4", "workers": 1}, None),
+        (Machine(4, T4), {"gpu_type": "T4", "workers": 2}, "needs 2 workers; 1 fit here"),
+        (Machine(4, T4), {"gpu_type": "K80"}, "needs a K80; the GPUs here: Tesla T4"),
+        (Machine(4, most_workers=64), {"workers": 64}, None),
+        (Machine(4, is_any=True), {"gpu_type": "K80", "workers": 4}, None),
+        (Machine(4, T4, is_any=True), {"gpu_type": "K80"}, None),
+    ],
+)  # fmt: skip
+def test_machine_says_what_it_cannot_host(
+    machine: Machine, configuration: dict[str, object], refusal: str | None
+) -> None:
+    assert machine.refusal(configuration) == refusal
+
+
+def test_this_machine_has_processors() -> None:
+    assert this_machine(None, is_any=False).processors >= 1
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        (("sh", "-c", "printf 'Tesla T4\\nTesla T4\\n'"), ["Tesla T4", "Tesla T4"]),
+        (("sh", "-c", "exit 9"), []),
+        (("no-such-tool",), []),
+    ],
+)
+def test_gpus_are_those_that_the_driver_lists(command: tuple[str, ...], names: list[str]) -> None:
+    assert gpu_names(command) == names
+
+
+def test_fields_are_plain_and_leave_out_what_is_unknown() -> None:
+    assert fields_of(PLANNED) == {
+        "workers": "4",
+        "dataset_size": "1000",
+        "batch_size": "0.5",
+        "param.learning-rate": "0.1",
+        "param.precision": "fp16",
+    }
+
+
+def test_environment_names_what_is_set_and_hides_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINFARE_KEY", "secret")
+
+    environment = environment_of(fields_of(PLANNED), workload="w")
+
+    assert environment["TRAINFARE_DATASET_SIZE"] == "1000"
+    assert environment["TRAINFARE_PARAM_LEARNING_RATE"] == "0.1"
+    assert environment["TRAINFARE_WORKLOAD"] == "w"
+    assert "TRAINFARE_KEY" not in environment
+
+
+def test_braces_that_are_no_placeholders_stay() -> None:
+    assert fill_in(["{workers}", "${HOME}", "{x}"], {"workers": "2"}) == ["2", "${HOME}", "{x}"]
