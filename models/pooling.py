@@ -7,14 +7,18 @@ from dataclasses import asdict
 
 import numpy as np
 
+from models.aliases import aliased_columns, without_columns
 from models.encoding import Encoded, Encoder
 from models.hardware import UNKNOWN_SD, HardwareDescription
 from models.level_effects import LevelEffects, pool_levels, untold_effects
 from models.power_laws import TEMPLATES
 from models.reports import PoolingReport
-from models.summaries import WorkloadSummary, feature_names, parameter_names
+from models.summaries import (
+    WorkloadSummary,
+    feature_names,
+    parameter_names,
+)
 from models.tables import FloatArray
-from models.transfer import aliased_columns
 
 _EM_ROUNDS = 30
 _NU = 4.0
@@ -22,9 +26,6 @@ _NU = 4.0
 
 _COMMON_SD = 0.3
 """Log standard deviation of what all levels of a category have in common: beta's to tell."""
-
-_ALIASED_SD = 0.02
-"""Exponent of a parameter that says no more than the GPU type, whose effect is known."""
 
 Estimates = tuple[FloatArray, FloatArray]
 """Locations and informations of one parameter, one a workload."""
@@ -245,12 +246,9 @@ class EncodedPrior:
         key = template, terms, sds.tobytes()
         if key not in self._known:
             names = parameter_names(terms, self._features)
-            pooled_means, pooled_sds = self._pooled.numeric(template, terms, names, (means, sds))
-            for index in self._aliased:
-                for term in range(len(terms)):
-                    position = len(terms) + term * len(self._features) + index
-                    pooled_means[position], pooled_sds[position] = 0.0, _ALIASED_SD
-            self._known[key] = pooled_means, pooled_sds
+            pooled = self._pooled.numeric(template, terms, names, (means, sds))
+            width = len(self._features)
+            self._known[key] = without_columns(pooled, len(terms), width, self._aliased)
         return self._known[key]
 
     def log_weight(self, template: str, terms: tuple[str, ...]) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from models.aliases import alias_values
 from models.arms import plain_name
 from models.candidates import CANDIDATES, Setting
 from models.distribution import LEVELS
@@ -24,7 +25,7 @@ from models.regimes import RegimeMap
 from models.regressor import PortfolioRegressor, State, StateValue
 from models.reports import CandidateReport, FitReport, PoolingReport
 from models.tables import FloatArray
-from models.transfer import LevelTransfer, alias_values
+from models.transfer import LevelTransfer
 
 FORMAT_VERSION = 2
 """Raised whenever the meaning of an artefact changes; other versions are refused."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.aliases import alias_values
 from models.encoding import UNSEEN, Encoded, Encoder
 from models.features import CategoryFeature
 from models.hardware import UNKNOWN_SD
@@ -13,7 +14,6 @@ from models.tables import BoolArray, FloatArray, IntArray
 BESIDE_GPU_SD = 0.15
 """Log standard deviation of an unknown instance type where the GPU type is told as well."""
 
-_ROUNDING = 1e-9
 _SEEN_SD = 0.1
 """Log standard deviation with which the effect of a measured level with few runs is known."""
 
@@ -208,36 +208,6 @@ class LevelTransfer:
             return False
         levels = self.encoder.categories[self._gpu].levels
         return self._is_known(gpu_type) and any(self._is_known(level) for level in levels)
-
-
-def aliased_columns(encoder: Encoder, X: FloatArray, codes: IntArray) -> IntArray:
-    """Return the columns of X that the GPU type tells: parameters constant within each type.
-
-    None where a single GPU type was measured.
-    """
-    names = [category.column for category in encoder.categories]
-    if "gpu_type" not in names or not encoder.categories[names.index("gpu_type")].used:
-        return np.empty(0, dtype=np.int64)
-    of_row = codes[:, names.index("gpu_type")]
-    found = []
-    for index, role in enumerate(encoder.layout.roles):
-        column = X[:, index]
-        spread = max(float(np.ptp(column[of_row == code])) for code in np.unique(of_row))
-        if role == "parameter" and spread < _ROUNDING < float(np.ptp(column)):
-            found.append(index)
-    return np.array(found, dtype=np.int64)
-
-
-def alias_values(encoder: Encoder, X: FloatArray, codes: IntArray) -> tuple[IntArray, FloatArray]:
-    """Return the columns that the GPU type tells, and their values for each measured type."""
-    columns = aliased_columns(encoder, X, codes)
-    if not len(columns):
-        return columns, np.empty((0, 0))
-    names = [category.column for category in encoder.categories]
-    gpu = names.index("gpu_type")
-    values = np.zeros((len(encoder.categories[gpu].levels), len(columns)))
-    values[codes[:, gpu]] = X[:, columns]
-    return columns, values
 
 
 def _kriging(covariance: FloatArray, noise: FloatArray) -> tuple[FloatArray, float]:
