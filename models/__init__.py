@@ -16,9 +16,18 @@ from models.explanation import TermShare
 from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription
 from models.joint import JointForecast, joint_forecast
+from models.pooling import PooledPrior
 from models.portfolio import FittedPortfolio
-from models.reports import AxisSupport, Basis, CandidateReport, FitReport, Support
+from models.reports import (
+    AxisSupport,
+    Basis,
+    CandidateReport,
+    FitReport,
+    PoolingReport,
+    Support,
+)
 from models.serialization import FORMAT_VERSION, dumps, loads
+from models.summaries import WorkloadSummary, summarise
 from models.tables import BoolArray, FeatureTable, FloatArray, RunTable
 
 __all__ = [
@@ -42,11 +51,14 @@ __all__ = [
     "JointForecast",
     "NotEnoughRunsError",
     "NothingFittedError",
+    "PooledPrior",
+    "PoolingReport",
     "PriorForecast",
     "RunTable",
     "Support",
     "TermShare",
     "UnknownRegressorError",
+    "WorkloadSummary",
     "compare",
     "dumps",
     "ernest_design",
@@ -55,4 +67,5 @@ __all__ = [
     "joint_forecast",
     "loads",
     "prior_forecast",
+    "summarise",
 ]

@@ -85,7 +85,7 @@ class FittedPortfolio:
         """
         if features.n_rows == 0:
             return ForecastDistribution(np.empty(0), np.empty(0), (), np.empty((0, len(LEVELS))))
-        encoded = self.encoder.encode(features)
+        encoded = self.transfer.settle(self.encoder.encode(features))
         regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
         mean, variance = self._answer(encoded, features, regimes)
         variance = variance + encoded.variance
@@ -111,7 +111,7 @@ class FittedPortfolio:
         """
         if features.n_rows == 0:
             return []
-        encoded = self.encoder.encode(features)
+        encoded = self.transfer.settle(self.encoder.encode(features))
         regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
         expansion = self.transfer.expand(encoded, _gpu_types(features))
         if expansion is None:

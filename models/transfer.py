@@ -1,16 +1,21 @@
 """Questions about levels that no run has: answered from the measured levels, shifted and wider."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.aliases import alias_values
 from models.encoding import UNSEEN, Encoded, Encoder
 from models.features import CategoryFeature
-from models.hardware import UNKNOWN_SD, log_duration_shift, transfer_sd
+from models.hardware import UNKNOWN_SD
+from models.level_effects import LevelEffects
 from models.tables import BoolArray, FloatArray, IntArray
 
 BESIDE_GPU_SD = 0.15
 """Log standard deviation of an unknown instance type where the GPU type is told as well."""
+
+_SEEN_SD = 0.1
+"""Log standard deviation with which the effect of a measured level with few runs is known."""
 
 MAX_STAND_INS = 6
 """How many measured combinations of levels stand in for an open one."""
@@ -46,30 +51,68 @@ class LevelTransfer:
         Distinct rows of level codes among the configurations, shape (k, n_categories).
     counts
         How many runs each of them has, shape (k,).
+    effects
+        Effects of GPU types.
+    aliases
+        Columns of X that the GPU type tells (rated power, say), shape (k,), and their values for
+        each measured type, shape (n_types, k).
     """
 
-    def __init__(self, encoder: Encoder, combinations: IntArray, counts: FloatArray) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        combinations: IntArray,
+        counts: FloatArray,
+        effects: LevelEffects,
+        aliases: tuple[IntArray, FloatArray],
+    ) -> None:
         self.encoder, self.combinations, self.counts = encoder, combinations, counts
+        self.effects, self._aliases = effects, aliases
         self._used = [c for c, item in enumerate(encoder.categories) if item.used]
         names = [category.column for category in encoder.categories]
         self._gpu = names.index("gpu_type") if "gpu_type" in names else None
         self._first_code = encoder.layout.n_numeric + 1
 
     @classmethod
-    def learn(cls, encoder: Encoder, codes: IntArray, counts: FloatArray) -> "LevelTransfer":
-        """Learn the measured combinations from the codes of all configurations."""
+    def learn(
+        cls,
+        encoder: Encoder,
+        X: FloatArray,
+        codes: IntArray,
+        counts: FloatArray,
+        effects: LevelEffects,
+    ) -> "LevelTransfer":
+        """Learn the measured combinations from X, codes and runs of all configurations."""
+        aliases = alias_values(encoder, X, codes)
         if not codes.shape[1]:
-            return cls(encoder, np.zeros((1, 0), dtype=np.int64), counts.sum(keepdims=True))
+            nothing = np.zeros((1, 0), dtype=np.int64)
+            return cls(encoder, nothing, counts.sum(keepdims=True), effects, aliases)
         combinations, inverse = np.unique(codes, axis=0, return_inverse=True)
         weights: FloatArray = np.zeros(len(combinations))
         np.add.at(weights, inverse.ravel(), counts)
-        return cls(encoder, combinations, weights)
+        return cls(encoder, combinations, weights, effects, aliases)
+
+    def settle(self, encoded: Encoded) -> Encoded:
+        """Return the rows with nothing outside that a type which no run has tells by itself.
+
+        The effect of such a type is known; its rated power, say, is not another axis.
+        """
+        columns = self._aliases[0]
+        if self._gpu is None or not len(columns):
+            return encoded
+        rows = np.flatnonzero(encoded.codes[:, self._gpu] == UNSEEN)
+        used = [index for index, feature in enumerate(self.encoder.numeric) if feature.used]
+        cells = np.ix_(rows, [used[column] for column in columns])
+        distances, excess = encoded.distances.copy(), encoded.excess.copy()
+        missing = encoded.missing.copy()
+        distances[cells], excess[cells], missing[cells] = 0.0, 0.0, False
+        return replace(encoded, distances=distances, excess=excess, missing=missing)
 
     def expand(self, encoded: Encoded, gpu_types: list[str | None] | None) -> Expansion | None:
         """Return stand-ins for open levels, None if every level was measured.
 
-        An unseen GPU type whose data sheet is known, as are those of measured types, is shifted by
-        the prior of `models.hardware`; any other unseen level adds a variance of 0.5 squared.
+        An unseen GPU type that the pool or a data sheet knows, as are measured types, is shifted by
+        `models.level_effects`; any other unseen level adds a variance of 0.5 squared.
         """
         open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
         if not open_rows.any():
@@ -92,6 +135,10 @@ class LevelTransfer:
         X = encoded.X[source].copy()
         codes = np.concatenate([part[0] for part in parts])
         X[:, self._first_code :] = codes[:, self._used]
+        if self._gpu is not None and len(self._aliases[0]):
+            unseen = np.flatnonzero(encoded.codes[source, self._gpu] == UNSEEN)
+            values = self._aliases[1][codes[unseen, self._gpu]]
+            X[np.ix_(unseen, self._aliases[0])] = values
         weights, shift, variance = (
             np.concatenate([part[index] for part in parts]) for index in (1, 2, 3)
         )
@@ -128,29 +175,56 @@ class LevelTransfer:
     def _shift(
         self, codes: IntArray, gpu_type: str | None, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return weights, shifts and variances of the stand-ins of an unseen GPU type."""
+        """Return weights, shifts and variances of the stand-ins of an unseen GPU type.
+
+        Ordinary kriging over types: with K the prior covariance of the measured types' effects and
+        k theirs with the asked one's, the weights solve ``K w = k`` under ``sum w = 1``.
+        """
         assert self._gpu is not None
-        asked = self.encoder.hardware.get(gpu_type or "")
+        unknown = weights, np.zeros(len(codes)), np.full(len(codes), UNKNOWN_SD**2)
+        if not self._is_known(gpu_type):
+            return unknown
         levels = self.encoder.categories[self._gpu].levels
-        measured = [self.encoder.hardware.get(levels[code] or "") for code in codes]
+        told = np.array([self._is_known(levels[code]) for code in codes])
+        if not told.any():
+            return unknown
+        distinct, which = np.unique(codes[told], return_inverse=True)
+        names = [*(levels[code] for code in distinct), gpu_type]
+        mean, covariance = self.effects.joint(names, self.encoder.hardware)
+        runs = np.bincount(which, weights[told])
+        of_level, variance = _kriging(covariance, _SEEN_SD**2 / len(distinct) / runs)
         shift = np.zeros(len(codes))
-        variance = np.full(len(codes), UNKNOWN_SD**2)
-        described = np.zeros(len(codes), dtype=np.bool_)
-        for index, hardware in enumerate(measured):
-            if asked is None or hardware is None:
-                continue
-            described[index] = True
-            shift[index] = log_duration_shift(asked, hardware)
-            variance[index] = transfer_sd(asked, hardware) ** 2
-        if described.any():
-            # A type with a similar data sheet says more than one far away.
-            weights = np.where(described, weights * np.exp(-3 * np.abs(shift)), 0.0)
-        return weights / weights.sum(), shift, variance
+        shift[told] = mean[-1] - mean[:-1][which]
+        shares = np.zeros(len(codes))
+        shares[told] = of_level[which] * weights[told] / runs[which]
+        return shares, shift, np.full(len(codes), variance)
+
+    def _is_known(self, gpu_type: str | None) -> bool:
+        return gpu_type is not None and self.effects.is_known(gpu_type, self.encoder.hardware)
 
     def is_described(self, codes: IntArray, gpu_type: str | None) -> bool:
-        """Return whether an unseen GPU type is linked to a measured one by its data sheet."""
-        if self._gpu is None or codes[self._gpu] != UNSEEN or gpu_type is None:
+        """Return whether an unseen GPU type is linked to a measured one by data sheet or pool."""
+        if self._gpu is None or codes[self._gpu] != UNSEEN:
             return False
         levels = self.encoder.categories[self._gpu].levels
-        measured = any(level in self.encoder.hardware for level in levels if level is not None)
-        return measured and gpu_type in self.encoder.hardware
+        return self._is_known(gpu_type) and any(self._is_known(level) for level in levels)
+
+
+def _kriging(covariance: FloatArray, noise: FloatArray) -> tuple[FloatArray, float]:
+    """Return the weights of the measured levels and the variance of the last, the asked one.
+
+    Weights are not negative, so that no forecast is played off against another.
+
+    References
+    ----------
+    Cressie (1993), Statistics for spatial data, sec. 3.2 (ordinary kriging).
+    """
+    n = len(covariance) - 1
+    known = covariance[:n, :n] + np.diag(noise)
+    system = np.ones((n + 1, n + 1))
+    system[:n, :n], system[n, n] = known, 0.0
+    right = np.append(covariance[:n, n], 1.0)
+    weights = np.maximum(np.linalg.solve(system, right)[:n], 0.0)
+    weights /= weights.sum()
+    variance = covariance[n, n] - 2 * weights @ covariance[:n, n] + weights @ known @ weights
+    return weights, float(variance)
