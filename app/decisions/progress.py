@@ -100,13 +100,8 @@ def remaining(
     has_elapsed = ~np.isnan(elapsed_s)
     done = np.nan_to_num(progress)
     seen = has_elapsed & (done > 0) & (np.nan_to_num(elapsed_s) > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        observed = np.where(seen, np.log(np.where(seen, elapsed_s, 1.0) / done), 0.0)
+    observed = np.log(np.where(seen, elapsed_s, 1.0)) - np.log(np.where(seen, done, 1.0))
     precision = np.where(seen, rate_precision(done, rate_variation), 0.0)
     spent = np.where(has_elapsed, elapsed_s, 0.0)
-    total = (
-        prior.with_surprises(SURPRISE)
-        .observing(np.where(seen, observed, 0.0), precision)
-        .exceeding(spent)
-    )
+    total = prior.with_surprises(SURPRISE).observing(observed, precision).exceeding(spent)
     return RemainingBeliefs(total, spent, np.where(has_elapsed, 1.0, 1.0 - done))
