@@ -21,6 +21,7 @@ from app.services.prices import PriceService
 from app.services.profiling import ProfilingService
 from app.services.recommendations import RecommendationService
 from app.services.regressors import RegressorService
+from app.services.remaining import RemainingService
 from app.services.runs import RunService
 from app.services.schedules import ScheduleService
 from app.services.serving import RegressorCache
@@ -41,6 +42,7 @@ class Services:
     recommendations: RecommendationService
     schedules: ScheduleService
     allocations: AllocationService
+    remaining: RemainingService
     profiling: ProfilingService
     prices: PriceService
     gpus: GpuService
@@ -75,6 +77,7 @@ def build_services(context: ServiceContext) -> Services:
         curves=CurveService(context, forecasts),
         schedules=ScheduleService(context, beliefs),
         allocations=AllocationService(context, beliefs),
+        remaining=RemainingService(context, cache, beliefs),
         recommendations=RecommendationService(context, cache, prices),
         profiling=ProfilingService(context, cache, prices),
         prices=prices,
