@@ -4,7 +4,7 @@ from models.candidates import REGRESSOR_NAMES
 from models.cold_start import PriorForecast, prior_forecast
 from models.comparison import Comparison, compare
 from models.design import Design, DesignStep
-from models.distribution import ForecastDistribution
+from models.distribution import NORMAL_KNOTS, ForecastDistribution
 from models.ernest import ernest_design, ernest_features
 from models.errors import (
     ArtifactError,
@@ -34,6 +34,7 @@ from models.tables import BoolArray, FeatureTable, FloatArray, RunTable
 __all__ = [
     "FORMAT_OF_SUMMARIES",
     "FORMAT_VERSION",
+    "NORMAL_KNOTS",
     "REGRESSOR_NAMES",
     "ArtifactError",
     "AxisSupport",

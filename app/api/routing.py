@@ -15,6 +15,7 @@ from app.api import (
     recommendations,
     regressors,
     runs,
+    schedules,
     whatif,
     workloads,
 )
@@ -29,6 +30,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     accuracy.router,
     ci.router,
     recommendations.router,
+    schedules.router,
     profiling.router,
     prices.router,
     gpus.router,

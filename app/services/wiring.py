@@ -6,6 +6,7 @@ from app.pricing.gpus import canonical_gpu_name
 from app.services.access import AccessService
 from app.services.accuracy import AccuracyService
 from app.services.assessments import AssessmentService
+from app.services.beliefs import BeliefReader
 from app.services.ci_reports import CiReportService
 from app.services.context import ServiceContext
 from app.services.curves import CurveService
@@ -20,6 +21,7 @@ from app.services.profiling import ProfilingService
 from app.services.recommendations import RecommendationService
 from app.services.regressors import RegressorService
 from app.services.runs import RunService
+from app.services.schedules import ScheduleService
 from app.services.serving import RegressorCache
 from app.services.workloads import WorkloadService
 
@@ -36,6 +38,7 @@ class Services:
     forecasts: ForecastService
     curves: CurveService
     recommendations: RecommendationService
+    schedules: ScheduleService
     profiling: ProfilingService
     prices: PriceService
     gpus: GpuService
@@ -57,6 +60,7 @@ def build_services(context: ServiceContext) -> Services:
     prices = PriceService(context)
     cache = RegressorCache(context)
     ledger = LedgerWriter(context)
+    beliefs = BeliefReader(cache, prices)
     runs = RunService(context, canonical_gpu_name, AssessmentService(context, cache))
     forecasts = ForecastService(context, cache, prices, ledger)
     return Services(
@@ -67,6 +71,7 @@ def build_services(context: ServiceContext) -> Services:
         regressors=RegressorService(context),
         forecasts=forecasts,
         curves=CurveService(context, forecasts),
+        schedules=ScheduleService(context, beliefs),
         recommendations=RecommendationService(context, cache, prices),
         profiling=ProfilingService(context, cache, prices),
         prices=prices,

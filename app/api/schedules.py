@@ -1,0 +1,33 @@
+"""Routes of scheduling: the order of a queue."""
+
+from fastapi import APIRouter, Request, Response
+
+from app.api import problems
+from app.api.bodies import json_response
+from app.api.dependencies import Reader, ServicesDep
+from app.api.forecasts import PLAIN_TEXT
+from app.api.negotiation import JSON, TEXT, preferred
+from app.api.schedule_documents import ranking_document, ranking_text
+from app.api.schemas.schedules import RankIn, RankOut
+from app.domain.errors import UnknownFieldError
+
+router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
+_PROBLEMS = problems.problem_responses(UnknownFieldError)
+
+
+@router.post(
+    ":rank",
+    summary="Order a queue",
+    description="By expected service in GPU-seconds, by what is left of it, or by the risk to miss"
+    " deadlines; waiting jobs age. Jobs that cannot be forecast carry their problem and stand where"
+    " `unknown` says. `Accept: text/plain` answers an aligned table.",
+    responses={
+        **_PROBLEMS,
+        200: {"model": RankOut, "content": {TEXT: PLAIN_TEXT}, "description": "The queue in order"},
+    },
+)
+def rank(request: Request, body: RankIn, services: ServicesDep, caller: Reader) -> Response:
+    document = ranking_document(services.schedules.rank(caller.project_id, body.to_domain()))
+    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+        return Response(ranking_text(document), media_type=TEXT)
+    return json_response(document)
