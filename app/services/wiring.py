@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from app.pricing.gpus import canonical_gpu_name
 from app.services.access import AccessService
 from app.services.accuracy import AccuracyService
+from app.services.allocations import AllocationService
 from app.services.assessments import AssessmentService
 from app.services.beliefs import BeliefReader
 from app.services.ci_reports import CiReportService
@@ -39,6 +40,7 @@ class Services:
     curves: CurveService
     recommendations: RecommendationService
     schedules: ScheduleService
+    allocations: AllocationService
     profiling: ProfilingService
     prices: PriceService
     gpus: GpuService
@@ -72,6 +74,7 @@ def build_services(context: ServiceContext) -> Services:
         forecasts=forecasts,
         curves=CurveService(context, forecasts),
         schedules=ScheduleService(context, beliefs),
+        allocations=AllocationService(context, beliefs),
         recommendations=RecommendationService(context, cache, prices),
         profiling=ProfilingService(context, cache, prices),
         prices=prices,
