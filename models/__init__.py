@@ -19,7 +19,7 @@ from models.joint import JointForecast, joint_forecast
 from models.portfolio import FittedPortfolio
 from models.reports import AxisSupport, Basis, CandidateReport, FitReport, Support
 from models.serialization import FORMAT_VERSION, dumps, loads
-from models.tables import BoolArray, FeatureTable, FloatArray, RunTable
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
 __all__ = [
     "FORMAT_VERSION",
@@ -38,6 +38,7 @@ __all__ = [
     "FloatArray",
     "ForecastDistribution",
     "HardwareDescription",
+    "IntArray",
     "JointForecast",
     "NotEnoughRunsError",
     "NothingFittedError",
