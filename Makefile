@@ -58,7 +58,8 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
 	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+$(VENV)/.installed-dev: requirements-dev.lock client/pyproject.toml $(VENV)/.installed
 	@echo "Installing the locked tools of the developers (once) ..."
 	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation -e client
 	@touch $@

@@ -4,7 +4,7 @@ from models.candidates import REGRESSOR_NAMES
 from models.cold_start import PriorForecast, prior_forecast
 from models.comparison import Comparison, compare
 from models.design import Design, DesignStep
-from models.distribution import ForecastDistribution
+from models.distribution import NORMAL_KNOTS, ForecastDistribution
 from models.ernest import ernest_design, ernest_features
 from models.errors import (
     ArtifactError,
@@ -13,16 +13,28 @@ from models.errors import (
     UnknownRegressorError,
 )
 from models.explanation import TermShare
+from models.factory import factory_summaries
 from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription
 from models.joint import JointForecast, joint_forecast
+from models.pooling import PooledPrior
 from models.portfolio import FittedPortfolio
-from models.reports import AxisSupport, Basis, CandidateReport, FitReport, Support
+from models.reports import (
+    AxisSupport,
+    Basis,
+    CandidateReport,
+    FitReport,
+    PoolingReport,
+    Support,
+)
 from models.serialization import FORMAT_VERSION, dumps, loads
+from models.summaries import FORMAT_OF_SUMMARIES, WorkloadSummary, summarise
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
 __all__ = [
+    "FORMAT_OF_SUMMARIES",
     "FORMAT_VERSION",
+    "NORMAL_KNOTS",
     "REGRESSOR_NAMES",
     "ArtifactError",
     "AxisSupport",
@@ -42,17 +54,22 @@ __all__ = [
     "JointForecast",
     "NotEnoughRunsError",
     "NothingFittedError",
+    "PooledPrior",
+    "PoolingReport",
     "PriorForecast",
     "RunTable",
     "Support",
     "TermShare",
     "UnknownRegressorError",
+    "WorkloadSummary",
     "compare",
     "dumps",
     "ernest_design",
     "ernest_features",
+    "factory_summaries",
     "fit_portfolio",
     "joint_forecast",
     "loads",
     "prior_forecast",
+    "summarise",
 ]

@@ -9,6 +9,7 @@ from importlib import metadata
 
 import numpy as np
 
+from models.arms import build_arms, choose_arm_weights
 from models.candidates import CANDIDATES, REGRESSOR_NAMES, Setting
 from models.configurations import Configurations, collapse, fingerprint
 from models.encoding import Encoded, Encoder
@@ -17,8 +18,11 @@ from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
 from models.holdout import TrainingData, forecast_folds, gather
 from models.intervals import calibrate, prior_curve
+from models.layout import Layout
+from models.level_effects import LevelEffects, untold_effects
 from models.memory import Memory
 from models.mixture import RegimeModel
+from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
 from models.regimes import (
     INTERPOLATION,
@@ -30,8 +34,8 @@ from models.regimes import (
     transfer_folds,
 )
 from models.regressor import PortfolioRegressor
-from models.reports import CandidateReport, FitReport
-from models.selection import HeldOut, choose_weights, combine
+from models.reports import CandidateReport, FitReport, PoolingReport
+from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.transfer import LevelTransfer
 
@@ -48,6 +52,7 @@ def fit_portfolio(
     time_budget_s: float,
     regressors: Collection[str] | None = None,
     hardware: Mapping[str, HardwareDescription] | None = None,
+    prior: PooledPrior | None = None,
     on_progress: Progress | None = None,
 ) -> FittedPortfolio:
     """Fit the portfolio on the runs of one workload.
@@ -65,6 +70,8 @@ def fit_portfolio(
         Names out of `REGRESSOR_NAMES`; all by default.
     hardware
         Data sheets of accelerators by GPU type.
+    prior
+        What other workloads say, never this one itself; physics and data sheets alone if None.
     on_progress
         Called with the share done and the step under way; an exception it raises ends the fit.
 
@@ -101,7 +108,9 @@ def fit_portfolio(
         configurations.counts,
         configurations.noise_variance,
     )
-    fitted, failed = _fit_candidates(data, configurations, names, seed, progress)
+    informed = None if prior is None else EncodedPrior(prior, encoder, encoded)
+    arms = build_arms(encoder.layout, informed, len(configurations.keys))
+    fitted, failed = _fit_candidates(data, configurations, arms, names, seed, progress)
     regime_map = map_regimes(encoder, encoded.X, encoded.codes)
     folds = [
         *interpolation_folds(configurations.keys),
@@ -111,7 +120,7 @@ def fit_portfolio(
     go_on = _Budget(folds, started, time_budget_s, progress).go_on
     held_out = gather(data, forecast_folds(data, fitted, folds, go_on))
     progress(0.97, "calibrating")
-    draft = _Draft(configurations, encoder, encoded, regime_map, fitted, failed, held_out)
+    draft = _Draft(configurations, encoder, encoded, regime_map, fitted, failed, held_out, prior)
     portfolio = draft.finish(runs)
     progress(1.0, "done")
     return portfolio
@@ -129,6 +138,7 @@ def _check_names(regressors: Collection[str] | None) -> list[str]:
 def _fit_candidates(
     data: TrainingData,
     configurations: Configurations,
+    arms: Mapping[str, Layout],
     names: Sequence[str],
     seed: int,
     progress: Progress,
@@ -137,10 +147,12 @@ def _fit_candidates(
     setting = Setting(data.encoder.layout, noise, configurations.noise_dof, seed)
     fitted: dict[str, PortfolioRegressor] = {}
     failed: dict[str, str] = {}
-    for index, name in enumerate(names):
-        progress(0.02 + _SHARE_OF_FULL_FITS * index / len(names), f"fitting {name}")
+    every = [(prefix + name, name, layout) for prefix, layout in arms.items() for name in names]
+    for index, (name, kind, layout) in enumerate(every):
+        progress(0.02 + _SHARE_OF_FULL_FITS * index / len(every), f"fitting {name}")
+        setting = replace(setting, layout=layout)
         try:
-            regressor = CANDIDATES[name](setting).fit(data.X, data.y, data.counts)
+            regressor = CANDIDATES[kind](setting).fit(data.X, data.y, data.counts)
             mean, _ = regressor.predict_moments(data.X)
         except (ValueError, np.linalg.LinAlgError) as error:
             failed[name] = str(error)
@@ -185,6 +197,7 @@ class _Draft:
     fitted: Mapping[str, PortfolioRegressor]
     failed: Mapping[str, str]
     held_out: Mapping[str, HeldOut]
+    prior: PooledPrior | None
 
     def finish(self, runs: RunTable) -> FittedPortfolio:
         regimes = {name: self._regime(name) for name in self.regime_map.kinds}
@@ -203,7 +216,13 @@ class _Draft:
         codes = self.encoded.codes
         return FittedPortfolio(
             self.encoder,
-            LevelTransfer.learn(self.encoder, codes, self.configurations.counts),
+            LevelTransfer.learn(
+                self.encoder,
+                self.encoded.X,
+                codes,
+                self.configurations.counts,
+                self._effects(),
+            ),
             self.regime_map,
             members,
             slim,
@@ -212,10 +231,19 @@ class _Draft:
             self._report(runs, regimes),
         )
 
+    def _effects(self) -> dict[str, LevelEffects]:
+        told = {"gpu_type": untold_effects("gpu_type")}
+        told |= {} if self.prior is None else self.prior.effects
+        columns = [category.column for category in self.encoder.categories]
+        return {column: told[column] for column in columns if column in told}
+
+    def _pooling(self) -> PoolingReport | None:
+        return None if self.prior is None else self.prior.report
+
     def _regime(self, name: str) -> RegimeModel:
         n, kind = len(self.configurations.keys), self.regime_map.kinds[name]
         held_out = self.held_out.get(name)
-        weights = choose_weights(list(self.fitted), kind, name, n, held_out)
+        weights = choose_arm_weights(list(self.fitted), kind, name, n, held_out)
         tested = held_out or self.held_out.get(INTERPOLATION)
         errors = np.full(len(weights), _UNTESTED_VARIANCE)
         if tested is not None:
@@ -263,6 +291,7 @@ class _Draft:
             training_fingerprint=fingerprint(runs),
             library_versions=library_versions(),
             failed_candidates=dict(self.failed),
+            pooling=self._pooling(),
         )
 
     def _candidates(self, weights: FloatArray) -> tuple[CandidateReport, ...]:

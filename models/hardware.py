@@ -10,9 +10,6 @@ from models.tables import FloatArray
 SPECIFICATION_EXPONENTS: FloatArray = np.array([-0.35, -0.15, -0.30])
 """Prior exponents of the duration in (tensor or FP32 TFLOPS, FP32 TFLOPS, GB/s); a heuristic."""
 
-SPECIFICATION_SD = 0.25
-"""Log standard deviation of a type's own effect that no specification explains."""
-
 UNKNOWN_SD = 0.5
 """Log standard deviation of a level about which nothing is known."""
 
@@ -61,33 +58,6 @@ def specification_vector(hardware: HardwareDescription) -> FloatArray:
     """
     tensor = hardware.tensor_tflops or hardware.fp32_tflops
     return np.log([tensor, hardware.fp32_tflops, hardware.memory_bandwidth_gb_s])
-
-
-def log_duration_shift(asked: HardwareDescription, measured: HardwareDescription) -> float:
-    """Return how much longer a run takes on `asked` than on `measured`, as a log ratio.
-
-    The prior is log-linear, ``c . (x(asked) - x(measured))`` with the exponents above: a faster
-    accelerator shortens the run less than in proportion.
-
-    Examples
-    --------
-    >>> v100 = HardwareDescription(15.7, 125.0, 16.0, 900.0)
-    >>> a100 = HardwareDescription(19.5, 312.0, 40.0, 1555.0)
-    >>> round(log_duration_shift(a100, v100), 3)
-    -0.517
-    """
-    difference = specification_vector(asked) - specification_vector(measured)
-    return float(SPECIFICATION_EXPONENTS @ difference)
-
-
-def transfer_sd(asked: HardwareDescription, measured: HardwareDescription) -> float:
-    """Return the log standard deviation that a shift between two types leaves, in (0, 0.5].
-
-    It grows with the distance of the data sheets and never exceeds that of a type about which
-    nothing is known; a heuristic.
-    """
-    difference = specification_vector(asked) - specification_vector(measured)
-    return min(UNKNOWN_SD, SPECIFICATION_SD + 0.1 * float(np.abs(difference).max()))
 
 
 def level_offsets(

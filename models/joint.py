@@ -91,7 +91,7 @@ def joint_forecast(
     if not (candidates.n_rows and targets.n_rows):
         raise ValueError("A joint forecast needs a candidate and a target.")
     rows = stack(candidates, targets)
-    encoded = portfolio.encoder.encode(rows)
+    encoded = portfolio.transfer.settle(portfolio.encoder.encode(rows))
     regimes = portfolio.regime_map.of_rows(portfolio.encoder, encoded.distances, encoded.codes)
     spread = _Spread.of(portfolio, rows, encoded)
     n, asked = candidates.n_rows, np.array(regimes[candidates.n_rows :])
@@ -117,8 +117,7 @@ class _Spread:
 
     @classmethod
     def of(cls, portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encoded) -> "_Spread":
-        gpu_types = rows.categorical.get("gpu_type")
-        expansion = portfolio.transfer.expand(encoded, list(gpu_types) if gpu_types else None)
+        expansion = portfolio.transfer.expand(encoded, rows)
         members = list(portfolio.members.values())
         noises = [member.run_variance for member in members]
         shared = _common_unknowns(portfolio, encoded)

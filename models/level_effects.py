@@ -24,6 +24,7 @@ _REFERENCE: FloatArray = np.log([200.0, 17.0, 1200.0])
 _N_SPECIFICATIONS = 3
 _TYPICAL_GPU: FloatArray = np.log([0.3, 0.2, 0.1])
 _TYPICAL_OTHER: FloatArray = np.log([0.15, 0.15, 0.1])
+_UNTOLD_SDS = 0.15, 0.12, 0.1
 _HYPER_SD = 0.7
 _MAX_STEPS = 15
 _STEP = 1e-4
@@ -65,6 +66,10 @@ class LevelEffects:
         own, deviation, slope = self.sds
         positions = {level: index for index, level in enumerate(self.levels)}
         x = _specifications(self.category, names, hardware)
+        told = np.array([self.is_known(name, hardware) for name in names], dtype=np.bool_)
+        if told.any():
+            # About a level of which nothing is known, the others are the best guess.
+            x[~told] = x[told].mean(axis=0)
         design = np.zeros((len(names), len(self.mean)))
         design[:, len(self.levels) :] = x
         variance = np.full(len(names), deviation**2)
@@ -107,7 +112,7 @@ def untold_effects(category: str) -> LevelEffects:
     >>> untold_effects("gpu_type").mean.tolist()
     [-0.35, -0.15, -0.3]
     """
-    own, deviation, slope = (float(sd) for sd in np.exp(_typical(category)))
+    own, deviation, slope = _UNTOLD_SDS
     covariance = np.diag([_SLOPE_SD**2] * _N_SPECIFICATIONS)
     mean = SPECIFICATION_EXPONENTS.copy()
     return LevelEffects(category, (), mean, covariance, (own, deviation, slope))

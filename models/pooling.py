@@ -3,15 +3,21 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 
+from models.aliases import aliased_columns, without_columns
 from models.encoding import Encoded, Encoder
 from models.hardware import UNKNOWN_SD, HardwareDescription
 from models.level_effects import LevelEffects, pool_levels, untold_effects
 from models.power_laws import TEMPLATES
-from models.summaries import WorkloadSummary, feature_names, parameter_names
+from models.reports import PoolingReport
+from models.summaries import (
+    WorkloadSummary,
+    feature_names,
+    parameter_names,
+)
 from models.tables import FloatArray
 
 _EM_ROUNDS = 30
@@ -21,30 +27,8 @@ _NU = 4.0
 _COMMON_SD = 0.3
 """Log standard deviation of what all levels of a category have in common: beta's to tell."""
 
-_ALIASED_SD = 0.02
-"""Exponent of a parameter that says no more than the GPU type, whose effect is known."""
-
 Estimates = tuple[FloatArray, FloatArray]
 """Locations and informations of one parameter, one a workload."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolingReport:
-    """What a prior was learned from.
-
-    Parameters
-    ----------
-    contributors
-        The workloads of the project, sorted.
-    factory
-        How many public workloads took part.
-    prior_hash
-        SHA-256 (hex) of all summaries and specifications.
-    """
-
-    contributors: tuple[str, ...]
-    factory: int
-    prior_hash: str
 
 
 class PooledPrior:
@@ -146,11 +130,6 @@ class PooledPrior:
         """Return the log prior probability of a template, up to a constant."""
         return self._template_weights.get((terms, template), 0.0)
 
-    def effects_of(self, category: str) -> LevelEffects:
-        """Return the effects of a category's levels; specifications alone if nobody told more."""
-        known = self.effects.get(category)
-        return untold_effects(category) if known is None else known
-
 
 def pool_parameter(
     locations: FloatArray, informations: FloatArray, mean: float, sd: float
@@ -251,7 +230,7 @@ class EncodedPrior:
     def __init__(self, pooled: PooledPrior, encoder: Encoder, encoded: Encoded) -> None:
         self._pooled = pooled
         self._features = feature_names(encoder)
-        self._aliased = aliased_columns(encoder, encoded)
+        self._aliased = aliased_columns(encoder, encoded.X, encoded.codes)
         self._levels = _level_prior(pooled, encoder, encoded)
         self._known: dict[tuple[str, tuple[str, ...], bytes], tuple[FloatArray, FloatArray]] = {}
 
@@ -262,12 +241,9 @@ class EncodedPrior:
         key = template, terms, sds.tobytes()
         if key not in self._known:
             names = parameter_names(terms, self._features)
-            pooled_means, pooled_sds = self._pooled.numeric(template, terms, names, (means, sds))
-            for index in self._aliased:
-                for term in range(len(terms)):
-                    position = len(terms) + term * len(self._features) + index
-                    pooled_means[position], pooled_sds[position] = 0.0, _ALIASED_SD
-            self._known[key] = pooled_means, pooled_sds
+            pooled = self._pooled.numeric(template, terms, names, (means, sds))
+            width = len(self._features)
+            self._known[key] = without_columns(pooled, len(terms), width, self._aliased)
         return self._known[key]
 
     def log_weight(self, template: str, terms: tuple[str, ...]) -> float:
@@ -277,24 +253,6 @@ class EncodedPrior:
     def levels(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and covariance of the effects of all levels."""
         return self._levels
-
-
-def aliased_columns(encoder: Encoder, encoded: Encoded) -> list[int]:
-    """Return the numeric columns of X that the GPU type tells: parameters constant within each.
-
-    None where a single GPU type was measured.
-    """
-    names = [category.column for category in encoder.categories]
-    if "gpu_type" not in names or not encoder.categories[names.index("gpu_type")].used:
-        return []
-    codes = encoded.codes[:, names.index("gpu_type")]
-    found = []
-    for index, role in enumerate(encoder.layout.roles):
-        column = encoded.X[:, index]
-        spread = max(float(np.ptp(column[codes == code])) for code in np.unique(codes))
-        if role == "parameter" and spread < 1e-9 < float(np.ptp(column)):  # noqa: PLR2004 - rounding
-            found.append(index)
-    return found
 
 
 def _level_prior(

@@ -85,7 +85,7 @@ class FittedPortfolio:
         """
         if features.n_rows == 0:
             return ForecastDistribution(np.empty(0), np.empty(0), (), np.empty((0, len(LEVELS))))
-        encoded = self.encoder.encode(features)
+        encoded = self.transfer.settle(self.encoder.encode(features))
         regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
         mean, variance = self._answer(encoded, features, regimes)
         variance = variance + encoded.variance
@@ -111,9 +111,9 @@ class FittedPortfolio:
         """
         if features.n_rows == 0:
             return []
-        encoded = self.encoder.encode(features)
+        encoded = self.transfer.settle(self.encoder.encode(features))
         regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
-        expansion = self.transfer.expand(encoded, _gpu_types(features))
+        expansion = self.transfer.expand(encoded, features)
         if expansion is None:
             return explain_rows(self._term_shares(encoded.X, regimes))
         asked = [regimes[row] for row in expansion.source]
@@ -133,7 +133,7 @@ class FittedPortfolio:
     def _answer(
         self, encoded: Encoded, features: FeatureTable, regimes: tuple[str, ...]
     ) -> tuple[FloatArray, FloatArray]:
-        expansion = self.transfer.expand(encoded, _gpu_types(features))
+        expansion = self.transfer.expand(encoded, features)
         if expansion is None:
             return self._moments(encoded.X, regimes)
         asked = tuple(regimes[row] for row in expansion.source)
@@ -163,11 +163,6 @@ class FittedPortfolio:
             mixture = Mixture(layout, members, self.regimes[regime], self.center)
             self._mixtures[regime] = mixture
         return mixture
-
-
-def _gpu_types(features: FeatureTable) -> list[str | None] | None:
-    gpu_types = features.categorical.get("gpu_type")
-    return list(gpu_types) if gpu_types else None
 
 
 def _rows_of(regimes: Sequence[str]) -> dict[str, list[int]]:

@@ -22,6 +22,25 @@ class CandidateReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolingReport:
+    """What a prior was learned from.
+
+    Parameters
+    ----------
+    contributors
+        The workloads of the project, sorted.
+    factory
+        How many public workloads took part.
+    prior_hash
+        SHA-256 (hex) of all summaries and specifications.
+    """
+
+    contributors: tuple[str, ...]
+    factory: int
+    prior_hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class FitReport:
     """What was fitted on what, and how well it forecast what it had not seen.
 
@@ -46,6 +65,8 @@ class FitReport:
         Versions of Python and the numerical libraries.
     failed_candidates
         Name of a regressor to the reason why it has no part in the forecast.
+    pooling
+        What the priors were learned from, None if from nothing but physics.
     """
 
     n_runs: int
@@ -59,6 +80,7 @@ class FitReport:
     training_fingerprint: str
     library_versions: Mapping[str, str]
     failed_candidates: Mapping[str, str]
+    pooling: PoolingReport | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,23 +8,26 @@ from typing import Any
 
 import numpy as np
 
+from models.aliases import alias_values
+from models.arms import plain_name
 from models.candidates import CANDIDATES, Setting
 from models.distribution import LEVELS
 from models.encoding import Encoded, Encoder
 from models.errors import ArtifactError
 from models.features import CategoryFeature, NumericFeature
 from models.hardware import HardwareDescription
+from models.level_effects import LevelEffects
 from models.memory import Memory
 from models.mixture import RegimeModel
 from models.packing import MAX_PART_BYTES, pack, unpack
 from models.portfolio import FittedPortfolio
 from models.regimes import RegimeMap
 from models.regressor import PortfolioRegressor, State, StateValue
-from models.reports import CandidateReport, FitReport
+from models.reports import CandidateReport, FitReport, PoolingReport
 from models.tables import FloatArray
 from models.transfer import LevelTransfer
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 _FLOAT_BYTES = 8
@@ -41,6 +44,9 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
         "transfer.counts": portfolio.transfer.counts,
     }
+    for column, effects in portfolio.transfer.effects.items():
+        arrays[f"effects.{column}.mean"] = effects.mean
+        arrays[f"effects.{column}.covariance"] = effects.covariance
     for name, regime in portfolio.regimes.items():
         arrays[f"regime.{name}"] = np.concatenate(
             [regime.weights, regime.residual_variances, regime.curve]
@@ -57,6 +63,10 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "format_version": FORMAT_VERSION,
         "arrays": [[name, list(arrays[name].shape)] for name in names],
         "center": portfolio.center,
+        "effects": {
+            column: {"levels": list(effects.levels), "sds": list(effects.sds)}
+            for column, effects in portfolio.transfer.effects.items()
+        },
         "encoder": _encoder_header(portfolio.encoder),
         "few_levels": [sorted(few) for few in portfolio.regime_map.few_levels],
         "kinds": portfolio.regime_map.kinds,
@@ -129,7 +139,7 @@ def _build(
     header: Mapping[str, Any], arrays: Mapping[str, FloatArray], parts: Mapping[str, bytes]
 ) -> FittedPortfolio:
     encoder = _build_encoder(header["encoder"])
-    combinations = arrays["transfer.combinations"].astype(np.int64)
+    memory = _build_memory(header["memory"], arrays)
     members = {
         name: _build_member(name, encoder, header["members"][name], arrays, parts)
         for name in header["member_order"]
@@ -142,12 +152,12 @@ def _build(
         raise ArtifactError("The artefact's categories do not fit together.")
     return FittedPortfolio(
         encoder,
-        LevelTransfer(encoder, combinations, arrays["transfer.counts"]),
+        _build_transfer(encoder, header["effects"], memory, arrays),
         RegimeMap(dict(header["kinds"]), few_levels),
         members,
         regimes,
         float(header["center"]),
-        _build_memory(header["memory"], arrays),
+        memory,
         _build_report(header["report"]),
     )
 
@@ -159,7 +169,7 @@ def _build_member(
     arrays: Mapping[str, FloatArray],
     parts: Mapping[str, bytes],
 ) -> PortfolioRegressor:
-    if name not in CANDIDATES:
+    if plain_name(name) not in CANDIDATES:
         raise ArtifactError(f"The artefact has a regressor {name!r} that is not known here.")
     prefix = f"member.{name}."
     own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
@@ -168,9 +178,36 @@ def _build_member(
         for key, part in parts.items()
         if key.startswith(f"{name}.")
     }
-    member = CANDIDATES[name](Setting(encoder.layout, 0.02, 0, 0))
+    member = CANDIDATES[plain_name(name)](Setting(encoder.layout, 0.02, 0, 0))
     member.load_state(State(values, own, texts))
     return member
+
+
+def _build_effects(
+    column: str, header: Mapping[str, Any], arrays: Mapping[str, FloatArray]
+) -> LevelEffects:
+    mean, covariance = arrays[f"effects.{column}.mean"], arrays[f"effects.{column}.covariance"]
+    own, deviation, slope = (float(sd) for sd in header["sds"])
+    levels = tuple(str(level) for level in header["levels"])
+    if len(mean) != len(levels) + 3 or covariance.shape != (len(mean),) * 2:
+        raise ArtifactError("The artefact's effects do not fit their levels.")
+    return LevelEffects(column, levels, mean, covariance, (own, deviation, slope))
+
+
+def _build_transfer(
+    encoder: Encoder,
+    header: Mapping[str, Any],
+    memory: Memory,
+    arrays: Mapping[str, FloatArray],
+) -> LevelTransfer:
+    effects = {column: _build_effects(column, item, arrays) for column, item in header.items()}
+    return LevelTransfer(
+        encoder,
+        arrays["transfer.combinations"].astype(np.int64),
+        arrays["transfer.counts"],
+        effects,
+        alias_values(encoder, memory.X, memory.codes.astype(np.int64)),
+    )
 
 
 def _build_regime(array: FloatArray, n_members: int) -> RegimeModel:
@@ -231,4 +268,10 @@ def _build_report(header: Mapping[str, Any]) -> FitReport:
     values["category_levels"] = {
         name: tuple(levels) for name, levels in header["category_levels"].items()
     }
+    pooling = header["pooling"]
+    if pooling is not None:
+        contributors = tuple(str(name) for name in pooling["contributors"])
+        values["pooling"] = PoolingReport(
+            contributors, int(pooling["factory"]), str(pooling["prior_hash"])
+        )
     return FitReport(**values)

@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from models.aliases import aliased_columns, without_columns
 from models.configurations import collapse
 from models.encoding import Encoder
 from models.power_laws import TEMPLATES, TERMS, FittedLaw, Template, Term, fit_law, law_prior
 from models.scaling_laws import spread_subset
-from models.tables import FloatArray, RunTable
+from models.tables import FloatArray, IntArray, RunTable
 
 FAMILIES: tuple[tuple[Term, ...], ...] = (("compute",), ("compute", "overhead", "comm"), TERMS)
 """The sums of terms that the portfolio's members fit."""
+
+FORMAT_OF_SUMMARIES = 1
+"""Raised whenever the meaning of a summary changes; others are not pooled."""
 
 MAX_SUMMARISED = 150
 """A law has few parameters; more configurations than this are thinned out."""
@@ -83,6 +87,7 @@ class WorkloadSummary:
     def to_document(self) -> dict[str, Any]:
         """Return the summary as plain JSON values."""
         return {
+            "format": FORMAT_OF_SUMMARIES,
             "workload": self.workload,
             "n_configurations": self.n_configurations,
             "laws": [
@@ -112,8 +117,11 @@ class WorkloadSummary:
         Raises
         ------
         ValueError
-            If a number is not finite, or an array has not the shape of its levels.
+            If it has another format, a number is not finite, or an array has not the shape of its
+            levels.
         """
+        if document.get("format") != FORMAT_OF_SUMMARIES:
+            raise ValueError(f"The summary has format {document.get('format')!r}.")
         levels = tuple(
             LevelEvidence(
                 item["category"],
@@ -197,14 +205,14 @@ class _WidePrior:
 
     has_deviations = False
 
-    def __init__(self, sds: FloatArray) -> None:
-        self._sds = sds
+    def __init__(self, sds: FloatArray, aliased: IntArray, n_numeric: int) -> None:
+        self._sds, self._aliased, self._n_numeric = sds, aliased, n_numeric
 
     def numeric(
         self, template: str, terms: tuple[str, ...], means: FloatArray, sds: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        del template, terms
-        return means, sds
+        del template
+        return without_columns((means, sds), len(terms), self._n_numeric, self._aliased)
 
     def log_weight(self, template: str, terms: tuple[str, ...]) -> float:
         del template, terms
@@ -245,9 +253,12 @@ def summarise(runs: RunTable, workload: str) -> WorkloadSummary:
     configurations = collapse(runs)
     rows = spread_subset(len(configurations.keys), MAX_SUMMARISED, 0)
     encoder = Encoder.learn(configurations.features)
-    X = encoder.encode(configurations.features).X[rows]
+    encoded = encoder.encode(configurations.features)
+    X = encoded.X[rows]
     y = configurations.log_duration[rows]
-    layout = replace(encoder.layout, prior=_WidePrior(_level_sds(encoder)))
+    aliased = aliased_columns(encoder, encoded.X, encoded.codes)
+    prior = _WidePrior(_level_sds(encoder), aliased, encoder.layout.n_numeric)
+    layout = replace(encoder.layout, prior=prior)
     features = feature_names(encoder)
     laws: list[LawEvidence] = []
     best: FittedLaw | None = None

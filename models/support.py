@@ -23,7 +23,7 @@ def describe_support(
     few_levels: Sequence[frozenset[int]],
 ) -> list[Support]:
     """Return the support of each row of `features`."""
-    encoded = encoder.encode(features)
+    encoded = transfer.settle(encoder.encode(features))
     spans = _spans(encoder)
     nearest = memory.nearest(encoded, spans)
     signatures = row_signatures(encoded)

@@ -1,16 +1,21 @@
 """Questions about levels that no run has: answered from the measured levels, shifted and wider."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.aliases import alias_values
 from models.encoding import UNSEEN, Encoded, Encoder
-from models.features import CategoryFeature
-from models.hardware import UNKNOWN_SD, log_duration_shift, transfer_sd
-from models.tables import BoolArray, FloatArray, IntArray
+from models.hardware import UNKNOWN_SD
+from models.level_effects import LevelEffects
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 BESIDE_GPU_SD = 0.15
 """Log standard deviation of an unknown instance type where the GPU type is told as well."""
+
+_SEEN_SD = 0.1
+"""Log standard deviation with which the effect of a measured level with few runs is known."""
 
 MAX_STAND_INS = 6
 """How many measured combinations of levels stand in for an open one."""
@@ -46,39 +51,77 @@ class LevelTransfer:
         Distinct rows of level codes among the configurations, shape (k, n_categories).
     counts
         How many runs each of them has, shape (k,).
+    effects
+        Effects of levels by category, as far as other workloads or data sheets tell them.
+    aliases
+        Columns of X that the GPU type tells (rated power, say), shape (k,), and their values for
+        each measured type, shape (n_types, k).
     """
 
-    def __init__(self, encoder: Encoder, combinations: IntArray, counts: FloatArray) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        combinations: IntArray,
+        counts: FloatArray,
+        effects: Mapping[str, LevelEffects],
+        aliases: tuple[IntArray, FloatArray],
+    ) -> None:
         self.encoder, self.combinations, self.counts = encoder, combinations, counts
+        self.effects, self._aliases = effects, aliases
         self._used = [c for c, item in enumerate(encoder.categories) if item.used]
         names = [category.column for category in encoder.categories]
         self._gpu = names.index("gpu_type") if "gpu_type" in names else None
         self._first_code = encoder.layout.n_numeric + 1
 
     @classmethod
-    def learn(cls, encoder: Encoder, codes: IntArray, counts: FloatArray) -> "LevelTransfer":
-        """Learn the measured combinations from the codes of all configurations."""
+    def learn(
+        cls,
+        encoder: Encoder,
+        X: FloatArray,
+        codes: IntArray,
+        counts: FloatArray,
+        effects: Mapping[str, LevelEffects],
+    ) -> "LevelTransfer":
+        """Learn the measured combinations from X, codes and runs of all configurations."""
+        aliases = alias_values(encoder, X, codes)
         if not codes.shape[1]:
-            return cls(encoder, np.zeros((1, 0), dtype=np.int64), counts.sum(keepdims=True))
+            nothing = np.zeros((1, 0), dtype=np.int64)
+            return cls(encoder, nothing, counts.sum(keepdims=True), effects, aliases)
         combinations, inverse = np.unique(codes, axis=0, return_inverse=True)
         weights: FloatArray = np.zeros(len(combinations))
         np.add.at(weights, inverse.ravel(), counts)
-        return cls(encoder, combinations, weights)
+        return cls(encoder, combinations, weights, effects, aliases)
 
-    def expand(self, encoded: Encoded, gpu_types: list[str | None] | None) -> Expansion | None:
+    def settle(self, encoded: Encoded) -> Encoded:
+        """Return the rows with nothing outside that a type which no run has tells by itself.
+
+        The effect of such a type is known; its rated power, say, is not another axis.
+        """
+        columns = self._aliases[0]
+        if self._gpu is None or not len(columns):
+            return encoded
+        rows = np.flatnonzero(encoded.codes[:, self._gpu] == UNSEEN)
+        used = [index for index, feature in enumerate(self.encoder.numeric) if feature.used]
+        cells = np.ix_(rows, [used[column] for column in columns])
+        distances, excess = encoded.distances.copy(), encoded.excess.copy()
+        missing = encoded.missing.copy()
+        distances[cells], excess[cells], missing[cells] = 0.0, 0.0, False
+        return replace(encoded, distances=distances, excess=excess, missing=missing)
+
+    def expand(self, encoded: Encoded, features: FeatureTable) -> Expansion | None:
         """Return stand-ins for open levels, None if every level was measured.
 
-        An unseen GPU type whose data sheet is known, as are those of measured types, is shifted by
-        the prior of `models.hardware`; any other unseen level adds a variance of 0.5 squared.
+        An unseen level that the pool or a data sheet knows, as are measured ones, is shifted by
+        `models.level_effects`; any other unseen level adds a variance of 0.5 squared.
         """
         open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
         if not open_rows.any():
             return None
         # Many questions leave the same levels open: their stand-ins are found once.
-        known: dict[tuple[tuple[int, ...], str | None], _StandIns] = {}
+        known: dict[tuple[tuple[int, ...], tuple[str | None, ...]], _StandIns] = {}
         parts: list[_StandIns] = []
         for row, levels in enumerate(encoded.codes.tolist()):
-            key = tuple(levels), gpu_types[row] if gpu_types else None
+            key = tuple(levels), self._asked(levels, features, row)
             if key not in known:
                 codes = encoded.codes[row]
                 known[key] = (
@@ -92,12 +135,25 @@ class LevelTransfer:
         X = encoded.X[source].copy()
         codes = np.concatenate([part[0] for part in parts])
         X[:, self._first_code :] = codes[:, self._used]
+        if self._gpu is not None and len(self._aliases[0]):
+            unseen = np.flatnonzero(encoded.codes[source, self._gpu] == UNSEEN)
+            values = self._aliases[1][codes[unseen, self._gpu]]
+            X[np.ix_(unseen, self._aliases[0])] = values
         weights, shift, variance = (
             np.concatenate([part[index] for part in parts]) for index in (1, 2, 3)
         )
         return Expansion(X, source, weights, shift, variance)
 
-    def _stand_ins(self, codes: IntArray, gpu_type: str | None) -> _StandIns:
+    def _asked(
+        self, levels: Sequence[int], features: FeatureTable, row: int
+    ) -> tuple[str | None, ...]:
+        """Return the names of the levels that no run has, None for the others."""
+        return tuple(
+            features.categorical[category.column][row] if code == UNSEEN else None
+            for category, code in zip(self.encoder.categories, levels, strict=True)
+        )
+
+    def _stand_ins(self, codes: IntArray, asked: Sequence[str | None]) -> _StandIns:
         open_levels = codes < 0
         known = ~open_levels
         equal = np.asarray(np.equal(self.combinations[:, known], codes[known]))
@@ -107,50 +163,77 @@ class LevelTransfer:
         order = np.lexsort((np.arange(len(counts)), -counts))[:MAX_STAND_INS]
         filled = np.where(open_levels, candidates[order], codes)
         weights = counts[order] / counts[order].sum()
-        shift, variance = np.zeros(len(order)), np.full(len(order), self._doubt(codes))
-        if self._gpu is not None and codes[self._gpu] == UNSEEN:
-            weights, shift, gpu_variance = self._shift(filled[:, self._gpu], gpu_type, weights)
-            variance = variance + gpu_variance
+        shift, variance = np.zeros(len(order)), np.zeros(len(order))
+        for category, level in enumerate(asked):
+            if codes[category] == UNSEEN:
+                weights, more, doubt = self._shift(category, filled[:, category], level, weights)
+                shift, variance = shift + more, variance + doubt
         return filled, weights, shift, variance
 
-    def _doubt(self, codes: IntArray) -> float:
-        """Return the variance of unseen levels other than a GPU type."""
-        total = 0.0
-        for index, category in enumerate(self.encoder.categories):
-            if codes[index] == UNSEEN and index != self._gpu:
-                total += self._level_sd(category) ** 2
-        return total
-
-    def _level_sd(self, category: CategoryFeature) -> float:
-        beside_gpu = category.column == "instance_type" and self._gpu is not None
-        return BESIDE_GPU_SD if beside_gpu else UNKNOWN_SD
+    def _unknown_variance(self, category: int) -> float:
+        column = self.encoder.categories[category].column
+        beside_gpu = column == "instance_type" and self._gpu is not None
+        return (BESIDE_GPU_SD if beside_gpu else UNKNOWN_SD) ** 2
 
     def _shift(
-        self, codes: IntArray, gpu_type: str | None, weights: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return weights, shifts and variances of the stand-ins of an unseen GPU type."""
-        assert self._gpu is not None
-        asked = self.encoder.hardware.get(gpu_type or "")
-        levels = self.encoder.categories[self._gpu].levels
-        measured = [self.encoder.hardware.get(levels[code] or "") for code in codes]
-        shift = np.zeros(len(codes))
-        variance = np.full(len(codes), UNKNOWN_SD**2)
-        described = np.zeros(len(codes), dtype=np.bool_)
-        for index, hardware in enumerate(measured):
-            if asked is None or hardware is None:
-                continue
-            described[index] = True
-            shift[index] = log_duration_shift(asked, hardware)
-            variance[index] = transfer_sd(asked, hardware) ** 2
-        if described.any():
-            # A type with a similar data sheet says more than one far away.
-            weights = np.where(described, weights * np.exp(-3 * np.abs(shift)), 0.0)
-        return weights / weights.sum(), shift, variance
+        self, category: int, codes: IntArray, asked: str | None, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Return weights, shifts and variance of the stand-ins of an unseen level.
+
+        Ordinary kriging over levels: with K the prior covariance of the measured levels' effects
+        and k theirs with the asked one's, the weights solve ``K w = k`` under ``sum w = 1``.
+        """
+        unknown = weights, np.zeros(len(codes)), self._unknown_variance(category)
+        column, levels = self._column(category), self.encoder.categories[category].levels
+        effects = self.effects.get(column)
+        told = np.array([self._is_known(category, levels[code]) for code in codes])
+        if effects is None or not (told.any() and self._is_known(category, asked)):
+            return unknown
+        distinct, which = np.unique(codes[told], return_inverse=True)
+        names = [*(levels[code] for code in distinct), asked]
+        mean, covariance = effects.joint(names, self.encoder.hardware)
+        runs = np.bincount(which, weights[told])
+        of_level, variance = _kriging(covariance, _SEEN_SD**2 / len(distinct) / runs)
+        shift, shares = np.zeros(len(codes)), np.zeros(len(codes))
+        shift[told] = mean[-1] - mean[:-1][which]
+        shares[told] = of_level[which] * weights[told] / runs[which]
+        return shares, shift, variance
+
+    def _column(self, category: int) -> str:
+        return self.encoder.categories[category].column
+
+    def _is_known(self, category: int, level: str | None) -> bool:
+        effects = self.effects.get(self._column(category))
+        return (
+            effects is not None
+            and level is not None
+            and effects.is_known(level, self.encoder.hardware)
+        )
 
     def is_described(self, codes: IntArray, gpu_type: str | None) -> bool:
-        """Return whether an unseen GPU type is linked to a measured one by its data sheet."""
-        if self._gpu is None or codes[self._gpu] != UNSEEN or gpu_type is None:
+        """Return whether an unseen GPU type is linked to a measured one by data sheet or pool."""
+        if self._gpu is None or codes[self._gpu] != UNSEEN:
             return False
         levels = self.encoder.categories[self._gpu].levels
-        measured = any(level in self.encoder.hardware for level in levels if level is not None)
-        return measured and gpu_type in self.encoder.hardware
+        is_linked = any(self._is_known(self._gpu, level) for level in levels)
+        return is_linked and self._is_known(self._gpu, gpu_type)
+
+
+def _kriging(covariance: FloatArray, noise: FloatArray) -> tuple[FloatArray, float]:
+    """Return the weights of the measured levels and the variance of the last, the asked one.
+
+    Weights are not negative, so that no forecast is played off against another.
+
+    References
+    ----------
+    Cressie (1993), Statistics for spatial data, sec. 3.2 (ordinary kriging).
+    """
+    n = len(covariance) - 1
+    known = covariance[:n, :n] + np.diag(noise)
+    system = np.ones((n + 1, n + 1))
+    system[:n, :n], system[n, n] = known, 0.0
+    right = np.append(covariance[:n, n], 1.0)
+    weights = np.maximum(np.linalg.solve(system, right)[:n], 0.0)
+    weights /= weights.sum()
+    variance = covariance[n, n] - 2 * weights @ covariance[:n, n] + weights @ known @ weights
+    return weights, float(variance)

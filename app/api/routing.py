@@ -4,6 +4,7 @@ from fastapi import APIRouter
 
 from app.api import (
     accuracy,
+    ci,
     documentation,
     fits,
     forecasts,
@@ -13,7 +14,9 @@ from app.api import (
     profiling,
     recommendations,
     regressors,
+    remaining,
     runs,
+    schedules,
     whatif,
     workloads,
 )
@@ -24,9 +27,12 @@ ROUTERS: tuple[APIRouter, ...] = (
     fits.router,
     regressors.router,
     forecasts.router,
+    remaining.router,
     whatif.router,
     accuracy.router,
+    ci.router,
     recommendations.router,
+    schedules.router,
     profiling.router,
     prices.router,
     gpus.router,

@@ -124,7 +124,7 @@ def _store(
     ticket: IdempotencyTicket | None,
 ) -> Response:
     kept = None if ticket is None else KeptAnswer(ticket, _render)
-    result = services.runs.upload(project_id, body, upload_format, options, answer=kept)
+    result = services.runs.upload(project_id, body, upload_format, options, finish=kept)
     rendered = _render(result)
     return Response(rendered.body, rendered.status, rendered.headers)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from app.cli import client, keys, operator, profiling
+from app.cli.extensions import add_extensions
 from app.cli.failures import CommandError, ExitCode
 from app.domain.errors import DomainError, StorageUnavailableError
 
@@ -69,6 +70,7 @@ keys.keys.command("create", epilog=_examples(*keys.CREATE_EXAMPLES))(keys.create
 keys.keys.command("list")(keys.list_keys)
 keys.keys.command("revoke")(keys.revoke)
 application.add_typer(keys.keys, name="keys")
+add_extensions(application)
 
 
 def main() -> None:

@@ -24,7 +24,9 @@ RECOMMEND_EXAMPLES: Final = (
     "trainfare recommend resnet50 gpu_type=V100-16GB workers=1,2,4,8 --objective duration",
 )
 Url = Annotated[str, typer.Option(envvar="TRAINFARE_URL", help="Address of the service.")]
-Key = Annotated[str | None, typer.Option(envvar="TRAINFARE_KEY", help="API key.")]
+Key = Annotated[
+    str | None, typer.Option(envvar=["TRAINFARE_API_KEY", "TRAINFARE_KEY"], help="API key.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the service's JSON.")]
 Workload = Annotated[str, typer.Argument(help="The workload's id.", metavar="WORKLOAD")]
 Fields = Annotated[

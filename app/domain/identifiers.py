@@ -12,6 +12,7 @@ Slug = NewType("Slug", str)
 RunId = NewType("RunId", str)
 FitId = NewType("FitId", str)
 ForecastId = NewType("ForecastId", str)
+CiReportId = NewType("CiReportId", str)
 PriceId = NewType("PriceId", str)
 
 SLUG_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")

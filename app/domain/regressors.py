@@ -6,6 +6,21 @@ from datetime import datetime
 
 from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, Slug
+from app.domain.workloads import Pooling
+
+
+@dataclass(frozen=True, slots=True)
+class PoolingUse:
+    """What the priors of a regressor were learned from.
+
+    `workloads` are those of the project whose published regressors contributed, `factory_workloads`
+    how many public ones did.
+    """
+
+    mode: Pooling
+    workloads: tuple[Slug, ...] = ()
+    factory_workloads: int = 0
+    prior_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +42,7 @@ class RegressorReport:
     coverage: Mapping[str, float] = field(default_factory=dict)
     noise_floor: float | None = None
     seed: int = 0
+    pooling: PoolingUse = PoolingUse(Pooling.OFF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,7 +146,10 @@ class RunContent:
 
 @dataclass(frozen=True, slots=True)
 class NewRuns:
-    """Runs to store, column by column; equal content has an equal hash."""
+    """Runs to store, column by column; equal content has an equal hash.
+
+    `exclusion` is the reason why all of them are kept out of fits, None where they are not.
+    """
 
     run_id: Sequence[RunId]
     workload_id: Sequence[WorkloadId]
@@ -154,6 +157,7 @@ class NewRuns:
     content_sha256: Sequence[str]
     content: RunContent
     created_at: datetime
+    exclusion: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from typing_extensions import override
 
 import models
 from app.domain.fits import Candidate, FitProblem, FitRequest
-from app.domain.regressors import RegressorReport
-from models import HardwareDescription, RunTable
+from app.domain.identifiers import Slug
+from app.domain.regressors import PoolingUse, RegressorReport
+from app.domain.workloads import Pooling
+from models import HardwareDescription, RunTable, WorkloadSummary
 
 OnProgress = Callable[[float, str], None]
 """Called with the share done (0..1) and the step; an exception it raises ends the computation."""
@@ -25,6 +27,14 @@ class Incumbent:
 
 
 @dataclass(frozen=True, slots=True)
+class Pool:
+    """Where the priors of a fit are learned from: the project's other workloads, public ones."""
+
+    mode: Pooling
+    summaries: tuple[WorkloadSummary, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FitTask:
     """Everything a fit computes from: arrays and numbers, neither database nor files.
 
@@ -35,6 +45,7 @@ class FitTask:
     runs: RunTable
     hardware: Mapping[str, HardwareDescription]
     incumbent: Incumbent | None = None
+    pool: Pool = Pool(Pooling.OFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +60,15 @@ class Contest:
 
 @dataclass(frozen=True, slots=True)
 class FitOutcome:
-    """A fitted regressor as data, what it says of itself and whether it beat the published one."""
+    """A fitted regressor as data, what it says of itself and whether it beat the published one.
+
+    `summary` is what the workload tells the priors of others.
+    """
 
     artifact: bytes
     report: RegressorReport
     contest: Contest | None = None
+    summary: Mapping[str, Any] | None = None
 
 
 class FitRefusedError(Exception):
@@ -116,6 +131,7 @@ def compute_fit(task: FitTask, on_progress: OnProgress) -> FitOutcome:
             time_budget_s=request.time_budget_s,
             regressors=request.regressors,
             hardware=task.hardware,
+            prior=_prior(task),
             on_progress=on_progress,
         )
     except models.NotEnoughRunsError as error:
@@ -124,9 +140,24 @@ def compute_fit(task: FitTask, on_progress: OnProgress) -> FitOutcome:
         raise FitRefusedError(FitProblem("fit_failed", str(error))) from error
     return FitOutcome(
         artifact=models.dumps(portfolio),
-        report=_report(portfolio.report, request.seed),
+        report=_report(portfolio.report, request.seed, task.pool.mode),
         contest=_contest(portfolio, task),
+        summary=models.summarise(task.runs, "").to_document(),
     )
+
+
+def _prior(task: FitTask) -> models.PooledPrior | None:
+    if task.pool.mode is Pooling.OFF:
+        return None
+    factory = models.factory_summaries()
+    return models.PooledPrior.from_summaries(task.pool.summaries, task.hardware, factory)
+
+
+def _pooling(report: models.PoolingReport | None, mode: Pooling) -> PoolingUse:
+    if report is None:
+        return PoolingUse(mode)
+    workloads = tuple(Slug(name) for name in report.contributors)
+    return PoolingUse(mode, workloads, report.factory, report.prior_hash)
 
 
 def _contest(portfolio: models.FittedPortfolio, task: FitTask) -> Contest | None:
@@ -165,7 +196,7 @@ def _candidate(report: models.CandidateReport) -> Candidate:
     )
 
 
-def _report(report: models.FitReport, seed: int) -> RegressorReport:
+def _report(report: models.FitReport, seed: int, mode: Pooling) -> RegressorReport:
     floor = report.noise_floor
     return RegressorReport(
         training_fingerprint=report.training_fingerprint,
@@ -182,4 +213,5 @@ def _report(report: models.FitReport, seed: int) -> RegressorReport:
         coverage=_finite_items(report.coverage),
         noise_floor=None if floor is None else _finite(floor),
         seed=seed,
+        pooling=_pooling(report.pooling, mode),
     )

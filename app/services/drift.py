@@ -13,6 +13,13 @@ from app.services.serving import ServedRegressor
 Load = Callable[[int], ServedRegressor | None]
 """Returns a version of the workload's regressor, None where it cannot be used."""
 
+Level = Callable[[ServedRegressor], float]
+"""Returns the log ratio of observed to forecast duration that is normal for a regressor."""
+
+
+def _no_level(served: ServedRegressor) -> float:  # noqa: ARG001 - one for every regressor
+    return 0.0
+
 
 def version_before(publications: Sequence[Publication], instant: datetime) -> int | None:
     """Return the version that was published before an instant, None without one."""
@@ -27,6 +34,7 @@ def watch(
     *,
     threshold: float,
     slower_only: bool = False,
+    level: Level = _no_level,
 ) -> DriftReport | None:
     """Return whether durations have shifted, None where no run can be judged.
 
@@ -46,13 +54,15 @@ def watch(
         Of the cumulative sum.
     slower_only
         Whether faster runs are no cause for alarm.
+    level
+        The log ratio that is normal for a regressor, where somebody acknowledged another than 0.
     """
     while runs:
         version = version_before(publications, runs[0].created_at)
         served = None if version is None else load(version)
         found, until = None, runs[0]
         if served is not None:
-            found = _report(runs, served, threshold, slower_only=slower_only)
+            found = _report(runs, served, threshold, level(served), slower_only=slower_only)
             if found is None or found.alarm is None:
                 return found
             until = found.alarm
@@ -68,13 +78,19 @@ def _next_publication(publications: Sequence[Publication], after: datetime) -> d
 
 
 def _report(
-    runs: Sequence[Run], served: ServedRegressor, threshold: float, *, slower_only: bool
+    runs: Sequence[Run],
+    served: ServedRegressor,
+    threshold: float,
+    normal: float,
+    *,
+    slower_only: bool,
 ) -> DriftReport | None:
     judged = judge_runs(runs, served)
     if not judged.rows:
         return None
     seen = [runs[row] for row in judged.rows]
-    found = chart(_scores(seen, judged, served), threshold, slower_only=slower_only)
+    scores = _scores(seen, judged, served, normal)
+    found = chart(scores, threshold, slower_only=slower_only)
     return DriftReport(
         statistic=found.statistic,
         threshold=threshold,
@@ -86,8 +102,10 @@ def _report(
     )
 
 
-def _scores(seen: Sequence[Run], judged: JudgedRuns, served: ServedRegressor) -> DriftScores:
+def _scores(
+    seen: Sequence[Run], judged: JudgedRuns, served: ServedRegressor, normal: float
+) -> DriftScores:
     numbers: dict[str, int] = {}
     groups = [numbers.setdefault(run.scenario.digest(), len(numbers)) for run in seen]
     noise = served.portfolio.report.noise_floor
-    return score_runs(judged.log_ratios(), judged.log_deviations(), groups, noise)
+    return score_runs(judged.log_ratios() - normal, judged.log_deviations(), groups, noise)

@@ -70,12 +70,28 @@ class UploadResult:
     dry_run: bool
 
 
+Finish = Callable[[Stores, UploadResult], None]
+"""What else belongs into the transaction that stores the runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """How the answer to an upload is kept for its retry: under which key, in which words."""
+    """Keeps the answer to an upload for its retry: under which key, in which words.
+
+    It is stored in the transaction that stores the runs, so that a crash leaves both or none.
+    """
 
     ticket: IdempotencyTicket
     render: Callable[[UploadResult], Replay]
+
+    def __call__(self, stores: Stores, result: UploadResult) -> None:
+        """Store the answer."""
+        keep(stores, self.ticket, self.render(result))
+
+
+def keep(stores: Stores, ticket: IdempotencyTicket, answer: Replay) -> None:
+    """Store the first answer to a request."""
+    stores.idempotency.finish(ticket, answer.status, answer.headers, answer.body)
 
 
 class RunService:
@@ -108,7 +124,7 @@ class RunService:
         upload_format: UploadFormat,
         options: UploadOptions = _NO_OPTIONS,
         *,
-        answer: KeptAnswer | None = None,
+        finish: Finish | None = None,
     ) -> UploadResult:
         """Store the runs of an upload, all of them or none.
 
@@ -122,9 +138,8 @@ class RunService:
             How the runs are written down.
         options
             Whether to check only, and whether to leave bad rows out.
-        answer
-            What a retry is answered; it is stored in the transaction that stores the runs, so
-            that a crash leaves both or none.
+        finish
+            Called in the transaction that stores the runs, before it ends; not for a dry run.
 
         Raises
         ------
@@ -149,9 +164,8 @@ class RunService:
         with self._context.database.transaction() as stores:
             registered = self._register(stores, project_id, upload, options)
             result = _result(upload, registered, options, verdicts)
-            if answer is not None:
-                kept = answer.render(result)
-                stores.idempotency.finish(answer.ticket, kept.status, kept.headers, kept.body)
+            if finish is not None:
+                finish(stores, result)
         return result
 
     def _judge(

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from app.pricing.gpus import canonical_gpu_name
 from app.services.access import AccessService
 from app.services.accuracy import AccuracyService
+from app.services.allocations import AllocationService
 from app.services.assessments import AssessmentService
+from app.services.beliefs import BeliefReader
+from app.services.capacity import CapacityService
+from app.services.ci_reports import CiReportService
 from app.services.context import ServiceContext
 from app.services.curves import CurveService
 from app.services.fits import FitService
@@ -18,7 +22,9 @@ from app.services.prices import PriceService
 from app.services.profiling import ProfilingService
 from app.services.recommendations import RecommendationService
 from app.services.regressors import RegressorService
+from app.services.remaining import RemainingService
 from app.services.runs import RunService
+from app.services.schedules import ScheduleService
 from app.services.serving import RegressorCache
 from app.services.workloads import WorkloadService
 
@@ -35,10 +41,15 @@ class Services:
     forecasts: ForecastService
     curves: CurveService
     recommendations: RecommendationService
+    schedules: ScheduleService
+    allocations: AllocationService
+    capacity: CapacityService
+    remaining: RemainingService
     profiling: ProfilingService
     prices: PriceService
     gpus: GpuService
     accuracy: AccuracyService
+    ci: CiReportService
     access: AccessService
     idempotency: IdempotencyService
     health: HealthService
@@ -55,20 +66,27 @@ def build_services(context: ServiceContext) -> Services:
     prices = PriceService(context)
     cache = RegressorCache(context)
     ledger = LedgerWriter(context)
+    beliefs = BeliefReader(cache, prices)
+    runs = RunService(context, canonical_gpu_name, AssessmentService(context, cache))
     forecasts = ForecastService(context, cache, prices, ledger)
     return Services(
         context=context,
         workloads=WorkloadService(context),
-        runs=RunService(context, canonical_gpu_name, AssessmentService(context, cache)),
+        runs=runs,
         fits=FitService(context),
         regressors=RegressorService(context),
         forecasts=forecasts,
         curves=CurveService(context, forecasts),
+        schedules=ScheduleService(context, beliefs),
+        allocations=AllocationService(context, beliefs),
+        capacity=CapacityService(context, beliefs),
+        remaining=RemainingService(context, cache, beliefs),
         recommendations=RecommendationService(context, cache, prices),
         profiling=ProfilingService(context, cache, prices),
         prices=prices,
         gpus=GpuService(context),
         accuracy=AccuracyService(context, cache, ledger),
+        ci=CiReportService(context, runs, cache, prices),
         access=AccessService(context),
         idempotency=IdempotencyService(context),
         health=HealthService(context),

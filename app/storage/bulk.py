@@ -37,7 +37,8 @@ def _columns(runs: NewRuns) -> dict[str, _Column]:
         "external_id": runs.external_id,
         "content_sha256": runs.content_sha256,
         **content,
-        "excluded": [False] * size,
+        "excluded": [runs.exclusion is not None] * size,
+        "excluded_reason": None if runs.exclusion is None else [runs.exclusion] * size,
         "created_at": [runs.created_at] * size,
     }
     return {name: column for name, column in columns.items() if column is not None}

@@ -3,6 +3,7 @@
 from sqlalchemy.orm import Session
 
 from app.storage.access import AccessStore
+from app.storage.ci import CiStore
 from app.storage.diagnosis import DiagnosisStore
 from app.storage.fits import FitStore
 from app.storage.forecasts import ForecastStore
@@ -26,5 +27,6 @@ class Stores:
         self.regressors = RegressorStore(session)
         self.forecasts = ForecastStore(session)
         self.prices = PriceStore(session)
+        self.ci = CiStore(session)
         self.idempotency = IdempotencyStore(session)
         self.diagnosis = DiagnosisStore(session)

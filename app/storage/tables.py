@@ -217,6 +217,7 @@ class RegressorRow(Base):
     artifact_sha256: Mapped[str] = mapped_column(sa.String(64))
     artifact_bytes: Mapped[int] = mapped_column(sa.Integer)
     report: Mapped[Json] = mapped_column(JSON_DOCUMENT)
+    summary: Mapped[Json | None] = mapped_column(JSON_DOCUMENT, deferred=True)
 
 
 class PublicationRow(Base):
@@ -271,6 +272,37 @@ class ForecastRow(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     request: Mapped[Json] = mapped_column(JSON_DOCUMENT)
     answer: Mapped[Json] = mapped_column(JSON_DOCUMENT)
+
+
+class CiReportRow(Base):
+    """A report of a CI system as it was answered, and what became of it since."""
+
+    __tablename__ = "ci_report"
+    __table_args__ = (sa.Index("ix_ci_report_project_id_id", "project_id", "id"),)
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    project_id: Mapped[str] = mapped_column(sa.ForeignKey("project.id", ondelete="CASCADE"))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    document: Mapped[Json] = mapped_column(JSON_DOCUMENT)
+    acknowledged_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    acknowledged_by: Mapped[str | None] = mapped_column(sa.String(200))
+    acknowledged_reason: Mapped[str | None] = mapped_column(sa.Text)
+    promoted_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class BaselineRow(Base):
+    """Since when a workload's durations are normal again, as somebody acknowledged."""
+
+    __tablename__ = "baseline"
+    __table_args__ = (sa.Index("ix_baseline_workload_id_id", "workload_id", "id"),)
+
+    id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=True)
+    workload_id: Mapped[int] = mapped_column(sa.ForeignKey("workload.id", ondelete="CASCADE"))
+    since: Mapped[datetime] = mapped_column(UtcDateTime)
+    author: Mapped[str] = mapped_column(sa.String(200))
+    reason: Mapped[str] = mapped_column(sa.Text)
+    report_id: Mapped[str] = mapped_column(sa.String(40))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class PriceRow(Base):

@@ -50,7 +50,7 @@ def test_runs_are_not_stored_when_their_answer_cannot_be(
 
     with pytest.raises(InProgressError):
         services.runs.upload(
-            DEFAULT_PROJECT, io.BytesIO(_CSV), UploadFormat.CSV, answer=KeptAnswer(lost, render)
+            DEFAULT_PROJECT, io.BytesIO(_CSV), UploadFormat.CSV, finish=KeptAnswer(lost, render)
         )
 
     assert client.get("/v1/workloads/resnet50").status_code == 404

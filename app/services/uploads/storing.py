@@ -25,10 +25,15 @@ MAX_LISTED_ROWS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class UploadOptions:
-    """`dry_run` writes nothing; `skip_invalid` leaves bad rows out instead of refusing all."""
+    """How an upload is stored.
+
+    `dry_run` writes nothing; `skip_invalid` leaves bad rows out instead of refusing all;
+    `exclusion` is the reason why the new runs are kept out of fits, None where they are not.
+    """
 
     dry_run: bool = False
     skip_invalid: bool = False
+    exclusion: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +185,7 @@ class UploadRegistrar:
                     content_sha256=kept.hashes,
                     content=kept.content,
                     created_at=now,
+                    exclusion=self._options.exclusion,
                 )
             )
 

@@ -1,0 +1,136 @@
+"""Routes of CI reports: post them, look at them, acknowledge and promote them."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from app.api.bodies import check, json_response, read_json, request_body
+from app.api.ci_documents import report_document, stored_document
+from app.api.dependencies import Reader, RunsWriter, ServicesDep
+from app.api.forecasts import PLAIN_TEXT
+from app.api.negotiation import JSON, TEXT, preferred
+from app.api.paths import allow_segments
+from app.api.problems import problem_responses
+from app.api.schemas.base import PageQuery
+from app.api.schemas.ci import (
+    CI_REPORT_EXAMPLE,
+    CI_REPORT_IN,
+    AcknowledgeIn,
+    CiReportIn,
+    CiReportOut,
+    CiReportsOut,
+)
+from app.domain.errors import (
+    InvalidRowsError,
+    NotFoundError,
+    RunConflictError,
+    SchemaDriftError,
+    UnknownFieldError,
+)
+from app.domain.idempotency import Replay
+
+allow_segments()
+router = APIRouter(prefix="/v1/ci/reports", tags=["ci"])
+_MARKDOWN: Final = "text/markdown"
+_ReportPath = Annotated[str, Path(description="the report's id", max_length=100)]
+_REPORTED: dict[int | str, dict[str, Any]] = {
+    201: {
+        "model": CiReportOut,
+        "content": {TEXT: PLAIN_TEXT, _MARKDOWN: PLAIN_TEXT},
+        "description": "The verdict; the runs are stored",
+    }
+}
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Report fresh runs and learn whether they became slower",
+    description="Stores the runs (all or none) and judges each by the prediction interval of the"
+    " published regressor: a failure needs statistical and practical size, an improvement never"
+    " fails, the runs of a report share the error budget, small shifts that add up are a warning."
+    " Runs of another branch than `base_branch` are kept out of fits until they are promoted."
+    " `Accept: text/plain` answers the summary, `text/markdown` the comment.",
+    responses={
+        **problem_responses(
+            InvalidRowsError, UnknownFieldError, SchemaDriftError, RunConflictError
+        ),
+        **_REPORTED,
+    },
+    openapi_extra=request_body(CiReportIn, CI_REPORT_EXAMPLE),
+)
+async def report_runs(request: Request, services: ServicesDep, caller: RunsWriter) -> Response:
+    wanted = check(CI_REPORT_IN, await read_json(request)).to_domain()
+    accept = request.headers.get("accept")
+    to_answer = partial(_answer, accept=accept)
+    ticket = request.scope["state"].get("idempotency")
+    document = await run_in_threadpool(
+        services.ci.report, caller.project_id, wanted, report_document, ticket, to_answer
+    )
+    answer = to_answer(document)
+    return Response(answer.body, answer.status, answer.headers)
+
+
+def _answer(document: Mapping[str, Any], accept: str | None) -> Replay:
+    kind = preferred(accept, (JSON, TEXT, _MARKDOWN))
+    text = {TEXT: f"{document['summary']}\n", _MARKDOWN: document["comment_markdown"]}
+    body = text[kind].encode() if kind in text else orjson.dumps(document)
+    headers = {
+        "content-type": kind if kind == JSON else f"{kind}; charset=utf-8",
+        "location": f"/v1/ci/reports/{document['report_id']}",
+        "trainfare-verdict": document["verdict"],
+    }
+    return Replay(201, headers, body)
+
+
+@router.get(
+    "", summary="List CI reports", description="Newest first.", responses=problem_responses()
+)
+def list_reports(
+    services: ServicesDep, caller: Reader, query: Annotated[PageQuery, Query()]
+) -> CiReportsOut:
+    page = services.ci.list_page(
+        caller.project_id, page_size=query.page_size, page_token=query.page_token
+    )
+    reports = [CiReportOut.model_validate(stored_document(each)) for each in page.items]
+    return CiReportsOut(reports=reports, next_page_token=page.next_key)
+
+
+@router.get(
+    "/{report:segment}",
+    summary="Show a CI report",
+    response_model=CiReportOut,
+    responses=problem_responses(NotFoundError),
+)
+def get_report(report: _ReportPath, services: ServicesDep, caller: Reader) -> Response:
+    return json_response(stored_document(services.ci.get(caller.project_id, report)))
+
+
+@router.post(
+    "/{report:segment}:acknowledge",
+    summary="Take a report's durations as the new normal",
+    description="Its runs are promoted, drift is counted anew from them, and until the next fit"
+    " later runs are held against forecasts with the change that these runs show. Audited.",
+    response_model=CiReportOut,
+    responses=problem_responses(NotFoundError, UnknownFieldError),
+)
+def acknowledge_report(
+    report: _ReportPath, body: AcknowledgeIn, services: ServicesDep, caller: RunsWriter
+) -> Response:
+    found = services.ci.acknowledge(caller, report, author=body.author, reason=body.reason)
+    return json_response(stored_document(found))
+
+
+@router.post(
+    "/{report:segment}:promote",
+    summary="Take a report's runs into fits",
+    description="For when its branch was merged. Audited.",
+    response_model=CiReportOut,
+    responses=problem_responses(NotFoundError),
+)
+def promote_report(report: _ReportPath, services: ServicesDep, caller: RunsWriter) -> Response:
+    return json_response(stored_document(services.ci.promote(caller, report)))

@@ -1,0 +1,107 @@
+"""Writes CI reports as JSON documents."""
+
+from typing import Any
+
+from app.api.ci_markdown import comment, signed_money, summary
+from app.api.forecast_documents import configuration_document, instant_text
+from app.api.schemas.fits import FitOut
+from app.api.schemas.quantities import plain_number
+from app.domain.accuracy import DriftReport
+from app.domain.ci import CiReport, CostChange, JudgedRun, StoredReport
+
+Document = dict[str, Any]
+_CONFIDENCE = 0.9
+
+
+def report_document(report: CiReport) -> Document:
+    """Return the document of a fresh report."""
+    request, fits = report.request, report.fits
+    return {
+        "report_id": report.report_id,
+        "created_at": instant_text(report.created_at),
+        "verdict": report.verdict,
+        "exit_code": report.exit_code,
+        "summary": summary(report),
+        "runs": [
+            _run_document(each, is_duplicate=each.run.run_id in report.duplicates)
+            for each in report.runs
+        ],
+        "drift": [_drift_document(slug, drift) for slug, drift in report.drifts.items()],
+        "cost_change": None if report.cost_change is None else _cost(report.cost_change),
+        "comment_markdown": comment(report),
+        "fit": FitOut.of(fits[0]).model_dump(mode="json") if fits else None,
+        "commit": request.commit,
+        "branch": request.branch,
+        "base_branch": request.base_branch,
+        "pull_request": request.pull_request,
+        "acknowledged": None,
+        "promoted_at": None,
+    }
+
+
+def stored_document(found: StoredReport) -> Document:
+    """Return the document of a report as it stands now."""
+    taken = found.acknowledgement
+    acknowledged = None
+    if taken is not None:
+        acknowledged = {
+            "author": taken.author,
+            "reason": taken.reason,
+            "at": instant_text(taken.at),
+        }
+    promoted = None if found.promoted_at is None else instant_text(found.promoted_at)
+    return {**found.document, "acknowledged": acknowledged, "promoted_at": promoted}
+
+
+def _run_document(each: JudgedRun, *, is_duplicate: bool) -> Document:
+    run = each.run
+    return {
+        "run_id": run.run_id,
+        "workload": run.workload,
+        "external_id": run.external_id,
+        "duplicate": is_duplicate,
+        "configuration": configuration_document(run.scenario.configuration),
+        "observed_seconds": plain_number(run.duration_seconds),
+        "expected_seconds": _expected(each),
+        "ratio": each.ratio,
+        "p_value": each.p_value,
+        "verdict": each.verdict,
+        "regressor_version": each.regressor_version,
+        "reason": each.reason,
+    }
+
+
+def _expected(each: JudgedRun) -> Document | None:
+    bounds = (
+        each.expected_median_seconds,
+        each.expected_lower_seconds,
+        each.expected_upper_seconds,
+    )
+    known = [plain_number(value) for value in bounds if value is not None]
+    if len(known) < len(bounds):
+        return None
+    median, lower, upper = known
+    return {"median": median, "lower": lower, "upper": upper, "confidence": _CONFIDENCE}
+
+
+def _drift_document(slug: str, drift: DriftReport) -> Document:
+    since = drift.since
+    return {
+        "workload": slug,
+        "direction": drift.direction,
+        "change_ratio": float(f"{drift.change_ratio:.6g}"),
+        "since": None if since is None else instant_text(since.created_at),
+        "since_run": None if since is None else since.run_id,
+        "runs": drift.runs,
+    }
+
+
+def _cost(change: CostChange) -> Document:
+    return {
+        "per_run": signed_money(change.per_run).removeprefix("+"),
+        "per_month": None
+        if change.per_month is None
+        else signed_money(change.per_month).removeprefix("+"),
+        "runs_per_month": change.runs_per_month,
+        "currency": change.currency,
+    }

@@ -1,0 +1,154 @@
+"""What a CI report says to people: one sentence, and the comment of a pull request."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Final
+
+from app.api.schemas.quantities import money_text
+from app.domain.ci import CiReport, CostChange, GateVerdict, JudgedRun
+from app.domain.wording import say_number, say_seconds
+
+_ESCAPES: Final = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "`": "'", "\n": " "})
+_HEADINGS: Final = {
+    GateVerdict.PASS: "as forecast",
+    GateVerdict.WARN: "worth a look",
+    GateVerdict.FAIL: "slower than forecast",
+    GateVerdict.INSUFFICIENT_DATA: "nothing to compare with yet",
+}
+_SHOWN_RUNS: Final = 50
+_CENT: Final = Decimal("0.01")
+_DIGITS: Final = 3
+
+
+def summary(report: CiReport) -> str:
+    """Return the verdict as one sentence."""
+    worst = _worst(report.runs)
+    if report.verdict is GateVerdict.INSUFFICIENT_DATA:
+        reasons = dict.fromkeys(each.reason for each in report.runs if each.reason)
+        return f"Nothing could be judged: {' '.join(str(reason) for reason in reasons)}"
+    if report.verdict is GateVerdict.FAIL and worst is not None:
+        return f"Slower than forecast: {_change(worst)} on {_place(worst)}."
+    if report.drifts:
+        slug, drift = next(iter(report.drifts.items()))
+        since = "" if drift.since is None else f" since {drift.since.created_at:%Y-%m-%d}"
+        change = f"{drift.change_ratio - 1:+.1%}"
+        return f"The durations of {slug} creep up: {change}{since}, over {drift.runs} runs."
+    if report.verdict is GateVerdict.WARN and worst is not None:
+        return f"Perhaps slower than forecast: {_change(worst)} on {_place(worst)}."
+    faster = [each for each in report.runs if each.ratio is not None and each.ratio < 1]
+    judged = [each for each in report.runs if each.ratio is not None]
+    number = f"{len(judged)} run{'s' if len(judged) > 1 else ''}"
+    note = f", {len(faster)} of them faster" if faster else ""
+    return f"As forecast: {number} within what was expected{note}."
+
+
+def comment(report: CiReport) -> str:
+    """Return the comment of a pull request; the hidden marker lets a later one replace it."""
+    slugs = sorted({each.run.workload for each in report.runs})
+    lines = [
+        f"<!-- trainfare:ci {' '.join(slugs)} -->",
+        f"### Training cost: {_HEADINGS[report.verdict]}",
+        "",
+        summary(report).translate(_ESCAPES),
+        "",
+        "| run | configuration | observed | expected (90%) | change | verdict |",
+        "| --- | --- | ---: | ---: | ---: | --- |",
+        *(_row(each) for each in report.runs[:_SHOWN_RUNS]),
+    ]
+    if len(report.runs) > _SHOWN_RUNS:
+        lines.append(f"| ... | {len(report.runs) - _SHOWN_RUNS} more runs | | | | |")
+    if report.cost_change is not None:
+        lines += ["", _cost_sentence(report.cost_change)]
+    lines += ["", f"<sub>{_origin(report, slugs).translate(_ESCAPES)}</sub>"]
+    return "\n".join(lines) + "\n"
+
+
+def _worst(runs: Sequence[JudgedRun]) -> JudgedRun | None:
+    """Return the slowest run of the gravest verdict."""
+    order = [GateVerdict.FAIL, GateVerdict.WARN]
+    judged = [each for each in runs if each.ratio is not None and each.verdict in order]
+    return min(
+        judged, key=lambda each: (order.index(each.verdict), -(each.ratio or 0)), default=None
+    )
+
+
+def _change(each: JudgedRun) -> str:
+    median = each.expected_median_seconds
+    expected = "" if median is None else f" instead of {say_seconds(median)}"
+    observed = say_seconds(each.run.duration_seconds)
+    return f"{observed}{expected} ({(each.ratio or 1) - 1:+.0%})"
+
+
+def _place(each: JudgedRun) -> str:
+    configuration = each.run.scenario.configuration
+    hardware = configuration.gpu_type or configuration.instance_type
+    workers = f"{configuration.workers} worker{'s' if configuration.workers > 1 else ''}"
+    return workers if hardware is None else f"{configuration.workers} x {hardware}"
+
+
+def _work(each: JudgedRun) -> str:
+    work = each.run.scenario.work
+    known = {
+        "dataset": work.dataset_size,
+        "batch": work.batch_size,
+        "epochs": work.epochs,
+    }
+    said = [f"{name} {say_number(value)}" for name, value in known.items() if value is not None]
+    return ", ".join([_place(each), *said])
+
+
+def _row(each: JudgedRun) -> str:
+    lower, upper = each.expected_lower_seconds, each.expected_upper_seconds
+    median = each.expected_median_seconds
+    expected, change = each.reason or "-", "-"
+    if median is not None and lower is not None and upper is not None:
+        band = f"{say_seconds(lower)} .. {say_seconds(upper)}"
+        expected = f"{say_seconds(median)} ({band})"
+        change = f"{(each.ratio or 1) - 1:+.1%}"
+    verdict = {GateVerdict.FAIL: "**fail**", GateVerdict.WARN: "**warn**"}.get(
+        each.verdict, each.verdict.replace("_", " ")
+    )
+    name = each.run.external_id or each.run.run_id
+    observed = say_seconds(each.run.duration_seconds)
+    cells = [f"{each.run.workload} `{name.translate(_ESCAPES)}`", _work(each), observed]
+    plain = [cells[0], *(cell.translate(_ESCAPES) for cell in (*cells[1:], expected, change))]
+    return f"| {' | '.join([*plain, verdict])} |"
+
+
+def signed_money(amount: Decimal) -> str:
+    """Return an amount with its sign, in cents, or in more digits where it is less than some.
+
+    Examples
+    --------
+    >>> signed_money(Decimal("12.3456")), signed_money(Decimal("-0.0012345"))
+    ('+12.35', '-0.00123')
+    """
+    digits = min(_CENT.adjusted(), amount.adjusted() - _DIGITS + 1) if amount else -2
+    rounded = amount.quantize(Decimal(1).scaleb(digits))
+    return f"{'-' if rounded < 0 else '+'}{money_text(abs(rounded))}"
+
+
+def _cost_sentence(change: CostChange) -> str:
+    per_run = f"Cost: {signed_money(change.per_run)} {change.currency} per run"
+    if change.per_month is None:
+        return f"{per_run}."
+    per_month = f"{signed_money(change.per_month)} {change.currency} per month"
+    return f"{per_run}, {per_month} at {change.runs_per_month} runs a month."
+
+
+def _origin(report: CiReport, slugs: Sequence[str]) -> str:
+    request = report.request
+    versions = sorted(
+        {
+            f"{each.run.workload} v{each.regressor_version}"
+            for each in report.runs
+            if each.regressor_version is not None
+        }
+    )
+    parts = [f"Trainfare report {report.report_id}"]
+    parts += [f"regressors: {', '.join(versions)}"] if versions else [", ".join(slugs)]
+    parts += [f"commit {request.commit}"] if request.commit else []
+    if request.branch:
+        against = f" against {request.base_branch}" if request.base_branch else ""
+        parts.append(f"branch {request.branch}{against}")
+    return "; ".join(parts)

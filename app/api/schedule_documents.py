@@ -1,0 +1,108 @@
+"""Documents and tables of ordered queues."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from app.api import problems
+from app.domain.schedules import Band, RankedJob, Ranking
+from app.domain.wording import align, say_number, say_seconds
+
+Document = dict[str, Any]
+RANK_PATH = "/v1/schedules:rank"
+
+
+def significant(value: float) -> float:
+    """Return a figure as it is shown: seven significant digits."""
+    return float(f"{value:.7g}")
+
+
+def band_document(band: Band | None) -> Document | None:
+    """Return the document of a band."""
+    if band is None:
+        return None
+    return {
+        "expected": significant(band.expected),
+        "median": significant(band.median),
+        "lower": significant(band.lower),
+        "upper": significant(band.upper),
+    }
+
+
+def instant_text(instant: datetime | None) -> str | None:
+    """Return an instant as RFC 3339, to the second."""
+    return None if instant is None else f"{instant:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def ranking_document(ranking: Ranking) -> Document:
+    """Return the document of a queue in order."""
+    return {
+        "policy": ranking.request.policy,
+        "confidence": ranking.request.confidence,
+        "ranked": [
+            _ranked_document(position, each) for position, each in enumerate(ranking.ranked, 1)
+        ],
+        "failed": sum(each.problem is not None for each in ranking.ranked),
+    }
+
+
+def _ranked_document(position: int, ranked: RankedJob) -> Document:
+    probability = ranked.deadline_probability
+    problem = ranked.problem
+    return {
+        "position": position,
+        "ref": ranked.job.ref,
+        "workload": ranked.job.workload,
+        "priority": ranked.priority,
+        "expected_service_gpu_seconds": band_document(ranked.service),
+        "remaining_seconds": band_document(ranked.remaining_seconds),
+        "waited_s": ranked.waited_s,
+        "deadline_probability": None if probability is None else float(f"{probability:.6g}"),
+        "latest_start": instant_text(ranked.latest_start),
+        "problem": None if problem is None else problems.document_of(problem, instance=RANK_PATH),
+    }
+
+
+def say_band(band: Mapping[str, float]) -> str:
+    """Return the bounds of seconds in words."""
+    return f"{say_seconds(band['lower'])} .. {say_seconds(band['upper'])}"
+
+
+def percent(share: float | None) -> str:
+    """Return a probability in percent, a dash where there is none."""
+    return "-" if share is None else f"{100 * share:.3g}%"
+
+
+def ranking_text(document: Document) -> str:
+    """Return a queue in order as an aligned table, what could not be forecast below it."""
+    ranked: Sequence[Document] = document["ranked"]
+    if not ranked:
+        return "The queue is empty.\n"
+    confidence = percent(document["confidence"])
+    has_deadlines = any(each["deadline_probability"] is not None for each in ranked)
+    header = ["ref", "workload", "priority", "GPU-hours", f"{confidence} interval", "remaining"]
+    rows = [
+        _row(each) + ([percent(each["deadline_probability"])] * has_deadlines) for each in ranked
+    ]
+    table = align(header + ["on time"] * has_deadlines, rows, left=2)
+    notes = [
+        f"{each['ref']} cannot be forecast: {each['problem']['detail']}"
+        for each in ranked
+        if each["problem"] is not None
+    ]
+    title = f"{len(ranked)} jobs, {document['policy'].replace('_', ' ')}:"
+    return "\n".join([title, "", table, *([""] if notes else []), *notes]) + "\n"
+
+
+def _row(ranked: Document) -> list[str]:
+    service = ranked["expected_service_gpu_seconds"]
+    name = [ranked["ref"], ranked["workload"], str(ranked["priority"])]
+    if service is None:
+        return [*name, "unknown", "-", "-"]
+    hours = {key: value / 3600 for key, value in service.items()}
+    return [
+        *name,
+        say_number(float(f"{hours['expected']:.3g}")),
+        f"{hours['lower']:.3g} .. {hours['upper']:.3g}",
+        say_seconds(ranked["remaining_seconds"]["expected"]),
+    ]

@@ -1,0 +1,171 @@
+"""Requests and responses about the order of a queue."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.forecasts import (
+    ConfigurationIn,
+    Parameters,
+    PricingIn,
+    Probability,
+    Seconds,
+    WorkIn,
+    WorkloadId,
+    to_parameters,
+)
+from app.api.schemas.instants import Instant
+from app.api.schemas.texts import Printable
+from app.domain.configurations import Scenario
+from app.domain.identifiers import Slug
+from app.domain.schedules import Placement, Policy, QueuedJob, RankRequest
+
+MAX_JOBS = 10_000
+Ref = Annotated[
+    Printable, Field(min_length=1, max_length=200, description="the caller's name of the job")
+]
+Progress = Annotated[float, Field(ge=0, lt=1, description="share of the work that is done")]
+Elapsed = Annotated[
+    float | None, Field(ge=0, le=1e12, description="seconds since the start of the job")
+]
+
+
+class QueuedJobIn(RequestModel):
+    """A job that waits or runs."""
+
+    ref: Ref
+    workload: WorkloadId
+    configuration: ConfigurationIn = ConfigurationIn()
+    work: WorkIn = WorkIn()
+    parameters: Annotated[Parameters, Field(default_factory=dict)]
+    progress: Progress = 0.0
+    elapsed_s: Elapsed = None
+    submitted_at: Annotated[Instant | None, Field(description="waiting jobs age from here")] = None
+    deadline: Instant | None = None
+    pricing: PricingIn = PricingIn()
+
+    def to_domain(self) -> QueuedJob:
+        """Return the job."""
+        return QueuedJob(
+            ref=self.ref,
+            workload=Slug(self.workload),
+            scenario=Scenario(
+                self.configuration.to_domain(),
+                self.work.to_domain(),
+                to_parameters(self.parameters),
+            ),
+            progress=self.progress,
+            elapsed_s=self.elapsed_s,
+            submitted_at=self.submitted_at,
+            deadline=self.deadline,
+            pricing=self.pricing.to_domain(),
+            spot=self.pricing.spot.to_domain(),
+        )
+
+
+def check_refs(jobs: Sequence[Any]) -> Sequence[Any]:
+    """Return the jobs if each has a name of its own; for use in `AfterValidator`."""
+    seen: set[str] = set()
+    for job in jobs:
+        if job.ref in seen:
+            raise PydanticCustomError(
+                "repeated_ref",
+                "Two jobs have the ref {ref}",
+                {"ref": repr(job.ref), "remedy": "Give each job a ref of its own."},
+            )
+        seen.add(job.ref)
+    return jobs
+
+
+class RankIn(RequestModel):
+    """A queue to be ordered."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "policy": "shortest_service_first",
+                    "jobs": [
+                        {
+                            "ref": "nightly",
+                            "workload": "resnet50",
+                            "configuration": {"gpu_type": "V100-16GB", "workers": 8},
+                            "work": {"dataset_size": 1281167, "epochs": 90, "batch_size": 1024},
+                            "submitted_at": "2026-11-01T08:00:00Z",
+                        },
+                        {
+                            "ref": "trial",
+                            "workload": "resnet50",
+                            "configuration": {"gpu_type": "V100-16GB", "workers": 1},
+                            "work": {"dataset_size": 1281167, "epochs": 2, "batch_size": 128},
+                            "submitted_at": "2026-11-01T09:30:00Z",
+                        },
+                    ],
+                }
+            ]
+        }
+    )
+
+    jobs: Annotated[list[QueuedJobIn], Field(max_length=MAX_JOBS), AfterValidator(check_refs)]
+    policy: Policy = Policy.SHORTEST_SERVICE_FIRST
+    confidence: Annotated[
+        Probability, Field(description="of the bands, and with which deadlines are kept")
+    ] = 0.9
+    ageing_s: Annotated[
+        Seconds | None,
+        Field(description="a job that waits so long counts as half as long; null: no ageing"),
+    ] = 86_400.0
+    unknown: Annotated[Placement, Field(description="where jobs stand that cannot be forecast")] = (
+        Placement.MEDIAN
+    )
+
+    def to_domain(self) -> RankRequest:
+        """Return the queue."""
+        return RankRequest(
+            jobs=tuple(job.to_domain() for job in self.jobs),
+            policy=self.policy,
+            confidence=self.confidence,
+            ageing_s=self.ageing_s,
+            unknown=self.unknown,
+        )
+
+
+class ExpectationOut(ResponseModel):
+    """A quantity: its mean, its median and its bounds."""
+
+    expected: float
+    median: float
+    lower: float
+    upper: float
+
+
+class RankedJobOut(ResponseModel):
+    """A job in its place."""
+
+    position: int
+    ref: str
+    workload: str
+    priority: Annotated[int, Field(description="the larger goes first; equal jobs share one")]
+    expected_service_gpu_seconds: ExpectationOut | None
+    remaining_seconds: ExpectationOut | None
+    waited_s: float | None
+    deadline_probability: Annotated[
+        float | None, Field(description="of keeping the deadline when it starts now")
+    ]
+    latest_start: Annotated[
+        datetime | None, Field(description="that keeps the deadline with the confidence")
+    ]
+    problem: Annotated[dict[str, Any] | None, Field(description="why the job cannot be forecast")]
+
+
+class RankOut(ResponseModel):
+    """A queue in order."""
+
+    policy: Policy
+    confidence: float
+    ranked: list[RankedJobOut]
+    failed: Annotated[int, Field(description="jobs that cannot be forecast")]

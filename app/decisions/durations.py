@@ -1,0 +1,240 @@
+"""What is believed of durations: exact arithmetic on calibrated forecasts in log space."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+FloatArray = npt.NDArray[np.float64]
+
+_LARGEST: Final = 690.0
+"""The largest logarithm of seconds that is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class DurationBeliefs:
+    """Distributions of n durations, each a chain of pieces of normal densities of the logarithm.
+
+    A calibrated forecast is such a chain (its half width is piecewise linear in the standard
+    normal's), and it stays one when a duration is seen to exceed a bound and when a normal
+    observation of its logarithm is added, so that every answer is exact: no sampling, no grid.
+    Bounds of any confidence are quantiles of one distribution, hence ordered and nested.
+
+    Parameters
+    ----------
+    log_mass
+        Log probability of each piece, shape (n, pieces); each row's probabilities add up to 1.
+    means, deviations
+        Of the normal that a piece is cut from, log seconds, shape (n, pieces).
+    lows, highs
+        Where each piece begins and ends, log seconds, shape (n, pieces), rising along a row.
+    """
+
+    log_mass: FloatArray
+    means: FloatArray
+    deviations: FloatArray
+    lows: FloatArray
+    highs: FloatArray
+
+    @classmethod
+    def from_curves(
+        cls, log_median: FloatArray, scale: FloatArray, curves: FloatArray, knots: FloatArray
+    ) -> "DurationBeliefs":
+        """Return what calibrated forecasts say.
+
+        Parameters
+        ----------
+        log_median, scale
+            Log seconds and their spread, shape (n,).
+        curves
+            Half widths in units of `scale` at `knots[1:]`, shape (n, k), increasing.
+        knots
+            Half widths of the standard normal, from 0, shape (k + 1,).
+
+        Examples
+        --------
+        >>> knots = np.array([0.0, 0.674, 1.645])
+        >>> normal = DurationBeliefs.from_curves(
+        ...     np.log([100.0]), np.array([0.1]), knots[None, 1:], knots)
+        >>> normal.quantile(0.95).round(1).tolist(), normal.mean().round(2).tolist()
+        ([117.9], [100.5])
+        """
+        zeros = np.zeros((len(scale), 1))
+        widths = scale[:, None] * np.concatenate([zeros, curves], axis=1)
+        slopes = np.diff(widths, axis=1) / np.diff(knots)
+        offsets = widths[:, :-1] - slopes * knots[:-1]
+        # The last piece goes on beyond the last knot; it is cut there for `with_surprises`.
+        slopes = np.concatenate([slopes, slopes[:, -1:]], axis=1)
+        offsets = np.concatenate([offsets, offsets[:, -1:]], axis=1)
+        ends = np.concatenate([widths[:, 1:], zeros + np.inf], axis=1)
+        center = log_median[:, None]
+        mass = _log_mass(knots, np.append(knots[1:], np.inf))
+        flipped = slice(None, None, -1)
+        return cls(
+            log_mass=np.tile(np.concatenate([mass[flipped], mass]), (len(scale), 1)),
+            means=np.concatenate([(center - offsets)[:, flipped], center + offsets], axis=1),
+            deviations=np.concatenate([slopes[:, flipped], slopes], axis=1),
+            lows=np.concatenate([(center - ends)[:, flipped], center + widths], axis=1),
+            highs=np.concatenate([(center - widths)[:, flipped], center + ends], axis=1),
+        )
+
+    def with_surprises(self, deviation: float) -> "DurationBeliefs":
+        """Return the beliefs with outer pieces that fall no faster than a normal of `deviation`.
+
+        What lies between the outermost knots and the probability beyond them stay as they are: a
+        run that went quite differently is explained by itself, not by the forecast (the tails of
+        a calibrated forecast were never observed).
+        """
+        means, deviations = self.means.copy(), self.deviations.copy()
+        for piece, edge in ((0, self.highs[:, 0]), (-1, self.lows[:, -1])):
+            unit = (edge - means[:, piece]) / deviations[:, piece]
+            deviations[:, piece] = np.maximum(deviations[:, piece], deviation)
+            means[:, piece] = edge - unit * deviations[:, piece]
+        return replace(self, means=means, deviations=deviations)
+
+    def __len__(self) -> int:
+        return len(self.log_mass)
+
+    def take(self, rows: npt.ArrayLike) -> "DurationBeliefs":
+        """Return the beliefs of some rows, in their order."""
+        chosen = np.asarray(rows, dtype=np.intp)
+        return DurationBeliefs(
+            self.log_mass[chosen],
+            self.means[chosen],
+            self.deviations[chosen],
+            self.lows[chosen],
+            self.highs[chosen],
+        )
+
+    def times(self, factor: FloatArray) -> "DurationBeliefs":
+        """Return the beliefs about durations that are `factor` times as long, shape (n,)."""
+        shift = np.log(factor)[:, None]
+        return replace(
+            self, means=self.means + shift, lows=self.lows + shift, highs=self.highs + shift
+        )
+
+    def mean(self) -> FloatArray:
+        """Return the expected durations in seconds, shape (n,)."""
+        low, high = self._units(self.lows), self._units(self.highs)
+        spread = self.deviations
+        part = _log_ratio(_log_mass(low - spread, high - spread), _log_mass(low, high))
+        log_means = self.means + spread**2 / 2 + part
+        # A belief of hopeless width has no mean that a number could hold.
+        return np.exp(np.minimum(special.logsumexp(self.log_mass + log_means, axis=1), _LARGEST))
+
+    def median(self) -> FloatArray:
+        """Return the median durations in seconds, shape (n,)."""
+        return self.quantile(0.5)
+
+    def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds in seconds, each of shape (n,)."""
+        return self.quantile((1 - confidence) / 2), self.quantile((1 + confidence) / 2)
+
+    def quantile(self, probability: float | FloatArray) -> FloatArray:
+        """Return the durations that are not exceeded with a probability, shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If a probability is not within (0, 1).
+        """
+        wanted = np.broadcast_to(np.asarray(probability, dtype=np.float64), (len(self),))
+        if not ((wanted > 0) & (wanted < 1)).all():
+            raise ValueError("A probability lies between 0 and 1.")
+        mass = np.exp(self.log_mass)
+        reached = np.cumsum(mass, axis=1)
+        piece = np.minimum((reached < wanted[:, None]).sum(axis=1), mass.shape[1] - 1)
+        rows = np.arange(len(self))
+        # Rounding may leave the last piece with mass just short of the wanted probability.
+        piece = np.where(mass[rows, piece] > 0, piece, np.argmax(mass, axis=1))
+        before = reached[rows, piece] - mass[rows, piece]
+        share = np.clip((wanted - before) / mass[rows, piece], 0.0, 1.0)
+        chosen = (rows, piece)
+        low, high = self._units(self.lows)[chosen], self._units(self.highs)[chosen]
+        logs = self.means[chosen] + self.deviations[chosen] * _inverse(low, high, share)
+        seconds: FloatArray = np.exp(np.clip(logs, self.lows[chosen], self.highs[chosen]))
+        return seconds
+
+    def probability_below(self, seconds: FloatArray) -> FloatArray:
+        """Return the probability in [0, 1] that a duration is below `seconds`, shape (n,)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(seconds > 0, np.log(seconds), -np.inf)[:, None]
+        low, high = self._units(self.lows), self._units(self.highs)
+        until = self._units(np.clip(logs, self.lows, self.highs))
+        share = np.exp(_log_ratio(_log_mass(low, until), _log_mass(low, high)))
+        below = np.where(logs > self.lows, share, 0.0)
+        probability: FloatArray = (np.exp(self.log_mass) * below).sum(axis=1)
+        return np.clip(probability, 0.0, 1.0)
+
+    def exceeding(self, seconds: FloatArray) -> "DurationBeliefs":
+        """Return what is believed once durations are known to exceed `seconds`, shape (n,)."""
+        with np.errstate(divide="ignore"):
+            logs = np.where(seconds > 0, np.log(np.maximum(seconds, 0.0)), -np.inf)[:, None]
+        lows = np.clip(logs, self.lows, self.highs)
+        low, high = self._units(self.lows), self._units(self.highs)
+        left = _log_ratio(_log_mass(self._units(lows), high), _log_mass(low, high))
+        return replace(self, log_mass=_normalized(self.log_mass + left), lows=lows)
+
+    def observing(self, log_seconds: FloatArray, precision: FloatArray) -> "DurationBeliefs":
+        """Return what is believed after a normal observation of each logarithm (Bayes).
+
+        Parameters
+        ----------
+        log_seconds
+            The observed logarithms, shape (n,).
+        precision
+            One over their variance, shape (n,); 0 is no observation.
+        """
+        variance = self.deviations**2
+        seen, weight = log_seconds[:, None], precision[:, None]
+        shrunk = variance / (1.0 + variance * weight)
+        # What is large cancels: far observations stay exact.
+        means = self.means + shrunk * weight * (seen - self.means)
+        deviations = np.sqrt(shrunk)
+        evidence = -0.5 * (
+            np.log1p(variance * weight)
+            + weight * (seen - self.means) ** 2 / (1.0 + variance * weight)
+        )
+        kept = _log_mass((self.lows - means) / deviations, (self.highs - means) / deviations)
+        prior = _log_mass(self._units(self.lows), self._units(self.highs))
+        log_mass = self.log_mass + _log_ratio(kept, prior) + evidence
+        return replace(self, log_mass=_normalized(log_mass), means=means, deviations=deviations)
+
+    def _units(self, logs: FloatArray) -> FloatArray:
+        return (logs - self.means) / self.deviations
+
+
+def _normalized(log_mass: FloatArray) -> FloatArray:
+    normalized: FloatArray = log_mass - special.logsumexp(log_mass, axis=1, keepdims=True)
+    return normalized
+
+
+def _log_ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return the log share of a part; a piece of no width has none."""
+    with np.errstate(invalid="ignore"):
+        ratio: FloatArray = part - whole
+    return np.where(np.isnan(ratio), -np.inf, ratio)
+
+
+def _log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return the log probability of the standard normal between bounds, exact in both tails."""
+    is_upper = low > 0
+    start, end = np.where(is_upper, -high, low), np.where(is_upper, -low, high)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whole = special.log_ndtr(end)
+        mass: FloatArray = whole + np.log1p(-np.exp(special.log_ndtr(start) - whole))
+    return mass
+
+
+def _inverse(low: FloatArray, high: FloatArray, share: FloatArray) -> FloatArray:
+    """Return where a standard normal between bounds has a share of its mass below."""
+    is_upper = low > 0
+    start = np.where(is_upper, -high, low)
+    part = np.where(is_upper, 1.0 - share, share)
+    with np.errstate(divide="ignore"):
+        mass = np.logaddexp(special.log_ndtr(start), np.log(part) + _log_mass(low, high))
+    units = special.ndtri_exp(np.minimum(mass, 0.0))
+    inverse: FloatArray = np.where(is_upper, -units, units)
+    return inverse

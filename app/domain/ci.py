@@ -1,0 +1,130 @@
+"""Reports of a CI system: fresh runs, judged at once against what was forecast for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from app.domain.accuracy import DriftReport
+from app.domain.fits import Fit
+from app.domain.identifiers import CiReportId, RunId, Slug, WorkloadId
+from app.domain.runs import Run
+
+
+class GateVerdict(StrEnum):
+    """What a run, or a whole report, means for the build."""
+
+    PASS = "pass"  # noqa: S105 - a verdict
+    WARN = "warn"
+    FAIL = "fail"
+    INSUFFICIENT_DATA = "insufficient_data"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """When a build fails.
+
+    `fail_probability` is how often a report without a change may fail, in (0, 0.5];
+    `min_effect` the least slow-down that matters, as a fraction of the forecast, at least 0.
+    """
+
+    fail_probability: float = 0.01
+    min_effect: float = 0.05
+    on_insufficient_data: GateVerdict = GateVerdict.PASS
+
+
+@dataclass(frozen=True, slots=True)
+class CiReportRequest:
+    """Runs that a CI system measured, as JSON run documents, and where they come from."""
+
+    documents: Sequence[Any]
+    workload: Slug | None = None
+    commit: str | None = None
+    branch: str | None = None
+    base_branch: str | None = None
+    pull_request: str | None = None
+    gate: Gate = field(default_factory=Gate)
+
+    @property
+    def is_on_base(self) -> bool:
+        """Whether the runs are of the branch whose durations are the normal ones."""
+        return self.base_branch is None or self.branch in {None, self.base_branch}
+
+
+@dataclass(frozen=True, slots=True)
+class CostChange:
+    """Observed less expected cost, in one currency; above 0 is dearer."""
+
+    per_run: Decimal
+    per_month: Decimal | None
+    runs_per_month: int
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRun:
+    """One run of a report; expectations are None where nothing could be forecast."""
+
+    run: Run
+    verdict: GateVerdict
+    expected_median_seconds: float | None = None
+    expected_lower_seconds: float | None = None
+    expected_upper_seconds: float | None = None
+    ratio: float | None = None
+    p_value: float | None = None
+    regressor_version: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CiReport:
+    """What became of a report.
+
+    `duplicates` are the runs that were stored before; `drifts` names the workloads whose
+    durations creep up; `fits` are those that are active for its workloads.
+    """
+
+    report_id: CiReportId
+    created_at: datetime
+    request: CiReportRequest
+    verdict: GateVerdict
+    exit_code: int
+    runs: tuple[JudgedRun, ...]
+    duplicates: frozenset[RunId]
+    drifts: Mapping[Slug, DriftReport]
+    cost_change: CostChange | None
+    fits: tuple[Fit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Who took a report's durations as the new normal, when and why."""
+
+    author: str
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """A report as it was answered, and what became of it since."""
+
+    report_id: CiReportId
+    created_at: datetime
+    document: Mapping[str, Any]
+    acknowledgement: Acknowledgement | None = None
+    promoted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Since when a workload's durations are normal again, as somebody acknowledged."""
+
+    workload_id: WorkloadId
+    since: datetime
+    author: str
+    reason: str
+    report_id: CiReportId
+    created_at: datetime

@@ -1,0 +1,152 @@
+"""What the published regressors believe of many jobs' durations, one evaluation a workload."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.decisions.durations import DurationBeliefs
+from app.domain.configurations import Purchase, Scenario
+from app.domain.errors import DomainError
+from app.domain.forecasts import ForecastRequest
+from app.domain.identifiers import ProjectId, Slug
+from app.pricing.resolution import Offer, PriceBook
+from app.services.answers import distributions
+from app.services.prices import PriceService
+from app.services.questions import to_question
+from app.services.serving import RegressorCache, ServedRegressor
+from models import NORMAL_KNOTS, FloatArray
+
+_Group = tuple[Slug, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Beliefs:
+    """The distributions of those requests that can be forecast, and why the others cannot.
+
+    Parameters
+    ----------
+    durations
+        One row for each of `known`, in that order.
+    known
+        Positions in the requests, rising.
+    scenarios
+        The questions of `known` in the words of their regressors.
+    offers
+        What they would be bought at; None where no price was asked for or is known.
+    problems
+        The refusals of the others, by position.
+    """
+
+    durations: DurationBeliefs
+    known: list[int]
+    scenarios: list[Scenario]
+    offers: list[Offer | None]
+    problems: dict[int, DomainError]
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Rows of the forecasts of one workload."""
+
+    rows: list[int]
+    scenarios: list[Scenario]
+    offers: list[Offer | None]
+    arrays: tuple[FloatArray, FloatArray, FloatArray]
+
+
+class BeliefReader:
+    """Asks the published regressors; what cannot be forecast is reported beside the rest."""
+
+    def __init__(self, regressors: RegressorCache, prices: PriceService) -> None:
+        self._regressors = regressors
+        self._prices = prices
+
+    def read(
+        self, project_id: ProjectId, requests: Sequence[ForecastRequest], *, priced: bool = False
+    ) -> Beliefs:
+        """Return what is believed of the durations of many requests.
+
+        Parameters
+        ----------
+        project_id
+            Whose workloads they are.
+        requests
+            The questions, of any workloads.
+        priced
+            Whether the offers are wanted.
+
+        Raises
+        ------
+        StorageUnavailableError
+            If the database does not answer and something is not in memory.
+        """
+        book = self._prices.book(project_id) if priced or any(map(_is_spot, requests)) else None
+        problems: dict[int, DomainError] = {}
+        groups: defaultdict[_Group, list[int]] = defaultdict(list)
+        for row, request in enumerate(requests):
+            groups[request.workload, request.regressor_version].append(row)
+        gathered = []
+        for (slug, version), rows in groups.items():
+            try:
+                served = self._regressors.get(project_id, slug, version)
+            except DomainError as error:
+                problems.update(dict.fromkeys(rows, error))
+                continue
+            gathered.append(_gather(rows, requests, served, book, problems))
+        return _merge(gathered, problems)
+
+
+def _is_spot(request: ForecastRequest) -> bool:
+    configuration = request.scenario.configuration
+    return Purchase.SPOT in {request.pricing.purchase, configuration.purchase}
+
+
+def _gather(
+    rows: Sequence[int],
+    requests: Sequence[ForecastRequest],
+    served: ServedRegressor,
+    book: PriceBook | None,
+    problems: dict[int, DomainError],
+) -> _Gathered:
+    asked, scenarios = [], []
+    for row in rows:
+        try:
+            scenarios.append(to_question(requests[row].scenario, served))
+            asked.append(row)
+        except DomainError as error:
+            problems[row] = error
+    wanted = [requests[row] for row in asked]
+    offers = [
+        None if book is None else book.resolve(scenario.configuration, request.pricing)
+        for scenario, request in zip(scenarios, wanted, strict=True)
+    ]
+    forecast, refusals = distributions(wanted, scenarios, served, offers)
+    problems.update({asked[row]: refusal for row, refusal in refusals.items()})
+    kept = [row for row in range(len(asked)) if row not in refusals]
+    return _Gathered(
+        [asked[row] for row in kept],
+        [scenarios[row] for row in kept],
+        [offers[row] for row in kept],
+        (forecast.log_median[kept], forecast.scale[kept], forecast.curves[kept]),
+    )
+
+
+def _merge(gathered: Sequence[_Gathered], problems: dict[int, DomainError]) -> Beliefs:
+    rows = [row for part in gathered for row in part.rows]
+    places = np.argsort(np.array(rows, dtype=np.intp), kind="stable").tolist()
+    scenarios = [scenario for part in gathered for scenario in part.scenarios]
+    offers = [offer for part in gathered for offer in part.offers]
+    empty = (np.empty(0), np.empty(0), np.empty((0, len(NORMAL_KNOTS) - 1)))
+    log_median, scale, curves = (
+        np.concatenate([empty[index], *(part.arrays[index] for part in gathered)])[places]
+        for index in range(3)
+    )
+    return Beliefs(
+        durations=DurationBeliefs.from_curves(log_median, scale, curves, NORMAL_KNOTS),
+        known=[rows[place] for place in places],
+        scenarios=[scenarios[place] for place in places],
+        offers=[offers[place] for place in places],
+        problems=problems,
+    )

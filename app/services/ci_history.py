@@ -1,0 +1,138 @@
+"""What is known of a workload before a CI report of it arrives."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cache, partial
+from typing import Final
+
+from app.decisions.drift import threshold_for
+from app.domain.accuracy import DriftReport
+from app.domain.ci import Baseline
+from app.domain.errors import DomainError, NoRegressorError
+from app.domain.identifiers import ProjectId, Slug
+from app.domain.regressors import Publication
+from app.domain.runs import Run, RunFilter, RunStatus
+from app.domain.workloads import Workload
+from app.services.context import ServiceContext
+from app.services.drift import Load, watch
+from app.services.judging import judge_runs
+from app.services.serving import RegressorCache, ServedRegressor
+from app.storage.stores import Stores
+
+DRIFT_THRESHOLD: Final = threshold_for(0.2, 100, sides=1)
+"""Of the drift warning: of five histories of 100 runs without a change about one raises it."""
+
+_MAX_RUNS: Final = 500
+_INSTANT: Final = timedelta(microseconds=1)
+_PRIOR_LEVEL: Final = 0.5
+"""Standard deviation of the log ratio that an acknowledged change may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A workload's regressors and past before a report.
+
+    Parameters
+    ----------
+    load
+        Loads a version of the workload's regressor and remembers it.
+    workload
+        None where these are its first runs.
+    served
+        The published regressor.
+    reason
+        Why nothing can be forecast, where `served` is None.
+    publications
+        When which version was published, the oldest first.
+    baseline
+        Since when durations are normal again, where somebody acknowledged that.
+    normal
+        The log ratio of observed to forecast duration that is normal since the baseline.
+    """
+
+    load: Load
+    workload: Workload | None = None
+    served: ServedRegressor | None = None
+    reason: str | None = None
+    publications: Sequence[Publication] = ()
+    baseline: Baseline | None = None
+    normal: float = 0.0
+
+    def level(self, served: ServedRegressor) -> float:
+        """Return the log ratio that is normal for a regressor.
+
+        One that was fitted after the baseline was acknowledged has seen its runs itself.
+        """
+        if self.baseline is None or served.fitted_at > self.baseline.created_at:
+            return 0.0
+        return self.normal
+
+    def drift(self, stores: Stores) -> DriftReport | None:
+        """Return whether the durations of the base branch creep up, with what is stored now."""
+        if self.workload is None or self.served is None:
+            return None
+        return self.drift_of(past_runs(stores, self.workload, self.baseline))
+
+    def drift_of(self, runs: Sequence[Run]) -> DriftReport | None:
+        """Return whether durations creep up in these runs, the oldest first."""
+        return watch(
+            runs,
+            self.publications,
+            self.load,
+            threshold=DRIFT_THRESHOLD,
+            slower_only=True,
+            level=self.level,
+        )
+
+
+def read_history(
+    context: ServiceContext, regressors: RegressorCache, project_id: ProjectId, slug: Slug
+) -> History:
+    """Return what is known of a workload; it may not exist yet."""
+    load = cache(partial(_load, regressors, project_id, slug))
+    with context.database.reading() as stores:
+        workload = stores.workloads.get(project_id, slug)
+        if workload is None:
+            return History(load, reason="These are the first runs of the workload.")
+        publications = stores.regressors.publications(workload.workload_id)
+        baseline = stores.ci.baseline(workload.workload_id)
+        runs = past_runs(stores, workload, baseline)
+    history = History(load, workload, publications=publications, baseline=baseline)
+    try:
+        served = regressors.get(project_id, slug)
+    except NoRegressorError:
+        return replace(history, reason="No regressor is published yet: ask for a fit.")
+    except DomainError as error:
+        return replace(history, reason=str(error))
+    normal = 0.0 if baseline is None else normal_level(runs, served)
+    history = replace(history, served=served, normal=normal)
+    # The versions that the watch needs are loaded now, outside of any transaction.
+    history.drift_of(runs)
+    return history
+
+
+def past_runs(stores: Stores, workload: Workload, baseline: Baseline | None) -> list[Run]:
+    """Return the newest runs since the baseline that fits may use, the oldest first."""
+    after = None if baseline is None else baseline.since - _INSTANT
+    wanted = RunFilter(RunStatus.SUCCEEDED, created_after=after, excluded=False)
+    return list(reversed(stores.runs.page(workload, wanted, limit=_MAX_RUNS).items))
+
+
+def normal_level(runs: Sequence[Run], served: ServedRegressor) -> float:
+    """Return the mean log ratio of runs to their forecasts, shrunk to 0 where they are few."""
+    judged = judge_runs(runs, served)
+    if not judged.rows:
+        return 0.0
+    weights = 1.0 / judged.log_deviations() ** 2
+    total = float(weights.sum()) + 1.0 / _PRIOR_LEVEL**2
+    return float((weights * judged.log_ratios()).sum()) / total
+
+
+def _load(
+    regressors: RegressorCache, project_id: ProjectId, slug: Slug, version: int
+) -> ServedRegressor | None:
+    try:
+        return regressors.get(project_id, slug, version)
+    except DomainError:
+        return None

@@ -1,0 +1,119 @@
+"""Judges the runs of a CI report: expectations, verdicts, drift, cost."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Final
+
+import numpy as np
+
+from app.decisions.gate import GatedRun, judge
+from app.domain.accuracy import DriftReport
+from app.domain.ci import CostChange, Gate, GateVerdict, JudgedRun
+from app.domain.identifiers import Slug
+from app.domain.prices import PriceQuery
+from app.domain.runs import Run
+from app.pricing.billing import exact_cost
+from app.pricing.resolution import PriceBook
+from app.services.ci_history import History
+from app.services.judging import judge_runs
+from app.services.serving import ServedRegressor
+from app.storage.stores import Stores
+
+CONFIDENCE: Final = 0.9
+"""Of the band that a report shows."""
+
+
+def judged_runs(
+    runs: Sequence[Run], histories: Mapping[Slug, History], gate: Gate
+) -> list[JudgedRun]:
+    """Return each run beside what was expected of it, with its verdict, in order."""
+    groups: defaultdict[Slug, list[int]] = defaultdict(list)
+    for index, run in enumerate(runs):
+        groups[run.workload].append(index)
+    judged: dict[int, JudgedRun] = {}
+    for slug, rows in groups.items():
+        asked = [runs[row] for row in rows]
+        judged.update(zip(rows, _expected(asked, histories[slug]), strict=True))
+    return _with_verdicts([judged[index] for index in range(len(runs))], gate)
+
+
+def _expected(runs: Sequence[Run], history: History) -> list[JudgedRun]:
+    served = history.served
+    if served is None:
+        return [_unknown(run, history.reason) for run in runs]
+    return _held_against(runs, served, history.level(served))
+
+
+def _unknown(run: Run, reason: str | None) -> JudgedRun:
+    return JudgedRun(run, GateVerdict.INSUFFICIENT_DATA, reason=reason)
+
+
+def _held_against(runs: Sequence[Run], served: ServedRegressor, level: float) -> list[JudgedRun]:
+    judged = judge_runs(runs, served)
+    found = {row: _unknown(runs[row], reason) for row, reason in judged.refusals.items()}
+    factor = float(np.exp(level))
+    longer = 1.0 - judged.forecast.probability_below(judged.observed_seconds / factor)
+    lower, upper = judged.forecast.interval(CONFIDENCE)
+    medians = judged.forecast.median()
+    for row, median, low, high, p_value in zip(
+        judged.rows, medians, lower, upper, longer, strict=True
+    ):
+        found[row] = JudgedRun(
+            run=runs[row],
+            verdict=GateVerdict.PASS,
+            expected_median_seconds=_shown(factor * median),
+            expected_lower_seconds=_shown(factor * low),
+            expected_upper_seconds=_shown(factor * high),
+            ratio=_shown(runs[row].duration_seconds / (factor * median)),
+            p_value=_shown(p_value),
+            regressor_version=served.version,
+        )
+    return [found[row] for row in range(len(runs))]
+
+
+def _shown(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _with_verdicts(judged: Sequence[JudgedRun], gate: Gate) -> list[JudgedRun]:
+    tested = {
+        index: GatedRun(each.p_value, each.ratio)
+        for index, each in enumerate(judged)
+        if each.p_value is not None and each.ratio is not None
+    }
+    verdicts = dict(zip(tested, judge(list(tested.values()), gate), strict=True))
+    return [
+        replace(each, verdict=verdicts.get(index, each.verdict))
+        for index, each in enumerate(judged)
+    ]
+
+
+def creeping(
+    stores: Stores, slugs: Sequence[Slug], histories: Mapping[Slug, History]
+) -> dict[Slug, DriftReport]:
+    """Return the workloads whose durations creep up, run by run."""
+    found = {slug: histories[slug].drift(stores) for slug in slugs}
+    return {slug: drift for slug, drift in found.items() if drift is not None and drift.has_alarm}
+
+
+def cost_change(
+    judged: Sequence[JudgedRun], book: PriceBook, runs_per_month: int
+) -> CostChange | None:
+    """Return the mean change of the runs with a price, in the currency that most of them have."""
+    changes: defaultdict[str, list[Decimal]] = defaultdict(list)
+    for each in judged:
+        offer = book.resolve(each.run.scenario.configuration, PriceQuery())
+        if offer is None or each.expected_median_seconds is None:
+            continue
+        observed = exact_cost(offer, each.run.duration_seconds)
+        expected = exact_cost(offer, each.expected_median_seconds)
+        changes[offer.price.currency].append(observed - expected)
+    if not changes:
+        return None
+    counts = Counter({name: len(each) for name, each in changes.items()})
+    [(currency, number)] = counts.most_common(1)
+    per_run = sum(changes[currency], Decimal(0)) / number
+    per_month = per_run * runs_per_month if runs_per_month else None
+    return CostChange(per_run, per_month, runs_per_month, currency)

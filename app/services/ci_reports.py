@@ -1,0 +1,314 @@
+"""The use cases of CI reports: judge fresh runs at once, acknowledge, promote."""
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+import orjson
+
+from app.decisions.gate import combine, exit_code
+from app.domain.access import Principal
+from app.domain.ci import (
+    Acknowledgement,
+    Baseline,
+    CiReport,
+    CiReportRequest,
+    StoredReport,
+)
+from app.domain.errors import Fault, InvalidRequestError, NotFoundError
+from app.domain.idempotency import IdempotencyTicket, Replay
+from app.domain.identifiers import (
+    CiReportId,
+    ProjectId,
+    RunId,
+    Slug,
+    is_identifier,
+    new_identifier,
+    parse_slug,
+)
+from app.domain.pages import DEFAULT_PAGE_SIZE, Page
+from app.domain.runs import Run
+from app.pricing.resolution import PriceBook
+from app.services.ci_history import History, read_history
+from app.services.ci_judging import cost_change, creeping, judged_runs
+from app.services.context import ServiceContext
+from app.services.prices import PriceService
+from app.services.runs import RunService, UploadResult, keep
+from app.services.serving import RegressorCache
+from app.services.uploads.reading import UploadFormat
+from app.services.uploads.storing import UploadOptions
+from app.storage.stores import Stores
+
+Document = Mapping[str, Any]
+Render = Callable[[CiReport], Document]
+ToAnswer = Callable[[Document], Replay]
+
+_MONTH: Final = timedelta(days=30)
+
+
+class CiReportService:
+    """Use cases of CI reports.
+
+    Parameters
+    ----------
+    context
+        The surroundings of the service.
+    runs
+        Stores the runs of a report.
+    regressors
+        The regressors in memory.
+    prices
+        Where the prices that hold come from.
+    """
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        runs: RunService,
+        regressors: RegressorCache,
+        prices: PriceService,
+    ) -> None:
+        self._context = context
+        self._runs = runs
+        self._regressors = regressors
+        self._prices = prices
+
+    def report(
+        self,
+        project_id: ProjectId,
+        request: CiReportRequest,
+        render: Render,
+        ticket: IdempotencyTicket | None = None,
+        answer: ToAnswer | None = None,
+    ) -> Document:
+        """Store the runs of a report, judge them and keep the report, all or nothing.
+
+        Parameters
+        ----------
+        project_id
+            Whose runs they are.
+        request
+            The runs and where they come from.
+        render
+            Makes the document that is answered and kept.
+        ticket, answer
+            Under which key the answer to the document is kept for a retry, in the transaction
+            that stores the runs, and what it is.
+
+        Raises
+        ------
+        DomainError
+            As an upload of the same runs would: bad rows, unknown fields, conflicts.
+        """
+        histories = {
+            slug: read_history(self._context, self._regressors, project_id, slug)
+            for slug in _slugs(request)
+        }
+        book = self._prices.book(project_id)
+        answered: list[Document] = []
+
+        def finish(stores: Stores, result: UploadResult) -> None:
+            report = self._judge(stores, project_id, request, result, histories, book)
+            document = render(report)
+            stores.ci.add(project_id, StoredReport(report.report_id, report.created_at, document))
+            if ticket is not None and answer is not None:
+                keep(stores, ticket, answer(document))
+            answered.append(document)
+
+        body = io.BytesIO(orjson.dumps(_documents(request)))
+        options = UploadOptions(exclusion=_exclusion(request))
+        self._runs.upload(project_id, body, UploadFormat.JSON, options, finish=finish)
+        return answered[0]
+
+    def _judge(
+        self,
+        stores: Stores,
+        project_id: ProjectId,
+        request: CiReportRequest,
+        result: UploadResult,
+        histories: Mapping[Slug, History],
+        book: PriceBook,
+    ) -> CiReport:
+        now = self._context.now()
+        runs = _stored_runs(stores, project_id, result)
+        judged = judged_runs(runs, histories, request.gate)
+        slugs = sorted({run.workload for run in runs})
+        drifts = creeping(stores, slugs, histories) if request.is_on_base else {}
+        workloads = stores.workloads.find_many(project_id, slugs)
+        keys = [workload.workload_id for workload in workloads.values()]
+        per_month = sum(stores.runs.count_usable(key, now - _MONTH) for key in keys)
+        active = [stores.fits.active(key) for key in keys]
+        verdict = combine([each.verdict for each in judged], has_drift=bool(drifts))
+        moment_ms = int(now.timestamp() * 1000)
+        return CiReport(
+            report_id=CiReportId(new_identifier("ci", now_ms=moment_ms)),
+            created_at=now,
+            request=request,
+            verdict=verdict,
+            exit_code=exit_code(verdict, request.gate),
+            runs=tuple(judged),
+            duplicates=_duplicates(result),
+            drifts=drifts,
+            cost_change=cost_change(judged, book, per_month),
+            fits=tuple(fit for fit in active if fit is not None),
+        )
+
+    def get(self, project_id: ProjectId, report_id: str) -> StoredReport:
+        """Return a report.
+
+        Raises
+        ------
+        NotFoundError
+            If the project has no such report.
+        """
+        with self._context.database.reading() as stores:
+            return _require(stores, project_id, report_id)
+
+    def list_page(
+        self,
+        project_id: ProjectId,
+        *,
+        page_size: int = DEFAULT_PAGE_SIZE,
+        page_token: str | None = None,
+    ) -> Page[StoredReport]:
+        """Return reports, the newest first.
+
+        Raises
+        ------
+        InvalidRequestError
+            If the page token is not one of this list.
+        """
+        if page_token is not None and not is_identifier("ci", page_token):
+            fault = Fault(
+                "The page token is not one of this list.",
+                "Send the next_page_token of the previous page, or none for the first.",
+                field="page_token",
+                value=page_token,
+            )
+            raise InvalidRequestError("The page token is invalid.", [fault])
+        with self._context.database.reading() as stores:
+            return stores.ci.list_page(project_id, page_size=page_size, before=page_token)
+
+    def promote(self, caller: Principal, report_id: str) -> StoredReport:
+        """Take the runs of a report into fits, its branch being merged; audited.
+
+        Raises
+        ------
+        NotFoundError
+            If the project has no such report.
+        """
+        with self._context.database.transaction() as stores:
+            found = self._promoted(stores, caller, _require(stores, caller.project_id, report_id))
+            stores.ci.update(found)
+            self._audit(stores, caller, "ci.promote", found)
+        return found
+
+    def acknowledge(
+        self, caller: Principal, report_id: str, *, author: str, reason: str
+    ) -> StoredReport:
+        """Take a report's durations as the new normal of its workloads; audited.
+
+        Its runs are promoted, drift is counted anew from them, and until the next fit later runs
+        are held against forecasts with the change that these runs show.
+
+        Raises
+        ------
+        NotFoundError
+            If the project has no such report.
+        """
+        now = self._context.now()
+        with self._context.database.transaction() as stores:
+            found = _require(stores, caller.project_id, report_id)
+            runs = stores.runs.get_many(caller.project_id, _run_ids(found))
+            since = {run.workload: run.created_at for run in reversed(runs)}
+            workloads = stores.workloads.find_many(caller.project_id, set(since))
+            for slug, workload in workloads.items():
+                key = workload.workload_id
+                stores.ci.add_baseline(
+                    Baseline(key, since[slug], author, reason, found.report_id, now)
+                )
+            found = self._promoted(stores, caller, found)
+            found = replace(found, acknowledgement=Acknowledgement(author, reason, now))
+            stores.ci.update(found)
+            self._audit(stores, caller, "ci.acknowledge", found)
+        return found
+
+    def _promoted(self, stores: Stores, caller: Principal, found: StoredReport) -> StoredReport:
+        for run in stores.runs.get_many(caller.project_id, _run_ids(found)):
+            if run.excluded:
+                stores.runs.update(run.run_id, excluded=False, reason=None, labels=run.labels)
+        return replace(found, promoted_at=found.promoted_at or self._context.now())
+
+    def _audit(self, stores: Stores, caller: Principal, action: str, found: StoredReport) -> None:
+        taken = found.acknowledgement
+        detail = {} if taken is None else {"author": taken.author, "reason": taken.reason}
+        now = self._context.now()
+        stores.access.record_audit(
+            caller.project_id, caller.key_id, now, action, found.report_id, detail
+        )
+
+
+def _require(stores: Stores, project_id: ProjectId, report_id: str) -> StoredReport:
+    found = None
+    if is_identifier("ci", report_id):
+        found = stores.ci.get(project_id, CiReportId(report_id))
+    if found is None:
+        raise NotFoundError("CI report", report_id)
+    return found
+
+
+def _run_ids(found: StoredReport) -> list[RunId]:
+    return [RunId(run["run_id"]) for run in found.document["runs"]]
+
+
+def _slugs(request: CiReportRequest) -> set[Slug]:
+    names = [
+        entry.get("workload", request.workload)
+        for entry in request.documents
+        if isinstance(entry, Mapping)
+    ]
+    found = {parse_slug(name) for name in names if isinstance(name, str)}
+    return {slug for slug in found if slug is not None}
+
+
+def _documents(request: CiReportRequest) -> list[Any]:
+    """Return the runs with what the report says of all of them."""
+    labels = {
+        "git_sha": request.commit,
+        "git_branch": request.branch,
+        "pull_request": request.pull_request,
+    }
+    known = {name: value for name, value in labels.items() if value is not None}
+    return [_document(entry, request.workload, known) for entry in request.documents]
+
+
+def _document(entry: Any, workload: Slug | None, labels: Mapping[str, str]) -> Any:
+    if not isinstance(entry, Mapping):
+        return entry
+    filled = {"workload": workload, **entry} if workload is not None else dict(entry)
+    own = filled.get("labels")
+    if labels and (own is None or isinstance(own, Mapping)):
+        filled["labels"] = {**labels, **(own or {})}
+    return filled
+
+
+def _exclusion(request: CiReportRequest) -> str | None:
+    if request.is_on_base:
+        return None
+    return f"measured on branch {request.branch}, not on {request.base_branch}; not promoted yet"
+
+
+def _stored_runs(stores: Stores, project_id: ProjectId, result: UploadResult) -> list[Run]:
+    ids = [row.accepted.run_id for row in result.runs or () if row.accepted.run_id is not None]
+    found = {run.run_id: run for run in stores.runs.get_many(project_id, ids)}
+    return [found[run_id] for run_id in ids]
+
+
+def _duplicates(result: UploadResult) -> frozenset[RunId]:
+    return frozenset(
+        row.accepted.run_id
+        for row in result.runs or ()
+        if row.accepted.run_id is not None and row.accepted.is_duplicate
+    )

@@ -1,0 +1,179 @@
+"""The use cases of ordering a queue."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
+
+from app.decisions.durations import DurationBeliefs, FloatArray
+from app.decisions.progress import RemainingBeliefs, remaining
+from app.decisions.queue_order import aged_service, deadline_keys, order
+from app.domain.errors import DomainError
+from app.domain.forecasts import ForecastRequest
+from app.domain.identifiers import ProjectId
+from app.domain.schedules import (
+    Band,
+    Placement,
+    Policy,
+    QueuedJob,
+    RankedJob,
+    Ranking,
+    RankRequest,
+)
+from app.services.beliefs import BeliefReader, Beliefs
+from app.services.context import ServiceContext
+
+_LONGEST_S: Final = 1e10
+"""No instant is named that lies further from now."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What is known of each job, each of shape (n,); NaN where it cannot be forecast.
+
+    `left` and `service` are bands: expected value, median, lower and upper bound.
+    """
+
+    left: list[FloatArray]
+    service: list[FloatArray]
+    safe_s: FloatArray
+    on_time: FloatArray
+    slack_s: FloatArray
+
+
+class ScheduleService:
+    """Use cases of ordering a queue."""
+
+    def __init__(self, context: ServiceContext, beliefs: BeliefReader) -> None:
+        self._context = context
+        self._beliefs = beliefs
+
+    def rank(self, project_id: ProjectId, request: RankRequest) -> Ranking:
+        """Return a queue in the order of a policy.
+
+        Jobs that cannot be forecast keep their problem and stand where the request puts them.
+
+        Raises
+        ------
+        StorageUnavailableError
+            If the database does not answer and something is not in memory.
+        """
+        questions = [question_of(job) for job in request.jobs]
+        beliefs = self._beliefs.read(project_id, questions)
+        now = self._context.now()
+        figures = _figures(request, beliefs, now)
+        waited = np.array([_waited(job, now) for job in request.jobs])
+        submitted = np.array([_instant(job.submitted_at) for job in request.jobs])
+        keys = _keys(request, figures, np.nan_to_num(waited), now)
+        places, priority = order(keys, submitted)
+        return Ranking(
+            request,
+            tuple(
+                _ranked(request.jobs[row], row, priority[row], figures, beliefs.problems, now)
+                for row in places.tolist()
+            ),
+        )
+
+
+def question_of(job: QueuedJob) -> ForecastRequest:
+    """Return what is asked of the regressor of a job."""
+    return ForecastRequest(
+        job.workload, job.scenario, pricing=job.pricing, spot=job.spot, record=False
+    )
+
+
+def remaining_of(jobs: Sequence[QueuedJob], beliefs: Beliefs) -> RemainingBeliefs:
+    """Return what is believed of the time that the known jobs still need."""
+    known = [jobs[row] for row in beliefs.known]
+    progress = np.array([job.progress for job in known], dtype=np.float64)
+    elapsed = np.array([np.nan if job.elapsed_s is None else job.elapsed_s for job in known])
+    return remaining(beliefs.durations, progress, elapsed.astype(np.float64))
+
+
+def _waited(job: QueuedJob, now: datetime) -> float:
+    if job.submitted_at is None:
+        return np.nan
+    return max((now - job.submitted_at).total_seconds(), 0.0)
+
+
+def _instant(instant: datetime | None) -> float:
+    return np.inf if instant is None else instant.timestamp()
+
+
+def _figures(request: RankRequest, beliefs: Beliefs, now: datetime) -> _Figures:
+    jobs = request.jobs
+    left = remaining_of(jobs, beliefs)
+    is_whole = request.policy is Policy.SHORTEST_SERVICE_FIRST
+    counted = beliefs.durations if is_whole else left
+    workers = np.array([jobs[row].scenario.configuration.workers for row in beliefs.known])
+    until = np.array([_instant(jobs[row].deadline) for row in beliefs.known]) - now.timestamp()
+    safe = left.quantile(request.confidence)
+    finite = np.where(np.isinf(until), 1.0, until)
+
+    def spread(values: FloatArray) -> FloatArray:
+        placed = np.full(len(jobs), np.nan)
+        placed[beliefs.known] = values
+        return placed
+
+    return _Figures(
+        left=[spread(each) for each in _band(left, request.confidence)],
+        service=[spread(each * workers) for each in _band(counted, request.confidence)],
+        safe_s=spread(safe),
+        on_time=spread(np.where(np.isinf(until), np.nan, left.probability_below(finite))),
+        slack_s=spread(until - safe),
+    )
+
+
+def _band(believed: DurationBeliefs | RemainingBeliefs, confidence: float) -> list[FloatArray]:
+    return [believed.mean(), believed.quantile(0.5), *believed.interval(confidence)]
+
+
+def _keys(
+    request: RankRequest, figures: _Figures, waited: FloatArray, now: datetime
+) -> tuple[FloatArray, ...]:
+    unknown = np.isnan(figures.service[0])
+    known = figures.service[0][~unknown]
+    stand_in = float(np.median(known)) if known.size else 1.0
+    service = aged_service(
+        np.where(unknown, stand_in, figures.service[0]), waited, request.ageing_s
+    )
+    outer = {Placement.FIRST: -1.0, Placement.MEDIAN: 0.0, Placement.LAST: 1.0}[request.unknown]
+    apart = np.where(unknown, outer, 0.0)
+    if request.policy is not Policy.DEADLINE_RISK:
+        return (apart, service)
+    # A job that cannot be forecast but has a deadline is taken as long as the median job.
+    typical = float(np.nanmedian(figures.safe_s)) if known.size else 0.0
+    until = np.array([_instant(job.deadline) for job in request.jobs]) - now.timestamp()
+    slack = np.where(unknown, until - typical, figures.slack_s)
+    hopeless = np.nan_to_num(figures.on_time, nan=1.0) < 1.0 - request.confidence
+    return (apart, *deadline_keys(slack, hopeless), service)
+
+
+def _ranked(
+    job: QueuedJob,
+    row: int,
+    priority: int,
+    figures: _Figures,
+    problems: dict[int, DomainError],
+    now: datetime,
+) -> RankedJob:
+    waited = _waited(job, now)
+    problem = problems.get(row)
+    slack = float(figures.slack_s[row])
+    has_deadline = problem is None and job.deadline is not None
+    return RankedJob(
+        job=job,
+        priority=int(priority),
+        service=None if problem else Band(*(float(each[row]) for each in figures.service)),
+        remaining_seconds=None if problem else Band(*(float(each[row]) for each in figures.left)),
+        waited_s=None if np.isnan(waited) else waited,
+        deadline_probability=float(figures.on_time[row]) if has_deadline else None,
+        latest_start=_later(now, slack) if has_deadline else None,
+        problem=problem,
+    )
+
+
+def _later(now: datetime, seconds: float) -> datetime | None:
+    return now + timedelta(seconds=seconds) if abs(seconds) < _LONGEST_S else None

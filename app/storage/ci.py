@@ -1,0 +1,107 @@
+"""The store of CI reports and acknowledged baselines."""
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from app.domain.ci import Acknowledgement, Baseline, StoredReport
+from app.domain.identifiers import CiReportId, ProjectId, WorkloadId
+from app.domain.pages import Page
+from app.storage.tables import BaselineRow, CiReportRow
+
+
+class CiStore:
+    """Reads and writes CI reports in one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def add(self, project_id: ProjectId, report: StoredReport) -> None:
+        """Store a new report."""
+        self._session.add(
+            CiReportRow(
+                id=report.report_id,
+                project_id=project_id,
+                created_at=report.created_at,
+                document=dict(report.document),
+            )
+        )
+
+    def get(self, project_id: ProjectId, report_id: CiReportId) -> StoredReport | None:
+        """Return a report of a project."""
+        found = self._session.scalar(
+            sa.select(CiReportRow).where(
+                CiReportRow.project_id == project_id, CiReportRow.id == report_id
+            )
+        )
+        return None if found is None else _to_report(found)
+
+    def list_page(
+        self, project_id: ProjectId, *, page_size: int, before: str | None = None
+    ) -> Page[StoredReport]:
+        """Return a project's reports, the newest first, starting after the key `before`."""
+        query = (
+            sa.select(CiReportRow)
+            .where(CiReportRow.project_id == project_id)
+            .order_by(CiReportRow.id.desc())
+            .limit(page_size + 1)
+        )
+        if before is not None:
+            query = query.where(CiReportRow.id < before)
+        rows = self._session.scalars(query).all()
+        next_key = rows[page_size - 1].id if len(rows) > page_size else None
+        return Page([_to_report(row) for row in rows[:page_size]], next_key)
+
+    def update(self, report: StoredReport) -> None:
+        """Note what became of a report."""
+        taken = report.acknowledgement
+        self._session.execute(
+            sa.update(CiReportRow)
+            .where(CiReportRow.id == report.report_id)
+            .values(
+                acknowledged_at=None if taken is None else taken.at,
+                acknowledged_by=None if taken is None else taken.author,
+                acknowledged_reason=None if taken is None else taken.reason,
+                promoted_at=report.promoted_at,
+            )
+        )
+
+    def add_baseline(self, baseline: Baseline) -> None:
+        """Store since when a workload's durations are normal."""
+        self._session.add(
+            BaselineRow(
+                workload_id=baseline.workload_id,
+                since=baseline.since,
+                author=baseline.author,
+                reason=baseline.reason,
+                report_id=baseline.report_id,
+                created_at=baseline.created_at,
+            )
+        )
+
+    def baseline(self, workload_id: WorkloadId) -> Baseline | None:
+        """Return the latest baseline of a workload, None where nobody acknowledged one."""
+        row = self._session.scalar(
+            sa.select(BaselineRow)
+            .where(BaselineRow.workload_id == workload_id)
+            .order_by(BaselineRow.id.desc())
+            .limit(1)
+        )
+        if row is None:
+            return None
+        return Baseline(
+            workload_id=workload_id,
+            since=row.since,
+            author=row.author,
+            reason=row.reason,
+            report_id=CiReportId(row.report_id),
+            created_at=row.created_at,
+        )
+
+
+def _to_report(row: CiReportRow) -> StoredReport:
+    taken = None
+    if row.acknowledged_at is not None:
+        taken = Acknowledgement(
+            row.acknowledged_by or "", row.acknowledged_reason or "", row.acknowledged_at
+        )
+    return StoredReport(CiReportId(row.id), row.created_at, row.document, taken, row.promoted_at)

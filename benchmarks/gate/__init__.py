@@ -1,0 +1,1 @@
+"""How often the CI gate is wrong: simulated reports with and without a change."""

@@ -1,0 +1,209 @@
+"""How often the CI gate is wrong.
+
+Simulated workloads of known laws are uploaded, fitted by the engine and reported on, run after
+run, through the services on a database of their own: without a change, with a slow-down in one
+report, with a small one that stays, and on another number of workers than the history's.
+
+    python -m benchmarks.gate --workloads 20 --reports 100
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import log2, sqrt
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from app.api.ci_documents import report_document
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.ci import CiReportRequest
+from app.domain.fits import FitRequest
+from app.domain.identifiers import Slug
+from app.fitter import Fitter
+from app.services.computing import InProcessComputer
+from app.services.context import ServiceContext
+from app.services.fitting import FittingService
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from app.storage.migration import migrate
+
+_DRIFT_RUNS = 20
+
+
+class Clock:
+    """Moves on by a minute with every report."""
+
+    def __init__(self) -> None:
+        self.instant = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        """Return the instant that it is."""
+        return self.instant
+
+    def advance(self) -> None:
+        """Let a minute pass."""
+        self.instant += timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """Seconds of a job: a part that workers share, one that they do not, synchronisation."""
+
+    shared: float
+    serial: float
+    synchronisation: float
+
+    def seconds(self, workers: int, size: float) -> float:
+        """Return the duration without noise."""
+        waiting = self.synchronisation * sqrt(size) * log2(workers + 1)
+        return self.shared * size / workers + self.serial + waiting
+
+
+class Simulation:
+    """One workload with a history and a published regressor."""
+
+    def __init__(
+        self, services: Services, clock: Clock, name: str, seed: int, workers: tuple[int, ...]
+    ) -> None:
+        self._services, self._clock, self._name = services, clock, Slug(name)
+        self._workers = workers
+        self.rng = np.random.default_rng(seed)
+        scale = float(np.exp(self.rng.normal(-1, 1)))
+        self.law = Law(
+            scale, scale * self.rng.uniform(0, 200), scale * float(self.rng.uniform(0, 2))
+        )
+
+    def document(
+        self, noise: float, factor: float, workers: int | None = None
+    ) -> dict[str, object]:
+        """Return a run like those of the history, or on another number of workers."""
+        count = workers or int(self.rng.choice(self._workers))
+        size = float(self.rng.choice([2000.0, 4000.0, 8000.0]))
+        seconds = self.law.seconds(count, size) * factor * np.exp(self.rng.normal(0, noise))
+        return {
+            "duration_seconds": float(seconds),
+            "configuration": {"gpu_type": "T4", "workers": count},
+            "work": {"dataset_size": size, "batch_size": 256, "epochs": 1},
+        }
+
+    def learn(self, noise: float, runs: int) -> None:
+        """Store a history and fit it."""
+        self.report([self.document(noise, 1.0) for _ in range(runs)])
+        self._services.fits.request_fit(DEFAULT_PROJECT, self._name, FitRequest())
+        context = self._services.context
+        fitter = Fitter(FittingService(context), InProcessComputer(), context.settings)
+        while fitter.step():
+            pass
+        self._clock.advance()
+
+    def report(self, documents: list[dict[str, object]]) -> dict[str, object]:
+        """Report runs and return the document of the answer."""
+        self._clock.advance()
+        request = CiReportRequest(documents=documents, workload=self._name)
+        return dict(self._services.ci.report(DEFAULT_PROJECT, request, report_document))
+
+
+def _simulations(
+    services: Services, clock: Clock, arguments: argparse.Namespace, label: str, **how: object
+) -> Iterator[Simulation]:
+    workers = how.get("workers", (1, 2, 4, 8))
+    assert isinstance(workers, tuple)
+    for number in track(range(arguments.workloads), description=label):
+        simulation = Simulation(services, clock, f"{label}-{number}", number, workers)
+        simulation.learn(arguments.noise, arguments.history)
+        yield simulation
+
+
+def _share(
+    simulations: Iterator[Simulation], reports: int, ask: Callable[[Simulation], bool]
+) -> float:
+    return float(np.mean([ask(each) for each in simulations for _ in range(reports)]))
+
+
+def _is(simulation: Simulation, verdict: str, document: dict[str, object]) -> bool:
+    return simulation.report([document])["verdict"] == verdict
+
+
+def _has_crept(simulation: Simulation, noise: float, factor: float) -> bool:
+    for _ in range(_DRIFT_RUNS):
+        simulation.report([simulation.document(noise, 1.0)])
+    return any(
+        bool(simulation.report([simulation.document(noise, factor)])["drift"])
+        for _ in range(_DRIFT_RUNS)
+    )
+
+
+def measure(services: Services, clock: Clock, arguments: argparse.Namespace) -> Table:
+    """Return the table of shares."""
+    noise, reports = arguments.noise, arguments.reports
+    table = Table(
+        title=f"CI gate, noise of one run {noise:.0%}, history of {arguments.history} runs"
+    )
+    for name in ("reports", "share", "goal"):
+        table.add_column(name, justify="left" if name == "reports" else "right")
+
+    def row(name: str, share: float, goal: str) -> None:
+        table.add_row(name, f"{share:.1%}", goal)
+
+    def simulate(label: str, **how: object) -> Iterator[Simulation]:
+        return _simulations(services, clock, arguments, label, **how)
+
+    row(
+        "no change: fails",
+        _share(simulate("none"), reports, lambda s: _is(s, "fail", s.document(noise, 1.0))),
+        "<= 1.5%",
+    )
+    row(
+        "15% slower: fails at once",
+        _share(simulate("slower"), 1, lambda s: _is(s, "fail", s.document(noise, 1.15))),
+        ">= 80%",
+    )
+    row(
+        f"3% slower: drift within {_DRIFT_RUNS}",
+        _share(simulate("creeping"), 1, lambda s: _has_crept(s, noise, 1.03)),
+        "most",
+    )
+    row(
+        "on 4, history on 8, no change: fails",
+        _share(
+            simulate("four", workers=(8,)), 5, lambda s: _is(s, "fail", s.document(noise, 1.0, 4))
+        ),
+        "<= 1.5%",
+    )
+    row(
+        "on 4, history on 8, twice as slow: fails",
+        _share(
+            simulate("double", workers=(8,)), 1, lambda s: _is(s, "fail", s.document(noise, 2.0, 4))
+        ),
+        "",
+    )
+    return table
+
+
+def main() -> None:
+    """Run the simulation and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.gate")
+    parser.add_argument("--workloads", type=int, default=20, help="simulated workloads a line")
+    parser.add_argument("--reports", type=int, default=100, help="reports a workload, unchanged")
+    parser.add_argument("--history", type=int, default=30, help="runs before the first report")
+    parser.add_argument("--noise", type=float, default=0.03, help="log deviation of one run")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(data_dir=Path(folder))
+        database = Database(settings.url)
+        migrate(database)
+        clock = Clock()
+        services = build_services(ServiceContext(database, settings, clock))
+        Console().print(measure(services, clock, arguments))
+        services.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""One real service with a fitter for all tests of the client, and a spool for each."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from trainfare_client import Client, ClientSettings
+
+from app.storage.database import Database
+from app.storage.migration import migrate
+from tests.support.server import running_service
+
+
+@pytest.fixture(scope="session")
+def service_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('service')}/trainfare.db"
+    database = Database(url)
+    migrate(database)
+    database.close()
+    with running_service(url, "--with-fitter") as service:
+        yield service.url
+
+
+@pytest.fixture
+def settings(service_url: str, tmp_path: Path) -> ClientSettings:
+    return ClientSettings(url=service_url, spool=tmp_path / "spool.jsonl", first_pause_s=0)
+
+
+@pytest.fixture
+def client(settings: ClientSettings) -> Iterator[Client]:
+    with Client(settings=settings) as client:
+        yield client
+
+
+@pytest.fixture
+def workload(request: pytest.FixtureRequest) -> str:
+    """A workload named for the test."""
+    name: str = request.node.name
+    return name.replace("[", "-").replace("]", "").casefold()[:90]

@@ -1,0 +1,72 @@
+"""The command lines that flush the spool."""
+
+import json
+from pathlib import Path
+
+import pytest
+from trainfare_client import ClientSettings
+from trainfare_client.console import main
+from trainfare_client.spool import Spool
+
+from client.tests.runs import make_run
+from tests.support.terminal import Terminal
+
+
+def test_flush_uploads_what_waits(
+    settings: ClientSettings, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Spool(settings.spool).append([make_run(workload)])
+    options = ["--url", settings.url, "--spool", str(settings.spool)]
+
+    waiting = main(["waiting", "--json", *options])
+    code = main(["flush", *options])
+    said = capsys.readouterr().out.splitlines()
+
+    assert (waiting, code) == (0, 0)
+    assert json.loads(said[0]) == {"waiting": 1}
+    assert said[1] == "1 created, 0 duplicates, 0 refused, 0 unreadable"
+
+
+def test_service_that_is_away_gives_its_own_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "spool.jsonl"
+    Spool(file).append([make_run("w")])
+
+    code = main(["flush", "--url", "http://127.0.0.1:9", "--spool", str(file)])
+
+    assert code == 3
+    assert "Remedy:" in capsys.readouterr().err
+
+
+def test_refused_runs_are_named(
+    settings: ClientSettings, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Spool(settings.spool).append([make_run(workload, colour="red")])
+
+    code = main(["flush", "--url", settings.url, "--spool", str(settings.spool)])
+
+    assert code == 1
+    assert "colour" in capsys.readouterr().err
+
+
+def test_wrong_setting_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["waiting", "--url", "ftp://nowhere"])
+
+    assert code == 1
+    assert "TRAINFARE_URL" in capsys.readouterr().err
+
+
+def test_service_command_line_flushes_too(
+    settings: ClientSettings,
+    workload: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Spool(settings.spool).append([make_run(workload)])
+    terminal = Terminal(capsys, monkeypatch)
+
+    said = terminal.type("flush", "--url", settings.url, "--spool", settings.spool, "--json")
+
+    assert said.exit_code == 0
+    assert said.document == {"created": 1, "duplicates": 0, "refused": 0, "unreadable": 0}

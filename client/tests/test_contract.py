@@ -1,0 +1,104 @@
+"""Every method of both clients against the real service over HTTP."""
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trainfare_client import AsyncClient, Client, ClientSettings
+
+from client.tests.calls import Story
+
+_OPENED_BY_PEOPLE = {"/", "/docs", "/metrics", "/healthz", "/readyz", "/openapi.json"}
+
+
+async def _tell_asynchronously(settings: ClientSettings, folder: Path) -> dict[str, Any]:
+    async with AsyncClient(settings=settings) as client:
+        return await Story(client, "told-asynchronously", folder).tell()
+
+
+async def _tell_synchronously(settings: ClientSettings, folder: Path) -> dict[str, Any]:
+    with Client(settings=settings) as client:
+        return await Story(client, "told-synchronously", folder).tell()
+
+
+@pytest.fixture(scope="module", params=[_tell_synchronously, _tell_asynchronously])
+def heard(
+    request: pytest.FixtureRequest, service_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("story")
+    settings = ClientSettings(url=service_url, spool=folder / "spool.jsonl")
+    return asyncio.run(request.param(settings, folder))
+
+
+def _methods(client: object) -> set[str]:
+    resources = {
+        name: value
+        for name, value in vars(client).items()
+        if not name.startswith("_") and name != "settings"
+    }
+    own = {
+        name
+        for name, _ in inspect.getmembers(client, inspect.isroutine)
+        if not name.startswith("_") and name not in {"close", "aclose"}
+    }
+    return own | {
+        f"{resource}.{name}"
+        for resource, value in resources.items()
+        for name, _ in inspect.getmembers(value, inspect.isroutine)
+        if not name.startswith("_")
+    }
+
+
+def test_every_method_is_called(heard: dict[str, Any]) -> None:
+    assert set(heard) == _methods(Client())
+    assert set(heard) == _methods(AsyncClient())
+
+
+def test_profile_arrives_in_several_requests_with_one_answer(heard: dict[str, Any]) -> None:
+    answer = heard["runs.upload_many"]
+
+    assert answer["created"] == 12
+    assert [run["row"] for run in answer["runs"]] == list(range(1, 13))
+
+
+def test_lists_are_read_beyond_their_first_page(heard: dict[str, Any]) -> None:
+    assert len(heard["runs.all"]) == 14
+    assert len({run["run_id"] for run in heard["runs.all"]}) == 14
+
+
+def test_fit_is_followed_by_events_to_its_end(heard: dict[str, Any]) -> None:
+    states = [fit["state"] for fit in heard["fits.events"]]
+
+    assert states[-1] == "succeeded"
+    assert heard["fits.wait"]["regressor_version"] == 1
+    assert heard["fits.cancel"]["state"] == "succeeded"
+
+
+def test_questions_are_answered(heard: dict[str, Any]) -> None:
+    forecast = heard["forecasts.make"]
+
+    assert forecast["duration_seconds"]["confidence"] == 0.8
+    assert heard["forecasts.get"]["forecast_id"] == forecast["forecast_id"]
+    assert [entry["ref"] for entry in heard["forecasts.batch"]["forecasts"]] == [1, 2]
+    assert heard["forecasts.batch"]["failed"] == 1
+    assert len(heard["forecasts.what_if"]) == 3
+    assert heard["forecasts.curve"]["over"] == "workers"
+    assert heard["forecasts.recommend"]["recommended"] is not None
+
+
+def test_own_price_is_listed_until_it_is_withdrawn(heard: dict[str, Any]) -> None:
+    assert heard["prices.add"]["created"] == 1
+    assert heard["prices.all"][0]["price_per_hour"] == "0.50"
+    assert heard["prices.withdraw"] is None
+
+
+def test_rest_of_the_service_answers(heard: dict[str, Any]) -> None:
+    assert heard["is_ready"] is True
+    assert heard["gpus.get"]["gpu_type"] == "A100-40GB"
+    assert heard["runs.change"]["labels"] == {"a": "b"}
+    assert heard["runs.assessment"]["verdict"] in {"as_expected", "slower", "faster", "unknown"}
+    assert heard["workloads.plan_profiling"]["runs"]
+    assert heard["flush"].created == 0

@@ -1,0 +1,146 @@
+"""Attempts, pauses and idempotency keys."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trainfare_client import Client, ClientSettings, UnreachableError
+from trainfare_client.errors import QuotaExceededError, ServiceFailedError
+from trainfare_client.retrying import Retries, retry_after_s
+
+from client.tests.faulty import Answer, faulty_server, problem
+from client.tests.runs import make_run
+
+_NOW = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def _settings(url: str, spool: Path, *, timeout_s: float = 10.0) -> ClientSettings:
+    return ClientSettings(
+        url=url, spool=spool / "spool.jsonl", first_pause_s=0, timeout_s=timeout_s
+    )
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_failed_request_is_repeated_with_its_key(status: int, tmp_path: Path) -> None:
+    script = (problem(status, "some"), problem(status, "some"), Answer(201))
+    with faulty_server(*script) as server, Client(settings=_settings(server.url, tmp_path)) as c:
+        answer = c.runs.upload(make_run("w"))
+
+    keys = {headers["Idempotency-Key"] for _, _, headers, _ in server.heard}
+    assert answer["created"] == 1
+    assert len(server.heard) == 3
+    assert len(keys) == 1
+
+
+def test_request_in_progress_is_repeated(tmp_path: Path) -> None:
+    script = (problem(409, "in_progress"), Answer(201))
+    with faulty_server(*script) as server, Client(settings=_settings(server.url, tmp_path)) as c:
+        c.runs.upload(make_run("w"))
+
+    assert len(server.heard) == 2
+
+
+def test_refusal_is_not_repeated(tmp_path: Path) -> None:
+    with (
+        faulty_server(problem(409, "run_conflict")) as server,
+        Client(settings=_settings(server.url, tmp_path)) as client,
+        pytest.raises(Exception, match="Do so"),
+    ):
+        client.runs.upload(make_run("w"))
+
+    assert len(server.heard) == 1
+
+
+def test_attempts_end(tmp_path: Path) -> None:
+    with (
+        faulty_server(problem(503, "regressor_unavailable")) as server,
+        Client(settings=_settings(server.url, tmp_path)) as client,
+        pytest.raises(ServiceFailedError),
+    ):
+        client.workloads.get("w")
+
+    assert len(server.heard) == 4
+
+
+def test_silent_service_is_left_after_the_timeout(tmp_path: Path) -> None:
+    with (
+        faulty_server(Answer(silence=True)) as server,
+        Client(settings=_settings(server.url, tmp_path, timeout_s=0.05)) as client,
+        pytest.raises(UnreachableError, match="TRAINFARE_URL"),
+    ):
+        client.workloads.get("w")
+
+    assert len(server.heard) == 4
+
+
+def test_longer_wait_than_allowed_is_told_to_the_caller(tmp_path: Path) -> None:
+    asked = problem(429, "quota_exceeded", **{"Retry-After": "3600"})
+    with (
+        faulty_server(asked) as server,
+        Client(settings=_settings(server.url, tmp_path)) as client,
+        pytest.raises(QuotaExceededError) as caught,
+    ):
+        client.workloads.get("w")
+
+    assert len(server.heard) == 1
+    assert caught.value.retry_after_s == 3600
+
+
+@pytest.mark.parametrize("body", [b"<html>proxy</html>", b'{"error": "no"}'])
+def test_answer_of_a_stranger_is_told_from_a_problem(body: bytes, tmp_path: Path) -> None:
+    with (
+        faulty_server(Answer(404, body)) as server,
+        Client(settings=_settings(server.url, tmp_path)) as client,
+        pytest.raises(UnreachableError, match="not as Trainfare"),
+    ):
+        client.workloads.get("w")
+
+
+def test_good_answer_without_json_is_a_stranger_too(tmp_path: Path) -> None:
+    with (
+        faulty_server(Answer(200, b"hello")) as server,
+        Client(settings=_settings(server.url, tmp_path)) as client,
+        pytest.raises(UnreachableError, match="not as Trainfare"),
+    ):
+        client.workloads.get("w")
+
+
+@given(seed=st.integers(0, 1000), first=st.floats(0.001, 10), attempts=st.integers(1, 12))
+def test_pauses_grow_exponentially_with_jitter_up_to_the_longest(
+    seed: int, first: float, attempts: int
+) -> None:
+    settings = ClientSettings(first_pause_s=first, longest_pause_s=5.0, attempts=attempts)
+    retries = Retries(settings, random.Random(seed))
+
+    pauses = [retries.pause_after_fault() for _ in range(attempts)]
+
+    assert pauses[-1] is None
+    for number, pause in enumerate(pauses[:-1]):
+        assert pause is not None
+        assert 0 <= pause <= min(first * 2**number, 5.0)
+
+
+@given(asked=st.integers(0, 30))
+def test_pause_is_never_shorter_than_the_service_asked(asked: int) -> None:
+    answer = httpx.Response(503, headers={"Retry-After": str(asked)}, content=b"{}")
+
+    pause = Retries(ClientSettings(), random.Random(1)).pause_after(answer)
+
+    assert pause is not None
+    assert pause >= asked
+
+
+def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
+    date = format_datetime(_NOW + timedelta(seconds=90))
+
+    assert retry_after_s("12") == 12
+    assert retry_after_s(date, _NOW) == 90
+    assert retry_after_s(date.replace("+0000", "-0000"), _NOW) == 90
+    assert retry_after_s(format_datetime(_NOW - timedelta(1)), _NOW) == 0
+    assert retry_after_s(None) is None
+    assert retry_after_s("next week") is None

@@ -1,0 +1,162 @@
+"""Runs that wait for the service."""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+from trainfare_client import AsyncClient, Client, ClientSettings, UnreachableError
+from trainfare_client.errors import ServiceFailedError, SpoolError
+from trainfare_client.spool import FlushReport, Spool
+
+from client.tests.faulty import Answer, faulty_server, problem
+from client.tests.runs import make_run
+
+_CLOSED = "http://127.0.0.1:9"
+"""The port of the discard service: nothing listens there."""
+
+
+def _away(file: Path) -> ClientSettings:
+    return ClientSettings(url=_CLOSED, spool=file, attempts=2, first_pause_s=0)
+
+
+def _append(file: Path, worker: int) -> None:
+    for number in range(20):
+        Spool(file).append([make_run("crowd", external_id=f"{worker}-{number}")])
+
+
+def test_runs_wait_in_the_spool_and_arrive_once(settings: ClientSettings, workload: str) -> None:
+    with Client(settings=_away(settings.spool)) as client:
+        kept = client.runs.upload_or_spool([make_run(workload), make_run(workload)])
+    with Client(settings=settings) as client:
+        waiting = Spool(settings.spool).waiting()
+        first, second = client.flush(), client.flush()
+        arrived = list(client.runs.all(workload))
+
+    assert kept is None
+    assert waiting == 2
+    assert (first.created, first.duplicates, second.created) == (2, 0, 0)
+    assert len(arrived) == 2
+    assert Spool(settings.spool).waiting() == 0
+
+
+def test_asynchronous_client_spools_and_flushes_alike(
+    settings: ClientSettings, workload: str
+) -> None:
+    async def tell() -> tuple[object, FlushReport]:
+        async with AsyncClient(settings=_away(settings.spool)) as away:
+            kept = await away.runs.upload_or_spool(make_run(workload))
+        async with AsyncClient(settings=settings) as client:
+            return kept, await client.flush()
+
+    kept, report = asyncio.run(tell())
+
+    assert kept is None
+    assert report.created == 1
+
+
+def test_flush_that_died_is_repeated_without_storing_twice(
+    settings: ClientSettings, client: Client, workload: str
+) -> None:
+    run = make_run(workload, external_id="once")
+    Spool(settings.spool).append([run])
+    Spool(settings.spool).take(FlushReport())
+    client.runs.upload(run)
+    Spool(settings.spool).append([make_run(workload, external_id="later")])
+
+    report = client.flush()
+
+    assert (report.created, report.duplicates) == (1, 1)
+    assert len(list(client.runs.all(workload))) == 2
+
+
+def test_line_cut_by_a_crash_loses_no_other_run(
+    settings: ClientSettings, client: Client, workload: str
+) -> None:
+    spool = Spool(settings.spool)
+    spool.append([make_run(workload)])
+    with settings.spool.open("ab") as stream:
+        stream.write(b'{"workload": "cut in the mid')
+    spool.append([make_run(workload, external_id="after")])
+
+    report = client.flush()
+
+    assert (report.created, report.unreadable) == (2, 1)
+
+
+def test_refused_run_holds_up_no_other(
+    settings: ClientSettings, client: Client, workload: str
+) -> None:
+    bad = make_run(workload, external_id="bad") | {"duration_seconds": -1.0}
+    Spool(settings.spool).append([bad, make_run(workload, external_id="good")])
+
+    report = client.flush()
+    beside = settings.spool.with_suffix(".rejected.jsonl").read_text()
+
+    assert report.created == 1
+    assert "duration_seconds" in report.refused[0]
+    assert json.loads(beside)["run"]["external_id"] == "bad"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [(problem(500, "internal"), ServiceFailedError), (Answer(200, b"?"), UnreachableError)],
+)
+def test_runs_stay_while_the_service_fails(
+    answer: Answer, error: type[Exception], tmp_path: Path
+) -> None:
+    file = tmp_path / "spool.jsonl"
+    Spool(file).append([make_run("w")])
+
+    with faulty_server(answer) as server:
+        settings = ClientSettings(url=server.url, spool=file, first_pause_s=0)
+        with Client(settings=settings) as client, pytest.raises(error):
+            client.flush()
+
+    assert Spool(file).waiting() == 1
+
+
+def test_many_processes_append_without_harm(tmp_path: Path) -> None:
+    file = tmp_path / "spool.jsonl"
+    context = multiprocessing.get_context("spawn")
+    crowd = [context.Process(target=_append, args=(file, worker)) for worker in range(3)]
+
+    for process in crowd:
+        process.start()
+    for process in crowd:
+        process.join()
+
+    assert Spool(file).waiting() == 60
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+def test_full_disk_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "spool.jsonl"
+    file.symlink_to("/dev/full")
+
+    with pytest.raises(SpoolError, match="Free the disk"):
+        Spool(file).append([make_run("w")])
+
+
+def test_full_disk_leaves_no_half_line(tmp_path: Path) -> None:
+    file = tmp_path / "spool.jsonl"
+    Spool(file).append([make_run("w")])
+    before = file.read_bytes()
+
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, len(before) + 20))
+        try:
+            Spool(file).append([make_run("w")])
+        except SpoolError:
+            os._exit(7)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert file.read_bytes() == before

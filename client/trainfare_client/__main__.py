@@ -1,0 +1,7 @@
+"""Runs `python -m trainfare_client`."""
+
+import sys
+
+from trainfare_client.console import main
+
+sys.exit(main())

@@ -1,0 +1,165 @@
+"""Measured runs: upload them, look at them, keep them while the service is away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainfare_client.errors import QuotaExceededError, ServiceFailedError, UnreachableError
+from trainfare_client.progress import ProgressBar
+from trainfare_client.requests import delete, get, given, patch, path_of
+from trainfare_client.spool import Spool
+from trainfare_client.uploads import chunked, file_upload, merged, runs_upload, with_external_ids
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+    from pathlib import Path
+
+    from trainfare_client._async.transport import AsyncTransport
+    from trainfare_client.documents import Assessment, MeasuredRun, Run, UploadAnswer
+    from trainfare_client.requests import Request
+
+
+class AsyncRuns:
+    """The measured runs of the key's project."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def upload(
+        self,
+        runs: MeasuredRun | Iterable[MeasuredRun],
+        *,
+        dry_run: bool = False,
+        skip_invalid: bool = False,
+        idempotency_key: str | None = None,
+    ) -> UploadAnswer:
+        """Upload one run or some of them in one request: all are stored or none.
+
+        Raises
+        ------
+        InvalidRowsError
+            If a row is bad; `errors` names each. With `skip_invalid` the good rows are stored
+            and the answer names the bad ones.
+        """
+        params = _upload_params(dry_run=dry_run, skip_invalid=skip_invalid)
+        return await self._transport.send(
+            runs_upload(runs, params=params, idempotency_key=idempotency_key)
+        )
+
+    async def upload_many(
+        self,
+        runs: Iterable[MeasuredRun],
+        *,
+        skip_invalid: bool = False,
+        rows_per_request: int = 10_000,
+    ) -> UploadAnswer:
+        """Upload any number of runs in requests of bounded size; return one merged answer.
+
+        Each request is stored whole or not at all; rows keep the numbers of the whole.
+        A progress bar is drawn when standard error is a terminal.
+        """
+        params = _upload_params(dry_run=False, skip_invalid=skip_invalid)
+        answers: list[tuple[int, UploadAnswer]] = []
+        with ProgressBar("runs") as progress:
+            for offset, chunk in chunked(runs, rows_per_request):
+                answers.append(
+                    (offset, await self._transport.send(runs_upload(chunk, params=params)))
+                )
+                progress.advance(len(chunk))
+        return merged(answers)
+
+    async def upload_file(
+        self,
+        file: Path | str,
+        *,
+        dry_run: bool = False,
+        skip_invalid: bool = False,
+        idempotency_key: str | None = None,
+    ) -> UploadAnswer:
+        """Upload a CSV, JSON or NDJSON file, also compressed (.gz, .zst).
+
+        The idempotency key is the content's hash where none is given, so that a repetition
+        within a day answers as the first time.
+
+        Raises
+        ------
+        UploadFileError
+            If the name tells no type that the service reads.
+        """
+        params = _upload_params(dry_run=dry_run, skip_invalid=skip_invalid)
+        return await self._transport.send(
+            file_upload(file, params=params, idempotency_key=idempotency_key)
+        )
+
+    async def upload_or_spool(
+        self, runs: MeasuredRun | Iterable[MeasuredRun]
+    ) -> UploadAnswer | None:
+        """Upload runs, or keep them in the spool file while the service is away.
+
+        Returns
+        -------
+        UploadAnswer or None
+            None where the runs were spooled: `flush` uploads them later. Runs get an
+            `external_id` where they have none, so that none is ever stored twice.
+
+        Raises
+        ------
+        SpoolError
+            If the spool cannot be written either.
+        """
+        identified = with_external_ids(runs)
+        try:
+            return await self._transport.send(runs_upload(identified))
+        except (UnreachableError, ServiceFailedError, QuotaExceededError):
+            Spool(self._transport.settings.spool).append(identified)
+            return None
+
+    def all(
+        self,
+        workload: str,
+        *,
+        status: str | None = None,
+        gpu_type: str | None = None,
+        excluded: bool | None = None,
+        page_size: int | None = None,
+        **filters: Any,
+    ) -> AsyncIterator[Run]:
+        """Yield a workload's runs, newest first; `filters` are those of the service."""
+        named = given(status=status, gpu_type=gpu_type, excluded=excluded, page_size=page_size)
+        return self._transport.items(
+            path_of("workloads", workload, "runs"), "runs", {**named, **filters}
+        )
+
+    async def get(self, run_id: str) -> Run:
+        """Return a stored run."""
+        request: Request[Run] = get(path_of("runs", run_id))
+        return await self._transport.send(request)
+
+    async def assessment(self, run_id: str) -> Assessment:
+        """Return a run's judgement against what the published regressor forecasts for it."""
+        request: Request[Assessment] = get(path_of("runs", run_id, "assessment"))
+        return await self._transport.send(request)
+
+    async def change(
+        self,
+        run_id: str,
+        *,
+        excluded: bool | None = None,
+        reason: str | None = None,
+        labels: dict[str, str | None] | None = None,
+    ) -> Run:
+        """Keep a run out of fits (with a reason) or change its labels; None removes a label."""
+        body = given(excluded=excluded, reason=reason, labels=labels)
+        request: Request[Run] = patch(path_of("runs", run_id), body)
+        return await self._transport.send(request)
+
+    async def remove(self, run_id: str) -> None:
+        """Remove a run."""
+        await self._transport.send(delete(path_of("runs", run_id)))
+
+
+def _upload_params(*, dry_run: bool, skip_invalid: bool) -> dict[str, str]:
+    return {
+        **({"dry_run": "true"} if dry_run else {}),
+        **({"on_invalid": "skip"} if skip_invalid else {}),
+    }

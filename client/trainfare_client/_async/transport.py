@@ -1,0 +1,130 @@
+"""Sends requests, again where that helps."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from trainfare_client.answers import check, document_of, unreachable
+from trainfare_client.requests import Request, get
+from trainfare_client.retrying import Retries
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    import httpx
+
+    from trainfare_client.settings import ClientSettings
+
+T = TypeVar("T")
+
+
+class AsyncTransport:
+    """Connections to one service, made when they are first needed."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._http: httpx.AsyncClient | None = None
+
+    def _connections(self) -> httpx.AsyncClient:
+        # httpx takes longer to import than the rest of this package together.
+        import httpx  # noqa: PLC0415
+
+        if self._http is None:
+            key = self.settings.api_key
+            self._http = httpx.AsyncClient(
+                base_url=self.settings.url,
+                headers={"Authorization": f"Bearer {key}"} if key else {},
+                timeout=self.settings.timeout_s,
+            )
+        return self._http
+
+    async def send(self, request: Request[T]) -> T:
+        """Return the document that answers a request.
+
+        Raises
+        ------
+        ProblemError
+            If the service refused.
+        UnreachableError
+            If it did not answer, after all attempts.
+        """
+        document: T = document_of(await self.answer(request))
+        return document
+
+    async def answer(self, request: Request[Any]) -> httpx.Response:
+        """Return the last answer to a request, whatever it says.
+
+        Raises
+        ------
+        UnreachableError
+            If the service did not answer, after all attempts.
+        """
+        retries = Retries(self.settings)
+        while True:
+            try:
+                answer = await self._attempt(request)
+                pause_s = retries.pause_after(answer)
+                if pause_s is None:
+                    return answer
+            except _transport_error() as error:
+                pause_s = retries.pause_after_fault()
+                if pause_s is None:
+                    raise unreachable(self.settings.url, error) from error
+            await asyncio.sleep(pause_s)
+
+    async def _attempt(self, request: Request[Any]) -> httpx.Response:
+        return await self._connections().request(
+            request.method,
+            request.path,
+            params=list(request.params),
+            headers=dict(request.headers),
+            content=request.content,
+            timeout=self.settings.timeout_s + request.wait_s,
+        )
+
+    async def items(
+        self, path: str, name: str, params: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[Any]:
+        """Yield the items of a list, page after page."""
+        token: str | None = None
+        while True:
+            page = await self.send(get(path, {**(params or {}), "page_token": token}))
+            for item in page[name]:
+                yield item
+            token = page.get("next_page_token")
+            if token is None:
+                return
+
+    @asynccontextmanager
+    async def lines(self, path: str) -> AsyncIterator[AsyncIterator[str]]:
+        """Yield the lines of an answer while they come.
+
+        Raises
+        ------
+        ProblemError
+            If the service refused.
+        UnreachableError
+            If it does not answer, or the stream breaks.
+        """
+        try:
+            async with self._connections().stream("GET", path, timeout=None) as answer:
+                if answer.is_error:
+                    await answer.aread()
+                check(answer)
+                yield answer.aiter_lines()
+        except _transport_error() as error:
+            raise unreachable(self.settings.url, error) from error
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+
+def _transport_error() -> type[Exception]:
+    import httpx  # noqa: PLC0415 - as above
+
+    return httpx.TransportError

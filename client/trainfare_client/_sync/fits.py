@@ -1,0 +1,98 @@
+"""Fits: ask for them, follow them, wait for their end."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from trainfare_client.errors import FitFailedError, FitTimeoutError
+from trainfare_client.events import EventReader
+from trainfare_client.progress import ProgressBar
+from trainfare_client.requests import get, given, path_of, post
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trainfare_client._sync.transport import Transport
+    from trainfare_client.documents import Fit
+    from trainfare_client.requests import Request
+
+_FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
+_LOOK_S: Final = 10.0
+"""How long the service holds one look back: it answers at once when the fit has ended."""
+
+
+class Fits:
+    """The fits of workloads' regressors."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def request(
+        self,
+        workload: str,
+        *,
+        time_budget_s: float | None = None,
+        seed: int | None = None,
+        regressors: Sequence[str] | None = None,
+        publish: str | None = None,
+        wait_s: float = 0,
+        **options: Any,
+    ) -> Fit:
+        """Ask for a fit and return it, or the active one; at most `wait_s` (60) later."""
+        body = given(time_budget_s=time_budget_s, seed=seed, regressors=regressors, publish=publish)
+        request: Request[Fit] = post(
+            path_of("workloads", workload, "fits"), {**body, **options}, wait_s=wait_s
+        )
+        return self._transport.send(request)
+
+    def get(self, fit_id: str, *, wait_s: float = 0) -> Fit:
+        """Return a fit; with `wait_s` (60 at most) when it has ended or that time is over."""
+        request: Request[Fit] = get(path_of("fits", fit_id), wait_s=wait_s)
+        return self._transport.send(request)
+
+    def wait(self, fit_id: str, *, timeout_s: float = 600.0) -> Fit:
+        """Return a fit that has succeeded, with a progress bar on a terminal.
+
+        Raises
+        ------
+        FitFailedError
+            If it failed or was cancelled.
+        FitTimeoutError
+            If it is still active after `timeout_s`.
+        """
+        ends_at = time.monotonic() + timeout_s
+        with ProgressBar(fit_id, total=1.0) as progress:
+            while True:
+                left_s = ends_at - time.monotonic()
+                fit = self.get(fit_id, wait_s=max(1.0, min(_LOOK_S, left_s)))
+                progress.show(fit["progress"])
+                if fit["state"] in _FINAL:
+                    return _succeeded(fit)
+                if time.monotonic() >= ends_at:
+                    raise FitTimeoutError(fit, timeout_s)
+
+    def events(self, fit_id: str) -> Iterator[Fit]:
+        """Yield a fit whenever it changes, until it has ended (server-sent events)."""
+        reader = EventReader()
+        with self._transport.lines(path_of("fits", fit_id, "events")) as lines:
+            for line in lines:
+                document = reader.read(line)
+                if document is not None:
+                    yield document
+
+    def cancel(self, fit_id: str) -> Fit:
+        """End a fit: a queued one at once, a running one at its next step."""
+        request: Request[Fit] = post(path_of("fits", fit_id) + ":cancel", {})
+        return self._transport.send(request)
+
+    def all(self, workload: str, *, page_size: int | None = None) -> Iterator[Fit]:
+        """Yield a workload's fits, newest first."""
+        path = path_of("workloads", workload, "fits")
+        return self._transport.items(path, "fits", {"page_size": page_size})
+
+
+def _succeeded(fit: Fit) -> Fit:
+    if fit["state"] != "succeeded":
+        raise FitFailedError(fit)
+    return fit

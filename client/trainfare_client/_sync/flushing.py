@@ -1,0 +1,53 @@
+"""Uploads spooled runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfare_client.errors import ConflictError, InvalidRequestError
+from trainfare_client.progress import ProgressBar
+from trainfare_client.spool import FlushReport, Spool
+from trainfare_client.uploads import chunked, runs_upload
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainfare_client._sync.transport import Transport
+    from trainfare_client.documents import MeasuredRun, UploadAnswer
+
+_ROWS_PER_REQUEST: Final = 1000
+
+
+def flush(transport: Transport, file: Path) -> FlushReport:
+    """Upload what lies in the spool and take it out.
+
+    Runs that the service refuses for their content are kept in a file of their own beside the
+    spool, with the reason; they hold up no others. A flush that is cut short is repeated by the
+    next one: the runs' external ids keep them from being stored twice.
+    """
+    spool = Spool(file)
+    report = FlushReport()
+    with spool.flushing():
+        while (runs := spool.take(report)) is not None:
+            with ProgressBar("runs", total=len(runs)) as progress:
+                for _, chunk in chunked(runs, _ROWS_PER_REQUEST):
+                    _upload(transport, chunk, spool, report)
+                    progress.advance(len(chunk))
+            spool.drop_taken()
+    return report
+
+
+def _upload(
+    transport: Transport, runs: list[MeasuredRun], spool: Spool, report: FlushReport
+) -> None:
+    try:
+        answer: UploadAnswer = transport.send(runs_upload(runs))
+    except (InvalidRequestError, ConflictError) as error:
+        if len(runs) == 1:
+            spool.reject(runs[0], str(error))
+            report.refused.append(str(error))
+            return
+        for run in runs:
+            _upload(transport, [run], spool, report)
+        return
+    report.add(answer)

@@ -1,0 +1,128 @@
+"""Sends requests, again where that helps."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from trainfare_client.answers import check, document_of, unreachable
+from trainfare_client.requests import Request, get
+from trainfare_client.retrying import Retries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import httpx
+
+    from trainfare_client.settings import ClientSettings
+
+T = TypeVar("T")
+
+
+class Transport:
+    """Connections to one service, made when they are first needed."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._http: httpx.Client | None = None
+
+    def _connections(self) -> httpx.Client:
+        # httpx takes longer to import than the rest of this package together.
+        import httpx  # noqa: PLC0415
+
+        if self._http is None:
+            key = self.settings.api_key
+            self._http = httpx.Client(
+                base_url=self.settings.url,
+                headers={"Authorization": f"Bearer {key}"} if key else {},
+                timeout=self.settings.timeout_s,
+            )
+        return self._http
+
+    def send(self, request: Request[T]) -> T:
+        """Return the document that answers a request.
+
+        Raises
+        ------
+        ProblemError
+            If the service refused.
+        UnreachableError
+            If it did not answer, after all attempts.
+        """
+        document: T = document_of(self.answer(request))
+        return document
+
+    def answer(self, request: Request[Any]) -> httpx.Response:
+        """Return the last answer to a request, whatever it says.
+
+        Raises
+        ------
+        UnreachableError
+            If the service did not answer, after all attempts.
+        """
+        retries = Retries(self.settings)
+        while True:
+            try:
+                answer = self._attempt(request)
+                pause_s = retries.pause_after(answer)
+                if pause_s is None:
+                    return answer
+            except _transport_error() as error:
+                pause_s = retries.pause_after_fault()
+                if pause_s is None:
+                    raise unreachable(self.settings.url, error) from error
+            time.sleep(pause_s)
+
+    def _attempt(self, request: Request[Any]) -> httpx.Response:
+        return self._connections().request(
+            request.method,
+            request.path,
+            params=list(request.params),
+            headers=dict(request.headers),
+            content=request.content,
+            timeout=self.settings.timeout_s + request.wait_s,
+        )
+
+    def items(self, path: str, name: str, params: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        """Yield the items of a list, page after page."""
+        token: str | None = None
+        while True:
+            page = self.send(get(path, {**(params or {}), "page_token": token}))
+            for item in page[name]:
+                yield item
+            token = page.get("next_page_token")
+            if token is None:
+                return
+
+    @contextmanager
+    def lines(self, path: str) -> Iterator[Iterator[str]]:
+        """Yield the lines of an answer while they come.
+
+        Raises
+        ------
+        ProblemError
+            If the service refused.
+        UnreachableError
+            If it does not answer, or the stream breaks.
+        """
+        try:
+            with self._connections().stream("GET", path, timeout=None) as answer:
+                if answer.is_error:
+                    answer.read()
+                check(answer)
+                yield answer.iter_lines()
+        except _transport_error() as error:
+            raise unreachable(self.settings.url, error) from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._http is not None:
+            self._http.close()
+            self._http = None
+
+
+def _transport_error() -> type[Exception]:
+    import httpx  # noqa: PLC0415 - as above
+
+    return httpx.TransportError

@@ -1,0 +1,85 @@
+"""The command `trainfare-client`: what a machine needs that has no service installed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from trainfare_client.errors import ServiceFailedError, TrainfareError, UnreachableError
+from trainfare_client.settings import read_settings
+from trainfare_client.spool import Spool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainfare_client.spool import FlushReport
+
+_REFUSED = 1
+_UNREACHABLE = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `trainfare-client`; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="trainfare-client",
+        description="Uploads measured runs that were kept while the service was away.",
+        epilog="Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the service does not answer.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    _add_options(commands.add_parser("flush", help="upload the spooled runs"))
+    _add_options(commands.add_parser("waiting", help="count the spooled runs"))
+    return _run(parser.parse_args(arguments))
+
+
+def flush(arguments: Sequence[str]) -> int:
+    """Run `trainfare flush`, as which the service's command line offers this; return its code."""
+    parser = argparse.ArgumentParser(prog="trainfare flush", description="Upload spooled runs.")
+    _add_options(parser)
+    parser.set_defaults(command="flush")
+    return _run(parser.parse_args(arguments))
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--url", help="address of the service (TRAINFARE_URL)")
+    parser.add_argument("--api-key", help="key of the project (TRAINFARE_API_KEY)")
+    parser.add_argument("--spool", help="the spool file (TRAINFARE_SPOOL)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
+        settings = read_settings(url=options.url, api_key=options.api_key, spool=options.spool)
+        if options.command == "waiting":
+            _say(options, {"waiting": Spool(settings.spool).waiting()})
+            return 0
+        # Only a flush needs the client.
+        from trainfare_client._sync.client import Client  # noqa: PLC0415
+
+        with Client(settings=settings) as client:
+            report = client.flush()
+    except TrainfareError as error:
+        sys.stderr.write(f"Error: {error.message}\n")
+        sys.stderr.write(f"Remedy: {error.remedy}\n" if error.remedy else "")
+        is_away = isinstance(error, (UnreachableError, ServiceFailedError))
+        return _UNREACHABLE if is_away else _REFUSED
+    return _tell(options, report)
+
+
+def _tell(options: argparse.Namespace, report: FlushReport) -> int:
+    counts = {
+        "created": report.created,
+        "duplicates": report.duplicates,
+        "refused": len(report.refused),
+        "unreadable": report.unreadable,
+    }
+    _say(options, counts)
+    for reason in report.refused:
+        sys.stderr.write(f"Refused: {reason}\n")
+    return _REFUSED if report.refused else 0
+
+
+def _say(options: argparse.Namespace, counts: dict[str, int]) -> None:
+    text = ", ".join(f"{count} {name}" for name, count in counts.items())
+    sys.stdout.write((json.dumps(counts) if options.json else text) + "\n")

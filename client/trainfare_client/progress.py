@@ -1,0 +1,67 @@
+"""A line on standard error that grows while long work goes on, where a terminal is attached."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+_WIDTH: Final = 30
+
+
+class ProgressBar:
+    """Shows how far something is; silent where no terminal is attached.
+
+    Parameters
+    ----------
+    label
+        What is counted.
+    total
+        How much is to come; unknown where None.
+    stream
+        Where it is drawn; standard error by default.
+    """
+
+    def __init__(
+        self, label: str, *, total: float | None = None, stream: TextIO | None = None
+    ) -> None:
+        self._label = label
+        self._total = total
+        self._stream = stream or sys.stderr
+        self._is_shown = self._stream.isatty()
+        self._done = 0.0
+
+    def advance(self, amount: float) -> None:
+        """Add to what is done."""
+        self.show(self._done + amount)
+
+    def show(self, done: float) -> None:
+        """Draw how much is done."""
+        self._done = done
+        if self._is_shown:
+            self._stream.write(f"\r{self._line()}")
+            self._stream.flush()
+
+    def _line(self) -> str:
+        if not self._total:
+            return f"{self._done:,.0f} {self._label}"
+        share = min(self._done / self._total, 1.0)
+        filled = round(share * _WIDTH)
+        return f"{self._label} [{'#' * filled}{'.' * (_WIDTH - filled)}] {share:4.0%}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._is_shown and self._done:
+            self._stream.write("\n")
+            self._stream.flush()

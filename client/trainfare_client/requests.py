@@ -1,0 +1,142 @@
+"""A request as data: what is asked, and what kind of document answers it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+T_co = TypeVar("T_co", covariant=True)
+
+_JSON: Final = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True)
+class Request(Generic[T_co]):
+    """One question to the service, answered by a document of type `T_co`.
+
+    Attributes
+    ----------
+    wait_s
+        How long the service was asked to hold its answer back, in seconds.
+    """
+
+    method: str
+    path: str
+    params: Sequence[tuple[str, str]] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes = b""
+    wait_s: float = 0.0
+
+
+def get(path: str, params: Mapping[str, Any] | None = None, *, wait_s: float = 0) -> Request[Any]:
+    """Return a question that changes nothing."""
+    return Request("GET", path, _flat(params), _preference(wait_s), wait_s=wait_s)
+
+
+def post(
+    path: str,
+    body: object,
+    *,
+    params: Mapping[str, Any] | None = None,
+    idempotency_key: str | None = None,
+    wait_s: float = 0,
+) -> Request[Any]:
+    """Return a request with a JSON body and an idempotency key, a new one where none is given."""
+    headers = {**_JSON, **_preference(wait_s), **keyed(idempotency_key)}
+    return Request("POST", path, _flat(params), headers, encoded(body), wait_s)
+
+
+def put(path: str, body: object) -> Request[Any]:
+    """Return a request that replaces what stands at a path."""
+    return Request("PUT", path, headers=_JSON, content=encoded(body))
+
+
+def patch(path: str, body: object) -> Request[Any]:
+    """Return a request that changes fields of what stands at a path."""
+    return Request("PATCH", path, headers=_JSON, content=encoded(body))
+
+
+def delete(path: str) -> Request[None]:
+    """Return a request that removes what stands at a path."""
+    return Request("DELETE", path)
+
+
+def keyed(idempotency_key: str | None) -> dict[str, str]:
+    """Return the header that makes a repetition harmless."""
+    return {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+
+
+def path_of(*parts: str | int) -> str:
+    """Return a path under `/v1` with each part quoted.
+
+    Examples
+    --------
+    >>> path_of("gpus", "NVIDIA A100/40GB")
+    '/v1/gpus/NVIDIA%20A100%2F40GB'
+    """
+    return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that were given: those that are not None.
+
+    Examples
+    --------
+    >>> given(seed=1, publish=None)
+    {'seed': 1}
+    """
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def encoded(body: object) -> bytes:
+    """Return a document as JSON; money and instants are written as text.
+
+    Raises
+    ------
+    ValueError
+        If a number is infinite or NaN: the service takes neither.
+    """
+    return json.dumps(body, default=_text, allow_nan=False, separators=(",", ":")).encode()
+
+
+def flat_fields(
+    *,
+    configuration: Mapping[str, Any] | None = None,
+    work: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **others: Any,
+) -> dict[str, Any]:
+    """Return the flat fields of a what-if; parameters become `param.NAME`."""
+    named = {f"param.{name}": value for name, value in (parameters or {}).items()}
+    return {**(configuration or {}), **(work or {}), **named, **given(**others)}
+
+
+def _flat(params: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    return [(name, _word(value)) for name, value in (params or {}).items() if value is not None]
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return _comma_list(value)
+    return str(_text(value)) if not isinstance(value, (int, float, str)) else str(value)
+
+
+def _comma_list(values: Iterable[Any]) -> str:
+    return ",".join(_word(value) for value in values)
+
+
+def _text(value: Any) -> str:
+    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
+
+
+def _preference(wait_s: float) -> dict[str, str]:
+    return {"Prefer": f"wait={int(wait_s)}"} if wait_s else {}

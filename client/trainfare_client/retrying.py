@@ -1,0 +1,79 @@
+"""Which attempts are worth repeating, and after what pause."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import httpx
+
+    from trainfare_client.settings import ClientSettings
+
+_RETRIED: Final = frozenset({429, 500, 502, 503, 504})
+_CONFLICT: Final = 409
+
+
+class Retries:
+    """The attempts of one request.
+
+    Every request may be repeated: questions, replacements and removals by their nature, all
+    others because they carry an idempotency key that stays the same over the attempts.
+
+    Pauses grow exponentially with full jitter, as in Brooker (2015), "Exponential backoff and
+    jitter", AWS Architecture Blog: the pause after attempt k is uniform between 0 and
+    `first_pause_s * 2**k`, at most `longest_pause_s`.
+    """
+
+    def __init__(self, settings: ClientSettings, chance: random.Random | None = None) -> None:
+        self._settings = settings
+        self._chance = chance or random.Random()  # noqa: S311 - jitter is no secret
+        self._done = 0
+
+    def pause_after_fault(self) -> float | None:
+        """Return the pause before the next attempt in seconds, None when it was the last."""
+        self._done += 1
+        if self._done >= self._settings.attempts:
+            return None
+        longest = self._settings.first_pause_s * 2.0 ** (self._done - 1)
+        return self._chance.uniform(0, min(longest, self._settings.longest_pause_s))
+
+    def pause_after(self, answer: httpx.Response) -> float | None:
+        """Return the pause before the next attempt in seconds, None when this answer stands."""
+        if not _is_worth_repeating(answer):
+            return None
+        pause_s = self.pause_after_fault()
+        asked_s = retry_after_s(answer.headers.get("retry-after"))
+        if pause_s is None or asked_s is None:
+            return pause_s
+        return None if asked_s > self._settings.longest_pause_s else max(pause_s, asked_s)
+
+
+def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
+    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3).
+
+    Examples
+    --------
+    >>> retry_after_s("7")
+    7.0
+    >>> retry_after_s("soon") is None
+    True
+    """
+    if not header:
+        return None
+    if header.strip().isdecimal():
+        return float(header)
+    try:
+        instant = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    aware = instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
+    return max(0.0, (aware - (now or datetime.now(timezone.utc))).total_seconds())
+
+
+def _is_worth_repeating(answer: httpx.Response) -> bool:
+    if answer.status_code in _RETRIED:
+        return True
+    return answer.status_code == _CONFLICT and b'"in_progress"' in answer.content

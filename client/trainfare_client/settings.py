@@ -1,0 +1,94 @@
+"""Where the service is and how patiently it is asked; read from the environment on demand."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trainfare_client.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LOCAL_URL: Final = "http://127.0.0.1:8000"
+_SPOOL_NAME: Final = "spool.jsonl"
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """How a client asks.
+
+    Attributes
+    ----------
+    url
+        Address of the service.
+    api_key
+        Key of the project; None where the service demands none.
+    timeout_s
+        Longest silence of one attempt, in seconds.
+    attempts
+        How often a request that may be repeated is sent at most, 1 or more.
+    first_pause_s, longest_pause_s
+        Bounds of the pauses between attempts, in seconds. A `Retry-After` beyond the longest
+        ends the attempts.
+    spool
+        File that keeps runs while the service does not answer.
+    """
+
+    url: str = LOCAL_URL
+    api_key: str | None = field(default=None, repr=False)
+    timeout_s: float = 30.0
+    attempts: int = 4
+    first_pause_s: float = 0.5
+    longest_pause_s: float = 30.0
+    spool: Path = Path(_SPOOL_NAME)
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise SettingsError(
+                f"The address {self.url!r} is no http or https URL.", "Mend TRAINFARE_URL."
+            )
+        if self.attempts < 1 or not self.timeout_s > 0:
+            raise SettingsError("At least one attempt and a positive timeout are needed.")
+
+
+def read_settings(
+    *,
+    url: str | None = None,
+    api_key: str | None = None,
+    timeout_s: float | None = None,
+    spool: Path | str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> ClientSettings:
+    """Return settings: what is given, else the environment, else the defaults.
+
+    The environment's names are `TRAINFARE_URL`, `TRAINFARE_API_KEY`, `TRAINFARE_TIMEOUT_S` and
+    `TRAINFARE_SPOOL`.
+
+    Raises
+    ------
+    SettingsError
+        If a value has no meaning.
+    """
+    named_timeout = environ.get("TRAINFARE_TIMEOUT_S")
+    try:
+        seconds = timeout_s if timeout_s is not None else float(named_timeout or 30.0)
+    except ValueError:
+        raise SettingsError(
+            f"TRAINFARE_TIMEOUT_S {named_timeout!r} is no number of seconds.", "Mend it."
+        ) from None
+    file = spool or environ.get("TRAINFARE_SPOOL") or _default_spool(environ)
+    return ClientSettings(
+        url=(url or environ.get("TRAINFARE_URL") or LOCAL_URL).rstrip("/"),
+        api_key=api_key or environ.get("TRAINFARE_API_KEY") or None,
+        timeout_s=seconds,
+        spool=Path(file),
+    )
+
+
+def _default_spool(environ: Mapping[str, str]) -> Path:
+    state = environ.get("XDG_STATE_HOME") or environ.get("LOCALAPPDATA")
+    folder = Path(state) if state else Path("~/.local/state").expanduser()
+    return folder / "trainfare" / _SPOOL_NAME

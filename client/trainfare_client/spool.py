@@ -1,0 +1,187 @@
+"""A file that keeps runs while the service is away: append-only JSON lines, safe in a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from trainfare_client.documents import UploadAnswer
+from trainfare_client.errors import SpoolError
+from trainfare_client.requests import encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import filelock
+
+    from trainfare_client.documents import MeasuredRun
+
+_LOCK_TIMEOUT_S: Final = 10.0
+_NEWLINE: Final = b"\n"
+
+
+@dataclass
+class FlushReport:
+    """What became of the runs in the spool.
+
+    Attributes
+    ----------
+    created, duplicates
+        Runs stored now, and runs that had been stored before.
+    refused
+        Why the service refused runs for their content; they lie beside the spool.
+    unreadable
+        Lines that a crash or a full disk had cut.
+    answers
+        The service's answers, with the assessments.
+    """
+
+    created: int = 0
+    duplicates: int = 0
+    refused: list[str] = field(default_factory=list)
+    unreadable: int = 0
+    answers: list[UploadAnswer] = field(default_factory=list)
+
+    def add(self, answer: UploadAnswer) -> None:
+        """Count the runs of one request."""
+        self.created += answer["created"]
+        self.duplicates += answer["duplicates"]
+        self.answers.append(answer)
+
+
+class Spool:
+    """Runs that wait for the service, in a file that several processes may append to.
+
+    A flush moves the file aside, uploads it and removes it; appending goes on meanwhile. A
+    flush that died leaves the moved file to the next one.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._taken = file.with_suffix(".taken" + file.suffix)
+        self._rejected = file.with_suffix(".rejected" + file.suffix)
+
+    def append(self, runs: Sequence[MeasuredRun]) -> None:
+        """Add runs, on the disk when this returns.
+
+        Raises
+        ------
+        SpoolError
+            If they cannot be written. What stood in the spool before is untouched.
+        """
+        with self._guarded(), self._lock("append"):
+            _append_lines(self._file, [encoded(run) for run in runs])
+
+    def waiting(self) -> int:
+        """Return how many runs wait, those of a flush that died included."""
+        with self._guarded():
+            return sum(len(_read(file)[0]) for file in (self._taken, self._file))
+
+    @contextlib.contextmanager
+    def flushing(self) -> Iterator[None]:
+        """Keep other flushes waiting.
+
+        Raises
+        ------
+        SpoolError
+            If another one goes on for long.
+        """
+        with self._guarded():
+            lock = self._lock("flush")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def take(self, report: FlushReport) -> list[MeasuredRun] | None:
+        """Move the file aside and return its runs; None when there is none."""
+        with self._guarded():
+            if not self._taken.exists():
+                with self._lock("append"):
+                    if not self._file.exists():
+                        return None
+                    self._file.replace(self._taken)
+            runs, unreadable = _read(self._taken)
+        report.unreadable += unreadable
+        return runs
+
+    def drop_taken(self) -> None:
+        """Remove the file that was moved aside: its runs are stored."""
+        with self._guarded():
+            self._taken.unlink(missing_ok=True)
+
+    def reject(self, run: MeasuredRun, reason: str) -> None:
+        """Keep a run that the service refused, with the reason, for a person to look at."""
+        with self._guarded():
+            _append_lines(self._rejected, [encoded({"reason": reason, "run": run})])
+
+    def _lock(self, purpose: str) -> filelock.BaseFileLock:
+        import filelock  # noqa: PLC0415 - not needed until something is spooled
+
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        name = f"{self._file}.{purpose}.lock"
+        return filelock.FileLock(name, timeout=_LOCK_TIMEOUT_S)
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            # filelock's timeout is an OSError too.
+            raise SpoolError(
+                f"The spool {self._file} cannot be used: {error}.",
+                "Free the disk, or name another file by TRAINFARE_SPOOL.",
+            ) from error
+
+
+def _append_lines(file: Path, lines: Sequence[bytes]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # Bytes past the old end are removed when the disk fills up, so that no line is ever half.
+    with file.open("ab", buffering=0) as stream:
+        end = stream.seek(0, os.SEEK_END)
+        separator = b"" if _ends_a_line(file, end) else _NEWLINE
+        try:
+            _write_all(stream, separator + b"".join(line + _NEWLINE for line in lines))
+            os.fsync(stream.fileno())
+        except OSError:
+            with contextlib.suppress(OSError):
+                stream.truncate(end)
+            raise
+
+
+def _write_all(stream: Any, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[stream.write(left) :]
+
+
+def _ends_a_line(file: Path, size: int) -> bool:
+    if size == 0:
+        return True
+    with file.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) == _NEWLINE
+
+
+def _read(file: Path) -> tuple[list[MeasuredRun], int]:
+    """Return a file's runs and how many of its lines are broken."""
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return [], 0
+    read = [_run_of(line) for line in content.split(_NEWLINE) if line]
+    runs = [run for run in read if run is not None]
+    return runs, len(read) - len(runs)
+
+
+def _run_of(line: bytes) -> MeasuredRun | None:
+    try:
+        run = json.loads(line)
+    except ValueError:
+        return None
+    return run if isinstance(run, dict) else None  # type: ignore[return-value] # as it was written

@@ -1,0 +1,131 @@
+"""Turns runs and files of runs into requests, in pieces where they are many."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from trainfare_client.errors import UploadFileError
+from trainfare_client.requests import Request, encoded, keyed, path_of
+
+if TYPE_CHECKING:
+    from trainfare_client.documents import MeasuredRun, UploadAnswer
+
+T = TypeVar("T")
+
+_TYPES: Final[Mapping[str, str]] = {
+    ".csv": "text/csv",
+    ".json": "application/json",
+    ".ndjson": "application/x-ndjson",
+    ".jsonl": "application/x-ndjson",
+}
+_ENCODINGS: Final[Mapping[str, str]] = {".gz": "gzip", ".zst": "zstd"}
+
+
+def runs_upload(
+    runs: MeasuredRun | Iterable[MeasuredRun],
+    *,
+    params: Mapping[str, str] | None = None,
+    idempotency_key: str | None = None,
+) -> Request[UploadAnswer]:
+    """Return the request that uploads runs as JSON lines."""
+    lines = b"".join(encoded(run) + b"\n" for run in _listed(runs))
+    headers = {"Content-Type": "application/x-ndjson", **keyed(idempotency_key)}
+    return Request("POST", path_of("runs"), list((params or {}).items()), headers, lines)
+
+
+def file_upload(
+    file: Path | str,
+    *,
+    params: Mapping[str, str] | None = None,
+    idempotency_key: str | None = None,
+) -> Request[UploadAnswer]:
+    """Return the request that uploads a file as it is.
+
+    Raises
+    ------
+    UploadFileError
+        If the name tells no type that the service reads, or the file cannot be read.
+    """
+    path = Path(file)
+    headers = _file_headers(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UploadFileError(f"{path} cannot be read: {error}.", "Name a file.") from error
+    digest = hashlib.sha256(content)
+    digest.update(repr((sorted(headers.items()), sorted((params or {}).items()))).encode())
+    key = idempotency_key or "content-" + digest.hexdigest()
+    return Request(
+        "POST", path_of("runs"), list((params or {}).items()), {**headers, **keyed(key)}, content
+    )
+
+
+def with_external_ids(runs: MeasuredRun | Iterable[MeasuredRun]) -> list[MeasuredRun]:
+    """Return runs that each have an `external_id`: with one none is ever stored twice."""
+    return [
+        run if run.get("external_id") else {**run, "external_id": f"client-{uuid.uuid4()}"}
+        for run in _listed(runs)
+    ]
+
+
+def chunked(items: Iterable[T], size: int) -> Iterator[tuple[int, list[T]]]:
+    """Yield lists of at most `size` items, each with the number of items before it.
+
+    Examples
+    --------
+    >>> list(chunked("abc", 2))
+    [(0, ['a', 'b']), (2, ['c'])]
+    """
+    source = iter(items)
+    for number in itertools.count():
+        chunk = list(itertools.islice(source, size))
+        if not chunk:
+            return
+        yield number * size, chunk
+
+
+def merged(answers: Sequence[tuple[int, UploadAnswer]]) -> UploadAnswer:
+    """Return one answer for several requests; rows count from the first request's first row."""
+    runs = [
+        {**run, "row": run["row"] + offset}
+        for offset, answer in answers
+        for run in answer["runs"] or ()
+    ]
+    invalid = [
+        {**row, "row": row["row"] + offset} if row.get("row") is not None else row
+        for offset, answer in answers
+        for row in answer["invalid"]
+    ]
+    whole: dict[str, Any] = {
+        "created": sum(answer["created"] for _, answer in answers),
+        "duplicates": sum(answer["duplicates"] for _, answer in answers),
+        "dry_run": False,
+        "runs": None if any(answer["runs"] is None for _, answer in answers) else runs,
+        "invalid": invalid,
+        "invalid_count": sum(answer["invalid_count"] for _, answer in answers),
+        "warnings": [warning for _, answer in answers for warning in answer["warnings"]],
+    }
+    return whole  # type: ignore[return-value] # built from answers, field by field
+
+
+def _listed(runs: MeasuredRun | Iterable[MeasuredRun]) -> list[MeasuredRun]:
+    if isinstance(runs, Mapping):
+        return [runs]  # type: ignore[list-item] # a mapping here is one run
+    return list(runs)
+
+
+def _file_headers(path: Path) -> dict[str, str]:
+    encoding = _ENCODINGS.get(path.suffix.casefold())
+    plain = path.with_suffix("") if encoding else path
+    content_type = _TYPES.get(plain.suffix.casefold())
+    if content_type is None:
+        raise UploadFileError(
+            f"{path}: the name tells no type.",
+            f"Name it {', '.join(_TYPES)}, each also with .gz or .zst.",
+        )
+    return {"Content-Type": content_type, **({"Content-Encoding": encoding} if encoding else {})}

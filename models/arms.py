@@ -1,0 +1,82 @@
+"""Members with and without a pool of other workloads, and which of them answer what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from models.layout import Layout, LayoutPrior
+from models.regimes import FEW_CONFIGURATIONS, Kind
+from models.selection import HeldOut, choose_weights
+from models.tables import FloatArray, IntArray
+
+POOLED = "pooled."
+"""Prefix of the name of a member whose prior was learned from other workloads."""
+
+MAX_POOLED_CONFIGURATIONS = 150
+"""A workload with more configurations than this learns its laws from its own runs alone."""
+
+
+def build_arms(
+    layout: Layout, prior: LayoutPrior | None, n_configurations: int
+) -> dict[str, Layout]:
+    """Return the layouts to fit the candidates with, by the prefix of their names.
+
+    From 12 configurations on the held-out sets can tell whether the pool helps: the candidates
+    compete with and without it. Below, the pool's prior is always used.
+    """
+    if prior is None or n_configurations > MAX_POOLED_CONFIGURATIONS:
+        return {"": layout}
+    pooled = {POOLED: replace(layout, prior=prior)}
+    return pooled if n_configurations < FEW_CONFIGURATIONS else {"": layout, **pooled}
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a member's regressor.
+
+    Examples
+    --------
+    >>> plain_name("pooled.scaling_law"), plain_name("log_linear")
+    ('scaling_law', 'log_linear')
+    """
+    return name.removeprefix(POOLED)
+
+
+def choose_arm_weights(
+    names: Sequence[str],
+    kind: Kind,
+    axis: str,
+    n_configurations: int,
+    held_out: HeldOut | None,
+) -> FloatArray:
+    """Return the members' weights in a regime: those of the arm that forecast it better.
+
+    A regime without a held-out set is answered by the pooled members.
+    """
+    groups = _groups(names)
+    found: list[tuple[float, FloatArray]] = []
+    for rows in groups.values():
+        plain = [plain_name(names[row]) for row in rows]
+        own = None if held_out is None else _of_members(held_out, rows)
+        weights = np.zeros(len(names))
+        weights[rows] = choose_weights(plain, kind, axis, n_configurations, own)
+        found.append((0.0 if held_out is None else _loss(held_out, weights), weights))
+    return min(reversed(found), key=lambda pair: pair[0])[1]
+
+
+def _groups(names: Sequence[str]) -> Mapping[bool, IntArray]:
+    pooled = np.array([name.startswith(POOLED) for name in names])
+    every = {flag: np.flatnonzero(pooled == flag) for flag in (False, True)}
+    return {flag: rows for flag, rows in every.items() if len(rows)}
+
+
+def _of_members(held_out: HeldOut, rows: IntArray) -> HeldOut:
+    return replace(held_out, means=held_out.means[rows], variances=held_out.variances[rows])
+
+
+def _loss(held_out: HeldOut, weights: FloatArray) -> float:
+    """Return the weighted mean absolute log residual, infinite where a member failed."""
+    active = weights > 0
+    residual = np.abs(held_out.observed - weights[active] @ held_out.means[active])
+    loss = float(residual @ held_out.weights / held_out.weights.sum())
+    return loss if np.isfinite(loss) else np.inf

@@ -1,0 +1,311 @@
+"""The CI hook: fresh runs are stored and judged at once."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.clock import FakeClock
+from tests.support.regressors import law_seconds, publish_regressor
+
+URL = "/v1/ci/reports"
+
+
+def run(seconds: float, workers: int = 4, **fields: object) -> dict[str, Any]:
+    return {
+        "duration_seconds": seconds,
+        "configuration": {"gpu_type": "T4", "workers": workers},
+        "work": {"dataset_size": 2000.0},
+        "parameters": {"precision": "fp16"},
+    } | fields
+
+
+def report(client: TestClient, *runs: dict[str, Any], **fields: object) -> dict[str, Any]:
+    answer = client.post(URL, json={"workload": "fitted", "runs": list(runs)} | fields)
+    assert answer.status_code == 201, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def usual(workers: int = 4) -> float:
+    return law_seconds(workers, 2000.0)
+
+
+@pytest.fixture
+def published(services: Services, clock: FakeClock) -> None:
+    publish_regressor(services)
+    clock.advance(seconds=60)
+
+
+def excluded_runs(client: TestClient) -> list[dict[str, Any]]:
+    answer = client.get("/v1/workloads/fitted/runs", params={"excluded": "true"})
+    runs: list[dict[str, Any]] = answer.json()["runs"]
+    return runs
+
+
+@pytest.mark.usefixtures("published")
+def test_a_usual_run_passes_and_is_stored(client: TestClient) -> None:
+    found = report(client, run(usual(), external_id="a/1"), commit="1f2e", branch="main")
+
+    stored = client.get(f"/v1/runs/{found['runs'][0]['run_id']}").json()
+    assert (found["verdict"], found["exit_code"]) == ("pass", 0)
+    assert found["runs"][0]["expected_seconds"]["lower"] < usual()
+    assert found["runs"][0]["verdict"] == "pass"
+    assert stored["labels"] == {"git_sha": "1f2e", "git_branch": "main"}
+    assert not stored["excluded"]
+
+
+@pytest.mark.usefixtures("published")
+def test_a_much_slower_run_fails(client: TestClient) -> None:
+    found = report(client, run(1.6 * usual()), run(usual()))
+
+    assert (found["verdict"], found["exit_code"]) == ("fail", 1)
+    assert [each["verdict"] for each in found["runs"]] == ["fail", "pass"]
+    assert found["runs"][0]["ratio"] == pytest.approx(1.6, rel=0.1)
+    assert found["runs"][0]["p_value"] < 0.01
+    assert "Slower than forecast" in found["summary"]
+
+
+@pytest.mark.usefixtures("published")
+def test_a_faster_run_never_fails(client: TestClient) -> None:
+    found = report(client, run(0.3 * usual()))
+
+    assert (found["verdict"], found["exit_code"]) == ("pass", 0)
+    assert "1 of them faster" in found["summary"]
+
+
+@pytest.mark.usefixtures("published")
+def test_the_gate_decides_what_matters(client: TestClient) -> None:
+    slow = run(1.6 * usual())
+
+    lenient = report(client, slow, gate={"min_effect": 1.0})
+
+    assert lenient["verdict"] == "pass"
+
+
+def test_a_first_report_passes_and_says_what_is_missing(client: TestClient) -> None:
+    found = report(client, run(100.0))
+    second = report(client, run(100.0), gate={"on_insufficient_data": "fail"})
+
+    assert (found["verdict"], found["exit_code"]) == ("insufficient_data", 0)
+    assert found["runs"][0]["reason"] == "These are the first runs of the workload."
+    assert second["exit_code"] == 1
+    assert "ask for a fit" in second["summary"]
+    assert client.get("/v1/workloads/fitted").json()["runs"] == {"succeeded": 2}
+
+
+@pytest.mark.usefixtures("published")
+def test_a_run_that_did_not_succeed_is_stored_but_not_judged(client: TestClient) -> None:
+    found = report(client, run(usual(), status="failed"), run(usual()))
+
+    assert [each["verdict"] for each in found["runs"]] == ["insufficient_data", "pass"]
+    assert found["verdict"] == "pass"
+
+
+@pytest.mark.usefixtures("published")
+def test_runs_of_a_branch_stay_out_of_fits_until_promoted(client: TestClient) -> None:
+    found = report(client, run(usual()), branch="faster", base_branch="main", pull_request=17)
+    before = excluded_runs(client)
+
+    promoted = client.post(f"{URL}/{found['report_id']}:promote").json()
+
+    assert [each["run_id"] for each in before] == [found["runs"][0]["run_id"]]
+    assert "branch faster" in before[0]["excluded_reason"]
+    assert promoted["promoted_at"] is not None
+    assert excluded_runs(client) == []
+
+
+@pytest.mark.usefixtures("published")
+def test_small_shifts_that_add_up_are_a_warning(client: TestClient, clock: FakeClock) -> None:
+    rng = np.random.default_rng(1)
+
+    def seconds(factor: float) -> float:
+        return usual() * factor * float(np.exp(rng.normal(0, 0.03)))
+
+    calm = []
+    for _ in range(30):
+        clock.advance(seconds=60)
+        calm.append(report(client, run(seconds(1.0)))["verdict"])
+    crept = []
+    for _ in range(20):
+        clock.advance(seconds=60)
+        crept.append(report(client, run(seconds(1.06))))
+
+    assert set(calm) == {"pass"}
+    assert "fail" not in {each["verdict"] for each in crept}
+    assert crept[-1]["verdict"] == "warn"
+    assert crept[-1]["drift"][0]["direction"] == "slower"
+    assert "creep up" in crept[-1]["summary"]
+
+
+@pytest.mark.usefixtures("published")
+def test_an_acknowledged_change_is_the_new_normal(client: TestClient, clock: FakeClock) -> None:
+    slow = [run(1.6 * usual(), external_id=f"slow-{n}") for n in range(3)]
+    failed = report(client, *slow, branch="deeper", base_branch="main")
+
+    taken = client.post(
+        f"{URL}/{failed['report_id']}:acknowledge",
+        json={"author": "ada", "reason": "the model has twice the layers"},
+    ).json()
+    clock.advance(seconds=60)
+    later = report(client, run(1.6 * usual()))
+    slower = report(client, run(2.4 * usual()))
+
+    assert failed["verdict"] == "fail"
+    assert taken["acknowledged"]["author"] == "ada"
+    assert client.get(f"{URL}/{failed['report_id']}").json() == taken
+    assert excluded_runs(client) == []
+    assert later["verdict"] == "pass"
+    assert later["runs"][0]["ratio"] == pytest.approx(1.0, abs=0.1)
+    assert slower["verdict"] == "fail"
+
+
+@pytest.mark.usefixtures("published")
+def test_the_change_of_cost_is_told(client: TestClient) -> None:
+    price = {
+        "gpu_type": "T4",
+        "price_per_hour": "0.90",
+        "currency": "EUR",
+        "purchase": "owned",
+        "valid_from": "2026-01-01T00:00:00Z",
+        "source": "our own racks",
+    }
+    assert client.post("/v1/prices", json=price).status_code == 201
+
+    found = report(client, run(2 * usual()))
+
+    change = found["cost_change"]
+    expected = (2 * usual() - found["runs"][0]["expected_seconds"]["median"]) / 3600 * 4 * 0.9
+    assert change["currency"] == "EUR"
+    assert float(change["per_run"]) == pytest.approx(expected, rel=0.01)
+    assert change["runs_per_month"] == 13
+    assert float(change["per_month"]) == pytest.approx(13 * expected, rel=0.01)
+    assert "EUR per run" in found["comment_markdown"]
+
+
+@pytest.mark.usefixtures("published")
+def test_the_comment_is_one_table_with_a_hidden_marker(client: TestClient) -> None:
+    found = report(client, run(1.6 * usual(), external_id="a|b`<c>"), commit="1f2e", branch="x|y")
+
+    lines = found["comment_markdown"].splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert lines[0] == "<!-- trainfare:ci fitted -->"
+    assert len(rows) == 3
+    assert all(row.replace("\\|", "").count("|") == 7 for row in rows)
+    assert "**fail**" in rows[2]
+    assert "<c>" not in found["comment_markdown"]
+    assert "1f2e" in lines[-1]
+
+
+@pytest.mark.usefixtures("published")
+def test_many_runs_are_cut_in_the_comment(client: TestClient) -> None:
+    found = report(client, *[run(usual(), external_id=f"n{n}") for n in range(60)])
+
+    assert "10 more runs" in found["comment_markdown"]
+    assert len(found["runs"]) == 60
+
+
+@pytest.mark.usefixtures("published")
+def test_text_and_markdown_are_answered_on_demand(client: TestClient) -> None:
+    body = {"workload": "fitted", "runs": [run(1.6 * usual())]}
+
+    text = client.post(URL, json=body, headers={"accept": "text/plain"})
+    markdown = client.post(URL, json=body, headers={"accept": "text/markdown"})
+
+    assert text.text.startswith("Slower than forecast: ")
+    assert text.headers["trainfare-verdict"] == "fail"
+    assert markdown.text.startswith("<!-- trainfare:ci fitted -->")
+    assert markdown.headers["content-type"].startswith("text/markdown")
+
+
+@pytest.mark.usefixtures("published")
+def test_a_retry_with_its_key_stores_nothing_twice(client: TestClient) -> None:
+    body = {"workload": "fitted", "runs": [run(usual())]}
+    headers = {"idempotency-key": "build-8841"}
+
+    first = client.post(URL, json=body, headers=headers)
+    again = client.post(URL, json=body, headers=headers)
+
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json() == first.json()
+    assert len(client.get(URL).json()["reports"]) == 1
+    assert client.get("/v1/workloads/fitted").json()["runs"] == {"succeeded": 13}
+
+
+@pytest.mark.usefixtures("published")
+def test_a_run_that_was_stored_before_is_judged_again(client: TestClient) -> None:
+    first = report(client, run(usual(), external_id="a/1"))
+    again = report(client, run(usual(), external_id="a/1"))
+
+    assert [first["runs"][0]["duplicate"], again["runs"][0]["duplicate"]] == [False, True]
+    assert again["runs"][0]["run_id"] == first["runs"][0]["run_id"]
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "field"),
+    [
+        ({"runs": [{"duration_seconds": -1}], "workload": "w"}, "invalid_rows", None),
+        ({"runs": [{"duration_seconds": 1}]}, "invalid_rows", None),
+        ({"runs": ["x"], "workload": "w"}, "invalid_rows", None),
+        ({"runs": [{"duration_second": 1}], "workload": "w"}, "unknown_field", None),
+        ({"runs": [], "workload": "w"}, "invalid_request", "runs"),
+        ({"runs": [run(1.0)], "workload": "w", "comit": "x"}, "unknown_field", "comit"),
+        (
+            {"runs": [run(1.0)], "workload": "w", "gate": {"min_effect": -1}},
+            "invalid_request",
+            None,
+        ),
+    ],
+)
+def test_a_bad_report_names_what_is_wrong_and_stores_nothing(
+    client: TestClient, body: dict[str, Any], code: str, field: str | None
+) -> None:
+    answer = client.post(URL, json=body)
+
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, code)
+    assert problem["errors"][0]["remedy"]
+    if field is not None:
+        assert problem["errors"][0]["field"] == field
+    assert client.get("/v1/workloads").json()["workloads"] == []
+    assert client.get(URL).json()["reports"] == []
+
+
+@pytest.mark.usefixtures("published")
+def test_the_fit_that_the_policy_starts_is_shown(client: TestClient) -> None:
+    client.put("/v1/workloads/fitted", json={"refit_policy": {"mode": "auto", "min_new_runs": 1}})
+
+    found = report(client, run(usual()))
+
+    assert found["fit"]["state"] == "queued"
+    assert found["fit"]["workload"] == "fitted"
+
+
+@pytest.mark.parametrize("action", ["", ":promote", ":acknowledge"])
+def test_an_unknown_report_is_named(client: TestClient, action: str) -> None:
+    body = {"author": "ada", "reason": "because"} if action == ":acknowledge" else None
+    method = "POST" if action else "GET"
+
+    answer = client.request(method, f"{URL}/ci_none{action}", json=body)
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_a_page_token_of_another_list_is_refused(client: TestClient) -> None:
+    assert client.get(URL, params={"page_token": "run_1"}).status_code == 422
+
+
+@pytest.mark.usefixtures("published")
+def test_reports_are_listed_newest_first(client: TestClient, clock: FakeClock) -> None:
+    names = []
+    for _ in range(3):
+        clock.advance(seconds=1)
+        names.append(report(client, run(usual()))["report_id"])
+
+    first = client.get(URL, params={"page_size": 2}).json()
+    second = client.get(URL, params={"page_token": first["next_page_token"]}).json()
+
+    listed = [each["report_id"] for each in first["reports"] + second["reports"]]
+    assert listed == names[::-1]

@@ -1,0 +1,219 @@
+"""Queues in order through the door: policies, ties, ageing, jobs that cannot be forecast."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.clock import FakeClock
+from tests.support.regressors import law_seconds, publish_regressor
+
+
+@pytest.fixture
+def published(services: Services) -> Services:
+    publish_regressor(services)
+    return services
+
+
+def job(ref: str, size: float = 2000.0, workers: int = 2, **changes: Any) -> dict[str, Any]:
+    return {
+        "ref": ref,
+        "workload": "fitted",
+        "configuration": {"gpu_type": "T4", "workers": workers},
+        "work": {"dataset_size": size},
+        "parameters": {"precision": "fp16"},
+        **changes,
+    }
+
+
+def rank(client: TestClient, *jobs: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    answer = client.post("/v1/schedules:rank", json={"jobs": jobs, **changes})
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def refs(document: dict[str, Any]) -> list[str]:
+    return [each["ref"] for each in document["ranked"]]
+
+
+def test_shortest_service_counts_gpu_seconds_not_duration(
+    client: TestClient, published: Services
+) -> None:
+    answer = rank(client, job("wide", workers=8), job("narrow", workers=1), job("small", 1000.0))
+
+    assert refs(answer) == ["small", "narrow", "wide"]
+    first = answer["ranked"][0]["expected_service_gpu_seconds"]
+    assert first["expected"] == pytest.approx(2 * law_seconds(2, 1000.0), rel=0.05)
+    assert first["lower"] < first["median"] < first["upper"]
+    assert [each["priority"] for each in answer["ranked"]] == [3, 2, 1]
+
+
+def test_shortest_remaining_prefers_what_is_nearly_done(
+    client: TestClient, published: Services
+) -> None:
+    jobs = [job("short", 1000.0), job("nearly", 4000.0, progress=0.95)]
+
+    by_service = rank(client, *jobs)
+    by_remaining = rank(client, *jobs, policy="shortest_remaining_first")
+
+    assert refs(by_service) == ["short", "nearly"]
+    assert refs(by_remaining) == ["nearly", "short"]
+
+
+def test_slower_progress_than_forecast_moves_a_job_back(
+    client: TestClient, published: Services
+) -> None:
+    slow = job("slow", progress=0.5, elapsed_s=20 * law_seconds(2, 2000.0))
+    fast = job("fast", progress=0.5, elapsed_s=0.5 * law_seconds(2, 2000.0))
+
+    answer = rank(client, slow, fast, policy="shortest_remaining_first")
+
+    assert refs(answer) == ["fast", "slow"]
+    waits = [each["remaining_seconds"]["median"] for each in answer["ranked"]]
+    assert waits[0] == pytest.approx(0.5 * law_seconds(2, 2000.0), rel=0.1)
+    assert waits[1] > 5 * waits[0]
+
+
+def test_equal_jobs_share_a_priority_and_go_by_submission(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    now = clock()
+    first = job("later", submitted_at=(now - timedelta(seconds=5)).isoformat())
+    second = job("earlier", submitted_at=(now - timedelta(seconds=9)).isoformat())
+
+    answer = rank(client, first, second, ageing_s=None)
+
+    assert refs(answer) == ["earlier", "later"]
+    assert [each["priority"] for each in answer["ranked"]] == [1, 1]
+
+
+def test_long_job_that_waits_passes_short_newcomers(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    waiting = job("long", 4000.0, submitted_at=(clock() - timedelta(days=30)).isoformat())
+    newcomer = job("short", 1000.0, submitted_at=clock().isoformat())
+
+    aged = rank(client, newcomer, waiting)
+    ageless = rank(client, newcomer, waiting, ageing_s=None)
+
+    assert refs(aged) == ["long", "short"]
+    assert aged["ranked"][0]["waited_s"] == pytest.approx(30 * 86400)
+    assert refs(ageless) == ["short", "long"]
+
+
+def test_least_slack_goes_first_and_the_hopeless_do_not_block_it(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    def due(seconds: float) -> str:
+        return (clock() + timedelta(seconds=seconds)).isoformat()
+
+    answer = rank(
+        client,
+        job("free", 1000.0),
+        job("hopeless", deadline=due(60)),
+        job("relaxed", deadline=due(90_000)),
+        job("tight", deadline=due(3 * law_seconds(2, 2000.0))),
+        policy="deadline_risk",
+    )
+
+    assert refs(answer) == ["tight", "relaxed", "hopeless", "free"]
+    chances = [each["deadline_probability"] for each in answer["ranked"]]
+    assert chances[0] > 0.9
+    assert chances[2] < 0.1
+    assert chances[3] is None
+    assert answer["ranked"][0]["latest_start"] is not None
+
+
+@pytest.mark.parametrize(
+    ("unknown", "expected"),
+    [
+        ("first", ["new", "short", "long"]),
+        ("median", ["short", "new", "long"]),
+        ("last", ["short", "long", "new"]),
+    ],
+)
+def test_job_that_cannot_be_forecast_stands_where_the_request_says(
+    client: TestClient, published: Services, unknown: str, expected: list[str]
+) -> None:
+    jobs = [job("short", 1000.0), job("long", 4000.0), job("new", workload="nobody")]
+
+    answer = rank(client, *jobs, unknown=unknown)
+
+    assert refs(answer) == expected
+    assert answer["failed"] == 1
+    [problem] = [each["problem"] for each in answer["ranked"] if each["problem"]]
+    assert problem["code"] == "unknown_workload"
+
+
+def test_deadline_of_a_job_that_cannot_be_forecast_still_counts(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    soon = (clock() + timedelta(hours=2)).isoformat()
+    late = (clock() + timedelta(days=2)).isoformat()
+    jobs = [
+        job("known", deadline=late),
+        job("new", workload="nobody", deadline=soon),
+        job("bad", configuration={"gpu_type": "H1000X"}),
+    ]
+
+    answer = rank(client, *jobs, policy="deadline_risk")
+
+    assert refs(answer) == ["new", "known", "bad"]
+
+
+def test_queue_that_nothing_is_known_of_goes_by_submission(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    older = (clock() - timedelta(hours=2)).isoformat()
+
+    answer = rank(
+        client,
+        job("new", workload="nobody"),
+        job("old", workload="nobody", submitted_at=older),
+        policy="deadline_risk",
+    )
+
+    assert refs(answer) == ["old", "new"]
+
+
+def test_spot_that_cannot_end_is_a_problem_of_its_job(
+    client: TestClient, published: Services
+) -> None:
+    terms = {"interruptions_per_hour": 600, "restart_s": 600}
+    pricing = {"purchase": "spot", "price_per_hour": "1.00", "spot": terms}
+
+    answer = rank(client, job("spot", pricing=pricing), job("plain"))
+
+    problem = next(each["problem"] for each in answer["ranked"] if each["ref"] == "spot")
+    assert problem["code"] == "spot_infeasible"
+
+
+def test_table_reads_well(client: TestClient, published: Services, clock: FakeClock) -> None:
+    body = {
+        "jobs": [
+            job("nightly", 4000.0, deadline=(clock() + timedelta(days=1)).isoformat()),
+            job("trial", 1000.0),
+            job("new", workload="nobody"),
+        ]
+    }
+
+    answer = client.post("/v1/schedules:rank", json=body, headers={"Accept": "text/plain"})
+    empty = client.post("/v1/schedules:rank", json={"jobs": []}, headers={"Accept": "text/plain"})
+
+    lines = answer.text.splitlines()
+    assert lines[0] == "3 jobs, shortest service first:"
+    assert lines[2].split()[:4] == ["ref", "workload", "priority", "GPU-hours"]
+    assert lines[3].startswith("trial")
+    assert "new cannot be forecast: There is no workload 'nobody'." in lines
+    assert empty.text == "The queue is empty.\n"
+
+
+def test_two_jobs_with_one_ref_are_refused(client: TestClient, published: Services) -> None:
+    answer = client.post("/v1/schedules:rank", json={"jobs": [job("a"), job("a")]})
+
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "invalid_request"
+    assert "'a'" in answer.json()["errors"][0]["message"]
