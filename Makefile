@@ -76,9 +76,12 @@ $(VENV)/.installed-dev: requirements-dev.lock client/pyproject.toml $(VENV)/.ins
 	@$(PIP_INSTALL) --no-deps --no-build-isolation -e client
 	@touch $@
 
-$(FRAMEWORKS)/.installed: client/requirements-frameworks.lock client/requirements-torch.lock | $(BIN)/python
+$(FRAMEWORKS)/.installed: client/requirements-frameworks.lock client/requirements-torch.lock \
+		client/pyproject.toml | $(BIN)/python
 	@echo "Installing the locked frameworks of the collectors' tests (once, about 2 GB) ..."
 	@$(PYTHON) -m venv $(FRAMEWORKS)
 	@$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		-r client/requirements-frameworks.lock -r client/requirements-torch.lock
+	@$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation -e client
 	@touch $@
