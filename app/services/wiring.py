@@ -8,6 +8,7 @@ from app.services.accuracy import AccuracyService
 from app.services.allocations import AllocationService
 from app.services.assessments import AssessmentService
 from app.services.beliefs import BeliefReader
+from app.services.capacity import CapacityService
 from app.services.ci_reports import CiReportService
 from app.services.context import ServiceContext
 from app.services.curves import CurveService
@@ -42,6 +43,7 @@ class Services:
     recommendations: RecommendationService
     schedules: ScheduleService
     allocations: AllocationService
+    capacity: CapacityService
     remaining: RemainingService
     profiling: ProfilingService
     prices: PriceService
@@ -77,6 +79,7 @@ def build_services(context: ServiceContext) -> Services:
         curves=CurveService(context, forecasts),
         schedules=ScheduleService(context, beliefs),
         allocations=AllocationService(context, beliefs),
+        capacity=CapacityService(context, beliefs),
         remaining=RemainingService(context, cache, beliefs),
         recommendations=RecommendationService(context, cache, prices),
         profiling=ProfilingService(context, cache, prices),
