@@ -194,7 +194,7 @@ def conditioned(covariance: FloatArray, chosen: list[int], noise: float) -> Floa
     seen = covariance[np.ix_(chosen, chosen)] + noise * np.eye(len(chosen))
     cross = covariance[5:, chosen]
     left = covariance[5:, 5:] - cross @ np.linalg.solve(seen, cross.T)
-    return np.asarray(1.5 * np.sqrt(np.diag(left) + noise), dtype=np.float64)
+    return 1.5 * tempered(np.sqrt(np.diag(left) + noise))
 
 
 def test_prior_expects_more_data_to_take_longer_and_more_workers_less() -> None:
