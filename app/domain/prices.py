@@ -5,6 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from app.domain.billing import NO_EXTRAS, Extras
 from app.domain.configurations import Purchase
 from app.domain.identifiers import PriceId
 
@@ -13,7 +14,9 @@ from app.domain.identifiers import PriceId
 class Price:
     """What one hour of an instance with `gpu_count` GPUs costs from `valid_from` on.
 
-    `price_id` is None for a row of the built-in catalogue.
+    `price_id` is None for a row of the built-in catalogue. A duration is billed for at least
+    `minimum_billed_s` seconds and rounded up to a multiple of `billing_step_s`; None where it is
+    billed as it is.
     """
 
     price_per_hour: Decimal
@@ -28,11 +31,16 @@ class Price:
     gpu_count: int | None = None
     price_id: PriceId | None = None
     withdrawn_at: datetime | None = None
+    minimum_billed_s: int | None = None
+    billing_step_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PriceQuery:
-    """Which price a caller wants: `price_per_hour` is an inline price and wins over all others."""
+    """Which price a caller wants: `price_per_hour` is an inline price and wins over all others.
+
+    The billing rules, where given, go before those of the price; `extras` are added to it.
+    """
 
     provider: str | None = None
     region: str | None = None
@@ -40,6 +48,9 @@ class PriceQuery:
     price_per_hour: Decimal | None = None
     currency: str | None = None
     as_of: datetime | None = None
+    minimum_billed_s: int | None = None
+    billing_step_s: int | None = None
+    extras: Extras = NO_EXTRAS
 
 
 class PriceOrigin(StrEnum):

@@ -1,15 +1,22 @@
 """Turns durations into money that adds up to the last digit shown."""
 
-from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from app.domain.forecasts import LineItem
+from app.domain.prices import Price
 from app.pricing.resolution import Offer
 
+FloatArray = npt.NDArray[np.float64]
 _EXACT: Final = Context(prec=80, rounding=ROUND_HALF_UP)
 _QUANTITY: Final = Context(prec=9, rounding=ROUND_HALF_UP)
 _SECONDS_PER_HOUR: Final = Decimal(3600)
+_HOURS_PER_MONTH: Final = Decimal(730)
 _CENTS: Final = 2
 _MOST_DECIMALS: Final = 12
 _KEPT_DIGITS: Final = 3
@@ -25,15 +32,55 @@ class Bill:
     line_items: tuple[LineItem, ...]
 
 
+def billed_seconds(price: Price, seconds: float) -> Decimal:
+    """Return the seconds that are billed for a duration: at least the minimum, in whole steps.
+
+    A price without rules bills the duration as it is.
+    """
+    billed = Decimal(repr(seconds))
+    if price.minimum_billed_s is not None:
+        billed = max(billed, Decimal(price.minimum_billed_s))
+    if price.billing_step_s:
+        steps = (billed / price.billing_step_s).to_integral_value(ROUND_CEILING)
+        billed = steps * price.billing_step_s
+    return billed
+
+
 def instance_hours(offer: Offer, seconds: float) -> Decimal:
-    """Return the hours of instances that a duration takes, to nine significant digits."""
-    total = _EXACT.multiply(Decimal(repr(seconds)), Decimal(offer.instances))
+    """Return the hours of instances that are billed, to nine significant digits."""
+    return _hours(offer, seconds, offer.instances)
+
+
+def _hours(offer: Offer, seconds: float, count: int) -> Decimal:
+    total = _EXACT.multiply(billed_seconds(offer.price, seconds), Decimal(count))
     return _QUANTITY.divide(total, _SECONDS_PER_HOUR)
 
 
 def exact_cost(offer: Offer, seconds: float) -> Decimal:
-    """Return what a duration costs before it is rounded."""
-    return _EXACT.multiply(instance_hours(offer, seconds), offer.price.price_per_hour)
+    """Return what a duration costs before it is rounded, further charges included."""
+    return sum((item.amount for item in _items(offer, seconds)), Decimal(0))
+
+
+def _items(offer: Offer, seconds: float) -> Iterator[LineItem]:
+    """Yield what is charged, unrounded; the compute always, the rest where it is given."""
+    hours, price, extras = instance_hours(offer, seconds), offer.price, offer.extras
+    unit = "gpu-hour" if price.instance_type is None else "instance-hour"
+    yield _item("compute", hours, unit, price.price_per_hour)
+    if extras.other_nodes:
+        other = _hours(offer, seconds, extras.other_nodes)
+        yield _item("other_nodes", other, "node-hour", extras.other_node_per_hour)
+    if extras.storage_gb:
+        months = _EXACT.divide(_hours(offer, seconds, 1), _HOURS_PER_MONTH)
+        stored = _QUANTITY.multiply(months, extras.storage_gb)
+        yield _item("storage", stored, "GB-month", extras.storage_per_gb_month)
+    if extras.platform_per_instance_hour:
+        yield _item("platform_fee", hours, unit, extras.platform_per_instance_hour)
+    if extras.egress_gb:
+        yield _item("egress", extras.egress_gb, "GB", extras.egress_per_gb)
+
+
+def _item(kind: str, quantity: Decimal, unit: str, unit_price: Decimal) -> LineItem:
+    return LineItem(kind, quantity, unit, unit_price, _EXACT.multiply(quantity, unit_price))
 
 
 def decimals_for(amount: Decimal) -> int:
@@ -54,34 +101,72 @@ def decimals_for(amount: Decimal) -> int:
 def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
     """Return what a duration and its bounds cost, each rounded half up.
 
+    Cost rises with the duration, steps and minimum included, so that the cost of a quantile of
+    the duration is that quantile of the cost. Each item is rounded by itself; the median is
+    their sum, and the bounds never cross it.
+
     Parameters
     ----------
     offer
-        The price and the number of instances.
+        The price, the number of instances and what else is charged.
     median_s, lower_s, upper_s
         The duration in seconds and its bounds, lower <= median <= upper.
     """
-    median = _rounded(exact_cost(offer, median_s))
-    item = LineItem(
-        kind="compute",
-        quantity=instance_hours(offer, median_s),
-        unit="gpu-hour" if offer.price.instance_type is None else "instance-hour",
-        unit_price=offer.price.price_per_hour,
-        amount=median,
-    )
+    exact = tuple(_items(offer, median_s))
+    decimals = decimals_for(sum((item.amount for item in exact), Decimal(0)))
+    items = tuple(replace(item, amount=_rounded(item.amount, decimals)) for item in exact)
+    median = sum((item.amount for item in items), Decimal(0))
     return Bill(
         median=median,
-        lower=_rounded(exact_cost(offer, lower_s)),
-        upper=_rounded(exact_cost(offer, upper_s)),
-        line_items=(item,),
+        lower=min(_shown(exact_cost(offer, lower_s)), median),
+        upper=max(_shown(exact_cost(offer, upper_s)), median),
+        line_items=items,
     )
 
 
-def _rounded(amount: Decimal) -> Decimal:
-    return _EXACT.quantize(amount, Decimal(1).scaleb(-decimals_for(amount)))
+def _rounded(amount: Decimal, decimals: int) -> Decimal:
+    return _EXACT.quantize(amount, Decimal(1).scaleb(-decimals))
+
+
+def _shown(amount: Decimal) -> Decimal:
+    return _rounded(amount, decimals_for(amount))
 
 
 def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:
-    """Return the duration whose cost is the budget, None when the hour costs nothing."""
-    per_hour = offer.per_hour
-    return float(budget / per_hour) * 3600.0 if per_hour else None
+    """Return the longest duration whose cost is within the budget.
+
+    None when the hour costs nothing and the budget pays what is charged once; 0 when the
+    budget does not even pay for the shortest billed duration.
+    """
+    price, left = offer.price, budget - offer.extras.once
+    if left < 0:
+        return 0.0
+    if not offer.per_hour:
+        return None
+    seconds = left / offer.per_hour * _SECONDS_PER_HOUR
+    if price.billing_step_s:
+        seconds = (seconds / price.billing_step_s).to_integral_value(ROUND_FLOOR)
+        seconds *= price.billing_step_s
+    return float(seconds) if seconds >= (price.minimum_billed_s or 0) else 0.0
+
+
+def costs_of(offers: Sequence[Offer | None], seconds: FloatArray) -> FloatArray:
+    """Return what durations cost before rounding, shape (n,); NaN where there is no offer.
+
+    The same rules as those of `bill`, for thousands of candidates at once.
+    """
+    terms = np.array([_terms(offer) for offer in offers], dtype=float).reshape(-1, 4)
+    minimum_s, step_s, per_hour, once = terms.T
+    billed = np.maximum(seconds, minimum_s)
+    whole = np.where(step_s > 0.0, step_s, 1.0)
+    billed = np.where(step_s > 0.0, np.ceil(billed / whole) * whole, billed)
+    costs: FloatArray = billed / float(_SECONDS_PER_HOUR) * per_hour + once
+    return costs
+
+
+def _terms(offer: Offer | None) -> tuple[float, float, float, float]:
+    if offer is None:
+        return 0.0, 0.0, np.nan, 0.0
+    price = offer.price
+    rules = float(price.minimum_billed_s or 0), float(price.billing_step_s or 0)
+    return *rules, float(offer.per_hour), float(offer.extras.once)

@@ -8,12 +8,13 @@ worker.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from typing import Final
 
+from app.domain.billing import NO_EXTRAS, Extras
 from app.domain.configurations import Configuration, Purchase
 from app.domain.prices import Price, PriceQuery
 from app.pricing.catalogue import built_in_prices
@@ -33,11 +34,12 @@ class Offer:
 
     price: Price
     instances: int
+    extras: Extras = NO_EXTRAS
 
     @property
     def per_hour(self) -> Decimal:
-        """What one hour of the whole configuration costs."""
-        return self.price.price_per_hour * self.instances
+        """What one hour of the whole configuration costs, all that is charged by the hour."""
+        return self.price.price_per_hour * self.instances + self.extras.per_hour(self.instances)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ class PriceBook:
         if key not in self._remembered:
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
-            self._remembered[key] = self._resolve(configuration, query)
+            offer = self._resolve(configuration, query)
+            self._remembered[key] = None if offer is None else _with_terms(offer, query)
         return self._remembered[key]
 
     def _resolve(self, configuration: Configuration, query: PriceQuery) -> Offer | None:
@@ -215,6 +218,22 @@ class PriceBook:
             if key not in latest or latest[key].valid_from <= price.valid_from:
                 latest[key] = price
         return list(latest.values())
+
+
+def _with_terms(offer: Offer, query: PriceQuery) -> Offer:
+    """Return the offer with the billing rules and further charges of the question."""
+    minimum_s, step_s = query.minimum_billed_s, query.billing_step_s
+    price = offer.price
+    if minimum_s is not None:
+        price = replace(price, minimum_billed_s=minimum_s)
+    if step_s is not None:
+        price = replace(price, billing_step_s=step_s)
+    return Offer(price, offer.instances, query.extras)
+
+
+def is_in_currency(query: PriceQuery, offer: Offer) -> bool:
+    """Whether an offer is in the currency that was asked for; amounts of two never compare."""
+    return query.currency is None or query.currency == offer.price.currency
 
 
 def is_stale(price: Price, as_of: datetime) -> bool:

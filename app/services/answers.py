@@ -21,7 +21,7 @@ from app.domain.forecasts import (
 from app.domain.identifiers import RunId, Slug
 from app.pricing.billing import affordable_seconds, bill
 from app.pricing.energy import kilowatt_hours
-from app.pricing.resolution import Offer, PriceBook
+from app.pricing.resolution import Offer, PriceBook, is_in_currency
 from app.services.frames import scenario_features
 from app.services.questions import to_features, to_question
 from app.services.serving import ServedRegressor
@@ -175,7 +175,7 @@ def _shown(seconds: FloatArray) -> list[float]:
 
 
 def _affordable(request: ForecastRequest, offer: Offer | None) -> float | None:
-    if request.budget is None or offer is None:
+    if request.budget is None or offer is None or not is_in_currency(request.pricing, offer):
         return None
     seconds = affordable_seconds(offer, request.budget)
     return math.inf if seconds is None else seconds
@@ -185,8 +185,9 @@ def _chances(forecast: ForecastDistribution, seconds: Sequence[float | None]) ->
     if not any(value is not None for value in seconds):
         return [math.nan] * len(seconds)
     asked = np.array([math.nan if value is None else value for value in seconds])
-    finite = np.where(np.isfinite(asked), asked, 1.0)
+    finite = np.where(np.isfinite(asked) & (asked > 0.0), asked, 1.0)
     chances = np.where(np.isinf(asked), 1.0, forecast.probability_below(finite))
+    chances = np.where(asked <= 0.0, 0.0, chances)
     return [float(f"{value:.6g}") for value in np.where(np.isnan(asked), np.nan, chances)]
 
 

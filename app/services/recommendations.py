@@ -1,5 +1,6 @@
 """The use cases of choosing a configuration."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,12 +16,14 @@ from app.decisions.recommendation import (
 from app.domain.configurations import Configuration, Scenario
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import ProjectId
+from app.domain.prices import PriceQuery
 from app.domain.recommendations import (
     NeededChange,
     Recommendation,
     RecommendationRequest,
     RejectedCandidate,
 )
+from app.pricing.billing import costs_of
 from app.pricing.energy import kilowatt_hours
 from app.pricing.resolution import Offer, PriceBook
 from app.services.answers import answer_all, distributions, features_of
@@ -33,7 +36,6 @@ from models import FloatArray
 
 MAX_NAMED_REJECTIONS: Final = 100
 _SPOT_INFEASIBLE: Final = "spot_infeasible"
-_SECONDS_PER_HOUR: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +165,15 @@ def _evaluate(
     forecast, refusals = distributions(questions, scenarios, served, offers)
     kept = [row for row in range(len(scenarios)) if row not in refusals]
     duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
-    hourly = np.array([_hourly(offers[row]) for row in kept]) / _SECONDS_PER_HOUR
+    paid = _comparable([offers[row] for row in kept], request.pricing)
     known = [scenarios[row] for row in kept]
     return _Evaluated(
         configurations=[scenario.configuration for scenario in known],
         candidates=Candidates(
             duration_s=duration,
             duration_bound_s=bound,
-            cost=duration * hourly,
-            cost_bound=bound * hourly,
+            cost=costs_of(paid, duration),
+            cost_bound=costs_of(paid, bound),
             energy_kwh=duration * _power(known),
             within_range=_within_range(request, known, served),
         ),
@@ -179,8 +181,17 @@ def _evaluate(
     )
 
 
-def _hourly(offer: Offer | None) -> float:
-    return np.nan if offer is None else float(offer.per_hour)
+def _comparable(offers: Sequence[Offer | None], query: PriceQuery) -> list[Offer | None]:
+    """Return the offers of one currency: the one asked for, or that of most; others are None.
+
+    There is no rate between two currencies, and one to one would be a lie.
+    """
+    counted = Counter(offer.price.currency for offer in offers if offer is not None)
+    currency = query.currency or next((name for name, _ in counted.most_common(1)), None)
+    return [
+        offer if offer is not None and offer.price.currency == currency else None
+        for offer in offers
+    ]
 
 
 def _power(scenarios: Sequence[Scenario]) -> FloatArray:

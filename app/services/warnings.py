@@ -6,7 +6,7 @@ from typing import Final
 
 from app.domain.forecasts import ForecastRequest, ForecastWarning
 from app.domain.wording import say_number
-from app.pricing.resolution import Offer, is_stale
+from app.pricing.resolution import Offer, is_in_currency, is_stale
 from app.services.serving import ServedRegressor
 from models import Support
 
@@ -83,7 +83,7 @@ def _on_price(
         )
         return
     asked = request.pricing.currency
-    if asked is not None and asked != offer.price.currency:
+    if not is_in_currency(request.pricing, offer):
         yield ForecastWarning(
             "currency_not_converted",
             f"The price is in {offer.price.currency}; there is no rate to {asked}.",

@@ -27,6 +27,8 @@ def _to_price(row: PriceRow) -> Price:
         gpu_count=row.gpu_count,
         price_id=PriceId(row.id),
         withdrawn_at=row.withdrawn_at,
+        minimum_billed_s=row.minimum_billed_s,
+        billing_step_s=row.billing_step_s,
     )
 
 
@@ -53,6 +55,8 @@ class PriceStore:
                 valid_from=price.valid_from,
                 source=price.source,
                 created_at=now,
+                minimum_billed_s=price.minimum_billed_s,
+                billing_step_s=price.billing_step_s,
             )
             for price in prices
         )

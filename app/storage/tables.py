@@ -327,6 +327,8 @@ class PriceRow(Base):
     gpu_type: Mapped[str | None] = mapped_column(sa.String(100))
     gpu_count: Mapped[int | None] = mapped_column(sa.Integer)
     price_per_hour: Mapped[Decimal] = mapped_column(ExactDecimal)
+    minimum_billed_s: Mapped[int | None] = mapped_column(sa.Integer)
+    billing_step_s: Mapped[int | None] = mapped_column(sa.Integer)
     purchase: Mapped[str] = mapped_column(sa.String(10))
     currency: Mapped[str] = mapped_column(sa.String(3))
     valid_from: Mapped[datetime] = mapped_column(UtcDateTime)

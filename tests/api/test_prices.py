@@ -216,3 +216,16 @@ def test_foreign_page_token_is_refused(client: TestClient, token: str) -> None:
 @pytest.mark.parametrize("name", ["price_01m6bfp5g00fsjq2aafvdf4y8", "x"])
 def test_unknown_price_is_not_found(client: TestClient, name: str) -> None:
     assert client.delete(f"/v1/prices/{name}").json()["code"] == "not_found"
+
+
+def test_billing_rules_survive_export_and_import(client: TestClient) -> None:
+    rules = {"minimum_billed_s": 60, "billing_step_s": 3600}
+    sent = {"gpu_type": "T4", "price_per_hour": "1.5", **rules}
+    assert client.post("/v1/prices", json=sent).status_code == 201
+    accept, kind = {"Accept": "text/csv"}, {"Content-Type": "text/csv"}
+    exported = client.get("/v1/prices?origin=own", headers=accept).text
+
+    assert client.post("/v1/prices", content=exported, headers=kind).status_code == 201
+
+    own = client.get("/v1/prices?origin=own").json()["prices"]
+    assert [{name: each[name] for name in rules} for each in own] == [rules, rules]

@@ -258,3 +258,29 @@ def test_workers_are_packed_onto_nodes_as_densely_as_measured(
     found = [entry["forecast"]["configuration"] for entry in packed]
     assert {(each["workers"], each["nodes"]) for each in found} == {(2, 1), (10, 3)}
     assert {each["forecast"]["configuration"]["nodes"] for each in told} == {5}
+
+
+def test_further_charges_and_hourly_billing_reach_the_ranking(
+    client: TestClient, published: Services
+) -> None:
+    extras = {"egress_gb": 10, "egress_per_gb": "0.5", "other_nodes": 1, "other_node_per_hour": 1}
+    pricing = {"price_per_hour": "3.00", "billing_step_s": 3600, "extras": extras}
+
+    answer = recommend(client, search={"workers": [1, 2]}, pricing=pricing)
+
+    cost = answer["recommended"]["forecast"]["cost"]
+    items = {item["kind"]: item for item in cost["line_items"]}
+    assert set(items) == {"compute", "other_nodes", "egress"}
+    assert float(items["other_nodes"]["quantity"]).is_integer()
+    assert items["egress"]["amount"] == "5.00"
+
+
+def test_prices_of_two_currencies_are_never_compared(
+    client: TestClient, published: Services
+) -> None:
+    in_dollars = recommend(client, search={"workers": [1]}, pricing={"currency": "USD"})
+    in_francs = recommend(client, search={"workers": [1]}, pricing={"currency": "CHF"})
+
+    assert in_dollars["recommended"] is not None
+    assert in_francs["recommended"] is None
+    assert [entry["reason"] for entry in in_francs["rejected"]] == ["price_unknown"]

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, StrictBool, TypeAdapter
 from app.api.schemas.base import RequestModel, check_slug
 from app.api.schemas.instants import Instant
 from app.api.schemas.texts import Printable
+from app.domain.billing import Extras
 from app.domain.configurations import Configuration, ParameterValue, Purchase, Scenario, Work
 from app.domain.forecasts import ForecastRequest, SpotTerms
 from app.domain.identifiers import Slug
@@ -20,6 +21,8 @@ Size = Annotated[float, Field(gt=0, le=1e18)]
 Seconds = Annotated[float, Field(gt=0, le=1e12)]
 Probability = Annotated[float, Field(gt=0.001, lt=0.9999)]
 Amount = Annotated[Decimal, Field(ge=0, lt=10**12, max_digits=24)]
+Rate = Annotated[Decimal, Field(ge=0, lt=10**9, decimal_places=6)]
+MAX_BILLED_S = 31 * 86_400
 Currency = Annotated[str, Field(pattern="^[A-Z]{3}$", description="ISO 4217 code")]
 WorkloadId = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(check_slug)]
 Parameters = Annotated[Mapping[Name, StrictBool | float | Name], Field(max_length=300)]
@@ -95,6 +98,24 @@ class SpotIn(RequestModel):
         )
 
 
+class ExtrasIn(RequestModel):
+    """What is charged beside the instances, in the currency of the price."""
+
+    other_nodes: Annotated[
+        int, Field(ge=0, le=1_000_000, description="nodes without workers: head, parameter server")
+    ] = 0
+    other_node_per_hour: Rate = Decimal(0)
+    storage_gb: Amount = Decimal(0)
+    storage_per_gb_month: Annotated[Rate, Field(description="a month is 730 hours")] = Decimal(0)
+    platform_per_instance_hour: Rate = Decimal(0)
+    egress_gb: Amount = Decimal(0)
+    egress_per_gb: Rate = Decimal(0)
+
+    def to_domain(self) -> Extras:
+        """Return the charges."""
+        return Extras(**dict(self))
+
+
 class PricingIn(RequestModel):
     """Which price counts."""
 
@@ -110,6 +131,13 @@ class PricingIn(RequestModel):
     ] = None
     currency: Currency | None = None
     as_of: Annotated[Instant | None, Field(description="prices that held then")] = None
+    minimum_billed_s: Annotated[
+        int | None, Field(ge=0, le=MAX_BILLED_S, description="goes before the price's own")
+    ] = None
+    billing_step_s: Annotated[
+        int | None, Field(ge=1, le=MAX_BILLED_S, description="goes before the price's own")
+    ] = None
+    extras: ExtrasIn = ExtrasIn()
     spot: SpotIn = SpotIn()
 
     def to_domain(self) -> PriceQuery:
@@ -121,6 +149,9 @@ class PricingIn(RequestModel):
             price_per_hour=self.price_per_hour,
             currency=self.currency,
             as_of=self.as_of,
+            minimum_billed_s=self.minimum_billed_s,
+            billing_step_s=self.billing_step_s,
+            extras=self.extras.to_domain(),
         )
 
 

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import PageQuery, RequestModel, ResponseModel
-from app.api.schemas.forecasts import Currency, Name
+from app.api.schemas.forecasts import MAX_BILLED_S, Currency, Name
 from app.api.schemas.instants import Instant
 from app.api.schemas.quantities import money_text
 from app.api.schemas.texts import Printable
@@ -43,6 +43,13 @@ class PriceIn(RequestModel):
     gpu_count: Annotated[
         int | None, Field(ge=0, le=100_000, description="GPUs of the instance; 0 without any")
     ] = None
+    minimum_billed_s: Annotated[
+        int | None, Field(ge=0, le=MAX_BILLED_S, description="seconds that are billed at least")
+    ] = None
+    billing_step_s: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_BILLED_S, description="billed in whole steps, 3600 for started hours"),
+    ] = None
     valid_from: Annotated[Instant | None, Field(description="default: now")] = None
     source: Annotated[
         Printable, Field(min_length=1, max_length=500, description="where the price stands")
@@ -71,6 +78,8 @@ class PriceIn(RequestModel):
             instance_type=self.instance_type,
             gpu_type=self.gpu_type,
             gpu_count=self.gpu_count,
+            minimum_billed_s=self.minimum_billed_s,
+            billing_step_s=self.billing_step_s,
         )
 
 
@@ -106,6 +115,8 @@ class PriceOut(ResponseModel):
     valid_from: datetime
     source: str
     withdrawn_at: datetime | None
+    minimum_billed_s: int | None = None
+    billing_step_s: int | None = None
 
     @classmethod
     def of(cls, price: Price) -> "PriceOut":
@@ -124,6 +135,8 @@ class PriceOut(ResponseModel):
             valid_from=price.valid_from,
             source=price.source,
             withdrawn_at=price.withdrawn_at,
+            minimum_billed_s=price.minimum_billed_s,
+            billing_step_s=price.billing_step_s,
         )
 
 
