@@ -186,8 +186,8 @@ def _common_unknowns(portfolio: FittedPortfolio, encoded: Encoded) -> FloatArray
             total += np.outer(exponent, exponent)
     left = np.maximum(encoded.variance - np.diag(total), 0.0)
     total += np.diag(left)
-    for index in np.flatnonzero(portfolio.trend_breaks):
-        beyond = portfolio.trend_breaks[index] * encoded.excess[:, index]
+    for index, deviation in enumerate(portfolio.trend_breaks.tolist()):
+        beyond = deviation * encoded.excess[:, index]
         total = total + np.outer(beyond, beyond)
     return total
 
