@@ -64,6 +64,13 @@ def choose_arm_weights(
     return min(reversed(found), key=lambda pair: pair[0])[1]
 
 
+def uses_pool(names: Sequence[str], weights: FloatArray) -> bool:
+    """Return whether the members with weight learned their priors from other workloads."""
+    return any(
+        name.startswith(POOLED) and weight > 0 for name, weight in zip(names, weights, strict=True)
+    )
+
+
 def _groups(names: Sequence[str]) -> Mapping[bool, IntArray]:
     pooled = np.array([name.startswith(POOLED) for name in names])
     every = {flag: np.flatnonzero(pooled == flag) for flag in (False, True)}
