@@ -37,8 +37,8 @@ unit: $(VENV)/.installed-dev ## the quick tests, on SQLite alone
 	$(BIN)/pytest -q -n 2 -m "not postgresql and not slow" $(ARGS)
 
 frameworks: $(FRAMEWORKS)/.installed $(VENV)/.installed-dev ## the collectors with torch, lightning, transformers, accelerate, ray
-	TRAINFARE_TEST_PYTHON=$(BIN)/python $(FRAMEWORKS)/bin/python -m pytest -q -o filterwarnings=default \
-		--durations=5 client/tests_frameworks
+	TRAINFARE_TEST_PYTHON=$(BIN)/python $(FRAMEWORKS)/bin/python -m pytest -q --durations=5 \
+		-o filterwarnings=default -o addopts=--import-mode=importlib client/tests_frameworks
 
 pythons: $(VENV)/.installed-dev ## the client on every Python from 3.10 to 3.13 that is found here
 	$(BIN)/python client/try_pythons.py
