@@ -41,7 +41,7 @@ def _random_offer(random: np.random.Generator) -> Offer:
     price = make_price(
         price_per_hour=money(100),
         minimum_billed_s=int(random.choice([0, 60, 3600])),
-        billing_step_s=random.choice([None, 1, 60, 3600]),
+        billing_step_s=int(random.choice([0, 1, 60, 3600])) or None,
     )
     return Offer(price, int(random.integers(1, 100)), extras)
 
