@@ -14,6 +14,7 @@ from models.candidates import CANDIDATES, REGRESSOR_NAMES, Setting
 from models.configurations import Configurations, collapse, fingerprint
 from models.encoding import Encoded, Encoder
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
+from models.evidence import Evidence
 from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
 from models.holdout import TrainingData, forecast_folds, gather
@@ -21,6 +22,8 @@ from models.intervals import calibrate, prior_curve
 from models.layout import Layout
 from models.level_effects import LevelEffects, untold_effects
 from models.memory import Memory
+from models.memory_fit import fit_memory_law
+from models.memory_law import MemoryLaw
 from models.mixture import RegimeModel
 from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
@@ -34,7 +37,7 @@ from models.regimes import (
     transfer_folds,
 )
 from models.regressor import PortfolioRegressor
-from models.reports import CandidateReport, FitReport, PoolingReport
+from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
 from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.transfer import LevelTransfer
@@ -53,6 +56,7 @@ def fit_portfolio(
     regressors: Collection[str] | None = None,
     hardware: Mapping[str, HardwareDescription] | None = None,
     prior: PooledPrior | None = None,
+    evidence: Evidence | None = None,
     on_progress: Progress | None = None,
 ) -> FittedPortfolio:
     """Fit the portfolio on the runs of one workload.
@@ -72,6 +76,8 @@ def fit_portfolio(
         Data sheets of accelerators by GPU type.
     prior
         What other workloads say, never this one itself; physics and data sheets alone if None.
+    evidence
+        Runs that are no durations: what they tell of memory, and unfinished runs.
     on_progress
         Called with the share done and the step under way; an exception it raises ends the fit.
 
@@ -120,7 +126,12 @@ def fit_portfolio(
     go_on = _Budget(folds, started, time_budget_s, progress).go_on
     held_out = gather(data, forecast_folds(data, fitted, folds, go_on))
     progress(0.97, "calibrating")
-    draft = _Draft(configurations, encoder, encoded, regime_map, fitted, failed, held_out, prior)
+    memory_law = None
+    if evidence is not None and evidence.memory is not None:
+        memory_law = fit_memory_law(evidence.memory, hardware, seed=seed)
+    draft = _Draft(
+        configurations, encoder, encoded, regime_map, fitted, failed, held_out, prior, memory_law
+    )
     portfolio = draft.finish(runs)
     progress(1.0, "done")
     return portfolio
@@ -198,6 +209,7 @@ class _Draft:
     failed: Mapping[str, str]
     held_out: Mapping[str, HeldOut]
     prior: PooledPrior | None
+    memory_law: MemoryLaw | None
 
     def finish(self, runs: RunTable) -> FittedPortfolio:
         regimes = {name: self._regime(name) for name in self.regime_map.kinds}
@@ -229,6 +241,7 @@ class _Draft:
             float(np.median(self.configurations.log_duration)),
             self._memory(regimes[INTERPOLATION], runs.features),
             self._report(runs, regimes),
+            self.memory_law,
         )
 
     def _gpu_effects(self) -> LevelEffects:
@@ -290,7 +303,12 @@ class _Draft:
             library_versions=library_versions(),
             failed_candidates=dict(self.failed),
             pooling=self._pooling(),
+            evidence=self._evidence(),
         )
+
+    def _evidence(self) -> EvidenceReport:
+        law = self.memory_law
+        return EvidenceReport(memory=None if law is None else law.counts)
 
     def _candidates(self, weights: FloatArray) -> tuple[CandidateReport, ...]:
         by_axis = {name: item.candidate_mape() for name, item in self.held_out.items()}

@@ -9,6 +9,7 @@ from models.encoding import Encoded, Encoder
 from models.explanation import TermShare, explain_rows
 from models.holdout import TREND_BREAK
 from models.memory import Memory
+from models.memory_law import Feasibility, MemoryLaw
 from models.mixture import Mixture, RegimeModel
 from models.power_laws import TERMS, Term
 from models.regimes import RegimeMap
@@ -20,6 +21,8 @@ from models.transfer import LevelTransfer
 
 MAX_LOG_DISTANCE = 15.0
 """No forecast is further from the median duration of the runs than this, in log units."""
+
+NO_MEMORY_EVIDENCE = "no memory measurements"
 
 _MIN_VARIANCE = 1e-8
 
@@ -43,9 +46,11 @@ class FittedPortfolio:
         The configurations of the fit: rows, keys, names of runs, held-out forecasts.
     report
         What was fitted on what, and how well.
+    memory_law
+        Whether a configuration fits into GPU memory, None if no run tells anything of it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of an artefact, named once where it is built
         self,
         encoder: Encoder,
         transfer: LevelTransfer,
@@ -55,10 +60,12 @@ class FittedPortfolio:
         center: float,
         memory: Memory,
         report: FitReport,
+        memory_law: MemoryLaw | None = None,
     ) -> None:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
+        self.memory_law = memory_law
         self._mixtures: dict[str, Mixture] = {}
         roles = [feature.role for feature in encoder.numeric]
         self._batch = roles.index("local_batch") if "local_batch" in roles else None
@@ -101,6 +108,13 @@ class FittedPortfolio:
         return describe_support(
             features, self.encoder, self.transfer, self.memory, self.regime_map.few_levels
         )
+
+    def feasibility(self, features: FeatureTable) -> Feasibility:
+        """Return the probability that each row fits into GPU memory, NaN without evidence."""
+        if self.memory_law is None:
+            n = features.n_rows
+            return Feasibility(np.full(n, np.nan), (NO_MEMORY_EVIDENCE,) * n, is_tested=False)
+        return self.memory_law.feasibility(features)
 
     def explain(self, features: FeatureTable) -> list[tuple[TermShare, ...]]:
         """Return for each row what its duration is made of, the largest share first.

@@ -23,11 +23,11 @@ from models.packing import MAX_PART_BYTES, pack, unpack
 from models.portfolio import FittedPortfolio
 from models.regimes import RegimeMap
 from models.regressor import PortfolioRegressor, State, StateValue
-from models.reports import CandidateReport, FitReport, PoolingReport
+from models.report_state import build_law, build_report, law_header
 from models.tables import FloatArray
 from models.transfer import LevelTransfer
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 _FLOAT_BYTES = 8
@@ -46,6 +46,8 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "effects.mean": portfolio.transfer.effects.mean,
         "effects.covariance": portfolio.transfer.effects.covariance,
     }
+    if portfolio.memory_law is not None:
+        arrays["memory_law.draws"] = portfolio.memory_law.draws
     for name, regime in portfolio.regimes.items():
         arrays[f"regime.{name}"] = np.concatenate(
             [regime.weights, regime.residual_variances, regime.curve]
@@ -69,6 +71,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "members": members,
         "member_order": list(portfolio.members),
         "memory": _memory_header(portfolio.memory),
+        "memory_law": law_header(portfolio.memory_law),
         "report": asdict(portfolio.report),
     }
     block = np.concatenate([arrays[name].ravel() for name in names])
@@ -154,7 +157,8 @@ def _build(
         regimes,
         float(header["center"]),
         memory,
-        _build_report(header["report"]),
+        build_report(header["report"]),
+        build_law(header["memory_law"], arrays),
     )
 
 
@@ -255,21 +259,3 @@ def _build_memory(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -
         raise ArtifactError("The artefact's configurations do not fit together.")
     known = frozenset(header["known_columns"])
     return Memory.of(encoded, keys, run_ids, dict(header["held_out"]), known)
-
-
-def _build_report(header: Mapping[str, Any]) -> FitReport:
-    values = dict(header)
-    values["candidates"] = tuple(CandidateReport(**item) for item in header["candidates"])
-    values["numeric_ranges"] = {
-        name: (low, high) for name, (low, high) in header["numeric_ranges"].items()
-    }
-    values["category_levels"] = {
-        name: tuple(levels) for name, levels in header["category_levels"].items()
-    }
-    pooling = header["pooling"]
-    if pooling is not None:
-        contributors = tuple(str(name) for name in pooling["contributors"])
-        values["pooling"] = PoolingReport(
-            contributors, int(pooling["factory"]), str(pooling["prior_hash"])
-        )
-    return FitReport(**values)

@@ -8,7 +8,7 @@ from app.domain.errors import RegressorUnavailableError, StorageUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem, PublishMode
 from app.services.computing import Contest, FitOutcome, FitTask, Incumbent
 from app.services.context import ServiceContext
-from app.services.frames import hardware_descriptions, run_table
+from app.services.frames import evidence, hardware_descriptions, run_table
 
 _logger = logging.getLogger(__name__)
 _FORGET_FITTERS_AFTER: Final = timedelta(days=1)
@@ -64,10 +64,12 @@ class FittingService:
         request = claim.fit.request
         with self._context.database.reading() as stores:
             columns = stores.runs.usable_for_fit(claim.workload_id, request.runs_since)
+            others = stores.runs.evidence_for_fit(claim.workload_id, request.runs_since)
         return FitTask(
             request=request,
             runs=run_table(columns),
             hardware=hardware_descriptions(),
+            evidence=evidence(others),
             incumbent=self._incumbent(claim),
         )
 

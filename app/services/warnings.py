@@ -20,10 +20,13 @@ def warnings_of(
     support: Support | None,
     offer: Offer | None,
     now: datetime,
+    *,
+    fits_probability: float | None = None,
 ) -> tuple[ForecastWarning, ...]:
-    """Return the warnings of one forecast, those on its duration before those on its cost."""
+    """Return the warnings of one forecast: on memory, on its duration, then on its cost."""
     on_duration = _on_support(support) if support is not None else ()
-    return (*on_duration, *_on_regressor(served), *_on_price(request, offer, now))
+    on_memory = _on_memory(fits_probability, request.confidence)
+    return (*on_memory, *on_duration, *_on_regressor(served), *_on_price(request, offer, now))
 
 
 def _on_support(support: Support) -> Iterator[ForecastWarning]:
@@ -51,6 +54,15 @@ def _on_support(support: Support) -> Iterator[ForecastWarning]:
             f"The runs cannot show the effect of {', '.join(support.unidentified)}:"
             " not given here, or never varied.",
             "Give every feature that the runs have; measure runs that differ in them.",
+        )
+
+
+def _on_memory(fits_probability: float | None, confidence: float) -> Iterator[ForecastWarning]:
+    if fits_probability is not None and fits_probability < confidence:
+        yield ForecastWarning(
+            "may_not_fit",
+            f"The job fits into GPU memory with a probability of {fits_probability:.0%} only.",
+            "Take a smaller batch per worker, less precision, or a GPU with more memory.",
         )
 
 

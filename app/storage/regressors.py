@@ -14,7 +14,16 @@ from app.domain.errors import RegressorUnavailableError
 from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, ProjectId, Slug, WorkloadId
 from app.domain.pages import Page
-from app.domain.regressors import Publication, RegressorReport, RegressorVersion
+from app.domain.regressors import (
+    MemoryEvidence,
+    OutlierRun,
+    Publication,
+    RegressorReport,
+    RegressorVersion,
+    RunEvidence,
+    Shift,
+    UnfinishedUse,
+)
 from app.storage.tables import Json, PublicationEventRow, PublicationRow, RegressorRow, WorkloadRow
 
 _REPORT_FIELDS: Final = tuple(field.name for field in fields(RegressorReport))
@@ -30,8 +39,30 @@ def _report_members(document: Json) -> dict[str, Any]:
     ranges, levels = document["numeric_ranges"], document["category_levels"]
     members["numeric_ranges"] = {name: _to_range(bounds) for name, bounds in ranges.items()}
     members["category_levels"] = {name: tuple(values) for name, values in levels.items()}
+    if "evidence" in document:
+        members["evidence"] = _to_evidence(document["evidence"])
     members["candidates"] = tuple(Candidate(**entry) for entry in document["candidates"])
     return members
+
+
+def _report_document(report: RegressorReport) -> Json:
+    document = asdict(report)
+    for change in document["evidence"]["change_points"]:
+        change["at"] = change["at"].isoformat()
+    return document
+
+
+def _to_evidence(document: Json) -> RunEvidence:
+    memory = document["memory"]
+    return RunEvidence(
+        memory=None if memory is None else MemoryEvidence(**memory),
+        unfinished=UnfinishedUse(**document["unfinished"]),
+        change_points=tuple(
+            Shift(datetime.fromisoformat(change["at"]), change["factor"])
+            for change in document["change_points"]
+        ),
+        outliers=tuple(OutlierRun(**outlier) for outlier in document["outliers"]),
+    )
 
 
 def _to_version(row: RegressorRow, slug: str, published: int | None) -> RegressorVersion:
@@ -75,7 +106,7 @@ class RegressorStore:
             artifact=artifact,
             artifact_sha256=sha256(artifact).hexdigest(),
             artifact_bytes=len(artifact),
-            report=asdict(report),
+            report=_report_document(report),
         )
         self._session.add(row)
         self._session.flush()
