@@ -14,6 +14,7 @@ from models.errors import (
 )
 from models.evidence import Evidence, MemoryRuns, UnfinishedRuns
 from models.explanation import TermShare
+from models.factory import factory_summaries
 from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription
 from models.joint import JointForecast, joint_forecast
@@ -34,10 +35,11 @@ from models.reports import (
     UnfinishedCounts,
 )
 from models.serialization import FORMAT_VERSION, dumps, loads
-from models.summaries import WorkloadSummary, summarise
+from models.summaries import FORMAT_OF_SUMMARIES, WorkloadSummary, summarise
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
 __all__ = [
+    "FORMAT_OF_SUMMARIES",
     "FORMAT_VERSION",
     "NORMAL_KNOTS",
     "REGRESSOR_NAMES",
@@ -80,6 +82,7 @@ __all__ = [
     "dumps",
     "ernest_design",
     "ernest_features",
+    "factory_summaries",
     "fit_portfolio",
     "joint_forecast",
     "loads",

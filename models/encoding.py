@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.damping import damped
 from models.features import (
     CategoryFeature,
     NumericFeature,
@@ -32,7 +33,8 @@ class Encoded:
     Parameters
     ----------
     X
-        Matrix in the form of `Layout`, shape (n, n_columns); codes of open levels are negative.
+        Matrix in the form of `Layout`, shape (n, n_columns); codes of open levels are negative, and
+        the local batch is damped beyond its measured range.
     distances
         Distance beyond the measured range in measured widths, shape (n, n_features), >= 0.
     excess
@@ -92,6 +94,11 @@ class Encoder:
         self._low = np.array([f.low for f in numeric])
         self._high = np.array([f.high for f in numeric])
         self._span = np.array([f.axis_span for f in numeric])
+        self._damped = [
+            index
+            for index, feature in enumerate(numeric)
+            if feature.role == "local_batch" and feature.transform == "log" and feature.used
+        ]
         self._known = np.array([f.always_known for f in numeric], dtype=bool)
         self._used = np.array([f.used for f in numeric], dtype=bool)
         self._flagged = np.array([f.flagged for f in numeric], dtype=bool)
@@ -120,6 +127,8 @@ class Encoder:
         excess = np.maximum(np.maximum(values - self._high, self._low - values), 0.0)
         left_out = missing & self._known
         variance = np.where(left_out, self._missing_variance, self._unused_variance * values**2)
+        for index in self._damped:
+            values[:, index] = damped(values[:, index], self._low[index], self._high[index])
         codes = self._codes(features)
         parts = [values[:, self._used], missing[:, self._flagged].astype(np.float64)]
         if self.multi_node:

@@ -233,7 +233,7 @@ class _Draft:
                 self.encoded.X,
                 codes,
                 self.configurations.counts,
-                self._gpu_effects(),
+                self._effects(),
             ),
             self.regime_map,
             members,
@@ -244,9 +244,11 @@ class _Draft:
             self.memory_law,
         )
 
-    def _gpu_effects(self) -> LevelEffects:
-        gpu = "gpu_type"
-        return untold_effects(gpu) if self.prior is None else self.prior.effects_of(gpu)
+    def _effects(self) -> dict[str, LevelEffects]:
+        told = {"gpu_type": untold_effects("gpu_type")}
+        told |= {} if self.prior is None else self.prior.effects
+        columns = [category.column for category in self.encoder.categories]
+        return {column: told[column] for column in columns if column in told}
 
     def _pooling(self) -> PoolingReport | None:
         return None if self.prior is None else self.prior.report

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.damping import damped
 from models.encoding import Encoder
 from models.regimes import Fold
 from models.regressor import PortfolioRegressor
@@ -39,6 +40,7 @@ def forecast_fold(
     data: TrainingData, fitted: Mapping[str, PortfolioRegressor], fold: Fold
 ) -> FoldForecast:
     """Refit every candidate on the fold's training set and forecast its test set."""
+    asked = _as_asked(data, fold)
     shape = (len(fitted), len(fold.test))
     means, variances = np.full(shape, np.nan), np.full(shape, np.nan)
     for index, regressor in enumerate(fitted.values()):
@@ -46,13 +48,24 @@ def forecast_fold(
             refit = regressor.refit_clone().fit(
                 data.X[fold.train], data.y[fold.train], data.counts[fold.train]
             )
-            mean, variance = refit.predict_moments(data.X[fold.test])
+            mean, variance = refit.predict_moments(asked)
         except (ValueError, np.linalg.LinAlgError):
             continue
         if np.isfinite(mean).all():
             means[index] = mean
             variances[index] = np.nan if variance is None else variance
     return FoldForecast(fold, means, variances)
+
+
+def _as_asked(data: TrainingData, fold: Fold) -> FloatArray:
+    """Return the fold's test rows as an encoder of its training set would encode them."""
+    X = data.X[fold.test]
+    roles = data.encoder.layout.roles
+    if "local_batch" in roles:
+        column = roles.index("local_batch")
+        known = data.X[fold.train, column]
+        X[:, column] = damped(X[:, column], float(known.min()), float(known.max()))
+    return X
 
 
 def forecast_folds(

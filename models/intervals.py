@@ -13,6 +13,8 @@ _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("interpolation", True): 1.25,
     ("transfer", False): 1.25,
     ("transfer", True): 1.25,
+    ("new_level", False): 1.25,
+    ("new_level", True): 1.25,
     ("extrapolation", False): 1.6,
     ("extrapolation", True): 1.15,
     ("short_axis", False): 1.4,

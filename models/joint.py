@@ -117,8 +117,7 @@ class _Spread:
 
     @classmethod
     def of(cls, portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encoded) -> "_Spread":
-        gpu_types = rows.categorical.get("gpu_type")
-        expansion = portfolio.transfer.expand(encoded, list(gpu_types) if gpu_types else None)
+        expansion = portfolio.transfer.expand(encoded, rows)
         members = list(portfolio.members.values())
         noises = [member.run_variance for member in members]
         shared = _common_unknowns(portfolio, encoded)

@@ -130,11 +130,6 @@ class PooledPrior:
         """Return the log prior probability of a template, up to a constant."""
         return self._template_weights.get((terms, template), 0.0)
 
-    def effects_of(self, category: str) -> LevelEffects:
-        """Return the effects of a category's levels; specifications alone if nobody told more."""
-        known = self.effects.get(category)
-        return untold_effects(category) if known is None else known
-
 
 def pool_parameter(
     locations: FloatArray, informations: FloatArray, mean: float, sd: float

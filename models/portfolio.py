@@ -127,7 +127,7 @@ class FittedPortfolio:
             return []
         encoded = self.transfer.settle(self.encoder.encode(features))
         regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
-        expansion = self.transfer.expand(encoded, _gpu_types(features))
+        expansion = self.transfer.expand(encoded, features)
         if expansion is None:
             return explain_rows(self._term_shares(encoded.X, regimes))
         asked = [regimes[row] for row in expansion.source]
@@ -147,7 +147,7 @@ class FittedPortfolio:
     def _answer(
         self, encoded: Encoded, features: FeatureTable, regimes: tuple[str, ...]
     ) -> tuple[FloatArray, FloatArray]:
-        expansion = self.transfer.expand(encoded, _gpu_types(features))
+        expansion = self.transfer.expand(encoded, features)
         if expansion is None:
             return self._moments(encoded.X, regimes)
         asked = tuple(regimes[row] for row in expansion.source)
@@ -177,11 +177,6 @@ class FittedPortfolio:
             mixture = Mixture(layout, members, self.regimes[regime], self.center)
             self._mixtures[regime] = mixture
         return mixture
-
-
-def _gpu_types(features: FeatureTable) -> list[str | None] | None:
-    gpu_types = features.categorical.get("gpu_type")
-    return list(gpu_types) if gpu_types else None
 
 
 def _rows_of(regimes: Sequence[str]) -> dict[str, list[int]]:

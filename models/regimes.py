@@ -5,11 +5,14 @@ from typing import Literal
 
 import numpy as np
 
-from models.encoding import Encoder
+from models.encoding import UNSEEN, Encoder
 from models.tables import FloatArray, IntArray
 
 INTERPOLATION = "interpolation"
-Kind = Literal["interpolation", "transfer", "extrapolation", "short_axis"]
+Kind = Literal["interpolation", "transfer", "new_level", "extrapolation", "short_axis"]
+
+NEW_LEVEL = ":new"
+"""Ends the name of the regime of a category's levels that no run has."""
 
 FEW_CONFIGURATIONS = 12
 """Below this, each configuration is held out alone and prior weights are kept."""
@@ -54,7 +57,7 @@ class RegimeMap:
         if any(self.few_levels) or (codes.size and codes.min() < 0):
             for row, levels in enumerate(codes.tolist()):
                 rare = (
-                    column
+                    column + NEW_LEVEL if code == UNSEEN else column
                     for column, code, few in zip(columns, levels, self.few_levels, strict=True)
                     if code < 0 or code in few
                 )
@@ -80,6 +83,7 @@ def map_regimes(encoder: Encoder, X: FloatArray, codes: IntArray) -> RegimeMap:
     few_levels = []
     for index, category in enumerate(encoder.categories):
         kinds[category.column] = "transfer"
+        kinds[category.column + NEW_LEVEL] = "new_level"
         sizes = np.bincount(codes[:, index], minlength=len(category.levels))
         limit = max(3.0, 0.08 * len(X))
         few = (sizes <= limit) & (3 * sizes <= sizes.max())

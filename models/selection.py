@@ -76,7 +76,8 @@ def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations:
     [0.67, 0.33]
     """
     few = n_configurations < FEW_CONFIGURATIONS
-    row: Kind = "interpolation" if kind == "transfer" and few else kind
+    row: Kind = "transfer" if kind == "new_level" else kind
+    row = "interpolation" if row == "transfer" and few else row
     table = dict(_FREE[row, few and row != "short_axis"])
     if row == "extrapolation" and not few and axis in _PINNED_AXES:
         table = {name: weight / 2 for name, weight in table.items()} | _FEW_PHYSICS

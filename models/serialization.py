@@ -27,7 +27,7 @@ from models.report_state import build_law, build_report, law_header
 from models.tables import FloatArray
 from models.transfer import LevelTransfer
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 _FLOAT_BYTES = 8
@@ -43,11 +43,12 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "memory.codes": portfolio.memory.codes,
         "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
         "transfer.counts": portfolio.transfer.counts,
-        "effects.mean": portfolio.transfer.effects.mean,
-        "effects.covariance": portfolio.transfer.effects.covariance,
     }
     if portfolio.memory_law is not None:
         arrays["memory_law.draws"] = portfolio.memory_law.draws
+    for column, effects in portfolio.transfer.effects.items():
+        arrays[f"effects.{column}.mean"] = effects.mean
+        arrays[f"effects.{column}.covariance"] = effects.covariance
     for name, regime in portfolio.regimes.items():
         arrays[f"regime.{name}"] = np.concatenate(
             [regime.weights, regime.residual_variances, regime.curve]
@@ -64,7 +65,10 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "format_version": FORMAT_VERSION,
         "arrays": [[name, list(arrays[name].shape)] for name in names],
         "center": portfolio.center,
-        "effects": _effects_header(portfolio.transfer.effects),
+        "effects": {
+            column: {"levels": list(effects.levels), "sds": list(effects.sds)}
+            for column, effects in portfolio.transfer.effects.items()
+        },
         "encoder": _encoder_header(portfolio.encoder),
         "few_levels": [sorted(few) for few in portfolio.regime_map.few_levels],
         "kinds": portfolio.regime_map.kinds,
@@ -183,12 +187,15 @@ def _build_member(
     return member
 
 
-def _effects_header(effects: LevelEffects) -> dict[str, Any]:
-    return {
-        "category": effects.category,
-        "levels": list(effects.levels),
-        "sds": list(effects.sds),
-    }
+def _build_effects(
+    column: str, header: Mapping[str, Any], arrays: Mapping[str, FloatArray]
+) -> LevelEffects:
+    mean, covariance = arrays[f"effects.{column}.mean"], arrays[f"effects.{column}.covariance"]
+    own, deviation, slope = (float(sd) for sd in header["sds"])
+    levels = tuple(str(level) for level in header["levels"])
+    if len(mean) != len(levels) + 3 or covariance.shape != (len(mean),) * 2:
+        raise ArtifactError("The artefact's effects do not fit their levels.")
+    return LevelEffects(column, levels, mean, covariance, (own, deviation, slope))
 
 
 def _build_transfer(
@@ -197,12 +204,7 @@ def _build_transfer(
     memory: Memory,
     arrays: Mapping[str, FloatArray],
 ) -> LevelTransfer:
-    mean, covariance = arrays["effects.mean"], arrays["effects.covariance"]
-    own, deviation, slope = (float(sd) for sd in header["sds"])
-    levels = tuple(str(level) for level in header["levels"])
-    if len(mean) != len(levels) + 3 or covariance.shape != (len(mean),) * 2:
-        raise ArtifactError("The artefact's effects do not fit their levels.")
-    effects = LevelEffects(header["category"], levels, mean, covariance, (own, deviation, slope))
+    effects = {column: _build_effects(column, item, arrays) for column, item in header.items()}
     return LevelTransfer(
         encoder,
         arrays["transfer.combinations"].astype(np.int64),

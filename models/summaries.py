@@ -16,6 +16,9 @@ from models.tables import FloatArray, IntArray, RunTable
 FAMILIES: tuple[tuple[Term, ...], ...] = (("compute",), ("compute", "overhead", "comm"), TERMS)
 """The sums of terms that the portfolio's members fit."""
 
+FORMAT_OF_SUMMARIES = 1
+"""Raised whenever the meaning of a summary changes; others are not pooled."""
+
 MAX_SUMMARISED = 150
 """A law has few parameters; more configurations than this are thinned out."""
 
@@ -84,6 +87,7 @@ class WorkloadSummary:
     def to_document(self) -> dict[str, Any]:
         """Return the summary as plain JSON values."""
         return {
+            "format": FORMAT_OF_SUMMARIES,
             "workload": self.workload,
             "n_configurations": self.n_configurations,
             "laws": [
@@ -113,8 +117,11 @@ class WorkloadSummary:
         Raises
         ------
         ValueError
-            If a number is not finite, or an array has not the shape of its levels.
+            If it has another format, a number is not finite, or an array has not the shape of its
+            levels.
         """
+        if document.get("format") != FORMAT_OF_SUMMARIES:
+            raise ValueError(f"The summary has format {document.get('format')!r}.")
         levels = tuple(
             LevelEvidence(
                 item["category"],

@@ -1,15 +1,15 @@
 """Questions about levels that no run has: answered from the measured levels, shifted and wider."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from models.aliases import alias_values
 from models.encoding import UNSEEN, Encoded, Encoder
-from models.features import CategoryFeature
 from models.hardware import UNKNOWN_SD
 from models.level_effects import LevelEffects
-from models.tables import BoolArray, FloatArray, IntArray
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 BESIDE_GPU_SD = 0.15
 """Log standard deviation of an unknown instance type where the GPU type is told as well."""
@@ -52,7 +52,7 @@ class LevelTransfer:
     counts
         How many runs each of them has, shape (k,).
     effects
-        Effects of GPU types.
+        Effects of levels by category, as far as other workloads or data sheets tell them.
     aliases
         Columns of X that the GPU type tells (rated power, say), shape (k,), and their values for
         each measured type, shape (n_types, k).
@@ -63,7 +63,7 @@ class LevelTransfer:
         encoder: Encoder,
         combinations: IntArray,
         counts: FloatArray,
-        effects: LevelEffects,
+        effects: Mapping[str, LevelEffects],
         aliases: tuple[IntArray, FloatArray],
     ) -> None:
         self.encoder, self.combinations, self.counts = encoder, combinations, counts
@@ -80,7 +80,7 @@ class LevelTransfer:
         X: FloatArray,
         codes: IntArray,
         counts: FloatArray,
-        effects: LevelEffects,
+        effects: Mapping[str, LevelEffects],
     ) -> "LevelTransfer":
         """Learn the measured combinations from X, codes and runs of all configurations."""
         aliases = alias_values(encoder, X, codes)
@@ -108,20 +108,20 @@ class LevelTransfer:
         distances[cells], excess[cells], missing[cells] = 0.0, 0.0, False
         return replace(encoded, distances=distances, excess=excess, missing=missing)
 
-    def expand(self, encoded: Encoded, gpu_types: list[str | None] | None) -> Expansion | None:
+    def expand(self, encoded: Encoded, features: FeatureTable) -> Expansion | None:
         """Return stand-ins for open levels, None if every level was measured.
 
-        An unseen GPU type that the pool or a data sheet knows, as are measured types, is shifted by
+        An unseen level that the pool or a data sheet knows, as are measured ones, is shifted by
         `models.level_effects`; any other unseen level adds a variance of 0.5 squared.
         """
         open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
         if not open_rows.any():
             return None
         # Many questions leave the same levels open: their stand-ins are found once.
-        known: dict[tuple[tuple[int, ...], str | None], _StandIns] = {}
+        known: dict[tuple[tuple[int, ...], tuple[str | None, ...]], _StandIns] = {}
         parts: list[_StandIns] = []
         for row, levels in enumerate(encoded.codes.tolist()):
-            key = tuple(levels), gpu_types[row] if gpu_types else None
+            key = tuple(levels), self._asked(levels, features, row)
             if key not in known:
                 codes = encoded.codes[row]
                 known[key] = (
@@ -144,7 +144,16 @@ class LevelTransfer:
         )
         return Expansion(X, source, weights, shift, variance)
 
-    def _stand_ins(self, codes: IntArray, gpu_type: str | None) -> _StandIns:
+    def _asked(
+        self, levels: Sequence[int], features: FeatureTable, row: int
+    ) -> tuple[str | None, ...]:
+        """Return the names of the levels that no run has, None for the others."""
+        return tuple(
+            features.categorical[category.column][row] if code == UNSEEN else None
+            for category, code in zip(self.encoder.categories, levels, strict=True)
+        )
+
+    def _stand_ins(self, codes: IntArray, asked: Sequence[str | None]) -> _StandIns:
         open_levels = codes < 0
         known = ~open_levels
         equal = np.asarray(np.equal(self.combinations[:, known], codes[known]))
@@ -154,60 +163,60 @@ class LevelTransfer:
         order = np.lexsort((np.arange(len(counts)), -counts))[:MAX_STAND_INS]
         filled = np.where(open_levels, candidates[order], codes)
         weights = counts[order] / counts[order].sum()
-        shift, variance = np.zeros(len(order)), np.full(len(order), self._doubt(codes))
-        if self._gpu is not None and codes[self._gpu] == UNSEEN:
-            weights, shift, gpu_variance = self._shift(filled[:, self._gpu], gpu_type, weights)
-            variance = variance + gpu_variance
+        shift, variance = np.zeros(len(order)), np.zeros(len(order))
+        for category, level in enumerate(asked):
+            if codes[category] == UNSEEN:
+                weights, more, doubt = self._shift(category, filled[:, category], level, weights)
+                shift, variance = shift + more, variance + doubt
         return filled, weights, shift, variance
 
-    def _doubt(self, codes: IntArray) -> float:
-        """Return the variance of unseen levels other than a GPU type."""
-        total = 0.0
-        for index, category in enumerate(self.encoder.categories):
-            if codes[index] == UNSEEN and index != self._gpu:
-                total += self._level_sd(category) ** 2
-        return total
-
-    def _level_sd(self, category: CategoryFeature) -> float:
-        beside_gpu = category.column == "instance_type" and self._gpu is not None
-        return BESIDE_GPU_SD if beside_gpu else UNKNOWN_SD
+    def _unknown_variance(self, category: int) -> float:
+        column = self.encoder.categories[category].column
+        beside_gpu = column == "instance_type" and self._gpu is not None
+        return (BESIDE_GPU_SD if beside_gpu else UNKNOWN_SD) ** 2
 
     def _shift(
-        self, codes: IntArray, gpu_type: str | None, weights: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return weights, shifts and variances of the stand-ins of an unseen GPU type.
+        self, category: int, codes: IntArray, asked: str | None, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Return weights, shifts and variance of the stand-ins of an unseen level.
 
-        Ordinary kriging over types: with K the prior covariance of the measured types' effects and
-        k theirs with the asked one's, the weights solve ``K w = k`` under ``sum w = 1``.
+        Ordinary kriging over levels: with K the prior covariance of the measured levels' effects
+        and k theirs with the asked one's, the weights solve ``K w = k`` under ``sum w = 1``.
         """
-        assert self._gpu is not None
-        unknown = weights, np.zeros(len(codes)), np.full(len(codes), UNKNOWN_SD**2)
-        if not self._is_known(gpu_type):
-            return unknown
-        levels = self.encoder.categories[self._gpu].levels
-        told = np.array([self._is_known(levels[code]) for code in codes])
-        if not told.any():
+        unknown = weights, np.zeros(len(codes)), self._unknown_variance(category)
+        column, levels = self._column(category), self.encoder.categories[category].levels
+        effects = self.effects.get(column)
+        told = np.array([self._is_known(category, levels[code]) for code in codes])
+        if effects is None or not (told.any() and self._is_known(category, asked)):
             return unknown
         distinct, which = np.unique(codes[told], return_inverse=True)
-        names = [*(levels[code] for code in distinct), gpu_type]
-        mean, covariance = self.effects.joint(names, self.encoder.hardware)
+        names = [*(levels[code] for code in distinct), asked]
+        mean, covariance = effects.joint(names, self.encoder.hardware)
         runs = np.bincount(which, weights[told])
         of_level, variance = _kriging(covariance, _SEEN_SD**2 / len(distinct) / runs)
-        shift = np.zeros(len(codes))
+        shift, shares = np.zeros(len(codes)), np.zeros(len(codes))
         shift[told] = mean[-1] - mean[:-1][which]
-        shares = np.zeros(len(codes))
         shares[told] = of_level[which] * weights[told] / runs[which]
-        return shares, shift, np.full(len(codes), variance)
+        return shares, shift, variance
 
-    def _is_known(self, gpu_type: str | None) -> bool:
-        return gpu_type is not None and self.effects.is_known(gpu_type, self.encoder.hardware)
+    def _column(self, category: int) -> str:
+        return self.encoder.categories[category].column
+
+    def _is_known(self, category: int, level: str | None) -> bool:
+        effects = self.effects.get(self._column(category))
+        return (
+            effects is not None
+            and level is not None
+            and effects.is_known(level, self.encoder.hardware)
+        )
 
     def is_described(self, codes: IntArray, gpu_type: str | None) -> bool:
         """Return whether an unseen GPU type is linked to a measured one by data sheet or pool."""
         if self._gpu is None or codes[self._gpu] != UNSEEN:
             return False
         levels = self.encoder.categories[self._gpu].levels
-        return self._is_known(gpu_type) and any(self._is_known(level) for level in levels)
+        is_linked = any(self._is_known(self._gpu, level) for level in levels)
+        return is_linked and self._is_known(self._gpu, gpu_type)
 
 
 def _kriging(covariance: FloatArray, noise: FloatArray) -> tuple[FloatArray, float]:

@@ -146,6 +146,7 @@ def _support_document(support: SupportReport) -> Document:
         "runs_used": support.runs_used,
         "nearest_runs": list(support.nearest_runs),
         "pooled_from": list(support.pooled_from),
+        "factory_prior": support.factory_prior,
     }
 
 

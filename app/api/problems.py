@@ -42,6 +42,9 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.UnknownGpuError: ProblemKind("unknown_gpu", 422, "Unknown GPU type"),
     domain.AmbiguousGpuError: ProblemKind("ambiguous_gpu", 422, "Ambiguous GPU type"),
     domain.SpotInfeasibleError: ProblemKind("spot_infeasible", 422, "Spot run cannot finish"),
+    domain.InsufficientCapacityError: ProblemKind(
+        "insufficient_capacity", 422, "Not enough GPUs for the least that jobs need"
+    ),
     domain.IdempotencyKeyReusedError: ProblemKind(
         "idempotency_key_reused", 422, "Idempotency key reused"
     ),

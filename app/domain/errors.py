@@ -212,6 +212,37 @@ class SpotInfeasibleError(DomainError):
         self.checkpoint_interval_s = checkpoint_interval_s
 
 
+class InsufficientCapacityError(DomainError):
+    """The least that jobs need together exceeds the capacity."""
+
+    remedy = 'Offer more GPUs, lower min_workers, or send "on_shortage": "leave_out".'
+
+    def __init__(
+        self,
+        *,
+        needed: int,
+        offered: int,
+        fitting: Sequence[str],
+        left_out: Sequence[tuple[str, int]],
+    ) -> None:
+        fits = ", ".join(fitting[:20]) or "none of them"
+        faults = [
+            Fault(
+                f"Needs at least {gpus} GPUs beside the jobs that fit.",
+                "Leave it out, or lower its min_workers.",
+                field="ref",
+                value=ref,
+            )
+            for ref, gpus in left_out
+        ]
+        super().__init__(
+            f"The jobs need at least {needed} GPUs together; {offered} are offered. These would"
+            f" fit: {fits}{', ...' if len(fitting) > 20 else ''}.",  # noqa: PLR2004 - as shown
+            faults=faults,
+        )
+        self.needed, self.offered = needed, offered
+
+
 class IdempotencyKeyReusedError(DomainError):
     """An idempotency key comes again with another body."""
 

@@ -110,6 +110,7 @@ class SupportReport:
     runs_used: int
     nearest_runs: tuple[RunId, ...]
     pooled_from: tuple[Slug, ...] = ()
+    factory_prior: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, RunId, Slug
+from app.domain.workloads import Pooling
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,20 @@ class RunEvidence:
     outliers: tuple[OutlierRun, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PoolingUse:
+    """What the priors of a regressor were learned from.
+
+    `workloads` are those of the project whose published regressors contributed, `factory_workloads`
+    how many public ones did.
+    """
+
+    mode: Pooling
+    workloads: tuple[Slug, ...] = ()
+    factory_workloads: int = 0
+    prior_sha256: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressorReport:
     """What a fit says of its regressor; errors are MAPE as fractions, coverage is by level ("0.9").
@@ -72,6 +87,7 @@ class RegressorReport:
     noise_floor: float | None = None
     seed: int = 0
     evidence: RunEvidence = RunEvidence()
+    pooling: PoolingUse = PoolingUse(Pooling.OFF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from app.domain.forecasts import (
     Interval,
     SupportReport,
 )
-from app.domain.identifiers import RunId
+from app.domain.identifiers import RunId, Slug
 from app.pricing.billing import affordable_seconds, bill
 from app.pricing.energy import kilowatt_hours
 from app.pricing.resolution import Offer, PriceBook
@@ -258,6 +258,7 @@ def _cost(offer: Offer, duration: Interval) -> CostForecast:
 
 
 def _support_report(support: Support, served: ServedRegressor) -> SupportReport:
+    pooling = served.portfolio.report.pooling
     return SupportReport(
         within_range=support.within_range,
         axes=tuple(
@@ -274,4 +275,6 @@ def _support_report(support: Support, served: ServedRegressor) -> SupportReport:
         unidentified=support.unidentified,
         runs_used=served.portfolio.report.n_runs,
         nearest_runs=tuple(RunId(name) for name in support.nearest_run_ids),
+        pooled_from=() if pooling is None else tuple(Slug(name) for name in pooling.contributors),
+        factory_prior=pooling is not None and pooling.factory > 0,
     )

@@ -4,22 +4,24 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from typing_extensions import override
 
 import models
 from app.domain.fits import Candidate, FitProblem, FitRequest
-from app.domain.identifiers import RunId
+from app.domain.identifiers import RunId, Slug
 from app.domain.regressors import (
     MemoryEvidence,
     OutlierRun,
+    PoolingUse,
     RegressorReport,
     RunEvidence,
     Shift,
     UnfinishedUse,
 )
-from models import Evidence, HardwareDescription, RunTable
+from app.domain.workloads import Pooling
+from models import Evidence, HardwareDescription, RunTable, WorkloadSummary
 
 OnProgress = Callable[[float, str], None]
 """Called with the share done (0..1) and the step; an exception it raises ends the computation."""
@@ -34,6 +36,14 @@ class Incumbent:
 
 
 @dataclass(frozen=True, slots=True)
+class Pool:
+    """Where the priors of a fit are learned from: the project's other workloads, public ones."""
+
+    mode: Pooling
+    summaries: tuple[WorkloadSummary, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FitTask:
     """Everything a fit computes from: arrays and numbers, neither database nor files.
 
@@ -45,6 +55,7 @@ class FitTask:
     hardware: Mapping[str, HardwareDescription]
     evidence: Evidence | None = None
     incumbent: Incumbent | None = None
+    pool: Pool = Pool(Pooling.OFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +70,15 @@ class Contest:
 
 @dataclass(frozen=True, slots=True)
 class FitOutcome:
-    """A fitted regressor as data, what it says of itself and whether it beat the published one."""
+    """A fitted regressor as data, what it says of itself and whether it beat the published one.
+
+    `summary` is what the workload tells the priors of others.
+    """
 
     artifact: bytes
     report: RegressorReport
     contest: Contest | None = None
+    summary: Mapping[str, Any] | None = None
 
 
 class FitRefusedError(Exception):
@@ -127,6 +142,7 @@ def compute_fit(task: FitTask, on_progress: OnProgress) -> FitOutcome:
             regressors=request.regressors,
             hardware=task.hardware,
             evidence=task.evidence,
+            prior=_prior(task),
             on_progress=on_progress,
         )
     except models.NotEnoughRunsError as error:
@@ -135,9 +151,24 @@ def compute_fit(task: FitTask, on_progress: OnProgress) -> FitOutcome:
         raise FitRefusedError(FitProblem("fit_failed", str(error))) from error
     return FitOutcome(
         artifact=models.dumps(portfolio),
-        report=_report(portfolio.report, request.seed),
+        report=_report(portfolio.report, request.seed, task.pool.mode),
         contest=_contest(portfolio, task),
+        summary=models.summarise(task.runs, "").to_document(),
     )
+
+
+def _prior(task: FitTask) -> models.PooledPrior | None:
+    if task.pool.mode is Pooling.OFF:
+        return None
+    factory = models.factory_summaries()
+    return models.PooledPrior.from_summaries(task.pool.summaries, task.hardware, factory)
+
+
+def _pooling(report: models.PoolingReport | None, mode: Pooling) -> PoolingUse:
+    if report is None:
+        return PoolingUse(mode)
+    workloads = tuple(Slug(name) for name in report.contributors)
+    return PoolingUse(mode, workloads, report.factory, report.prior_hash)
 
 
 def _contest(portfolio: models.FittedPortfolio, task: FitTask) -> Contest | None:
@@ -195,7 +226,7 @@ def _evidence(report: models.EvidenceReport) -> RunEvidence:
     )
 
 
-def _report(report: models.FitReport, seed: int) -> RegressorReport:
+def _report(report: models.FitReport, seed: int, mode: Pooling) -> RegressorReport:
     floor = report.noise_floor
     return RegressorReport(
         training_fingerprint=report.training_fingerprint,
@@ -213,4 +244,5 @@ def _report(report: models.FitReport, seed: int) -> RegressorReport:
         noise_floor=None if floor is None else _finite(floor),
         seed=seed,
         evidence=_evidence(report.evidence),
+        pooling=_pooling(report.pooling, mode),
     )

@@ -6,9 +6,12 @@ from typing import Final
 
 from app.domain.errors import RegressorUnavailableError, StorageUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem, PublishMode
-from app.services.computing import Contest, FitOutcome, FitTask, Incumbent
+from app.domain.workloads import Pooling
+from app.services.computing import Contest, FitOutcome, FitTask, Incumbent, Pool
 from app.services.context import ServiceContext
 from app.services.frames import evidence, hardware_descriptions, run_table
+from app.storage.stores import Stores
+from models import WorkloadSummary
 
 _logger = logging.getLogger(__name__)
 _FORGET_FITTERS_AFTER: Final = timedelta(days=1)
@@ -38,6 +41,21 @@ def _refusal(mode: PublishMode, contest: Contest | None, published: int | None) 
     )
 
 
+def _pool(stores: Stores, claim: ClaimedFit) -> Pool:
+    """Return what other workloads say: never the workload itself, never another project's."""
+    mode = stores.workloads.pooling_of(claim.workload_id)
+    if mode is not Pooling.PROJECT:
+        return Pool(mode)
+    summaries = []
+    for slug, document in stores.regressors.summaries_of_others(claim.workload_id):
+        try:
+            summaries.append(WorkloadSummary.from_document({**document, "workload": slug}))
+        except (KeyError, TypeError, ValueError):
+            # Written by another version of the library: its next fit writes a new one.
+            _logger.warning("summary unusable", extra=_fields(claim, contributor=slug))
+    return Pool(mode, tuple(summaries))
+
+
 class FittingService:
     """Use cases of the fitter; all of them are fenced by the token of the claim."""
 
@@ -65,12 +83,14 @@ class FittingService:
         with self._context.database.reading() as stores:
             columns = stores.runs.usable_for_fit(claim.workload_id, request.runs_since)
             others = stores.runs.evidence_for_fit(claim.workload_id, request.runs_since)
+            pool = _pool(stores, claim)
         return FitTask(
             request=request,
             runs=run_table(columns),
             hardware=hardware_descriptions(),
             evidence=evidence(others),
             incumbent=self._incumbent(claim),
+            pool=pool,
         )
 
     def _incumbent(self, claim: ClaimedFit) -> Incumbent | None:
@@ -114,7 +134,12 @@ class FittingService:
             if not stores.leases.hold(claim):
                 return False
             version = stores.regressors.add(
-                claim.workload_id, fit.fit_id, outcome.artifact, outcome.report, now
+                claim.workload_id,
+                fit.fit_id,
+                outcome.artifact,
+                outcome.report,
+                outcome.summary,
+                now,
             )
             published = stores.regressors.published_version(claim.workload_id)
             refusal = _refusal(fit.request.publish, outcome.contest, published)

@@ -1,6 +1,6 @@
 """The store of regressor versions and of the one that is published."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from hashlib import sha256
@@ -17,6 +17,7 @@ from app.domain.pages import Page
 from app.domain.regressors import (
     MemoryEvidence,
     OutlierRun,
+    PoolingUse,
     Publication,
     RegressorReport,
     RegressorVersion,
@@ -24,6 +25,7 @@ from app.domain.regressors import (
     Shift,
     UnfinishedUse,
 )
+from app.domain.workloads import Pooling
 from app.storage.tables import Json, PublicationEventRow, PublicationRow, RegressorRow, WorkloadRow
 
 _REPORT_FIELDS: Final = tuple(field.name for field in fields(RegressorReport))
@@ -42,6 +44,8 @@ def _report_members(document: Json) -> dict[str, Any]:
     if "evidence" in document:
         members["evidence"] = _to_evidence(document["evidence"])
     members["candidates"] = tuple(Candidate(**entry) for entry in document["candidates"])
+    if "pooling" in document:
+        members["pooling"] = _to_pooling(document["pooling"])
     return members
 
 
@@ -62,6 +66,15 @@ def _to_evidence(document: Json) -> RunEvidence:
             for change in document["change_points"]
         ),
         outliers=tuple(OutlierRun(**outlier) for outlier in document["outliers"]),
+    )
+
+
+def _to_pooling(document: Json) -> PoolingUse:
+    return PoolingUse(
+        mode=Pooling(document["mode"]),
+        workloads=tuple(Slug(name) for name in document["workloads"]),
+        factory_workloads=document["factory_workloads"],
+        prior_sha256=document["prior_sha256"],
     )
 
 
@@ -90,6 +103,7 @@ class RegressorStore:
         fit_id: FitId,
         artifact: bytes,
         report: RegressorReport,
+        summary: Mapping[str, Any] | None,
         now: datetime,
     ) -> int:
         """Store a new version and return its number, the next after the workload's highest."""
@@ -107,6 +121,7 @@ class RegressorStore:
             artifact_sha256=sha256(artifact).hexdigest(),
             artifact_bytes=len(artifact),
             report=_report_document(report),
+            summary=None if summary is None else dict(summary),
         )
         self._session.add(row)
         self._session.flush()
@@ -164,6 +179,33 @@ class RegressorStore:
             (ProjectId(project), Slug(slug)): (WorkloadId(key), version)
             for project, slug, key, version in self._session.execute(query)
         }
+
+    def summaries_of_others(self, workload_id: WorkloadId) -> list[tuple[Slug, Json]]:
+        """Return the summaries of the other workloads of the same project, one a workload.
+
+        That of a workload's published version; versions from before there were summaries have none.
+        """
+        project = (
+            sa.select(WorkloadRow.project_id).where(WorkloadRow.id == workload_id).scalar_subquery()
+        )
+        rows = self._session.execute(
+            sa.select(WorkloadRow.slug, RegressorRow.summary)
+            .join(PublicationRow, PublicationRow.workload_id == WorkloadRow.id)
+            .join(
+                RegressorRow,
+                sa.and_(
+                    RegressorRow.workload_id == PublicationRow.workload_id,
+                    RegressorRow.version == PublicationRow.version,
+                ),
+            )
+            .where(
+                WorkloadRow.project_id == project,
+                WorkloadRow.id != workload_id,
+                RegressorRow.summary.is_not(None),
+            )
+            .order_by(WorkloadRow.slug)
+        )
+        return [(Slug(slug), summary) for slug, summary in rows if summary is not None]
 
     def load_artifact(self, workload_id: WorkloadId, version: int) -> bytes:
         """Return a version's artefact, its hash checked.

@@ -217,6 +217,7 @@ class RegressorRow(Base):
     artifact_sha256: Mapped[str] = mapped_column(sa.String(64))
     artifact_bytes: Mapped[int] = mapped_column(sa.Integer)
     report: Mapped[Json] = mapped_column(JSON_DOCUMENT)
+    summary: Mapped[Json | None] = mapped_column(JSON_DOCUMENT, deferred=True)
 
 
 class PublicationRow(Base):

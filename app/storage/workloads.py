@@ -55,6 +55,13 @@ class WorkloadStore:
         found = self._read(sa.and_(WorkloadRow.project_id == project_id, WorkloadRow.slug == slug))
         return found[0] if found else None
 
+    def pooling_of(self, workload_id: WorkloadId) -> Pooling:
+        """Return where the priors of a workload's regressor are learned from."""
+        found = self._session.execute(
+            sa.select(WorkloadRow.pooling).where(WorkloadRow.id == workload_id)
+        ).scalar_one_or_none()
+        return Pooling.OFF if found is None else Pooling(found)
+
     def find_many(self, project_id: ProjectId, slugs: Iterable[Slug]) -> dict[Slug, Workload]:
         """Return those of the named workloads that exist."""
         named = sorted(set(slugs))

@@ -112,7 +112,8 @@ def test_fit_that_has_ended_shows_candidates_and_version(
     assert (body["state"], body["progress"], body["regressor_version"]) == ("succeeded", 1.0, 1)
     assert (body["published"], body["problem"]) == (True, None)
     assert body["started_at"] == body["ended_at"] == "2026-11-01T12:00:00Z"
-    [candidate] = body["candidates"]
+    candidate, pooled = body["candidates"]
+    assert pooled["regressor"] == "pooled.log_linear"
     assert (candidate["regressor"], candidate["weight"]) == ("log_linear", 1.0)
     assert 0 < candidate["mape"] < 0.2
     assert set(candidate["by_axis"]) >= {"interpolation", "workers"}

@@ -102,7 +102,8 @@ def test_fit_publishes_version_one(services: Services, clock: FakeClock) -> None
     assert has_worked
     assert (ended.state, ended.progress, ended.regressor_version) == (FitState.SUCCEEDED, 1.0, 1)
     assert (ended.published, ended.step, ended.ended_at) == (True, "published version 1", clock())
-    assert [candidate.regressor for candidate in ended.candidates] == ["log_linear"]
+    tried = [candidate.regressor for candidate in ended.candidates]
+    assert tried == ["log_linear", "pooled.log_linear"]
     assert (version.is_published, version.n_runs, version.fit_id) == (True, 12, asked.fit_id)
     assert version.numeric_ranges["workers"] == (1.0, 8.0)
     assert version.category_levels["gpu_type"] == ("T4",)

@@ -65,12 +65,18 @@ def make_fitter(context: ServiceContext, stop: threading.Event | None = None) ->
     return Fitter(fitting, computer, context.settings, stop=stop, beat_s=0.0)
 
 
-def fit(services: Services, workload: str, request: FitRequest = QUICK) -> Fit:
+def fit(
+    services: Services,
+    workload: str,
+    request: FitRequest = QUICK,
+    *,
+    project_id: ProjectId = DEFAULT_PROJECT,
+) -> Fit:
     """Ask for a fit, compute it and return it ended."""
-    asked, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug(workload), request)
+    asked, _ = services.fits.request_fit(project_id, Slug(workload), request)
     while make_fitter(services.context).step():
         pass
-    return services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    return services.fits.get(project_id, asked.fit_id)
 
 
 def publish_regressor(

@@ -96,6 +96,7 @@ class SupportOut(ResponseModel):
     runs_used: int
     nearest_runs: list[str]
     pooled_from: list[str]
+    factory_prior: bool
 
 
 class EnergyOut(ResponseModel):

@@ -7,7 +7,13 @@ from typing import Literal
 from app.api.schemas.base import ResponseModel
 from app.api.schemas.fits import CandidateOut
 from app.domain.pages import Page
-from app.domain.regressors import RegressorReport, RegressorVersion, RunEvidence
+from app.domain.regressors import (
+    PoolingUse,
+    RegressorReport,
+    RegressorVersion,
+    RunEvidence,
+)
+from app.domain.workloads import Pooling
 
 
 class FeatureOut(ResponseModel):
@@ -81,6 +87,25 @@ def _evidence(evidence: RunEvidence) -> EvidenceOut:
     )
 
 
+class PoolingOut(ResponseModel):
+    """What the priors were learned from: other workloads of the project, public ones."""
+
+    mode: Pooling
+    workloads: list[str]
+    factory_workloads: int
+    prior_sha256: str | None
+
+    @classmethod
+    def of(cls, use: PoolingUse) -> "PoolingOut":
+        """Return the schema of a pooling."""
+        return cls(
+            mode=use.mode,
+            workloads=list(use.workloads),
+            factory_workloads=use.factory_workloads,
+            prior_sha256=use.prior_sha256,
+        )
+
+
 class RegressorOut(ResponseModel):
     """A regressor version; errors are held-out MAPE as fractions, coverage is by level."""
 
@@ -100,6 +125,7 @@ class RegressorOut(ResponseModel):
     failed_candidates: dict[str, str]
     evidence: EvidenceOut
     seed: int
+    pooling: PoolingOut
     library_versions: dict[str, str]
     artifact_sha256: str
     artifact_bytes: int
@@ -124,6 +150,7 @@ class RegressorOut(ResponseModel):
             failed_candidates=dict(version.failed_candidates),
             evidence=_evidence(version.evidence),
             seed=version.seed,
+            pooling=PoolingOut.of(version.pooling),
             library_versions=dict(version.library_versions),
             artifact_sha256=version.artifact_sha256,
             artifact_bytes=version.artifact_bytes,

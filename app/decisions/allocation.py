@@ -1,0 +1,187 @@
+"""Which option each job takes so that all fit the capacity: exact for one kind of GPU."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from app.decisions.durations import FloatArray
+
+IntArray = npt.NDArray[np.int64]
+_ROUNDING: Final = 1e-12
+NOTHING: Final = -1
+"""The choice of a job that is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of all jobs in one list, each of shape (n_options,).
+
+    Parameters
+    ----------
+    job
+        Whose option it is, in [0, n_jobs).
+    kind
+        Which kind of GPU it uses, in [0, n_kinds).
+    gpus
+        How many, positive.
+    value
+        What is to be small; finite.
+    """
+
+    job: IntArray
+    kind: IntArray
+    gpus: IntArray
+    value: FloatArray
+
+    def take(self, rows: npt.ArrayLike) -> "Options":
+        """Return some of the options."""
+        chosen = np.asarray(rows)
+        return Options(self.job[chosen], self.kind[chosen], self.gpus[chosen], self.value[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """One option (or `NOTHING`) for each job, shape (n_jobs,).
+
+    `gap` is how much smaller the value could be at most, as a fraction of it; None where no bound
+    is known.
+    """
+
+    choice: IntArray
+    method: str
+    is_exact: bool
+    gap: float | None
+
+
+def undominated(options: Options) -> IntArray:
+    """Return the options worth considering, by job, kind and rising GPUs.
+
+    An option is dominated by one of the same job and kind with at most as many GPUs and a value
+    that is at most as large.
+
+    Examples
+    --------
+    >>> zeros = np.zeros(3, dtype=np.int64)
+    >>> options = Options(zeros, zeros, np.array([1, 2, 4]), np.array([9.0, 9.0, 3.0]))
+    >>> undominated(options).tolist()
+    [0, 2]
+    """
+    order = np.lexsort((options.value, options.gpus, options.kind, options.job))
+    if not order.size:
+        return order
+    group = options.job[order] * (int(options.kind.max()) + 1) + options.kind[order]
+    starts = np.concatenate(([True], group[1:] != group[:-1]))
+    # The running minimum of each group: values are ranked so that one pass serves all groups.
+    ranks = np.argsort(np.argsort(options.value[order], kind="stable"), kind="stable")
+    level = np.cumsum(starts) * order.size - ranks
+    best_before = np.concatenate(([-1], np.maximum.accumulate(level)[:-1]))
+    is_better = starts | (level > best_before)
+    kept: IntArray = order[is_better]
+    return kept
+
+
+def allocate_one_kind(
+    options: Options, n_jobs: int, capacity: int, weights: FloatArray | None = None
+) -> Solution | None:
+    """Return the options with the least sum of values, exactly, by dynamic programming.
+
+    ``best[j][g]``, the least sum of the first j jobs on at most g GPUs, is
+    ``min over options o of job j of best[j - 1][g - gpus(o)] + value(o)``: O(n_options x GPUs).
+    Of equal sums the one is taken that gives later jobs fewer GPUs.
+
+    Parameters
+    ----------
+    options
+        All of one kind.
+    n_jobs
+        The number of jobs.
+    capacity
+        The number of GPUs.
+    weights
+        Of jobs that may be left out, positive, shape (n_jobs,): the allocations that place the
+        most weight are the only ones that count. None: every job must get an option.
+
+    Returns
+    -------
+    The solution, None where the jobs do not fit.
+
+    References
+    ----------
+    Kellerer, Pferschy, Pisinger (2004), Knapsack problems, ch. 11 (multiple-choice knapsack).
+    """
+    kept = undominated(options)
+    kept = kept[options.gpus[kept] <= capacity]
+    edges = np.searchsorted(options.job[kept], np.arange(n_jobs + 1))
+    missing = np.full(n_jobs, np.inf) if weights is None else weights / weights.sum()
+    best: Sequence[FloatArray] = (np.zeros(capacity + 1), np.zeros(capacity + 1))
+    taken = np.full((n_jobs, capacity + 1), NOTHING, dtype=np.int64)
+    for job in range(n_jobs):
+        rows = kept[edges[job] : edges[job + 1]]
+        *best, taken[job] = _extend(best, options, rows, float(missing[job]))
+    if np.isinf(best[0][capacity]):
+        return None
+    choice = np.full(n_jobs, NOTHING, dtype=np.int64)
+    left = capacity
+    for job in range(n_jobs - 1, -1, -1):
+        choice[job] = taken[job, left]
+        if choice[job] != NOTHING:
+            left -= int(options.gpus[choice[job]])
+    return Solution(choice, "dynamic_programming", is_exact=True, gap=0.0)
+
+
+def _extend(
+    best: Sequence[FloatArray], options: Options, rows: IntArray, missing: float
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return the least weights left out and sums with one more job, and its option.
+
+    `best` holds the least weight left out and, with it, the least sum, by number of GPUs.
+    """
+    capacity = len(best[0]) - 1
+    before = np.arange(capacity + 1)[None, :] + capacity + 1 - options.gpus[rows][:, None]
+    unreachable = np.full(capacity + 1, np.inf)
+    left, value = (np.concatenate([unreachable, each])[before] for each in best)
+    left = np.concatenate([best[0][None, :] + missing, left])
+    value = np.concatenate([best[1][None, :], value + options.value[rows][:, None]])
+    least = left.min(axis=0)
+    which = np.argmin(np.where(left <= least + _ROUNDING, value, np.inf), axis=0)
+    places = np.arange(capacity + 1)
+    return least, value[which, places], np.concatenate([[NOTHING], rows])[which]
+
+
+def allocate_first_fit(
+    options: Options, n_jobs: int, capacity: IntArray, *, must: bool
+) -> Solution | None:
+    """Return an allocation without a bound on how good it is (heuristic).
+
+    The jobs with the largest least demand come first; each takes the kind where its smallest
+    option is the smallest share of what is left. Each kind is then shared out exactly among the
+    jobs it got. None where `must` and a job finds no place.
+    """
+    kinds = _first_kinds(options, n_jobs, capacity)
+    if must and (kinds == NOTHING).any():
+        return None
+    choice = np.full(n_jobs, NOTHING, dtype=np.int64)
+    for kind, gpus in enumerate(capacity.tolist()):
+        rows = np.flatnonzero((options.kind == kind) & (kinds[options.job] == kind))
+        jobs, renumbered = np.unique(options.job[rows], return_inverse=True)
+        own = Options(renumbered, options.kind[rows], options.gpus[rows], options.value[rows])
+        shared = allocate_one_kind(own, jobs.size, gpus)
+        assert shared is not None
+        choice[jobs] = rows[shared.choice]
+    return Solution(choice, "first_fit", is_exact=False, gap=None)
+
+
+def _first_kinds(options: Options, n_jobs: int, capacity: IntArray) -> IntArray:
+    least = np.full((n_jobs, len(capacity)), np.inf)
+    np.minimum.at(least, (options.job, options.kind), options.gpus)
+    kinds = np.full(n_jobs, NOTHING, dtype=np.int64)
+    left = capacity.astype(np.float64)
+    for job in np.argsort(-least.min(axis=1), kind="stable"):
+        share = np.where(least[job] <= left, least[job] / np.maximum(left, 1.0), np.inf)
+        if np.isfinite(share).any():
+            kinds[job] = int(np.argmin(share))
+            left[kinds[job]] -= least[job, kinds[job]]
+    return kinds

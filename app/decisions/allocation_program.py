@@ -1,0 +1,245 @@
+"""Allocations over several kinds of GPU: a mixed-integer program for HiGHS, with its gap."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from app.decisions.allocation import (
+    NOTHING,
+    IntArray,
+    Options,
+    Solution,
+    allocate_first_fit,
+    allocate_one_kind,
+    undominated,
+)
+from app.decisions.durations import FloatArray
+
+_INFEASIBLE: Final = 2
+"""HiGHS's status of a program without a solution."""
+
+_LARGEST_COST: Final = 1e4
+_ROUNDING: Final = 1e-6
+
+
+class NotSolvedError(Exception):
+    """The time limit passed before any allocation was found."""
+
+
+def allocate(
+    options: Options,
+    n_jobs: int,
+    capacity: IntArray,
+    weights: FloatArray | None = None,
+    *,
+    time_limit_s: float,
+) -> Solution | None:
+    """Return the options with the least sum of values: see the solver of one kind and of several.
+
+    Where several kinds cannot be solved in time, jobs are put where they fit first and each kind
+    is then shared out exactly (heuristic); None where that does not place them all either.
+    """
+    if len(capacity) == 1:
+        return allocate_one_kind(options, n_jobs, int(capacity[0]), weights)
+    try:
+        return allocate_kinds(options, n_jobs, capacity, weights, time_limit_s=time_limit_s)
+    except NotSolvedError:
+        return allocate_first_fit(options, n_jobs, capacity, must=weights is None)
+
+
+def allocate_kinds(
+    options: Options,
+    n_jobs: int,
+    capacity: IntArray,
+    weights: FloatArray | None = None,
+    *,
+    time_limit_s: float,
+) -> Solution | None:
+    """Return the options with the least sum of values over several kinds of GPU.
+
+    Binary x of each option: minimise ``value . x`` with at most one option a job (exactly one
+    without `weights`) and ``gpus . x <= capacity`` of each kind, solved by branch and cut.
+
+    Parameters
+    ----------
+    options
+        The options.
+    n_jobs
+        The number of jobs.
+    capacity
+        GPUs of each kind, shape (n_kinds,).
+    weights
+        Of jobs that may be left out, positive, shape (n_jobs,): a first program finds the most
+        weight that fits, which the second must place. None: every job must get an option.
+    time_limit_s
+        When the best solution so far is taken, with the gap to the bound.
+
+    Returns
+    -------
+    The solution, None where the jobs do not fit.
+
+    Raises
+    ------
+    NotSolvedError
+        If not even a first solution was found in time.
+
+    References
+    ----------
+    Huangfu and Hall (2018), Parallelizing the dual revised simplex method, Math. Prog. Comp. 10
+    (HiGHS).
+    """
+    kept = undominated(options)
+    kept = kept[options.gpus[kept] <= capacity[options.kind[kept]]]
+    few = options.take(kept)
+    program = _Program(few, n_jobs, capacity, weights)
+    if not kept.size:
+        return program.empty()
+    if weights is not None:
+        placed = program.solve(-weights[few.job], time_limit_s / 2)
+        assert placed is not None
+        # A weight that is not proven to be the most is still one that can be placed.
+        program = replace(program, least_weight=float(weights[few.job[placed.columns]].sum()))
+    found = program.solve(few.value, time_limit_s)
+    if found is None:
+        return None
+    choice = np.full(n_jobs, NOTHING, dtype=np.int64)
+    choice[few.job[found.columns]] = kept[found.columns]
+    value = float(few.value[found.columns].sum())
+    gap = max(value - found.bound, 0.0) / max(abs(value), 1e-300)
+    is_exact = found.is_optimal and gap <= _ROUNDING
+    return Solution(choice, "milp", is_exact, 0.0 if is_exact else gap)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    columns: IntArray
+    bound: float
+    is_optimal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """Which options fit together; with `weights`, those of weight `least_weight` at least."""
+
+    options: Options
+    n_jobs: int
+    capacity: IntArray
+    weights: FloatArray | None
+    least_weight: float = 0.0
+
+    def empty(self) -> Solution | None:
+        nothing = np.full(self.n_jobs, NOTHING, dtype=np.int64)
+        is_fine = self.weights is not None or not self.n_jobs
+        return Solution(nothing, "milp", is_exact=True, gap=0.0) if is_fine else None
+
+    def solve(self, value: FloatArray, time_limit_s: float) -> _Found | None:
+        # HiGHS stops at an absolute gap of 1e-6, whatever the unit: large costs make it small.
+        scale = (float(np.abs(value).max()) or 1.0) / _LARGEST_COST
+        found = milp(
+            value / scale,
+            integrality=np.ones(value.size, dtype=np.int64),
+            bounds=Bounds(0, 1),
+            constraints=self._constraints(),
+            options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
+        )
+        if found.status == _INFEASIBLE:
+            return None
+        if found.x is None:
+            raise NotSolvedError
+        columns = np.flatnonzero(found.x > 0.5)  # noqa: PLR2004 - a binary, rounded
+        return _Found(columns, float(found.mip_dual_bound) * scale, found.status == 0)
+
+    def _constraints(self) -> list[LinearConstraint]:
+        few, columns = self.options, np.arange(len(self.options.job))
+        one = sparse.csr_array(
+            (np.ones(columns.size), (few.job, columns)), (self.n_jobs, columns.size)
+        )
+        use = sparse.csr_array(
+            (few.gpus.astype(np.float64), (few.kind, columns)),
+            (len(self.capacity), columns.size),
+        )
+        limits = [
+            LinearConstraint(one, 1.0 if self.weights is None else 0.0, 1.0),
+            LinearConstraint(use, -np.inf, self.capacity),
+        ]
+        if self.weights is not None and self.least_weight:
+            share = self.weights[few.job] / self.least_weight
+            limits.append(LinearConstraint(share[None, :], 1.0 - _ROUNDING, np.inf))
+        return limits
+
+
+def allocate_makespan(
+    options: Options,
+    n_jobs: int,
+    capacity: IntArray,
+    weights: FloatArray | None = None,
+    *,
+    time_limit_s: float,
+) -> Solution | None:
+    """Return the options with the least largest value over all kinds of GPU.
+
+    A search over the distinct values: with a limit on the value each job needs at most one option
+    of each kind (the one with the fewest GPUs), which leaves a small program that is feasible or
+    not. That bounds far better than one program with the largest value as a variable.
+
+    Parameters
+    ----------
+    options, n_jobs, capacity, time_limit_s
+        As for `allocate_kinds`.
+    weights
+        Of jobs that may be left out, shape (n_jobs,): as much weight as possible is placed
+        first. None: every job must get an option.
+    """
+    ends_at = time.monotonic() + time_limit_s
+    whole = _fits(options, n_jobs, capacity, weights, time_limit_s)
+    if whole is None:
+        return None
+    wanted = 0.0 if weights is None else float(weights[whole.choice != NOTHING].sum())
+    levels = np.unique(options.value)
+    best, proven = whole, -1
+    high = _level(options, whole, levels)
+    low, is_sure = 0, whole.is_exact
+    while low < high and time.monotonic() < ends_at:
+        middle = (low + high) // 2
+        below = options.take(rows := np.flatnonzero(options.value <= levels[middle]))
+        found = _fits(below, n_jobs, capacity, weights, max(ends_at - time.monotonic(), 0.01))
+        if found is None or not _places(found, weights, wanted):
+            is_sure &= len(capacity) == 1 or found is None or found.is_exact
+            low, proven = middle + 1, middle
+            continue
+        choice = np.where(found.choice == NOTHING, NOTHING, rows[found.choice])
+        best = replace(found, choice=choice)
+        high = _level(options, best, levels)
+    is_exact = is_sure and low >= high
+    floor = float(levels[max(proven + 1, 0)]) if is_sure else float(levels[0])
+    gap = 0.0 if is_exact or not levels[high] else 1.0 - floor / float(levels[high])
+    return Solution(best.choice, best.method, is_exact, gap)
+
+
+def _fits(
+    options: Options,
+    n_jobs: int,
+    capacity: IntArray,
+    weights: FloatArray | None,
+    time_limit_s: float,
+) -> Solution | None:
+    """Return some allocation of the options on the fewest GPUs, as shares of the capacity."""
+    share = options.gpus / np.maximum(capacity[options.kind], 1)
+    level = replace(options, value=share)
+    return allocate(level, n_jobs, capacity, weights, time_limit_s=time_limit_s)
+
+
+def _places(found: Solution, weights: FloatArray | None, wanted: float) -> bool:
+    if weights is None:
+        return True
+    return float(weights[found.choice != NOTHING].sum()) >= wanted * (1 - 1e-12)
+
+
+def _level(options: Options, found: Solution, levels: FloatArray) -> int:
+    placed = found.choice[found.choice != NOTHING]
+    largest = float(options.value[placed].max()) if placed.size else float(levels[0])
+    return int(np.searchsorted(levels, largest))

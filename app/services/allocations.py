@@ -1,0 +1,261 @@
+"""The use cases of sharing GPUs out over elastic jobs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from app.decisions.allocation import NOTHING, IntArray, Options, Solution
+from app.decisions.allocation_program import allocate, allocate_makespan
+from app.decisions.durations import FloatArray
+from app.domain.allocations import (
+    AllocatedJob,
+    Allocation,
+    AllocationRequest,
+    ElasticJob,
+    Goal,
+    Move,
+    Omission,
+    OmittedJob,
+    Placed,
+    Shortage,
+)
+from app.domain.errors import Fault, InsufficientCapacityError, InvalidRequestError
+from app.domain.identifiers import ProjectId
+from app.domain.schedules import Band
+from app.services.allocation_options import (
+    Forecasts,
+    Option,
+    forecasts_of,
+    goal_values,
+    is_kept,
+    options_of,
+    questions_of,
+)
+from app.services.beliefs import BeliefReader, Beliefs
+from app.services.context import ServiceContext
+
+_CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """The jobs that may be placed, renumbered, with their options.
+
+    `rows` are the options' positions in the forecasts, `jobs` the jobs' in the request.
+    """
+
+    options: Options
+    rows: IntArray
+    jobs: IntArray
+    capacity: IntArray
+    weights: FloatArray
+
+
+class AllocationService:
+    """Use cases of sharing GPUs out over elastic jobs."""
+
+    def __init__(self, context: ServiceContext, beliefs: BeliefReader) -> None:
+        self._context = context
+        self._beliefs = beliefs
+
+    def allocate(self, project_id: ProjectId, request: AllocationRequest) -> Allocation:
+        """Return how many GPUs of which type each job gets.
+
+        Raises
+        ------
+        InsufficientCapacityError
+            If the minimums of the jobs do not fit and none may be left out.
+        InvalidRequestError
+            If there are too many options, or their prices are in several currencies.
+        StorageUnavailableError
+            If the database does not answer and something is not in memory.
+        """
+        options = options_of(request)
+        is_priced = request.goal is Goal.COST
+        beliefs = self._beliefs.read(project_id, questions_of(request, options), priced=is_priced)
+        if is_priced:
+            _require_one_currency(beliefs)
+        forecasts = forecasts_of(request, options, beliefs, self._context.now())
+        values = goal_values(request, forecasts)
+        allowed = ~np.isnan(values) & (forecasts.on_time >= request.confidence)
+        on_time = np.isnan(values) | allowed
+        problem = _problem(request, forecasts, values, allowed)
+        solution = _solve(request, problem)
+        omitted = _omitted(request, options, beliefs, forecasts, on_time, problem)
+        return _tell(request, forecasts, beliefs, problem, solution, omitted)
+
+
+def _require_one_currency(beliefs: Beliefs) -> None:
+    currencies = {offer.price.currency for offer in beliefs.offers if offer is not None}
+    if len(currencies) > 1:
+        listed = ", ".join(sorted(currencies))
+        fault = Fault("Costs cannot be compared.", "Give one price.", field="pricing")
+        raise InvalidRequestError(f"The prices are in several currencies: {listed}.", [fault])
+
+
+def _problem(
+    request: AllocationRequest, forecasts: Forecasts, values: FloatArray, allowed: np.ndarray
+) -> _Problem:
+    rows = np.flatnonzero(allowed)
+    jobs, renumbered = np.unique(forecasts.of("job")[rows], return_inverse=True)
+    weights = np.array([request.jobs[job].weight for job in jobs.tolist()], dtype=np.float64)
+    options = Options(
+        renumbered, forecasts.of("kind")[rows], forecasts.workers()[rows], values[rows]
+    )
+    capacity = np.array(list(request.capacity.values()), dtype=np.int64)
+    return _Problem(options, rows, jobs, capacity, weights)
+
+
+def _solve(request: AllocationRequest, problem: _Problem) -> Solution:
+    solver = allocate_makespan if request.goal is Goal.MAKESPAN else allocate
+    limit = request.time_limit_s
+    arguments = (problem.options, problem.jobs.size, problem.capacity)
+    whole = solver(*arguments, time_limit_s=limit)
+    if whole is not None:
+        return whole
+    partial = solver(*arguments, problem.weights, time_limit_s=limit)
+    assert partial is not None
+    if request.on_shortage is Shortage.REFUSE:
+        raise _shortage(request, problem, partial)
+    return partial
+
+
+def _shortage(
+    request: AllocationRequest, problem: _Problem, partial: Solution
+) -> InsufficientCapacityError:
+    least = np.full(problem.jobs.size, np.iinfo(np.int64).max)
+    np.minimum.at(least, problem.options.job, problem.options.gpus)
+    refs = [request.jobs[job].ref for job in problem.jobs.tolist()]
+    is_placed = (partial.choice != NOTHING).tolist()
+    return InsufficientCapacityError(
+        needed=int(least.sum()),
+        offered=int(problem.capacity.sum()),
+        fitting=[ref for ref, placed in zip(refs, is_placed, strict=True) if placed],
+        left_out=[
+            (ref, int(gpus))
+            for ref, placed, gpus in zip(refs, is_placed, least, strict=True)
+            if not placed
+        ],
+    )
+
+
+def _omitted(
+    request: AllocationRequest,
+    options: Sequence[Option],
+    beliefs: Beliefs,
+    forecasts: Forecasts,
+    on_time: np.ndarray,
+    problem: _Problem,
+) -> list[OmittedJob]:
+    """Return the jobs without any option to choose from, and why."""
+    asked = {option.job for option in options}
+    known = set(forecasts.of("job").tolist())
+    punctual = set(forecasts.of("job")[on_time].tolist())
+    refusals = {options[row].job: error for row, error in sorted(beliefs.problems.items())}
+    omitted = []
+    for index in sorted(set(range(len(request.jobs))) - set(problem.jobs.tolist())):
+        job = request.jobs[index]
+        if index not in asked:
+            omitted.append(OmittedJob(job, Omission.TOO_LARGE))
+        elif index not in known:
+            omitted.append(OmittedJob(job, Omission.NO_FORECAST, refusals[index]))
+        elif index not in punctual:
+            omitted.append(OmittedJob(job, Omission.DEADLINE))
+        else:
+            omitted.append(OmittedJob(job, Omission.PRICE_UNKNOWN))
+    return omitted
+
+
+def _tell(
+    request: AllocationRequest,
+    forecasts: Forecasts,
+    beliefs: Beliefs,
+    problem: _Problem,
+    solution: Solution,
+    omitted: list[OmittedJob],
+) -> Allocation:
+    is_placed = solution.choice != NOTHING
+    chosen = solution.choice[is_placed]
+    rows = problem.rows[chosen]
+    left_out = [
+        OmittedJob(request.jobs[job], Omission.CAPACITY)
+        for job in problem.jobs[~is_placed].tolist()
+    ]
+    used = dict.fromkeys(request.capacity, 0)
+    for row in rows.tolist():
+        placed = forecasts.options[row].placed
+        used[placed.gpu_type] += placed.workers
+    return Allocation(
+        request=request,
+        allocated=_allocated(request, forecasts, beliefs, rows),
+        omitted=(*omitted, *left_out),
+        used=used,
+        objective=_objective(request.goal, problem, solution),
+        method=solution.method,
+        is_exact=solution.is_exact,
+        gap=solution.gap,
+    )
+
+
+def _objective(goal: Goal, problem: _Problem, solution: Solution) -> float | None:
+    is_placed = solution.choice != NOTHING
+    values = problem.options.value[solution.choice[is_placed]]
+    if not values.size:
+        return None
+    match goal:
+        case Goal.THROUGHPUT:
+            return float(-values.sum())
+        case Goal.MEAN_COMPLETION:
+            return float(values.sum() / problem.weights[is_placed].sum())
+        case Goal.MAKESPAN:
+            return float(values.max())
+        case Goal.COST:
+            return float(values.sum())
+
+
+def _allocated(
+    request: AllocationRequest, forecasts: Forecasts, beliefs: Beliefs, rows: IntArray
+) -> tuple[AllocatedJob, ...]:
+    left, restart = forecasts.left.take(rows), forecasts.restart_s[rows]
+    lower, upper = left.interval(request.confidence)
+    bands = zip(
+        (left.mean() + restart).tolist(),
+        (left.median() + restart).tolist(),
+        (lower + restart).tolist(),
+        (upper + restart).tolist(),
+        strict=True,
+    )
+    allocated = []
+    for row, band in zip(rows.tolist(), bands, strict=True):
+        option, offer = forecasts.options[row], beliefs.offers[row]
+        job = request.jobs[option.job]
+        cost = None if offer is None else Decimal(band[0] / 3600.0) * offer.per_hour
+        allocated.append(
+            AllocatedJob(
+                job=job,
+                placed=option.placed,
+                move=_move(job, option.placed),
+                completion_seconds=Band(*band),
+                deadline_probability=None
+                if job.deadline is None
+                else float(forecasts.on_time[row]),
+                cost=None if cost is None else cost.quantize(_CENT),
+                currency=None if offer is None else offer.price.currency,
+            )
+        )
+    return tuple(allocated)
+
+
+def _move(job: ElasticJob, placed: Placed) -> Move:
+    current = job.current
+    if current is None:
+        return Move.START
+    if is_kept(current, placed):
+        return Move.KEEP
+    if current.gpu_type.casefold() != placed.gpu_type.casefold():
+        return Move.CHANGE
+    if current.workers == placed.workers:
+        return Move.CHANGE
+    return Move.GROW if placed.workers > current.workers else Move.SHRINK

@@ -1,0 +1,296 @@
+"""What a workload learns from summaries of others, and what it must not."""
+
+import json
+
+import numpy as np
+import pytest
+
+from models import (
+    FittedPortfolio,
+    FloatArray,
+    HardwareDescription,
+    PooledPrior,
+    RunTable,
+    WorkloadSummary,
+    dumps,
+    factory_summaries,
+    fit_portfolio,
+    loads,
+    summarise,
+)
+from models.level_effects import MAX_POOLED_ROWS, pool_levels
+from models.pooling import pool_parameter
+from models.summaries import LevelEvidence
+from tests.models.workloads import grid, make_features, make_runs
+
+V100 = HardwareDescription(15.7, 125.0, 16.0, 900.0)
+A100 = HardwareDescription(19.5, 312.0, 40.0, 1555.0)
+ROW: dict[str, float | str] = {"workers": 4, "dataset_size": 1000, "epochs": 2}
+TYPES = ("V100", "K80", "T4")
+
+
+def others(count: int = 6, gpu_types: tuple[str, ...] = TYPES) -> list[WorkloadSummary]:
+    """Return summaries of workloads that follow the same law on the same GPU types."""
+    return [
+        summarise(make_runs(grid(gpu_types=gpu_types), seed=seed + 1), f"other-{seed}")
+        for seed in range(count)
+    ]
+
+
+def fit(
+    runs: RunTable,
+    prior: PooledPrior | None,
+    hardware: dict[str, HardwareDescription] | None = None,
+) -> FittedPortfolio:
+    return fit_portfolio(runs, seed=0, time_budget_s=60, hardware=hardware, prior=prior)
+
+
+def medians(portfolio: FittedPortfolio, *rows: dict[str, float | str]) -> FloatArray:
+    return portfolio.predict(make_features(rows)).median()
+
+
+def test_one_run_is_scaled_as_the_other_workloads_scale() -> None:
+    def hardly_faster(table: RunTable) -> RunTable:
+        factor = table.features.numeric["workers"] ** 0.7
+        return RunTable(table.features, table.duration_seconds * factor, table.run_ids)
+
+    told = [
+        summarise(hardly_faster(make_runs(grid(), seed=seed)), f"other-{seed}")
+        for seed in range(1, 7)
+    ]
+    runs = make_runs([{**ROW, "workers": 1, "gpu_type": "V100"}])
+    asked: dict[str, float | str] = {**ROW, "workers": 8, "gpu_type": "V100"}
+    truth = hardly_faster(make_runs([asked], noise=0.0)).duration_seconds
+
+    pooled = fit(runs, PooledPrior.from_summaries(told, {}))
+    alone = fit(runs, None)
+
+    error, error_alone = (
+        abs(float(medians(each, asked)[0] / truth[0]) - 1) for each in (pooled, alone)
+    )
+    assert error < 0.5 * error_alone
+    assert error < 0.25
+
+
+def test_type_nobody_ran_is_told_by_the_ratios_of_other_workloads() -> None:
+    runs = make_runs(grid(gpu_types=("V100",)))
+    portfolio = fit(runs, PooledPrior.from_summaries(others(), {}))
+    asked = [{**ROW, "gpu_type": gpu} for gpu in ("V100", "K80", "TPU")]
+    truth = make_runs([{**ROW, "gpu_type": "K80"}], noise=0.0).duration_seconds[0]
+
+    median = medians(portfolio, *asked)
+    lower, upper = portfolio.predict(make_features(asked)).interval(0.9)
+    support = portfolio.support(make_features(asked))
+
+    assert [item.basis for item in support] == ["measured", "transferred", "prior"]
+    assert median[1] == pytest.approx(truth, rel=0.2)
+    assert lower[1] < truth < upper[1]
+    assert (upper / lower)[1] < (upper / lower)[2]
+
+
+def test_other_categories_are_told_by_other_workloads_too() -> None:
+    def rows(levels: tuple[str, ...]) -> list[dict[str, float | str]]:
+        return [
+            {**row, "param.mode": level} for row in grid(gpu_types=("V100",)) for level in levels
+        ]
+
+    def slowed(table: RunTable) -> RunTable:
+        factor = np.array(
+            [4.0 if m == "slow" else 1.0 for m in table.features.categorical["param.mode"]]
+        )
+        return RunTable(table.features, table.duration_seconds * factor, table.run_ids)
+
+    summaries = [
+        summarise(slowed(make_runs(rows(("fast", "slow")), seed=seed)), f"other-{seed}")
+        for seed in range(1, 7)
+    ]
+    portfolio = fit(slowed(make_runs(rows(("fast",)))), PooledPrior.from_summaries(summaries, {}))
+
+    fast, slow = medians(
+        portfolio, *({**ROW, "gpu_type": "V100", "param.mode": m} for m in ("fast", "slow"))
+    )
+
+    assert slow / fast == pytest.approx(4.0, rel=0.3)
+
+
+def test_rated_power_does_not_shift_a_type_twice() -> None:
+    watts = {"V100": 300.0, "K80": 150.0, "T4": 70.0}
+    rows = [
+        {**row, "param.watt": watts[str(row["gpu_type"])] * float(row["workers"])}
+        for row in grid(gpu_types=TYPES)
+    ]
+    summaries = [summarise(make_runs(rows, seed=seed), f"other-{seed}") for seed in range(1, 7)]
+    known = [row for row in rows if row["gpu_type"] != "T4"]
+    portfolio = fit(make_runs(known), PooledPrior.from_summaries(summaries, {}))
+    asked = {**ROW, "gpu_type": "T4", "param.watt": 280.0}
+
+    median = medians(portfolio, asked)[0]
+    support = portfolio.support(make_features([asked]))[0]
+
+    truth = make_runs([asked], noise=0.0).duration_seconds[0]
+    assert median == pytest.approx(truth, rel=0.25)
+    assert (support.basis, support.axes) == ("transferred", ())
+
+
+def test_workload_unlike_the_others_is_not_harmed_from_12_configurations_on() -> None:
+    runs = make_runs(grid(gpu_types=("V100", "K80")))
+    swapped = RunTable(runs.features, runs.duration_seconds[::-1].copy(), runs.run_ids)
+    asked = {**ROW, "dataset_size": 2000, "gpu_type": "V100"}
+    unlike = [summarise(swapped, f"other-{index}") for index in range(6)]
+
+    pooled = fit(runs, PooledPrior.from_summaries(unlike, {}))
+
+    truth = make_runs([asked], noise=0.0).duration_seconds[0]
+    assert medians(pooled, asked)[0] == pytest.approx(truth, rel=0.12)
+    weights = {item.regressor: item.weight for item in pooled.report.candidates}
+    assert sum(weight for name, weight in weights.items() if name.startswith("pooled.")) < 0.5
+
+
+def test_large_workload_learns_its_laws_from_its_own_runs_alone() -> None:
+    rows = grid((1, 2, 4, 8, 16, 32), tuple(float(500 * (1 + k)) for k in range(26)), ("V100",))
+    portfolio = fit_portfolio(
+        make_runs(rows),
+        seed=0,
+        time_budget_s=60,
+        regressors=["log_linear"],
+        prior=PooledPrior.from_summaries(others(2), {}),
+    )
+
+    assert [item.regressor for item in portfolio.report.candidates] == ["log_linear"]
+    assert portfolio.support(make_features([{**ROW, "gpu_type": "K80"}]))[0].basis == "transferred"
+
+
+def test_artefact_names_its_prior_and_forecasts_the_same() -> None:
+    runs, prior = make_runs(grid((1, 2, 4), (1000,))), PooledPrior.from_summaries(others(3), {})
+    portfolio = fit(runs, prior)
+
+    artefact = dumps(portfolio)
+    back = loads(artefact)
+
+    assert artefact == dumps(fit(runs, PooledPrior.from_summaries(others(3)[::-1], {})))
+    assert back.report.pooling == portfolio.report.pooling == prior.report
+    assert prior.report.contributors == ("other-0", "other-1", "other-2")
+    asked = [{**ROW, "gpu_type": gpu} for gpu in ("V100", "T4", "TPU")]
+    assert medians(back, *asked).tolist() == medians(portfolio, *asked).tolist()
+
+
+def test_order_of_summaries_is_no_matter_and_their_content_is() -> None:
+    told = others(3)
+
+    first, second, fewer = (
+        PooledPrior.from_summaries(items, {"V100": V100}).report.prior_hash
+        for items in (told, told[::-1], told[:2])
+    )
+
+    assert first == second != fewer
+
+
+def test_seconds_times_k_scale_pooled_forecasts_by_k() -> None:
+    runs, prior = make_runs(grid((1, 2, 4), (1000,))), PooledPrior.from_summaries(others(3), {})
+    longer = RunTable(runs.features, 60 * runs.duration_seconds, runs.run_ids)
+    asked = {**ROW, "workers": 16, "gpu_type": "T4"}
+
+    assert medians(fit(longer, prior), asked)[0] == pytest.approx(
+        60 * medians(fit(runs, prior), asked)[0], rel=1e-6
+    )
+
+
+def test_same_workload_twice_is_refused() -> None:
+    told = others(1)
+
+    with pytest.raises(ValueError, match="one summary"):
+        PooledPrior.from_summaries([*told, *told], {})
+
+
+def test_summary_survives_its_document() -> None:
+    summary = others(1)[0]
+
+    document = json.loads(json.dumps(summary.to_document()))
+    back = WorkloadSummary.from_document(document)
+
+    assert back.to_document() == summary.to_document()
+    assert PooledPrior.from_summaries([back], {}).report == (
+        PooledPrior.from_summaries([summary], {}).report
+    )
+
+
+@pytest.mark.parametrize("damage", ["format", "shape", "level", "law"])
+def test_damaged_summary_is_refused(damage: str) -> None:
+    document = others(1)[0].to_document()
+    level = next(item for item in document["levels"] if item["category"] == "gpu_type")
+    if damage == "format":
+        document["format"] = 99
+    elif damage == "shape":
+        level["effects"] = level["effects"][:-1]
+    elif damage == "level":
+        level["covariance"][0][0] = float("nan")
+    else:
+        document["laws"][0]["estimates"]["compute|beta"] = [float("inf"), 1.0]
+
+    with pytest.raises(ValueError, match=r"format|fit its levels|not finite"):
+        WorkloadSummary.from_document(document)
+
+
+def test_anonymous_summary_keeps_standard_columns_alone() -> None:
+    rows = [
+        {**row, "param.width": 8.0 * (1 + index // 3 % 5), "param.secret": "ab"[index % 2]}
+        for index, row in enumerate(grid(gpu_types=TYPES))
+    ]
+    summary = summarise(make_runs(rows), "project-x")
+
+    public = summary.anonymous("public-001")
+
+    assert any("param.width" in name for law in summary.laws for name in law.estimates)
+    text = json.dumps(public.to_document())
+    assert all(word not in text for word in ("project-x", "width", "secret"))
+    assert [item.category for item in public.levels] == ["gpu_type"]
+
+
+def test_factory_prior_holds_numbers_of_standard_columns_alone() -> None:
+    summaries = factory_summaries()
+
+    names = {name for item in summaries for law in item.laws for name in law.estimates}
+    assert {item.category for summary in summaries for item in summary.levels} == {
+        "gpu_type",
+        "param.precision",
+    }
+    assert {name.split("|")[1] for name in names} <= {
+        "beta",
+        "workers",
+        "dataset_size",
+        "epochs",
+        "local_batch",
+        "workers_per_node",
+        "multi_node",
+    }
+    assert all(summary.workload.startswith("public-") for summary in summaries)
+
+
+def test_uninformative_workloads_leave_the_templates_prior() -> None:
+    mean, sd = pool_parameter(np.array([5.0]), np.array([1e-9]), -1.0, 0.4)
+
+    assert mean == pytest.approx(-1.0, abs=1e-3)
+    assert sd == pytest.approx(0.4, rel=0.45)
+
+
+def test_pool_beyond_its_limit_takes_the_first_workloads() -> None:
+    told = LevelEvidence("color", ("a", "b"), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
+    odd = LevelEvidence("color", ("a", "c"), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
+
+    effects = pool_levels("color", [told] * (MAX_POOLED_ROWS // 2) + [odd], {})
+
+    assert effects.levels == ("a", "b")
+
+
+def test_types_without_a_data_sheet_are_pooled_beside_those_with_one() -> None:
+    hardware = {"V100": V100, "A100": A100}
+    evidence = LevelEvidence(
+        "gpu_type", ("A100", "TPU", "V100"), np.array([-0.5, 0.7, 0.0]), 1e-4 * np.eye(3)
+    )
+
+    effects = pool_levels("gpu_type", [evidence] * 5, hardware)
+    mean, covariance = effects.joint(["V100", "TPU", "A100"], hardware)
+
+    assert mean[1] - mean[0] == pytest.approx(0.7, abs=0.15)
+    assert mean[2] - mean[0] == pytest.approx(-0.5, abs=0.15)
+    assert np.linalg.eigvalsh(covariance).min() > 0
