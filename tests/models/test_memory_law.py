@@ -45,7 +45,8 @@ class World:
 
 def make_world(n: int, seed: int, gpus: tuple[str, ...] = ("small", "large")) -> World:
     rng = np.random.default_rng(seed)
-    batch, workers = 2.0 ** rng.integers(4, 11, n), 2.0 ** rng.integers(0, 4, n)
+    batch = np.exp2(rng.integers(4, 11, n).astype(np.float64))
+    workers = np.exp2(rng.integers(0, 4, n).astype(np.float64))
     depth, precision = rng.choice([18.0, 50.0, 101.0], n), rng.choice(["fp16", "fp32"], n)
     gpu = rng.choice(gpus, n)
     peak = 0.8 * GIB * depth / 50 + 60 * 2**20 * (depth / 50) ** 0.8 * batch / workers
