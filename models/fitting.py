@@ -11,8 +11,10 @@ import numpy as np
 
 from models.arms import build_arms, choose_arm_weights
 from models.candidates import CANDIDATES, REGRESSOR_NAMES, Setting
+from models.censoring import Imputed, impute
 from models.configurations import Configurations, collapse, fingerprint
 from models.encoding import Encoded, Encoder
+from models.eras import at_present, find_change_points
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
 from models.evidence import Evidence
 from models.gaussian import GaussianProcess
@@ -25,6 +27,7 @@ from models.memory import Memory
 from models.memory_fit import fit_memory_law
 from models.memory_law import MemoryLaw
 from models.mixture import RegimeModel
+from models.outliers import find_outliers
 from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
 from models.regimes import (
@@ -104,7 +107,11 @@ def fit_portfolio(
     names = _check_names(regressors)
     started, progress = time.monotonic(), on_progress or (lambda _fraction, _step: None)
     progress(0.0, "encoding")
-    configurations = collapse(runs)
+    evidence = evidence or Evidence()
+    changes = find_change_points(runs, hardware, seed=seed)
+    present = at_present(runs, changes)
+    prepared = impute(present, evidence.unfinished, hardware, seed=seed)
+    configurations = collapse(prepared.runs)
     encoder = Encoder.learn(configurations.features, hardware)
     encoded = encoder.encode(configurations.features)
     data = TrainingData(
@@ -126,13 +133,13 @@ def fit_portfolio(
     go_on = _Budget(folds, started, time_budget_s, progress).go_on
     held_out = gather(data, forecast_folds(data, fitted, folds, go_on))
     progress(0.97, "calibrating")
-    memory_law = None
-    if evidence is not None and evidence.memory is not None:
-        memory_law = fit_memory_law(evidence.memory, hardware, seed=seed)
+    memory = evidence.memory
+    law = None if memory is None else fit_memory_law(memory, hardware, seed=seed)
     draft = _Draft(
-        configurations, encoder, encoded, regime_map, fitted, failed, held_out, prior, memory_law
+        configurations, encoder, encoded, regime_map, fitted, failed, held_out, prior, law, prepared
     )
-    portfolio = draft.finish(runs)
+    odd = EvidenceReport(change_points=changes, outliers=find_outliers(present, configurations))
+    portfolio = draft.finish(runs, odd)
     progress(1.0, "done")
     return portfolio
 
@@ -210,8 +217,9 @@ class _Draft:
     held_out: Mapping[str, HeldOut]
     prior: PooledPrior | None
     memory_law: MemoryLaw | None
+    prepared: Imputed
 
-    def finish(self, runs: RunTable) -> FittedPortfolio:
+    def finish(self, runs: RunTable, odd: EvidenceReport) -> FittedPortfolio:
         regimes = {name: self._regime(name) for name in self.regime_map.kinds}
         carried = np.any([regime.weights > 0 for regime in regimes.values()], axis=0)
         members = {
@@ -240,7 +248,7 @@ class _Draft:
             slim,
             float(np.median(self.configurations.log_duration)),
             self._memory(regimes[INTERPOLATION], runs.features),
-            self._report(runs, regimes),
+            self._report(runs, regimes, odd),
             self.memory_law,
         )
 
@@ -285,32 +293,36 @@ class _Draft:
             self.configurations.run_ids,
             forecasts,
             frozenset(known),
+            self.prepared.keys,
         )
 
-    def _report(self, runs: RunTable, regimes: Mapping[str, RegimeModel]) -> FitReport:
+    def _report(
+        self, runs: RunTable, regimes: Mapping[str, RegimeModel], odd: EvidenceReport
+    ) -> FitReport:
         configurations = self.configurations
         accuracy = {
             name: _mape(held_out, regimes[name].weights) for name, held_out in self.held_out.items()
         }
         return FitReport(
             n_runs=runs.n_runs,
-            n_configurations=len(configurations.keys),
+            n_configurations=len(configurations.keys) - len(self.prepared.keys),
             candidates=self._candidates(regimes[INTERPOLATION].weights),
             accuracy_by_axis=accuracy,
             coverage=self._coverage(regimes),
             noise_floor=configurations.noise_variance**0.5 if configurations.noise_dof else None,
             numeric_ranges=_ranges(configurations.features),
             category_levels=_levels(configurations.features),
-            training_fingerprint=fingerprint(runs),
+            training_fingerprint=fingerprint(self.prepared.runs),
             library_versions=library_versions(),
             failed_candidates=dict(self.failed),
             pooling=self._pooling(),
-            evidence=self._evidence(),
+            evidence=self._evidence(odd),
         )
 
-    def _evidence(self) -> EvidenceReport:
+    def _evidence(self, odd: EvidenceReport) -> EvidenceReport:
         law = self.memory_law
-        return EvidenceReport(memory=None if law is None else law.counts)
+        counts = None if law is None else law.counts
+        return replace(odd, memory=counts, unfinished=self.prepared.counts)
 
     def _candidates(self, weights: FloatArray) -> tuple[CandidateReport, ...]:
         by_axis = {name: item.candidate_mape() for name, item in self.held_out.items()}

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
 
 from models.evidence import MemoryRuns
 from models.hardware import HardwareDescription
 from models.memory_features import MemoryFeatures, MemoryRows, capacity_codes, capacity_names
 from models.memory_law import MemoryLaw
-from models.memory_parameters import FREEDOM, GIB, Parameters, prior_of
+from models.memory_parameters import GIB, Parameters, error_log_density, error_probability, prior_of
 from models.reports import MemoryCounts
 from models.slice_sampling import sample_around
 from models.tables import BoolArray, FloatArray, IntArray
@@ -96,12 +95,12 @@ class _Facts:
         seen = ~np.isnan(self.log_peak) & ~self.is_out
         sigma = float(parameters.sigma[0])
         errors = (self.log_peak[seen] - peaks[seen]) / sigma
-        total = float(stats.t.logpdf(errors, FREEDOM).sum()) - len(errors) * np.log(sigma)
+        total = float(error_log_density(errors).sum()) - len(errors) * np.log(sigma)
         margins = (limits - peaks) / scale
         # What was measured stays below the memory, whatever the law says of it.
         margins[seen] = (limits[seen] - self.log_peak[seen]) / scale
         margins = np.where(self.is_out, -margins, margins)
-        chances = _LAPSE / 2 + (1 - _LAPSE) * special.stdtr(FREEDOM, margins)
+        chances = _LAPSE / 2 + (1 - _LAPSE) * error_probability(margins)
         return float(total + np.log(chances).sum())
 
 

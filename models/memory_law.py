@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from models.memory_features import MemoryFeatures, MemoryRows, capacity_names
-from models.memory_parameters import FREEDOM, Parameters
+from models.memory_parameters import Parameters, error_probability
 from models.reports import MemoryCounts
 from models.tables import FeatureTable, FloatArray
 
@@ -83,7 +82,7 @@ class MemoryLaw:
         chances = np.full(len(names), np.nan)
         if usable.any():
             margin = self._margins(rows, names)
-            chances[usable] = special.stdtr(FREEDOM, margin).mean(axis=0)[usable]
+            chances[usable] = error_probability(margin).mean(axis=0)[usable]
         words = self._words()
         basis = tuple(
             words if is_usable else _why_not(name, is_known=is_known)

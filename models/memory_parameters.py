@@ -7,9 +7,6 @@ import numpy as np
 from models.memory_features import MemoryFeatures, MemoryRows, prior_effect
 from models.tables import FloatArray, IntArray
 
-FREEDOM = 4.0
-"""Degrees of freedom of the law's errors: heavier tails than normal, for odd measurements."""
-
 LEVEL_SD = 0.5
 GIB = 2.0**30
 
@@ -62,6 +59,26 @@ class Parameters:
     def outcome_scale(self) -> FloatArray:
         """Return the scale of the error against the limit, shape (n_draws, 1)."""
         return np.sqrt(self.sigma**2 + _OUTCOME_SD**2)[:, None]
+
+
+def error_probability(position: FloatArray) -> FloatArray:
+    """Return the distribution function of the law's errors, Student's t with 4 degrees of freedom.
+
+    Its tails are heavier than normal ones, for odd measurements.
+
+    Examples
+    --------
+    >>> error_probability(np.array([0.0, 2.132, -1e200])).round(3).tolist()
+    [0.5, 0.95, 0.0]
+    """
+    bounded = np.clip(position, -1e9, 1e9)
+    square = bounded**2
+    return 0.5 + bounded * (square + 6) / (2 * (square + 4) ** 1.5)
+
+
+def error_log_density(position: FloatArray) -> FloatArray:
+    """Return the log density that belongs to `error_probability`."""
+    return np.log(0.375) - 2.5 * np.log1p(position**2 / 4)
 
 
 def prior_of(features: MemoryFeatures, n_latent: int) -> tuple[FloatArray, FloatArray]:

@@ -249,6 +249,7 @@ def _memory_header(memory: Memory) -> dict[str, Any]:
         "run_ids": [list(names) for names in memory.run_ids],
         "held_out": dict(memory.held_out),
         "known_columns": sorted(memory.known_columns),
+        "unfinished": sorted(memory.unfinished),
     }
 
 
@@ -259,5 +260,5 @@ def _build_memory(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -
     keys, run_ids = tuple(header["keys"]), tuple(tuple(names) for names in header["run_ids"])
     if not len(X) == len(codes) == len(keys) == len(run_ids):
         raise ArtifactError("The artefact's configurations do not fit together.")
-    known = frozenset(header["known_columns"])
-    return Memory.of(encoded, keys, run_ids, dict(header["held_out"]), known)
+    known, unfinished = frozenset(header["known_columns"]), frozenset(header["unfinished"])
+    return Memory.of(encoded, keys, run_ids, dict(header["held_out"]), known, unfinished)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize
 
 from models.tables import FloatArray
 
@@ -41,6 +40,7 @@ def sample_around(log_density: LogDensity, size: int, n_draws: int, seed: int) -
     >>> draws.mean(axis=0).round(1).tolist(), draws.std(axis=0).round(1).tolist()
     ([1.0, 1.0], [0.2, 0.2])
     """
+    from scipy import optimize  # noqa: PLC0415 - heavy, and only fits need it
 
     def loss(at: FloatArray) -> float:
         return -log_density(at)

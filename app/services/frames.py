@@ -64,11 +64,23 @@ def _build(
 
 
 def run_table(columns: RunColumns) -> RunTable:
-    """Return the runs of a workload as the table that a portfolio is fitted on."""
+    """Return the runs of a workload as the table that a portfolio is fitted on.
+
+    A run that does not tell when it started stands at the instant of its upload.
+    """
     return RunTable(
         features=_features(columns),
         duration_seconds=np.array(columns.duration_seconds, dtype=np.float64),
         run_ids=list(columns.run_ids),
+        started_at=np.array(
+            [
+                (started_at or stored_at).timestamp()
+                for started_at, stored_at in zip(
+                    columns.started_at, columns.created_at, strict=True
+                )
+            ],
+            dtype=np.float64,
+        ),
     )
 
 
