@@ -73,12 +73,13 @@ def error_probability(position: FloatArray) -> FloatArray:
     """
     bounded = np.clip(position, -1e9, 1e9)
     square = bounded**2
-    return 0.5 + bounded * (square + 6) / (2 * (square + 4) ** 1.5)
+    chances = 0.5 + bounded * (square + 6) / (2 * (square + 4) ** 1.5)
+    return np.asarray(chances, dtype=np.float64)
 
 
 def error_log_density(position: FloatArray) -> FloatArray:
     """Return the log density that belongs to `error_probability`."""
-    return np.log(0.375) - 2.5 * np.log1p(position**2 / 4)
+    return np.asarray(np.log(0.375) - 2.5 * np.log1p(position**2 / 4), dtype=np.float64)
 
 
 def prior_of(features: MemoryFeatures, n_latent: int) -> tuple[FloatArray, FloatArray]:

@@ -26,9 +26,9 @@ def warnings_of(
     fits_probability: float | None = None,
 ) -> tuple[ForecastWarning, ...]:
     """Return the warnings of one forecast: on memory, on its duration, then on its cost."""
-    on_duration = (
-        (*_on_support(support), *_on_outliers(support, served)) if support is not None else ()
-    )
+    on_duration: tuple[ForecastWarning, ...] = ()
+    if support is not None:
+        on_duration = (*_on_support(support), *_on_outliers(support, served))
     on_memory = _on_memory(fits_probability, request.confidence)
     return (*on_memory, *on_duration, *_on_regressor(served), *_on_price(request, offer, now))
 

@@ -98,12 +98,12 @@ def test_forecasts_are_those_of_today_and_earlier_runs_keep_the_shape() -> None:
 
 def test_a_regressor_of_today_beats_one_of_yesterday_on_runs_of_both() -> None:
     runs = History(shift=0.4).runs()
-    fitted = [
+    today, yesterday = (
         fit_portfolio(table, seed=0, time_budget_s=20, regressors=["log_linear"])
         for table in (runs, runs.take(np.arange(24)))
-    ]
+    )
 
-    comparison = compare(*fitted, runs)
+    comparison = compare(today, yesterday, runs)
 
     assert comparison.is_better
     assert comparison.challenger_mape < 0.2 < comparison.incumbent_mape
