@@ -17,8 +17,8 @@ from models.tables import BoolArray, FloatArray, IntArray, RunTable
 LEAST_PROGRESS = 0.2
 """Below this share of the work the time for the start dominates elapsed / progress."""
 
-LEAST_SURPRISE = 0.1
-"""A bound that the law exceeds with a probability above 1 minus this tells nothing."""
+LEAST_SURPRISE = 0.5
+"""A bound tells something when the law gives at least this probability to a shorter run."""
 
 _ITERATIONS = 3
 _LAW = "scaling_law"
