@@ -9,7 +9,7 @@ from importlib import metadata
 
 import numpy as np
 
-from models.arms import build_arms, choose_arm_weights
+from models.arms import build_arms, choose_arm_weights, uses_pool
 from models.candidates import CANDIDATES, REGRESSOR_NAMES, Setting
 from models.censoring import Imputed, impute
 from models.configurations import Configurations, collapse, fingerprint
@@ -270,11 +270,14 @@ class _Draft:
         if tested is not None:
             found = tested.residual_variances()
             errors = np.where(np.isfinite(found), found, errors)
+        is_pooled = uses_pool(list(self.fitted), weights)
         if held_out is None:
-            return RegimeModel(weights, errors, prior_curve(kind, n))
+            return RegimeModel(weights, errors, prior_curve(kind, n, is_pooled=is_pooled))
         mean, scale = _forecast(held_out, weights)
         scores = np.abs(held_out.observed - mean) / scale
-        curve = calibrate(scores, held_out.weights, kind, n, held_out.n_distinct)
+        curve = calibrate(
+            scores, held_out.weights, kind, n, held_out.n_distinct, is_pooled=is_pooled
+        )
         return RegimeModel(weights, errors, curve)
 
     def _memory(self, interpolation: RegimeModel, features: FeatureTable) -> Memory:
