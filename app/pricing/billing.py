@@ -18,7 +18,7 @@ _QUANTITY: Final = Context(prec=9, rounding=ROUND_HALF_UP)
 _SECONDS_PER_HOUR: Final = Decimal(3600)
 _HOURS_PER_MONTH: Final = Decimal(730)
 _CENTS: Final = 2
-_MOST_DECIMALS: Final = 12
+_MOST_DECIMALS: Final = 15
 _KEPT_DIGITS: Final = 3
 
 

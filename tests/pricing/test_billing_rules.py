@@ -92,7 +92,7 @@ def test_duration_is_billed_by_the_rules_of_its_price(
 ) -> None:
     offer = make_offer("3600", minimum_billed_s=minimum_s, billing_step_s=step_s)
 
-    assert float(exact_cost(offer, seconds)) == billed_s
+    assert float(exact_cost(offer, seconds)) == pytest.approx(billed_s, rel=1e-8)
 
 
 def test_rules_and_charges_of_the_question_go_before_those_of_the_price() -> None:
