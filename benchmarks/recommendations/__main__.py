@@ -1,0 +1,170 @@
+"""Times a recommendation beside the forecasts of the same candidates, and checks the optimum.
+
+Every workload of the profiles (the CSV form of an upload) is fitted by the engine in a database
+of its own. Candidates are numbers of workers in several regions, at an inline price; the best of
+each objective is compared with an exhaustive search over the forecasts of all candidates.
+
+    python -m benchmarks.recommendations examples/profiles --regions 5 --workers 1000
+"""
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import product
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from rich.console import Console
+from rich.table import Table
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.configurations import Configuration, Scenario
+from app.domain.fits import FitRequest
+from app.domain.forecasts import Forecast, ForecastRequest
+from app.domain.identifiers import Slug
+from app.domain.prices import PriceQuery
+from app.domain.recommendations import Objective, RecommendationRequest, Search
+from app.fitter import Fitter
+from app.services.computing import InProcessComputer
+from app.services.context import ServiceContext
+from app.services.fitting import FittingService
+from app.services.uploads.reading import UploadFormat
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from app.storage.migration import migrate
+
+_ROUNDS = 5
+_CLOSE = 1.005  # costs are compared as shown, to three digits
+_PRICING = PriceQuery(price_per_hour=Decimal("3.00"))
+
+
+def _learn(services: Services, path: Path) -> None:
+    with path.open("rb") as body:
+        services.runs.upload(DEFAULT_PROJECT, body, UploadFormat.CSV)
+
+
+def _fit(services: Services, workload: Slug) -> None:
+    services.fits.request_fit(DEFAULT_PROJECT, workload, FitRequest())
+    context = services.context
+    fitter = Fitter(FittingService(context), InProcessComputer(), context.settings)
+    while fitter.step():
+        pass
+
+
+def _request(
+    services: Services, workload: Slug, arguments: argparse.Namespace
+) -> RecommendationRequest:
+    run = services.runs.list_page(DEFAULT_PROJECT, workload).items[0]
+    scenario = run.scenario
+    gpu_type = scenario.configuration.gpu_type
+    search = Search(
+        gpu_types=() if gpu_type is None else (gpu_type,),
+        regions=tuple(f"region-{number}" for number in range(arguments.regions)),
+        nodes=(1,),
+        workers=tuple(range(1, arguments.workers + 1)),
+    )
+    return RecommendationRequest(
+        workload, scenario.work, scenario.parameters, search, limit=1, pricing=_PRICING
+    )
+
+
+def _questions(request: RecommendationRequest, best: Configuration) -> list[ForecastRequest]:
+    places = product(request.search.regions, request.search.workers)
+    return [
+        ForecastRequest(
+            request.workload,
+            Scenario(
+                Configuration(
+                    best.gpu_type, best.instance_type, region=region, nodes=1, workers=workers
+                ),
+                request.work,
+                request.parameters,
+            ),
+            pricing=request.pricing,
+            record=False,
+        )
+        for region, workers in places
+    ]
+
+
+def _value(forecast: Forecast, objective: Objective) -> float:
+    seconds = forecast.duration_seconds.median
+    assert forecast.cost is not None
+    match objective:
+        case Objective.DURATION:
+            return seconds
+        case Objective.COST:
+            return float(forecast.cost.median)
+        case Objective.COST_DURATION_PRODUCT:
+            return float(forecast.cost.median) * seconds
+        case Objective.ENERGY:
+            return float("nan") if forecast.energy_kwh is None else forecast.energy_kwh
+
+
+def _compare(
+    services: Services, workload: Slug, arguments: argparse.Namespace
+) -> Iterator[tuple[str, ...]]:
+    _fit(services, workload)
+    for objective in Objective:
+        request = _request(services, workload, arguments)
+        request = RecommendationRequest(
+            request.workload,
+            request.work,
+            request.parameters,
+            request.search,
+            objective,
+            limit=1,
+            pricing=request.pricing,
+        )
+        answer = services.recommendations.recommend(DEFAULT_PROJECT, request)
+        if not answer.ranked:
+            yield workload, objective, str(answer.considered), "-", "-", "-", "nothing qualifies"
+            continue
+        best = answer.ranked[0]
+        questions = _questions(request, best.scenario.configuration)
+        choosing, asking = [], []
+        for _ in range(_ROUNDS):
+            start = perf_counter()
+            services.recommendations.recommend(DEFAULT_PROJECT, request)
+            choosing.append(perf_counter() - start)
+            start = perf_counter()
+            forecasts = services.forecasts.forecast_many(DEFAULT_PROJECT, questions)
+            asking.append(perf_counter() - start)
+        known = [_value(each, objective) for each in forecasts if isinstance(each, Forecast)]
+        is_best = _value(best, objective) <= min(known) * _CLOSE
+        ratio = median(choosing) / median(asking)
+        times = f"{1e3 * median(choosing):.0f} ms", f"{1e3 * median(asking):.0f} ms"
+        verdict = "yes" if is_best else "NO"
+        yield workload, objective, str(answer.considered), *times, f"{ratio:.2f}", verdict
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, prog="python -m benchmarks.recommendations"
+    )
+    parser.add_argument("folder", type=Path, help="profiles as CSV")
+    parser.add_argument("--regions", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=1000)
+    arguments = parser.parse_args()
+    table = Table("workload", "objective", "candidates", "choose", "forecasts", "ratio", "optimum")
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(data_dir=Path(folder))
+        database = Database(settings.url)
+        migrate(database)
+        services = build_services(ServiceContext(database, settings, lambda: datetime.now(UTC)))
+        for path in sorted(arguments.folder.glob("*.csv")):
+            _learn(services, path)
+        for workload in services.workloads.list_page(DEFAULT_PROJECT, page_size=1000).items:
+            for row in _compare(services, workload.workload.slug, arguments):
+                table.add_row(*row)
+        services.close()
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()
