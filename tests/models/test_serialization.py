@@ -219,8 +219,9 @@ def test_manifest_must_name_every_part_with_its_hash(artefact: bytes) -> None:
         loads(repack(b'{"header.json": {"bytes": 2, "sha256": "00"}}'))
 
 
-def test_serving_without_trees_imports_neither_lightgbm_nor_scikit_learn() -> None:
-    artefact = dumps(fit(make_runs(grid((1, 2, 4, 8), (1000,)))))
+def test_serving_trees_imports_neither_lightgbm_nor_scikit_learn() -> None:
+    runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
+    artefact = dumps(fit(runs, regressors=["boosted_trees", "residual_trees"]))
     program = """
 import sys
 import numpy as np
