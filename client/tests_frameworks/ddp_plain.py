@@ -25,6 +25,9 @@ for epoch in range(2):
         if os.environ.get("FAIL_ON_RANK") == str(rank):
             raise torch.OutOfMemoryError("CUDA out of memory")
         optimizer.step()
-weight = sum(float(parameter.double().sum()) for parameter in model.parameters())
+weight = sum(float(parameter.detach().double().sum()) for parameter in model.parameters())
 sys.stdout.write(f"rank {rank} trained to {weight:.12f}\n")
+# Without this torch aborts now and then while its threads end ("terminate called").
+torch.distributed.barrier()
+del model, optimizer
 torch.distributed.destroy_process_group()
