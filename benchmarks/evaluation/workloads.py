@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models import FeatureTable, RunTable
+from models import FeatureTable, FloatArray, RunTable
 
 _GPU_SECONDS = {"K80": 3.0, "T4": 1.7, "V100": 1.0, "A100-40GB": 0.4}
 
@@ -10,10 +10,10 @@ _GPU_SECONDS = {"K80": 3.0, "T4": 1.7, "V100": 1.0, "A100-40GB": 0.4}
 def generate_features(n: int, seed: int) -> FeatureTable:
     """Return configurations that hardly repeat, as a user asks them."""
     generator = np.random.default_rng(seed)
-    numeric = {
-        "workers": 2.0 ** generator.integers(0, 7, n),
-        "dataset_size": np.round(10 ** generator.uniform(3, 6, n)),
-        "batch_size": 2.0 ** generator.integers(5, 11, n),
+    numeric: dict[str, FloatArray] = {
+        "workers": np.exp2(generator.integers(0, 7, n)).astype(np.float64),
+        "dataset_size": np.rint(np.exp(generator.uniform(7, 14, n))),
+        "batch_size": np.exp2(generator.integers(5, 11, n)).astype(np.float64),
         "param.layers": generator.integers(2, 48, n).astype(np.float64),
     }
     levels = generator.choice(list(_GPU_SECONDS), n).tolist()

@@ -14,7 +14,7 @@ from models.layout import Layout
 from models.tables import FloatArray
 from models.trees import TreeTables
 
-_LAYOUT = Layout(("workers", "dataset_size"), ("gpu_type", "param.kind"), (4, 40))
+_LAYOUT = Layout(("workers", "dataset_size"), (4, 40), ())
 
 
 def _rows(n: int, seed: int, levels: tuple[int, int] = (0, 0)) -> FloatArray:
@@ -22,6 +22,10 @@ def _rows(n: int, seed: int, levels: tuple[int, int] = (0, 0)) -> FloatArray:
     low, more = levels
     codes = [generator.integers(low, count + more, n) for count in (4, 40)]
     return np.column_stack([generator.normal(size=(n, 2)), np.zeros(n), *codes]).astype(np.float64)
+
+
+def _answers(booster: lightgbm.Booster, asked: FloatArray) -> FloatArray:
+    return np.asarray(booster.predict(asked, num_threads=1), dtype=np.float64)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,7 @@ def test_tables_answer_as_lightgbm_does(text: str) -> None:
 
     found = TreeTables(text, 5).predict(asked)
 
-    np.testing.assert_allclose(found, booster.predict(asked, num_threads=1), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found, _answers(booster, asked), rtol=0, atol=1e-12)
 
 
 def test_value_on_a_threshold_goes_left_as_in_lightgbm(text: str) -> None:
@@ -49,7 +53,7 @@ def test_value_on_a_threshold_goes_left_as_in_lightgbm(text: str) -> None:
 
     found = TreeTables(text, 5).predict(asked)
 
-    np.testing.assert_allclose(found, booster.predict(asked, num_threads=1), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found, _answers(booster, asked), rtol=0, atol=1e-12)
 
 
 def test_trees_that_never_split_are_constants() -> None:
