@@ -7,7 +7,7 @@ import numpy as np
 
 from models.optimisation import minimise_on_simplex
 from models.regimes import FEW_CONFIGURATIONS, Kind
-from models.tables import FloatArray, IntArray
+from models.tables import BoolArray, FloatArray, IntArray
 
 _PINNED_AXES = ("workers", "batch_size", "nodes")
 """Axes whose exponents physics pins: the tight laws extrapolate them best."""
@@ -123,6 +123,10 @@ class HeldOut:
         """Number of distinct configurations held out."""
         return len(np.unique(self.rows))
 
+    def has_forecast(self) -> BoolArray:
+        """Return for each candidate whether it forecast everything, shape (n_candidates,)."""
+        return np.isfinite(self.means).all(axis=1)
+
     def residual_variances(self) -> FloatArray:
         """Return each candidate's weighted mean squared residual, shape (n_candidates,)."""
         errors: FloatArray = ((self.observed - self.means) ** 2) @ _normalised(self.weights)
@@ -211,8 +215,12 @@ def choose_weights(
     prior = prior_weights(names, kind, axis, n_configurations)
     if held_out is None:
         return prior
-    usable = np.where(np.isfinite(held_out.means).all(axis=1), prior, 0.0)
-    prior = _normalised(usable) if usable.sum() > 0 else prior
+    has_forecast = held_out.has_forecast()
+    if not has_forecast.any():
+        return prior
+    usable = np.where(has_forecast, prior, 0.0)
+    # Those that did forecast count alike where the prior gives none of them weight.
+    prior = _normalised(usable if usable.sum() > 0 else has_forecast.astype(np.float64))
     if n_configurations < FEW_CONFIGURATIONS or kind == "transfer":
         return prior
     return stack(held_out, prior)

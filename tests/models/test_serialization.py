@@ -208,7 +208,7 @@ def test_many_large_parts_are_refused_together() -> None:
 def test_manifest_must_name_every_part_with_its_hash(artefact: bytes) -> None:
     def repack(manifest: bytes) -> bytes:
         buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as archive:
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("manifest.json", manifest)
             archive.writestr("header.json", b"{}")
         return _sealed(buffer.getvalue())
