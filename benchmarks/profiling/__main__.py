@@ -43,13 +43,16 @@ _GOAL, _WIDE = 0.5, 120
 def main() -> None:
     """Try, print, write."""
     arguments = _parse()
-    reaches = list(_try_all(arguments))
+    reaches: list[Reach] = []
+    for part in _try_all(arguments):
+        reaches += part
+        if arguments.out:
+            # After each part, so that a run that is stopped has something to show.
+            _write(reaches, arguments.out)
     if not reaches:
         raise SystemExit(
             f"No workload with {LEAST_CONFIGURATIONS} configurations under {arguments.data}."
         )
-    if arguments.out:
-        _write(reaches, arguments.out)
     _print(reaches)
 
 
@@ -65,7 +68,7 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _try_all(arguments: argparse.Namespace) -> Iterator[Reach]:
+def _try_all(arguments: argparse.Namespace) -> Iterator[list[Reach]]:
     hardware = read_hardware(arguments.hardware)
     seeds = range(arguments.seeds)
     splits = [
@@ -83,7 +86,7 @@ def _try_all(arguments: argparse.Namespace) -> Iterator[Reach]:
         futures = [pool.submit(Trials.run, trial) for trial in trials]
         console = Console(stderr=True)
         for future in track(as_completed(futures), "measuring", len(futures), console=console):
-            yield from future.result()
+            yield future.result()
 
 
 def _write(reaches: Sequence[Reach], path: Path) -> None:
