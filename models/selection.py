@@ -144,7 +144,8 @@ class HeldOut:
 
     def has_forecast(self) -> BoolArray:
         """Return for each candidate whether it forecast everything, shape (n_candidates,)."""
-        return np.isfinite(self.means).all(axis=1)
+        found: BoolArray = np.logical_and.reduce(np.isfinite(self.means), axis=1)
+        return found
 
     def residual_variances(self) -> FloatArray:
         """Return each candidate's weighted mean squared residual, shape (n_candidates,)."""

@@ -17,7 +17,7 @@ from models.packing import MAGIC, pack, unpack
 from tests.models.workloads import fit, grid, make_runs
 
 _ASKED = make_runs(grid((1, 3, 16), gpu_types=("V100", "K80", "T4"))).features
-_HOSTILE = st.one_of(
+_HOSTILE: st.SearchStrategy[Any] = st.one_of(
     st.none(),
     st.booleans(),
     st.sampled_from([-1, 0, 1, 7, 2**31, 2**63, 10**400, 1e308, -1e308, 1e-320]),
