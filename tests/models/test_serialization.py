@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import ArtifactError, FitReport, FittedPortfolio, dumps, loads
+from models import FORMAT_VERSION, ArtifactError, FitReport, FittedPortfolio, dumps, loads
 from models.packing import MAGIC, pack, unpack
 from tests.models.workloads import fit, grid, make_runs
 
@@ -91,7 +91,7 @@ def test_other_format_version_is_refused_with_advice(artefact: bytes) -> None:
     def change(header: dict[str, Any]) -> None:
         header["format_version"] = 99
 
-    with pytest.raises(ArtifactError, match="format 99, not 2; fit the workload again"):
+    with pytest.raises(ArtifactError, match=f"format 99, not {FORMAT_VERSION}; fit the workload"):
         loads(_forge(artefact, change))
 
 
