@@ -16,7 +16,7 @@ _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("new_level", False): 1.25,
     ("new_level", True): 1.25,
     ("extrapolation", False): 1.6,
-    ("extrapolation", True): 1.3,
+    ("extrapolation", True): 1.5,
     ("short_axis", False): 1.4,
     ("short_axis", True): 1.1,
 }
