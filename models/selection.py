@@ -63,15 +63,16 @@ _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
 """Prior weights by kind of question and fewer than 12 configurations; a heuristic."""
 
 _FURTHER: Mapping[tuple[str, bool], Mapping[str, float]] = {
-    ("workers", False): {"gaussian_process": 0.6},
-    ("batch_size", False): {"gaussian_process": 0.5},
-    ("workers", True): {"log_linear": 0.45, "gaussian_process": 0.1},
+    ("workers", False): {"gaussian_process": 0.7},
+    ("batch_size", False): {"gaussian_process": 0.6},
+    ("workers", True): {"log_linear": 0.6, "gaussian_process": 0.1},
 }
 """Shares of what counts more beyond an axis of three levels, by axis and few configurations.
 
 Sums of power laws flatten as their slowest term takes over, single ones go on: what a term starts
 with can hardly be told from inside the range, so that they err to opposite sides."""
 
+_LEAST_HELD_OUT = 3
 _NEW_CANDIDATE = 0.05
 _PENALTY = 1.0
 _LEAST_WEIGHT = 0.02
@@ -230,7 +231,8 @@ def choose_weights(
 ) -> FloatArray:
     """Return the candidates' weights in a regime: stacked where it pays, else the prior ones.
 
-    With fewer than 12 configurations and in transfer the held-out sets say less than the prior.
+    With fewer than 12 configurations, in transfer and with less than 3 distinct configurations
+    held out, the held-out sets say less than the prior.
     """
     prior = prior_weights(names, kind, axis, n_configurations)
     if held_out is None:
@@ -241,6 +243,7 @@ def choose_weights(
     usable = np.where(has_forecast, prior, 0.0)
     # Those that did forecast count alike where the prior gives none of them weight.
     prior = _normalised(usable if usable.sum() > 0 else has_forecast.astype(np.float64))
-    if n_configurations < FEW_CONFIGURATIONS or kind == "transfer":
+    few = n_configurations < FEW_CONFIGURATIONS or held_out.n_distinct < _LEAST_HELD_OUT
+    if few or kind == "transfer":
         return prior
     return stack(held_out, prior)
