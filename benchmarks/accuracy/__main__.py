@@ -8,6 +8,7 @@ import argparse
 import csv
 import multiprocessing
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
@@ -34,6 +35,8 @@ COLUMNS = (
     "data set", "kind", "axis", "tasks", "MAPE %", "mean", "geo", "> 20 % off", "cover .8",
     "cover .9", "width %", "score", "own ok", "fit s", "vs floor", "vs peer",
 )  # fmt: skip
+
+_FAR_WORSE = 3.0
 
 
 def main() -> None:
@@ -87,7 +90,9 @@ def _write(judgements: Sequence[Judgement], path: Path) -> None:
 
 
 def _print(judgements: Sequence[Judgement]) -> None:
-    console, table = Console(), Table(*COLUMNS)
+    # A pipe has no width of its own: no column may be cut there.
+    console = Console() if sys.stdout.isatty() else Console(width=220)
+    table = Table(*COLUMNS)
     groups = sorted({(item.data_set, item.kind, item.axis) for item in judgements})
     for group in groups:
         members = [item for item in judgements if (item.data_set, item.kind, item.axis) == group]
@@ -103,7 +108,9 @@ def _print(judgements: Sequence[Judgement]) -> None:
     console.print(
         f"geometric mean MAPE {100 * _geometric([item.mape for item in judgements]):.1f} %; "
         f"ratio to the best peer {_geometric([item.ratio for item in judgements]):.2f}; "
-        f"better on {_share_better(judgements):.0%} of the peers' tasks"
+        f"better on {_share_better(judgements):.0%} of the peers' tasks; "
+        f"above three times its error: {sum(item.ratio > _FAR_WORSE for item in judgements)}; "
+        f"own error within a factor of 2: {_share_knowing(judgements):.0%}"
     )
 
 
@@ -132,6 +139,10 @@ def _summary(members: Sequence[Judgement]) -> list[str]:
 def _geometric(values: list[float]) -> float:
     known = [max(value, 1e-3) for value in values if np.isfinite(value)]
     return float(np.exp(np.mean(np.log(known)))) if known else float("nan")
+
+
+def _share_knowing(judgements: Sequence[Judgement]) -> float:
+    return float(np.mean([item.knows_itself for item in judgements]))
 
 
 def _share_better(judgements: Sequence[Judgement]) -> float:
