@@ -29,7 +29,7 @@ from models.reports import (
 )
 from models.serialization import FORMAT_VERSION, dumps, loads
 from models.summaries import FORMAT_OF_SUMMARIES, WorkloadSummary, summarise
-from models.tables import BoolArray, FeatureTable, FloatArray, RunTable
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
 __all__ = [
     "FORMAT_OF_SUMMARIES",
@@ -50,6 +50,7 @@ __all__ = [
     "FloatArray",
     "ForecastDistribution",
     "HardwareDescription",
+    "IntArray",
     "JointForecast",
     "NotEnoughRunsError",
     "NothingFittedError",

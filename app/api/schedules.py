@@ -1,15 +1,17 @@
-"""Routes of scheduling: the order of a queue, GPUs over elastic jobs."""
+"""Routes of scheduling: the order of a queue, GPUs over elastic jobs, demand."""
 
 from fastapi import APIRouter, Request, Response
 
 from app.api import problems
 from app.api.allocation_documents import allocation_document, allocation_text
 from app.api.bodies import json_response
+from app.api.capacity_documents import capacity_document, capacity_text
 from app.api.dependencies import Reader, ServicesDep
 from app.api.forecasts import PLAIN_TEXT
 from app.api.negotiation import JSON, TEXT, preferred
 from app.api.schedule_documents import ranking_document, ranking_text
 from app.api.schemas.allocations import AllocateIn, AllocateOut
+from app.api.schemas.capacity import CapacityIn, CapacityOut
 from app.api.schemas.schedules import RankIn, RankOut
 from app.domain.errors import InsufficientCapacityError, UnknownFieldError
 
@@ -55,4 +57,26 @@ def allocate(request: Request, body: AllocateIn, services: ServicesDep, caller: 
     document = allocation_document(found)
     if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
         return Response(allocation_text(document, body.confidence), media_type=TEXT)
+    return json_response(document)
+
+
+@router.post(
+    ":capacity",
+    summary="Say how many GPUs will be needed hour by hour",
+    description="Running jobs hold their GPUs, queued ones start in their order as soon as enough"
+    " are free; durations are drawn from the forecasts with a fixed seed. What lies beyond the"
+    " upper bound of an hour's peak may be switched off. `Accept: text/plain` answers a table.",
+    responses={
+        **_PROBLEMS,
+        200: {
+            "model": CapacityOut,
+            "content": {TEXT: PLAIN_TEXT},
+            "description": "Demand by GPU type, hour by hour",
+        },
+    },
+)
+def capacity(request: Request, body: CapacityIn, services: ServicesDep, caller: Reader) -> Response:
+    document = capacity_document(services.capacity.view(caller.project_id, body.to_domain()))
+    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+        return Response(capacity_text(document), media_type=TEXT)
     return json_response(document)

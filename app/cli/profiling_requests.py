@@ -83,6 +83,8 @@ class Wanted:
         most = machine.workers(target["configuration"].get("gpu_type"))
         if "workers" not in search and most:
             search["workers"] = [1 << power for power in range(most.bit_length())]
+        # Whatever the other runs had: here it is one machine.
+        search.setdefault("nodes", [1])
         body: dict[str, Any] = {"target": target, "search": search}
         body |= {"budget": self.budget} if self.budget is not None else {}
         body |= {"stop": {"width": self.width}} if self.width is not None else {}

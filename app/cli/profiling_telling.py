@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from app.cli.output import out, print_json, print_note, print_table
 from app.cli.profiling_command import RunOutcome, fields_of
@@ -11,6 +11,7 @@ from app.cli.wording import interval, percent
 from app.domain.wording import say_seconds
 
 Document = Mapping[str, Any]
+_ENDLESS: Final = 1000
 
 
 def short(document: Document) -> str:
@@ -23,10 +24,12 @@ def wide(width: float) -> str:
 
     Examples
     --------
-    >>> wide(0.25), wide(104.2)
-    ('25%', '104 x')
+    >>> wide(0.25), wide(104.2), wide(1e13)
+    ('25%', '104 times', 'over 1000 times')
     """
-    return percent(width) if width < 1 else f"{width:.3g} x"
+    if width > _ENDLESS:
+        return f"over {_ENDLESS} times"
+    return percent(width) if width < 1 else f"{width:.3g} times"
 
 
 def tell_next(plan: Document, planned: Document) -> None:
@@ -34,8 +37,8 @@ def tell_next(plan: Document, planned: Document) -> None:
     price, now = planned["price"], wide(plan["width"])
     cost = "" if price is None else f" for about {price} {plan['currency']}"
     print_note(
-        f"Next: {short(planned)}{cost}. The interval is {now} of the median wide, and should be"
-        f" {wide(planned['width'])} after."
+        f"Next: {short(planned)}{cost}. The interval's width is {now} the median, and should"
+        f" become {wide(planned['width'])}."
     )
 
 

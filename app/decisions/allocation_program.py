@@ -17,6 +17,7 @@ from app.decisions.allocation import (
     allocate_one_kind,
     undominated,
 )
+from app.decisions.allocation_bounds import bracket
 from app.decisions.durations import FloatArray
 
 _INFEASIBLE: Final = 2
@@ -24,6 +25,7 @@ _INFEASIBLE: Final = 2
 
 _LARGEST_COST: Final = 1e4
 _ROUNDING: Final = 1e-6
+_LEAST_LIMIT_S: Final = 1e-3
 
 
 class NotSolvedError(Exception):
@@ -94,24 +96,75 @@ def allocate_kinds(
     """
     kept = undominated(options)
     kept = kept[options.gpus[kept] <= capacity[options.kind[kept]]]
-    few = options.take(kept)
-    program = _Program(few, n_jobs, capacity, weights)
-    if not kept.size:
-        return program.empty()
     if weights is not None:
-        placed = program.solve(-weights[few.job], time_limit_s / 2)
-        assert placed is not None
-        # A weight that is not proven to be the most is still one that can be placed.
-        program = replace(program, least_weight=float(weights[few.job[placed.columns]].sum()))
-    found = program.solve(few.value, time_limit_s)
-    if found is None:
+        return _place_most(options, kept, n_jobs, capacity, weights, time_limit_s=time_limit_s)
+    if np.unique(options.job[kept]).size < n_jobs:
+        return None
+    return _place_all(options, kept, n_jobs, capacity, time_limit_s=time_limit_s)
+
+
+def _place_all(
+    options: Options, kept: IntArray, n_jobs: int, capacity: IntArray, *, time_limit_s: float
+) -> Solution | None:
+    """Return the best allocation of all jobs, by a program of what its bounds leave open."""
+    if not n_jobs:
+        return Solution(np.empty(0, dtype=np.int64), "milp", is_exact=True, gap=0.0)
+    ends_at = time.monotonic() + time_limit_s
+    found = bracket(options.take(kept), n_jobs, capacity)
+    open_rows = kept[found.kept]
+    few = options.take(open_rows)
+    left_s = max(ends_at - time.monotonic(), _LEAST_LIMIT_S)
+    try:
+        solved = _Program(few, n_jobs, capacity, None).solve(few.value, left_s)
+    except NotSolvedError:
+        if found.choice is None:
+            raise
+        bounded = _solution(options, kept[found.choice], found.lower, is_optimal=False)
+        return replace(bounded, method="lagrangian")
+    if solved is None:
         return None
     choice = np.full(n_jobs, NOTHING, dtype=np.int64)
-    choice[few.job[found.columns]] = kept[found.columns]
-    value = float(few.value[found.columns].sum())
-    gap = max(value - found.bound, 0.0) / max(abs(value), 1e-300)
-    is_exact = found.is_optimal and gap <= _ROUNDING
+    choice[few.job[solved.columns]] = open_rows[solved.columns]
+    if float(options.value[choice].sum()) > found.upper and found.choice is not None:
+        choice = kept[found.choice]
+    # What was ruled out is no better than the allocation that ruled it out.
+    lower = max(min(solved.bound, found.upper), found.lower)
+    return _solution(options, choice, lower, is_optimal=solved.is_optimal)
+
+
+def _solution(options: Options, choice: IntArray, lower: float, *, is_optimal: bool) -> Solution:
+    value = float(options.value[choice[choice != NOTHING]].sum())
+    gap = max(value - lower, 0.0) / max(abs(value), 1e-300)
+    is_exact = is_optimal and gap <= _ROUNDING
     return Solution(choice, "milp", is_exact, 0.0 if is_exact else gap)
+
+
+def _place_most(
+    options: Options,
+    kept: IntArray,
+    n_jobs: int,
+    capacity: IntArray,
+    weights: FloatArray,
+    *,
+    time_limit_s: float,
+) -> Solution | None:
+    """Return the best allocation of those that place the most weight."""
+    choice = np.full(n_jobs, NOTHING, dtype=np.int64)
+    if not kept.size:
+        return Solution(choice, "milp", is_exact=True, gap=0.0)
+    few = options.take(kept)
+    program = _Program(few, n_jobs, capacity, weights)
+    ends_at = time.monotonic() + time_limit_s
+    placed = program.solve(-weights[few.job], time_limit_s / 2)
+    assert placed is not None
+    # A weight that is not proven to be the most is still one that can be placed.
+    program = replace(program, least_weight=float(weights[few.job[placed.columns]].sum()))
+    found = program.solve(few.value, max(ends_at - time.monotonic(), _LEAST_LIMIT_S))
+    if found is None:
+        return None
+    choice[few.job[found.columns]] = kept[found.columns]
+    is_optimal = placed.is_optimal and found.is_optimal
+    return _solution(options, choice, found.bound, is_optimal=is_optimal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +183,6 @@ class _Program:
     capacity: IntArray
     weights: FloatArray | None
     least_weight: float = 0.0
-
-    def empty(self) -> Solution | None:
-        nothing = np.full(self.n_jobs, NOTHING, dtype=np.int64)
-        is_fine = self.weights is not None or not self.n_jobs
-        return Solution(nothing, "milp", is_exact=True, gap=0.0) if is_fine else None
 
     def solve(self, value: FloatArray, time_limit_s: float) -> _Found | None:
         # HiGHS stops at an absolute gap of 1e-6, whatever the unit: large costs make it small.

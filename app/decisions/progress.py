@@ -105,3 +105,90 @@ def remaining(
     spent = np.where(has_elapsed, elapsed_s, 0.0)
     total = prior.with_surprises(SURPRISE).observing(observed, precision).exceeding(spent)
     return RemainingBeliefs(total, spent, np.where(has_elapsed, 1.0, 1.0 - done))
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Past stretches of a job on other configurations, K of them.
+
+    Parameters
+    ----------
+    progress, elapsed_s
+        The share of the work that each did, in (0, 1), and the seconds it took, shape (K,).
+    log_ratio
+        Forecast log duration of the whole job there less that on the present configuration,
+        shape (K,).
+    covariance
+        Prior covariance of the log durations of this very run: the stretches' configurations,
+        then the present one, shape (K + 1, K + 1).
+    """
+
+    progress: FloatArray
+    elapsed_s: FloatArray
+    log_ratio: FloatArray
+    covariance: FloatArray
+
+
+def remaining_after(
+    prior: DurationBeliefs,
+    stretch: Stretch,
+    progress: float | None,
+    elapsed_s: float | None,
+    rate_variation: float = RATE_VARIATION,
+) -> tuple[RemainingBeliefs, float]:
+    """Return what is believed of one job that ran on other configurations before.
+
+    Each stretch observes the log duration on its configuration; what that says of the present one
+    follows from their joint forecast (a regression on it), and all stretches together make one
+    normal observation by generalised least squares. ``rate_precision`` is the case of one stretch
+    on the present configuration.
+
+    Parameters
+    ----------
+    prior
+        The forecast on the present configuration, one row.
+    stretch
+        The past stretches.
+    progress, elapsed_s
+        Of the stretch under way, on the present configuration alone; None where unknown.
+    rate_variation
+        Relative standard deviation of the rate over a whole run.
+
+    Returns
+    -------
+    The beliefs and the precision of the observation.
+    """
+    log_median = float(np.log(prior.median())[0])
+    done = float(stretch.progress.sum())
+    observed, precision = _regress(stretch, progress, elapsed_s, rate_variation, log_median)
+    rest = 1.0 - done
+    spent = 0.0 if elapsed_s is None else elapsed_s / rest
+    share = rest if elapsed_s is not None else rest - (progress or 0.0)
+    total = prior.with_surprises(SURPRISE).observing(np.array([observed]), np.array([precision]))
+    total = total.exceeding(np.array([spent]))
+    return RemainingBeliefs(total, np.array([spent]), np.array([share])), precision
+
+
+def _regress(
+    stretch: Stretch,
+    progress: float | None,
+    elapsed_s: float | None,
+    rate_variation: float,
+    log_median: float,
+) -> tuple[float, float]:
+    """Return the log duration observed for the present configuration, and its precision."""
+    shares, seconds = stretch.progress, stretch.elapsed_s
+    covariance, means = stretch.covariance, log_median + stretch.log_ratio
+    slopes = covariance[:-1, -1] / covariance[-1, -1]
+    residual = covariance[:-1, :-1] - np.outer(slopes, covariance[:-1, -1])
+    if progress and elapsed_s:
+        shares, seconds = np.append(shares, progress), np.append(seconds, elapsed_s)
+        means, slopes = np.append(means, log_median), np.append(slopes, 1.0)
+        residual = np.pad(residual, (0, 1))
+    if not shares.size:
+        return log_median, 0.0
+    noise = np.square(rate_variation) * (np.diag(1.0 / shares) - 1.0)
+    weights = np.linalg.solve(residual + noise, slopes)
+    precision = min(float(weights @ slopes), _LARGEST_PRECISION)
+    surprise = np.log(seconds) - np.log(shares) - means
+    return log_median + float(weights @ surprise) / float(weights @ slopes), precision

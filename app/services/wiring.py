@@ -8,6 +8,7 @@ from app.services.accuracy import AccuracyService
 from app.services.allocations import AllocationService
 from app.services.assessments import AssessmentService
 from app.services.beliefs import BeliefReader
+from app.services.capacity import CapacityService
 from app.services.ci_reports import CiReportService
 from app.services.context import ServiceContext
 from app.services.curves import CurveService
@@ -21,6 +22,7 @@ from app.services.prices import PriceService
 from app.services.profiling import ProfilingService
 from app.services.recommendations import RecommendationService
 from app.services.regressors import RegressorService
+from app.services.remaining import RemainingService
 from app.services.runs import RunService
 from app.services.schedules import ScheduleService
 from app.services.serving import RegressorCache
@@ -41,6 +43,8 @@ class Services:
     recommendations: RecommendationService
     schedules: ScheduleService
     allocations: AllocationService
+    capacity: CapacityService
+    remaining: RemainingService
     profiling: ProfilingService
     prices: PriceService
     gpus: GpuService
@@ -75,6 +79,8 @@ def build_services(context: ServiceContext) -> Services:
         curves=CurveService(context, forecasts),
         schedules=ScheduleService(context, beliefs),
         allocations=AllocationService(context, beliefs),
+        capacity=CapacityService(context, beliefs),
+        remaining=RemainingService(context, cache, beliefs),
         recommendations=RecommendationService(context, cache, prices),
         profiling=ProfilingService(context, cache, prices),
         prices=prices,

@@ -46,6 +46,8 @@ class Story:
         await self._workload_and_runs()
         await self._fits()
         await self._questions()
+        await self._jobs()
+        await self._reports()
         await self._prices()
         await self._rest()
         return self.heard
@@ -95,6 +97,24 @@ class Story:
             configuration={"gpu_type": "T4"},
         )
         await self.call("forecasts.recommend", self.workload, work=WORK, objective="duration")
+
+    async def _jobs(self) -> None:
+        asked = {"configuration": CONFIGURATION, "work": WORK}
+        await self.call("forecasts.remaining", self.workload, **asked, progress=0.5, elapsed_s=10)
+        job = {"ref": "a", "workload": self.workload, **asked}
+        await self.call("schedules.rank", [job], policy="shortest_service_first")
+        elastic = {"ref": "a", "workload": self.workload, "work": WORK, "max_workers": 4}
+        await self.call("schedules.allocate", {"T4": 4}, [elastic], objective="makespan")
+        await self.call("schedules.capacity", queued=[job], capacity={"T4": 4}, hours=2)
+
+    async def _reports(self) -> None:
+        fresh = make_run(self.workload, size=2000)
+        reported = await self.call("ci.report", [fresh], branch="new", base_branch="main")
+        report_id = reported["report_id"]
+        await self.call("ci.all", page_size=1)
+        await self.call("ci.get", report_id)
+        await self.call("ci.acknowledge", report_id, author="me", reason="more layers")
+        await self.call("ci.promote", report_id)
 
     async def _prices(self) -> None:
         price = {"gpu_type": "T4", "price_per_hour": "0.5", "source": "own", "provider": "lab"}

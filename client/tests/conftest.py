@@ -1,5 +1,6 @@
 """One real service with a fitter for all tests of the client, and a spool for each."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,4 +37,4 @@ def client(settings: ClientSettings) -> Iterator[Client]:
 def workload(request: pytest.FixtureRequest) -> str:
     """A workload named for the test."""
     name: str = request.node.name
-    return name.replace("[", "-").replace("]", "").casefold()[:90]
+    return re.sub(r"[^a-z0-9._-]", "-", name.casefold())[:100]

@@ -2,16 +2,18 @@
 
 import asyncio
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from trainfare_client import AsyncClient, Client, ClientSettings
 
 from client.tests.calls import Story
 
-_OPENED_BY_PEOPLE = {"/", "/docs", "/metrics", "/healthz", "/readyz", "/openapi.json"}
+_COUNTED = re.compile(r'requests_total\{method="(?P<method>\w+)",route="(?P<route>[^"]+)"')
 
 
 async def _tell_asynchronously(settings: ClientSettings, folder: Path) -> dict[str, Any]:
@@ -57,6 +59,21 @@ def test_every_method_is_called(heard: dict[str, Any]) -> None:
     assert set(heard) == _methods(AsyncClient())
 
 
+def test_every_route_of_the_contract_is_asked(heard: dict[str, Any], service_url: str) -> None:
+    document = heard["openapi"]
+    wanted = {
+        (method.upper(), path)
+        for path, methods in document["paths"].items()
+        for method in methods
+        if path.startswith("/v1/")
+    }
+
+    counted = _COUNTED.finditer(httpx.get(f"{service_url}/metrics").text)
+    asked = {(found["method"], re.sub(r":\w+}", "}", found["route"])) for found in counted}
+
+    assert wanted - asked == set()
+
+
 def test_profile_arrives_in_several_requests_with_one_answer(heard: dict[str, Any]) -> None:
     answer = heard["runs.upload_many"]
 
@@ -87,6 +104,17 @@ def test_questions_are_answered(heard: dict[str, Any]) -> None:
     assert len(heard["forecasts.what_if"]) == 3
     assert heard["forecasts.curve"]["over"] == "workers"
     assert heard["forecasts.recommend"]["recommended"] is not None
+
+
+def test_jobs_and_reports_are_answered(heard: dict[str, Any]) -> None:
+    assert heard["forecasts.remaining"]["remaining_seconds"]["median"] > 0
+    assert heard["schedules.rank"]["ranked"][0]["ref"] == "a"
+    assert heard["schedules.allocate"]["allocated"][0]["ref"] == "a"
+    assert heard["schedules.capacity"]["demand"][0]["gpu_type"] == "T4"
+    assert heard["ci.report"]["verdict"] in {"pass", "warn", "fail", "insufficient_data"}
+    assert heard["ci.all"][0]["report_id"] == heard["ci.get"]["report_id"]
+    assert heard["ci.acknowledge"]["acknowledged"]["author"] == "me"
+    assert heard["ci.promote"]["promoted_at"] is not None
 
 
 def test_own_price_is_listed_until_it_is_withdrawn(heard: dict[str, Any]) -> None:

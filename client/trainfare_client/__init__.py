@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from trainfare_client._async.client import AsyncClient
     from trainfare_client._sync.client import Client
+    from trainfare_client.collectors.plain import record
     from trainfare_client.errors import ProblemError, TrainfareError, UnreachableError
     from trainfare_client.settings import ClientSettings, read_settings
 
@@ -22,6 +23,7 @@ __all__ = [
     "TrainfareError",
     "UnreachableError",
     "read_settings",
+    "record",
 ]
 
 _HOMES: Final = {
@@ -32,6 +34,7 @@ _HOMES: Final = {
     "TrainfareError": "errors",
     "UnreachableError": "errors",
     "read_settings": "settings",
+    "record": "collectors.plain",
 }
 
 

@@ -28,9 +28,12 @@ def document_of(answer: httpx.Response) -> Any:
     if answer.status_code == _NO_CONTENT:
         return None
     try:
-        return answer.json()
+        document = answer.json()
     except ValueError:
         raise _stranger(answer) from None
+    if not isinstance(document, dict):
+        raise _stranger(answer)
+    return document
 
 
 def check(answer: httpx.Response) -> None:

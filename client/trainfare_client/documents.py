@@ -336,3 +336,63 @@ class CreatedPrices(TypedDict):
 
     created: int
     prices: list[Price]
+
+
+class Remaining(TypedDict):
+    """What is left of a job under way."""
+
+    workload: str
+    regressor_version: int
+    remaining_seconds: Band
+    expected_remaining_seconds: float
+    total_seconds: Band
+    forecast_seconds: Band
+    ratio: float
+    ends_at: str
+    latest_end: str
+
+
+class Ranking(TypedDict):
+    """A queue in order."""
+
+    policy: str
+    confidence: float
+    ranked: list[dict[str, Any]]
+    failed: int
+
+
+class Allocation(TypedDict):
+    """What each job gets, and which get nothing."""
+
+    objective: str
+    objective_value: float | None
+    exact: bool
+    gap: float | None
+    method: str
+    capacity: dict[str, int]
+    used: dict[str, int]
+    allocated: list[dict[str, Any]]
+    left_out: list[dict[str, Any]]
+
+
+class CapacityPlan(TypedDict):
+    """Demand by GPU type, hour by hour."""
+
+    confidence: float
+    demand: list[dict[str, Any]]
+    left_out: list[dict[str, Any]]
+
+
+class CiReport(TypedDict):
+    """A verdict on fresh runs; `exit_code` 1 fails the build."""
+
+    report_id: str
+    created_at: str
+    verdict: str
+    exit_code: int
+    summary: str
+    runs: list[dict[str, Any]]
+    drift: list[dict[str, Any]]
+    cost_change: dict[str, Any] | None
+    comment_markdown: str
+    fit: Fit | None

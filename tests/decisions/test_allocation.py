@@ -16,6 +16,7 @@ from app.decisions.allocation import (
     allocate_one_kind,
     undominated,
 )
+from app.decisions.allocation_bounds import bracket
 from app.decisions.allocation_program import allocate, allocate_kinds, allocate_makespan
 from app.decisions.durations import FloatArray
 
@@ -200,14 +201,43 @@ def test_program_that_runs_out_of_time_states_its_gap() -> None:
     assert solution.is_exact == (solution.gap == 0.0)
 
 
-def test_without_any_time_jobs_are_placed_where_they_fit() -> None:
+def test_without_any_time_prices_still_give_an_allocation_and_a_bound() -> None:
     options, capacity = large(60, 3)
 
     solution = allocate(options, 60, capacity, time_limit_s=1e-9)
 
     assert solution is not None
     assert fits(options, solution, capacity)
+    assert solution.is_exact == (solution.gap == 0.0)
+    assert solution.gap is not None
+    assert solution.gap < 0.05
+
+
+def test_without_any_time_jobs_that_may_be_left_out_are_placed_where_they_fit() -> None:
+    options, capacity = large(60, 3)
+
+    solution = allocate(options, 60, capacity, np.ones(60), time_limit_s=1e-9)
+
+    assert solution is not None
+    assert fits(options, solution, capacity)
     assert (solution.method, solution.is_exact, solution.gap) == ("first_fit", False, None)
+
+
+def test_bounds_hold_and_rule_out_no_better_allocation() -> None:
+    for seed in range(60):
+        options, n_jobs, capacity, _ = instance(seed, 2)
+        options = options.take(undominated(options))
+        fitting = every_choice(options, n_jobs, capacity, may_leave_out=False)
+        if not fitting:
+            continue
+        best = min(fitting, key=lambda choice: total(options, choice))
+
+        found = bracket(options, n_jobs, capacity)
+
+        assert found.lower <= total(options, best) * (1 + 1e-9)
+        assert found.upper >= total(options, best) * (1 - 1e-9)
+        if total(options, best) < found.upper * (1 - 1e-9):
+            assert set(best.tolist()) <= set(found.kept.tolist())
 
 
 def test_first_fit_leaves_out_what_has_no_place() -> None:

@@ -19,7 +19,7 @@ from app.api.schemas.forecasts import (
     to_parameters,
 )
 from app.api.schemas.instants import Instant
-from app.api.schemas.schedules import BandOut, Progress, Ref, check_refs
+from app.api.schemas.schedules import ExpectationOut, Progress, Ref, check_refs
 from app.domain.allocations import (
     AllocationRequest,
     ElasticJob,
@@ -188,7 +188,7 @@ class AllocatedJobOut(ResponseModel):
     batch_size: float | None
     change: Move
     expected_completion_seconds: Annotated[
-        BandOut, Field(description="from now, the cost of a restart included")
+        ExpectationOut, Field(description="from now, the cost of a restart included")
     ]
     deadline_probability: float | None
     cost: Annotated[str | None, Field(description="expected; only with the objective cost")]

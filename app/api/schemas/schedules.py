@@ -134,7 +134,7 @@ class RankIn(RequestModel):
         )
 
 
-class BandOut(ResponseModel):
+class ExpectationOut(ResponseModel):
     """A quantity: its mean, its median and its bounds."""
 
     expected: float
@@ -150,8 +150,8 @@ class RankedJobOut(ResponseModel):
     ref: str
     workload: str
     priority: Annotated[int, Field(description="the larger goes first; equal jobs share one")]
-    expected_service_gpu_seconds: BandOut | None
-    remaining_seconds: BandOut | None
+    expected_service_gpu_seconds: ExpectationOut | None
+    remaining_seconds: ExpectationOut | None
     waited_s: float | None
     deadline_probability: Annotated[
         float | None, Field(description="of keeping the deadline when it starts now")

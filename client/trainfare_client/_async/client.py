@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainfare_client._async.ci import AsyncCi
 from trainfare_client._async.fits import AsyncFits
 from trainfare_client._async.flushing import flush
 from trainfare_client._async.forecasts import AsyncForecasts
 from trainfare_client._async.prices import AsyncGpus, AsyncPrices
 from trainfare_client._async.runs import AsyncRuns
+from trainfare_client._async.schedules import AsyncSchedules
 from trainfare_client._async.transport import AsyncTransport
 from trainfare_client._async.workloads import AsyncRegressors, AsyncWorkloads
 from trainfare_client.requests import get
@@ -37,7 +39,7 @@ class AsyncClient:
 
     Attributes
     ----------
-    workloads, runs, fits, regressors, forecasts, prices, gpus
+    workloads, runs, fits, regressors, forecasts, prices, gpus, schedules, ci
         The resources of the service.
     """
 
@@ -57,6 +59,8 @@ class AsyncClient:
         self.forecasts = AsyncForecasts(self._transport)
         self.prices = AsyncPrices(self._transport)
         self.gpus = AsyncGpus(self._transport)
+        self.schedules = AsyncSchedules(self._transport)
+        self.ci = AsyncCi(self._transport)
 
     async def is_ready(self) -> bool:
         """Return whether the service says that it can answer.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainfare_client._sync.ci import Ci
 from trainfare_client._sync.fits import Fits
 from trainfare_client._sync.flushing import flush
 from trainfare_client._sync.forecasts import Forecasts
 from trainfare_client._sync.prices import Gpus, Prices
 from trainfare_client._sync.runs import Runs
+from trainfare_client._sync.schedules import Schedules
 from trainfare_client._sync.transport import Transport
 from trainfare_client._sync.workloads import Regressors, Workloads
 from trainfare_client.requests import get
@@ -37,7 +39,7 @@ class Client:
 
     Attributes
     ----------
-    workloads, runs, fits, regressors, forecasts, prices, gpus
+    workloads, runs, fits, regressors, forecasts, prices, gpus, schedules, ci
         The resources of the service.
     """
 
@@ -57,6 +59,8 @@ class Client:
         self.forecasts = Forecasts(self._transport)
         self.prices = Prices(self._transport)
         self.gpus = Gpus(self._transport)
+        self.schedules = Schedules(self._transport)
+        self.ci = Ci(self._transport)
 
     def is_ready(self) -> bool:
         """Return whether the service says that it can answer.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Forecast,
         Recommendation,
         RecordedForecast,
+        Remaining,
         Work,
     )
     from trainfare_client.requests import Request
@@ -121,6 +122,28 @@ class Forecasts:
     def get(self, forecast_id: str) -> RecordedForecast:
         """Return a recorded forecast with the runs that were uploaded with its id."""
         request: Request[RecordedForecast] = get(path_of("forecasts", forecast_id))
+        return self._transport.send(request)
+
+    def remaining(
+        self,
+        workload: str,
+        *,
+        configuration: Configuration | None = None,
+        work: Work | None = None,
+        progress: float | None = None,
+        elapsed_s: float | None = None,
+        **options: Any,
+    ) -> Remaining:
+        """Return what is left of a job under way, given its progress and elapsed time.
+
+        `options` may hold `parameters`, `segments` (past ones on other configurations),
+        `confidence` and `deadline`.
+        """
+        asked = given(
+            configuration=configuration, work=work, progress=progress, elapsed_s=elapsed_s
+        )
+        body = {"workload": workload, **asked, **options}
+        request: Request[Remaining] = post(path_of("forecasts") + ":remaining", body)
         return self._transport.send(request)
 
     def recommend(self, workload: str, **options: Any) -> Recommendation:

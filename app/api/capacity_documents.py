@@ -1,0 +1,77 @@
+"""Documents and tables of the GPUs that jobs will need."""
+
+from app.api import problems
+from app.api.schedule_documents import Document, instant_text, percent, significant
+from app.domain.capacity import CapacityView, OmittedFromDemand, TypeDemand
+from app.domain.wording import align, say_number
+
+_PATH = "/v1/schedules:capacity"
+
+
+def capacity_document(view: CapacityView) -> Document:
+    """Return the document of a capacity view."""
+    return {
+        "confidence": view.request.confidence,
+        "demand": [_demand(each) for each in view.demands],
+        "left_out": [_omitted(each) for each in view.omitted],
+    }
+
+
+def _demand(each: TypeDemand) -> Document:
+    return {
+        "gpu_type": each.gpu_type,
+        "capacity": each.capacity,
+        "ends_at": instant_text(each.ends_at),
+        "hours": [
+            {
+                "begins_at": instant_text(hour.begins_at),
+                "expected_gpus": significant(hour.expected),
+                "lower_gpus": hour.lower,
+                "upper_gpus": hour.upper,
+                "may_switch_off": hour.may_switch_off,
+            }
+            for hour in each.hours
+        ],
+    }
+
+
+def _omitted(each: OmittedFromDemand) -> Document:
+    problem = each.problem
+    return {
+        "ref": each.job.ref,
+        "reason": each.reason,
+        "problem": None if problem is None else problems.document_of(problem, instance=_PATH),
+    }
+
+
+def capacity_text(document: Document) -> str:
+    """Return a table for each GPU type, equal hours in one line."""
+    parts = [_type_text(each, percent(document["confidence"])) for each in document["demand"]]
+    notes = [
+        f"{each['ref']} is not counted: "
+        + ("it never fits." if each["problem"] is None else each["problem"]["detail"])
+        for each in document["left_out"]
+    ]
+    return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])] or ["No jobs."]) + "\n"
+
+
+def _type_text(demand: Document, confidence: str) -> str:
+    capacity = demand["capacity"]
+    size = "as many as needed" if capacity is None else f"{capacity} GPUs"
+    ends = demand["ends_at"]
+    last = (
+        "no end in sight" if ends is None else f"all ended by {ends} with {confidence} confidence"
+    )
+    header = ["from", "expected", f"peak ({confidence})", "may switch off"]
+    rows: list[list[str]] = []
+    for hour in demand["hours"]:
+        spare = hour["may_switch_off"]
+        row = [
+            hour["begins_at"][5:16].replace("T", " "),
+            say_number(float(f"{hour['expected_gpus']:.3g}")),
+            f"{hour['lower_gpus']} .. {hour['upper_gpus']}",
+            "-" if spare is None else str(spare),
+        ]
+        if not rows or rows[-1][1:] != row[1:]:
+            rows.append(row)
+    return "\n".join([f"{demand['gpu_type']}, {size}; {last}:", "", align(header, rows)])

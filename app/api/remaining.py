@@ -1,0 +1,95 @@
+"""The route of jobs under way."""
+
+from fastapi import APIRouter, Request, Response
+
+from app.api.bodies import json_response
+from app.api.dependencies import Reader, ServicesDep
+from app.api.forecasts import FORECAST_PROBLEMS, PLAIN_TEXT
+from app.api.negotiation import JSON, TEXT, preferred
+from app.api.schedule_documents import Document, instant_text, percent, say_band, significant
+from app.api.schemas.remaining import RemainingIn, RemainingOut
+from app.domain.forecasts import Interval
+from app.domain.remaining import Remaining
+from app.domain.wording import say_seconds
+
+router = APIRouter(prefix="/v1/forecasts", tags=["forecasts"])
+_NOTABLE = 0.05
+
+
+@router.post(
+    ":remaining",
+    summary="Forecast what is left of a job under way",
+    description="The forecast conditioned on progress and elapsed time, past segments on other"
+    " configurations included. `Accept: text/plain` answers in sentences.",
+    responses={
+        **FORECAST_PROBLEMS,
+        200: {
+            "model": RemainingOut,
+            "content": {TEXT: PLAIN_TEXT},
+            "description": "How long the job still takes",
+        },
+    },
+)
+def remaining(
+    request: Request, body: RemainingIn, services: ServicesDep, caller: Reader
+) -> Response:
+    document = remaining_document(services.remaining.remaining(caller.project_id, body.to_domain()))
+    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+        return Response(remaining_text(document), media_type=TEXT)
+    return json_response(document)
+
+
+def remaining_document(found: Remaining) -> Document:
+    """Return the document of what is left of a job."""
+    probability = found.deadline_probability
+    return {
+        "workload": found.request.workload,
+        "regressor_version": found.regressor_version,
+        "remaining_seconds": _interval(found.left_s),
+        "expected_remaining_seconds": significant(found.expected_s),
+        "total_seconds": _interval(found.total_s),
+        "forecast_seconds": _interval(found.forecast_s),
+        "ratio": float(f"{found.ratio:.4g}"),
+        "observed_weight": float(f"{found.weight:.4g}"),
+        "ends_at": instant_text(found.ends_at),
+        "latest_end": instant_text(found.latest_end),
+        "deadline_probability": None if probability is None else float(f"{probability:.6g}"),
+    }
+
+
+def _interval(interval: Interval) -> Document:
+    return {
+        "median": significant(interval.median),
+        "lower": significant(interval.lower),
+        "upper": significant(interval.upper),
+        "confidence": interval.confidence,
+    }
+
+
+def remaining_text(document: Document) -> str:
+    """Return what is left of a job as a few lines of prose."""
+    left, total = document["remaining_seconds"], document["total_seconds"]
+    forecast, ratio = document["forecast_seconds"], document["ratio"]
+    lines = [
+        (
+            f"{document['workload']}: about {say_seconds(left['median'])} left, with"
+            f" {percent(left['confidence'])} confidence {say_band(left)}."
+        ),
+        f"It takes {say_seconds(total['median'])} as a whole ({say_band(total)})",
+    ]
+    pace = "as forecast"
+    if abs(ratio - 1.0) > _NOTABLE:
+        pace = f"{ratio:.3g} times the forecast of {say_seconds(forecast['median'])}"
+    lines[-1] += f": {pace}."
+    weight = document["observed_weight"]
+    lines.append(
+        f"The answer rests to {percent(weight)} on what was seen of it, to {percent(1 - weight)} on"
+        " the forecast."
+    )
+    if document["ends_at"] is not None:
+        lines.append(f"It ends about {document['ends_at']}.")
+    if document["deadline_probability"] is not None:
+        lines.append(
+            f"It keeps the deadline with probability {percent(document['deadline_probability'])}."
+        )
+    return "\n".join(lines) + "\n"

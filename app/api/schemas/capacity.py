@@ -1,0 +1,117 @@
+"""Requests and responses about the GPUs that jobs will need."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.forecasts import Name, Probability
+from app.api.schemas.schedules import QueuedJobIn, check_refs
+from app.domain.capacity import CapacityRequest
+
+MAX_JOBS = 1000
+_Jobs = Annotated[list[QueuedJobIn], Field(default_factory=list, max_length=MAX_JOBS)]
+
+
+class CapacityIn(RequestModel):
+    """Running jobs, and queued ones in the order of service."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "capacity": {"V100-16GB": 16},
+                    "hours": 12,
+                    "running": [
+                        {
+                            "ref": "nightly",
+                            "workload": "resnet50",
+                            "configuration": {"gpu_type": "V100-16GB", "workers": 8},
+                            "work": {"dataset_size": 1281167, "epochs": 90, "batch_size": 1024},
+                            "progress": 0.4,
+                            "elapsed_s": 21600,
+                        }
+                    ],
+                    "queued": [
+                        {
+                            "ref": "trial",
+                            "workload": "resnet50",
+                            "configuration": {"gpu_type": "V100-16GB", "workers": 16},
+                            "work": {"dataset_size": 1281167, "epochs": 2, "batch_size": 1024},
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
+    running: _Jobs
+    queued: Annotated[_Jobs, Field(description="in the order of service: see :rank")]
+    capacity: Annotated[
+        Mapping[Name, Annotated[int, Field(ge=1, le=4096)]],
+        Field(
+            default_factory=dict,
+            max_length=50,
+            description="GPUs by type; a type not named has as many as needed",
+        ),
+    ]
+    hours: Annotated[int, Field(ge=1, le=336)] = 24
+    confidence: Annotated[Probability, Field(description="of the bounds of the peak")] = 0.9
+    seed: Annotated[int, Field(ge=0, lt=2**31, description="of the draws")] = 0
+
+    @model_validator(mode="after")
+    def _check_refs(self) -> Self:
+        check_refs([*self.running, *self.queued])
+        return self
+
+    def to_domain(self) -> CapacityRequest:
+        """Return what is asked."""
+        return CapacityRequest(
+            running=tuple(job.to_domain() for job in self.running),
+            queued=tuple(job.to_domain() for job in self.queued),
+            capacity=dict(self.capacity),
+            hours=self.hours,
+            confidence=self.confidence,
+            seed=self.seed,
+        )
+
+
+class HourOut(ResponseModel):
+    """One hour of demand."""
+
+    begins_at: datetime
+    expected_gpus: Annotated[float, Field(description="mean over the hour")]
+    lower_gpus: Annotated[int, Field(description="of the peak within the hour")]
+    upper_gpus: int
+    may_switch_off: Annotated[
+        int | None, Field(description="GPUs of the capacity beyond the upper bound")
+    ]
+
+
+class TypeDemandOut(ResponseModel):
+    """The demand for one GPU type."""
+
+    gpu_type: str
+    capacity: int | None
+    ends_at: Annotated[
+        datetime | None, Field(description="when the last job has ended, with the confidence")
+    ]
+    hours: list[HourOut]
+
+
+class OmittedOut(ResponseModel):
+    """A job that is not counted, and why."""
+
+    ref: str
+    reason: Literal["no_forecast", "too_large"]
+    problem: dict[str, Any] | None
+
+
+class CapacityOut(ResponseModel):
+    """Demand by GPU type, hour by hour."""
+
+    confidence: float
+    demand: list[TypeDemandOut]
+    left_out: list[OmittedOut]

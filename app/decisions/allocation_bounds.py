@@ -1,0 +1,135 @@
+"""Bounds of allocations over several kinds of GPU, from prices of a GPU (Lagrange multipliers)."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from app.decisions.allocation import NOTHING, IntArray, Options, allocate_one_kind
+from app.decisions.durations import FloatArray
+
+_ROUNDS: Final = 240
+_ROUNDS_PER_ALLOCATION: Final = 40
+_PATIENCE: Final = 12
+_MARGIN: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """What lies around the least sum of values.
+
+    Parameters
+    ----------
+    lower
+        No allocation of all jobs has a smaller sum.
+    choice
+        An allocation with the sum `upper`, shape (n_jobs,); None where none was found.
+    upper
+        Its sum, infinite without one.
+    kept
+        The options that an allocation better than `choice` can have; all others are ruled out.
+    """
+
+    lower: float
+    choice: IntArray | None
+    upper: float
+    kept: IntArray
+
+
+@dataclass(slots=True)
+class _Search:
+    """Subgradient ascent on the prices; options are sorted by job and every job has some."""
+
+    options: Options
+    n_jobs: int
+    capacity: IntArray
+    starts: IntArray
+    prices: FloatArray
+    best_prices: FloatArray
+    lower: float = -np.inf
+    upper: float = np.inf
+    choice: IntArray | None = None
+    step: float = 1.0
+    stalled: int = field(default=0)
+
+    def reduced(self, prices: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return each option's value with its GPUs paid for, and the least of each job."""
+        cost = self.options.value + prices[self.options.kind] * self.options.gpus
+        return cost, np.minimum.reduceat(cost, self.starts)
+
+    def ascend(self, *, is_allocating: bool) -> None:
+        """Take one step; every now and then make an allocation of what the prices suggest."""
+        cost, least = self.reduced(self.prices)
+        bound = float(least.sum() - self.prices @ self.capacity)
+        rows = np.flatnonzero(cost <= least[self.options.job])
+        chosen = rows[np.searchsorted(self.options.job[rows], np.arange(self.n_jobs))]
+        if is_allocating:
+            self._allocate(self.options.kind[chosen])
+        self.stalled += 1
+        if bound > self.lower:
+            self.lower, self.best_prices, self.stalled = bound, self.prices, 0
+        if self.stalled > _PATIENCE:
+            self.step, self.stalled = self.step / 2.0, 0
+            self.prices = self.best_prices
+        excess = (
+            np.bincount(self.options.kind[chosen], self.options.gpus[chosen], len(self.capacity))
+            - self.capacity
+        )
+        aim = self.upper if np.isfinite(self.upper) else bound + 0.1 * abs(bound) + 1.0
+        length = self.step * max(aim - bound, 0.0) / max(float(excess @ excess), 1.0)
+        self.prices = np.maximum(self.prices + length * excess, 0.0)
+
+    def _allocate(self, kinds: IntArray) -> None:
+        """Share each kind out exactly among the jobs that the prices send there."""
+        choice = np.full(self.n_jobs, NOTHING, dtype=np.int64)
+        for kind, gpus in enumerate(self.capacity.tolist()):
+            is_own = (self.options.kind == kind) & (kinds[self.options.job] == kind)
+            rows = np.flatnonzero(is_own)
+            jobs, renumbered = np.unique(self.options.job[rows], return_inverse=True)
+            own = Options(
+                renumbered,
+                self.options.kind[rows],
+                self.options.gpus[rows],
+                self.options.value[rows],
+            )
+            shared = allocate_one_kind(own, jobs.size, gpus)
+            if shared is None:
+                return
+            choice[jobs] = rows[shared.choice]
+        value = float(self.options.value[choice].sum())
+        if value < self.upper:
+            self.upper, self.choice = value, choice
+
+
+def bracket(options: Options, n_jobs: int, capacity: IntArray) -> Bracket:
+    """Return bounds of the least sum of values when every job gets an option.
+
+    For any prices p >= 0 of a GPU of each kind, the sum over jobs of the least
+    ``value + p gpus``, less ``p capacity``, is at most the least sum. Prices are raised where GPUs
+    are short (subgradient ascent); an option whose reduced cost exceeds that of its job's best by
+    more than the gap is in no better allocation.
+
+    Parameters
+    ----------
+    options
+        Sorted by job; every job has at least one.
+    n_jobs
+        The number of jobs.
+    capacity
+        GPUs of each kind, shape (n_kinds,).
+
+    References
+    ----------
+    Fisher (1981), The Lagrangian relaxation method for solving integer programming problems,
+    Management Science 27(1). Held, Wolfe, Crowder (1974), Validation of subgradient optimization,
+    Math. Programming 6.
+    """
+    starts = np.searchsorted(options.job, np.arange(n_jobs))
+    zero = np.zeros(len(capacity))
+    search = _Search(options, n_jobs, capacity, starts, zero, zero)
+    for round_ in range(_ROUNDS):
+        search.ascend(is_allocating=round_ % _ROUNDS_PER_ALLOCATION == _ROUNDS_PER_ALLOCATION - 1)
+    cost, least = search.reduced(search.best_prices)
+    slack = search.upper - search.lower + _MARGIN * abs(search.upper)
+    kept = np.flatnonzero(cost - least[options.job] <= slack)
+    return Bracket(search.lower, search.choice, search.upper, kept)

@@ -1,0 +1,146 @@
+"""How many GPUs jobs need hour by hour: a queue played through on drawn durations."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from app.decisions.durations import FloatArray
+from app.decisions.progress import RemainingBeliefs
+
+IntArray = npt.NDArray[np.int64]
+DRAWS: Final = 256
+_LEAST_DRAWS: Final = 32
+_AFFORDABLE: Final = 200_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """GPUs in use on one kind of capacity, hour by hour; arrays of shape (n_hours,).
+
+    `expected` is the mean over the hour, `lower` and `upper` bound the peak within it.
+    """
+
+    expected: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+def draws_for(n_jobs: int, capacity: int) -> int:
+    """Return how many draws a queue is played through with: fewer for very large ones.
+
+    Examples
+    --------
+    >>> draws_for(300, 512), draws_for(2000, 4096)
+    (256, 32)
+    """
+    return int(np.clip(_AFFORDABLE // max(n_jobs * capacity, 1), _LEAST_DRAWS, DRAWS))
+
+
+def draw_durations(left: RemainingBeliefs, seed: int, draws: int) -> FloatArray:
+    """Return durations drawn from beliefs, shape (draws, n_jobs).
+
+    Each job has a stratified sample: its quantiles in the middle of `draws` equal shares, in an
+    order of its own. The draws of one job have its exact distribution, whatever the seed.
+    """
+    rng = np.random.default_rng(seed)
+    shares = (np.arange(draws) + 0.5) / draws
+    n = len(left.total)
+    if not n:
+        return np.empty((draws, 0))
+    levels = np.array([left.quantile(float(share)) for share in shares])
+    return rng.permuted(levels, axis=0)
+
+
+def play(
+    durations: FloatArray, gpus: IntArray, begins_s: FloatArray, capacity: int | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return when jobs start and end, first come first served without overtaking.
+
+    Parameters
+    ----------
+    durations
+        Seconds, shape (draws, n_jobs), jobs in the order of service.
+    gpus
+        GPUs of each job, at most `capacity`, shape (n_jobs,).
+    begins_s
+        The earliest start of each job in seconds from now, shape (n_jobs,).
+    capacity
+        The number of GPUs; None: as many as are needed.
+
+    Returns
+    -------
+    Starts and ends in seconds from now, each of shape (draws, n_jobs).
+
+    Examples
+    --------
+    >>> starts, ends = play(np.array([[10.0, 5.0]]), np.array([2, 1]), np.zeros(2), 2)
+    >>> starts.tolist(), ends.tolist()
+    ([[0.0, 10.0]], [[10.0, 15.0]])
+    """
+    starts = np.broadcast_to(begins_s, durations.shape).copy()
+    if capacity is None:
+        return starts, starts + durations
+    # When each GPU is free next, sorted: a job takes those that are free soonest.
+    free_at = np.zeros((len(durations), capacity))
+    before = np.zeros(len(durations))
+    for job, needed in enumerate(gpus.tolist()):
+        start = np.maximum(np.maximum(free_at[:, needed - 1], begins_s[job]), before)
+        starts[:, job], before = start, start
+        free_at[:, :needed] = (start + durations[:, job])[:, None]
+        free_at.sort(axis=1, kind="stable")
+    return starts, starts + durations
+
+
+def demand(
+    starts: FloatArray, ends: FloatArray, gpus: IntArray, hours: int, confidence: float
+) -> Demand:
+    """Return the GPUs in use hour by hour.
+
+    Parameters
+    ----------
+    starts, ends
+        Seconds from now, shape (draws, n_jobs).
+    gpus
+        GPUs of each job, shape (n_jobs,).
+    hours
+        How far to look.
+    confidence
+        Of the bounds of the peak, in (0, 1).
+    """
+    peak = _peaks(starts, ends, gpus, hours)
+    tail = (1.0 - confidence) / 2.0
+    return Demand(
+        expected=_mean_use(starts, ends, gpus, hours),
+        lower=np.quantile(peak, tail, axis=0, method="lower"),
+        upper=np.quantile(peak, 1.0 - tail, axis=0, method="higher"),
+    )
+
+
+def _peaks(starts: FloatArray, ends: FloatArray, gpus: IntArray, hours: int) -> FloatArray:
+    """Return the most GPUs in use at once within each hour of each draw, shape (draws, hours)."""
+    begins = 3600.0 * np.arange(hours)
+    peak = np.zeros((len(starts), hours))
+    for job, needed in enumerate(gpus.tolist()):
+        is_running = (starts[:, [job]] <= begins) & (begins < ends[:, [job]])
+        peak += needed * is_running
+    # Ends stand before starts: GPUs that change hands at an instant count once.
+    instants = np.concatenate([ends, starts], axis=1)
+    order = np.argsort(instants, axis=1, kind="stable")
+    level = np.cumsum(np.concatenate([-gpus, gpus])[order], axis=1)
+    hour = np.floor(np.take_along_axis(instants, order, axis=1) / 3600.0)
+    rows, columns = np.nonzero(hour < hours)
+    places = (rows, hour[rows, columns].astype(np.int64))
+    np.maximum.at(peak, places, level[rows, columns])
+    return peak
+
+
+def _mean_use(starts: FloatArray, ends: FloatArray, gpus: IntArray, hours: int) -> FloatArray:
+    """Return the exact mean over each hour and all draws."""
+    used = np.empty(hours)
+    for hour in range(hours):
+        begin, end = 3600.0 * hour, 3600.0 * (hour + 1)
+        overlap = np.clip(np.minimum(ends, end) - np.maximum(starts, begin), 0.0, None)
+        used[hour] = float((overlap * gpus).sum(axis=1).mean()) / 3600.0
+    return used

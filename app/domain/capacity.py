@@ -1,0 +1,63 @@
+"""How many GPUs running and queued jobs will need."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.domain.errors import DomainError
+from app.domain.schedules import QueuedJob
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityRequest:
+    """Running jobs, and queued ones in the order of service.
+
+    `capacity` is what there is by GPU type (a type that is not named has as many as are needed);
+    `hours` how far to look, `seed` that of the draws.
+    """
+
+    running: tuple[QueuedJob, ...]
+    queued: tuple[QueuedJob, ...]
+    capacity: Mapping[str, int]
+    hours: int = 24
+    confidence: float = 0.9
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HourOfDemand:
+    """One hour: the mean number of GPUs in use, the bounds of its peak, and what may be off."""
+
+    begins_at: datetime
+    expected: float
+    lower: int
+    upper: int
+    may_switch_off: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TypeDemand:
+    """The demand for one GPU type; `ends_at` is when its last job has ended with confidence."""
+
+    gpu_type: str
+    capacity: int | None
+    hours: tuple[HourOfDemand, ...]
+    ends_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class OmittedFromDemand:
+    """A job that is not counted, and why."""
+
+    job: QueuedJob
+    reason: str
+    problem: DomainError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityView:
+    """Demand by GPU type, and the jobs that are not counted."""
+
+    request: CapacityRequest
+    demands: tuple[TypeDemand, ...]
+    omitted: tuple[OmittedFromDemand, ...]

@@ -1,0 +1,119 @@
+"""The use cases of saying how many GPUs jobs will need, hour by hour."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
+
+from app.decisions.capacity import Demand, demand, draw_durations, draws_for, play
+from app.decisions.durations import FloatArray
+from app.domain.capacity import (
+    CapacityRequest,
+    CapacityView,
+    HourOfDemand,
+    OmittedFromDemand,
+    TypeDemand,
+)
+from app.domain.identifiers import ProjectId
+from app.domain.schedules import QueuedJob
+from app.services.allocation_options import ANY_TYPE
+from app.services.beliefs import BeliefReader
+from app.services.context import ServiceContext
+from app.services.schedules import question_of, remaining_of
+
+_LONGEST_S: Final = 1e10
+
+
+class CapacityService:
+    """Use cases of saying how many GPUs jobs will need, hour by hour."""
+
+    def __init__(self, context: ServiceContext, beliefs: BeliefReader) -> None:
+        self._context = context
+        self._beliefs = beliefs
+
+    def view(self, project_id: ProjectId, request: CapacityRequest) -> CapacityView:
+        """Return the demand for GPUs of running and queued jobs.
+
+        Running jobs hold their GPUs; queued ones start in their order as soon as enough are free
+        (at once on a type whose capacity is not told). Jobs that cannot be forecast are named, not
+        counted.
+
+        Raises
+        ------
+        StorageUnavailableError
+            If the database does not answer and something is not in memory.
+        """
+        jobs = (*request.running, *request.queued)
+        beliefs = self._beliefs.read(project_id, [question_of(job) for job in jobs])
+        draws = draws_for(len(jobs), max(request.capacity.values(), default=1))
+        durations = draw_durations(remaining_of(jobs, beliefs), request.seed, draws)
+        names = {name.casefold(): name for name in request.capacity}
+        groups: defaultdict[str, list[int]] = defaultdict(list)
+        for column, row in enumerate(beliefs.known):
+            gpu_type = jobs[row].scenario.configuration.gpu_type or ANY_TYPE
+            groups[names.get(gpu_type.casefold(), gpu_type)].append(column)
+        omitted = [
+            OmittedFromDemand(jobs[row], "no_forecast", problem)
+            for row, problem in sorted(beliefs.problems.items())
+        ]
+        now = self._context.now()
+        demands = []
+        for name in dict.fromkeys([*request.capacity, *groups]):
+            columns, large = _fitting(groups[name], beliefs.known, jobs, request.capacity.get(name))
+            omitted += [OmittedFromDemand(job, "too_large") for job in large]
+            members = [jobs[beliefs.known[column]] for column in columns]
+            demands.append(_demand(request, name, members, durations[:, columns], now))
+        return CapacityView(request, tuple(demands), tuple(omitted))
+
+
+def _fitting(
+    columns: Sequence[int], known: Sequence[int], jobs: Sequence[QueuedJob], capacity: int | None
+) -> tuple[list[int], list[QueuedJob]]:
+    """Return the jobs that fit a capacity, and those that never do."""
+    large = [
+        column
+        for column in columns
+        if capacity is not None and _gpus(jobs[known[column]]) > capacity
+    ]
+    kept = [column for column in columns if column not in set(large)]
+    return kept, [jobs[known[column]] for column in large]
+
+
+def _gpus(job: QueuedJob) -> int:
+    return job.scenario.configuration.workers
+
+
+def _demand(
+    request: CapacityRequest,
+    name: str,
+    jobs: Sequence[QueuedJob],
+    durations: FloatArray,
+    now: datetime,
+) -> TypeDemand:
+    capacity = request.capacity.get(name)
+    gpus = np.array([_gpus(job) for job in jobs], dtype=np.int64)
+    starts, ends = play(durations, gpus, np.zeros(len(jobs)), capacity)
+    found = demand(starts, ends, gpus, request.hours, request.confidence)
+    last = float(np.quantile(ends.max(axis=1), request.confidence)) if jobs else 0.0
+    return TypeDemand(
+        gpu_type=name,
+        capacity=capacity,
+        hours=tuple(
+            _hour(now + timedelta(hours=hour), hour, found, capacity)
+            for hour in range(request.hours)
+        ),
+        ends_at=now + timedelta(seconds=last) if last < _LONGEST_S else None,
+    )
+
+
+def _hour(begins_at: datetime, hour: int, found: Demand, capacity: int | None) -> HourOfDemand:
+    upper = int(found.upper[hour])
+    return HourOfDemand(
+        begins_at=begins_at,
+        expected=float(found.expected[hour]),
+        lower=int(found.lower[hour]),
+        upper=upper,
+        may_switch_off=None if capacity is None else capacity - upper,
+    )

@@ -1,0 +1,212 @@
+"""The use cases of saying how long a job under way still takes."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
+
+from app.decisions.durations import DurationBeliefs, FloatArray
+from app.decisions.progress import RemainingBeliefs, Stretch, remaining_after
+from app.domain.configurations import Scenario
+from app.domain.errors import Fault, InvalidRequestError
+from app.domain.forecasts import ForecastRequest, Interval
+from app.domain.identifiers import ProjectId
+from app.domain.remaining import Remaining, RemainingRequest, Segment
+from app.services.answers import features_of
+from app.services.beliefs import BeliefReader
+from app.services.context import ServiceContext
+from app.services.questions import to_question
+from app.services.serving import RegressorCache, ServedRegressor
+from models import joint_forecast
+
+_LONGEST_S: Final = 1e10
+_NORMAL_90: Final = 1.6448536269514722
+_ONE_DEVIATION: Final = 0.8413447460685429
+
+
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """The stretch under way, on the present configuration."""
+
+    progress: float | None
+    elapsed_s: float | None
+
+
+class RemainingService:
+    """Use cases of saying how long a job under way still takes."""
+
+    def __init__(
+        self, context: ServiceContext, regressors: RegressorCache, beliefs: BeliefReader
+    ) -> None:
+        self._context = context
+        self._regressors = regressors
+        self._beliefs = beliefs
+
+    def remaining(self, project_id: ProjectId, request: RemainingRequest) -> Remaining:
+        """Return how long a job still takes, given what was seen of it.
+
+        Raises
+        ------
+        UnknownWorkloadError, NoRegressorError, RegressorUnavailableError
+            If there is nothing that could forecast.
+        InvalidRequestError
+            If the segments have more progress or time than the whole job.
+        DomainError
+            If the question cannot be answered.
+        """
+        request = _completed(request)
+        current = _current(request)
+        served = self._regressors.get(project_id, request.workload, request.regressor_version)
+        beliefs = self._beliefs.read(project_id, [_question(request)])
+        if beliefs.problems:
+            raise beliefs.problems[0]
+        prior = beliefs.durations
+        stretch = _stretch(request, served)
+        left, precision = remaining_after(
+            prior, stretch, current.progress, current.elapsed_s, request.rate_variation
+        )
+        return _tell(request, served, prior, left, precision, self._context.now())
+
+
+def _question(request: RemainingRequest) -> ForecastRequest:
+    return ForecastRequest(
+        request.workload,
+        request.scenario,
+        pricing=request.pricing,
+        spot=request.spot,
+        regressor_version=request.regressor_version,
+        record=False,
+    )
+
+
+def _elsewhere(request: RemainingRequest) -> list[Segment]:
+    """Return the segments on other configurations; those on the present one are part of it."""
+    present = request.scenario.configuration
+    if request.progress is None:
+        return list(request.segments)
+    return [segment for segment in request.segments if segment.configuration != present]
+
+
+def _completed(request: RemainingRequest) -> RemainingRequest:
+    """Return the request with the progress and time of its segments where it tells neither."""
+    _check(request)
+    if not request.segments or not (request.progress is None and request.elapsed_s is None):
+        return request
+    return replace(
+        request,
+        progress=sum(segment.progress for segment in request.segments),
+        elapsed_s=sum(segment.elapsed_s for segment in request.segments),
+    )
+
+
+def _current(request: RemainingRequest) -> _Current:
+    """Return what is left for the present configuration when other segments are taken off."""
+    elsewhere = _elsewhere(request)
+    progress, elapsed = request.progress, request.elapsed_s
+    if progress is not None:
+        progress = max(progress - sum(segment.progress for segment in elsewhere), 0.0)
+    if elapsed is not None:
+        elapsed = max(elapsed - sum(segment.elapsed_s for segment in elsewhere), 0.0)
+    return _Current(progress, elapsed)
+
+
+def _check(request: RemainingRequest) -> None:
+    done = sum(segment.progress for segment in request.segments)
+    spent = sum(segment.elapsed_s for segment in request.segments)
+    whole, elapsed = request.progress, request.elapsed_s
+    if done >= 1.0 or (whole is not None and done > whole + _tolerance(done)):
+        raise _contradiction("progress", done, whole)
+    if elapsed is not None and spent > elapsed + _tolerance(spent):
+        raise _contradiction("elapsed_s", spent, elapsed)
+
+
+def _tolerance(amount: float) -> float:
+    return 1e-9 * max(amount, 1.0)
+
+
+def _contradiction(field: str, segments: float, whole: float | None) -> InvalidRequestError:
+    asked = "less than 1" if whole is None else f"{whole:.6g}"
+    fault = Fault(
+        f"The segments have {segments:.6g}, the whole job has {asked}.",
+        f"Send {field} of the whole job, that of its past segments included.",
+        field=field,
+        value=whole,
+    )
+    return InvalidRequestError("The segments exceed the whole job.", [fault])
+
+
+def _stretch(request: RemainingRequest, served: ServedRegressor) -> Stretch:
+    """Return the past segments with what their configurations say of the present one."""
+    segments = _elsewhere(request)
+    progress = np.array([segment.progress for segment in segments], dtype=np.float64)
+    elapsed = np.array([segment.elapsed_s for segment in segments], dtype=np.float64)
+    if not segments:
+        return Stretch(progress, elapsed, np.empty(0), np.ones((1, 1)))
+    work, parameters = request.scenario.work, request.scenario.parameters
+    past = [
+        to_question(Scenario(segment.configuration, work, parameters), served)
+        for segment in segments
+    ]
+    features = (
+        features_of(past, served),
+        features_of([to_question(request.scenario, served)], served),
+    )
+    joint = joint_forecast(served.portfolio, *features)[0]
+    # What one run has of its own, all its stretches share.
+    covariance = joint.covariance + float(joint.noise[-1])
+    calibrated = covariance * (float(joint.half_width[0]) / _NORMAL_90) ** 2
+    medians = [served.portfolio.predict(table).log_median for table in features]
+    return Stretch(progress, elapsed, medians[0] - medians[1], calibrated)
+
+
+def _tell(
+    request: RemainingRequest,
+    served: ServedRegressor,
+    prior: DurationBeliefs,
+    left: RemainingBeliefs,
+    precision: float,
+    now: datetime,
+) -> Remaining:
+    confidence = request.confidence
+    spent = request.elapsed_s or 0.0
+    left_s = _interval(left, confidence)
+    whole = _interval(left.total, confidence)
+    if request.elapsed_s is not None:
+        whole = Interval(
+            spent + left_s.median, spent + left_s.lower, spent + left_s.upper, confidence
+        )
+    forecast = _interval(prior, confidence)
+    upper, median = prior.quantile(_ONE_DEVIATION), prior.median()
+    variance = float(np.log(upper / median)[0]) ** 2
+    expected = float(left.mean()[0])
+    return Remaining(
+        request=request,
+        regressor_version=served.version,
+        expected_s=expected,
+        left_s=left_s,
+        total_s=whole,
+        forecast_s=forecast,
+        ratio=float(left.total.median()[0]) / forecast.median,
+        weight=precision * variance / (1.0 + precision * variance),
+        ends_at=_later(now, left_s.median),
+        latest_end=_later(now, left_s.upper),
+        deadline_probability=_deadline(request, left, now),
+    )
+
+
+def _interval(beliefs: DurationBeliefs | RemainingBeliefs, confidence: float) -> Interval:
+    lower, upper = beliefs.interval(confidence)
+    median: FloatArray = beliefs.quantile(0.5)
+    return Interval(float(median[0]), float(lower[0]), float(upper[0]), confidence)
+
+
+def _later(now: datetime, seconds: float) -> datetime | None:
+    return now + timedelta(seconds=seconds) if seconds < _LONGEST_S else None
+
+
+def _deadline(request: RemainingRequest, left: RemainingBeliefs, now: datetime) -> float | None:
+    if request.deadline is None:
+        return None
+    until = np.array([(request.deadline - now).total_seconds()])
+    return float(left.probability_below(until)[0]) if until[0] > 0 else 0.0

@@ -1,0 +1,91 @@
+"""In which order configurations are measured: by plan, by Ernest's design, at random."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from benchmarks.profiling.problems import Problem
+from models import (
+    Design,
+    FittedPortfolio,
+    FloatArray,
+    IntArray,
+    ernest_design,
+    ernest_features,
+    joint_forecast,
+)
+
+Order = Callable[[FittedPortfolio, Sequence[int], int], list[int]]
+"""Portfolio, what was measured, how many more -> the next candidates."""
+
+_QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
+_DOUBLINGS = 10
+
+
+def expected_dollars(problem: Problem, portfolio: FittedPortfolio) -> FloatArray:
+    """Return what the forecasts expect each candidate to cost, shape (n_candidates,)."""
+    forecast = portfolio.predict(problem.candidates.features)
+    seconds = np.mean([forecast.quantile(share) for share in _QUANTILES], axis=0)
+    return np.asarray(seconds / 3600 * problem.hourly, dtype=np.float64)
+
+
+def planned(problem: Problem) -> Order:
+    """Return the order of the greedy design, renewed at every fit."""
+
+    def choose(portfolio: FittedPortfolio, measured: Sequence[int], count: int) -> list[int]:
+        joints = joint_forecast(portfolio, problem.candidates.features, problem.targets.features)
+        design = Design(joints, expected_dollars(problem, portfolio))
+        left = np.ones(problem.candidates.n_runs, dtype=np.bool_)
+        left[list(measured)] = False
+        chosen: list[int] = []
+        while len(chosen) < count and (step := design.step(left)) is not None:
+            left[step.candidate] = False
+            chosen.append(step.candidate)
+        return chosen
+
+    return choose
+
+
+def in_sequence(sequence: IntArray) -> Order:
+    """Return the order of a fixed sequence."""
+
+    def choose(portfolio: FittedPortfolio, measured: Sequence[int], count: int) -> list[int]:  # noqa: ARG001 - an order's signature
+        known = set(measured)
+        return [index for index in sequence.tolist() if index not in known][:count]
+
+    return choose
+
+
+def ernest_sequence(problem: Problem, portfolio: FittedPortfolio) -> IntArray:
+    """Return candidates in the order in which Ernest's designs of growing budgets take them.
+
+    Its features in workers and data are completed by the other columns: logs of numbers,
+    indicators of categories. Costs are those that the first runs let expect.
+    """
+    costs = expected_dollars(problem, portfolio)
+    features = _features(problem)
+    total, taken = float(costs.sum()), dict[int, None]()
+    for power in range(_DOUBLINGS, -1, -1):
+        share = ernest_design(features, costs, total / 2**power)
+        for index in np.argsort(-share, kind="stable").tolist():
+            if share[index] >= 0.5:  # noqa: PLR2004 - more than half taken
+                taken[index] = None
+    rest = [index for index in np.argsort(costs).tolist() if index not in taken]
+    return np.array([*taken, *rest], dtype=np.int64)
+
+
+def _features(problem: Problem) -> FloatArray:
+    table = problem.candidates.features
+    workers = np.nan_to_num(table.numeric["workers"], nan=1.0)
+    size = np.nan_to_num(table.numeric["dataset_size"], nan=1.0)
+    columns = [ernest_features(workers, size)]
+    for name, values in table.numeric.items():
+        known = np.nan_to_num(values, nan=0.0)
+        if name not in {"workers", "dataset_size"} and np.ptp(known) > 0:
+            columns.append(np.log1p(np.abs(known))[:, None])
+    for levels in table.categorical.values():
+        columns += [
+            np.array([[float((each or "") == level)] for each in levels])
+            for level in sorted({each or "" for each in levels})[1:]
+        ]
+    return np.hstack(columns)

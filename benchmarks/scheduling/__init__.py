@@ -1,0 +1,1 @@
+"""Replays of job traces under several policies of scheduling."""

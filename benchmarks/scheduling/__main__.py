@@ -1,0 +1,189 @@
+"""Replay a job trace under several policies and print how they compare.
+
+Usage: ``python -m benchmarks.scheduling [--trace FILE.csv] [--jobs N] [--capacity GPUS]
+[--load L] [--overload L] [--seeds 0 1 2] [--plots DIR]``. Without a trace one is generated after
+published statistics of GPU clusters (see `traces.Statistics`).
+"""
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import numpy as np  # noqa: E402 - threads are limited before
+from rich.console import Console  # noqa: E402 - see above
+from rich.table import Table  # noqa: E402 - see above
+
+from benchmarks.scheduling.allocating import time_allocations  # noqa: E402 - see above
+from benchmarks.scheduling.figures import (  # noqa: E402 - see above
+    Figures,
+    figures_of,
+    plot_completions,
+    plot_progress,
+)
+from benchmarks.scheduling.forecasting import Forecaster  # noqa: E402 - see above
+from benchmarks.scheduling.replay import (  # noqa: E402 - see above
+    Outcome,
+    replay_elastic,
+    replay_fixed,
+)
+from benchmarks.scheduling.traces import Job, Statistics, Trace, generate, read  # noqa: E402
+
+FIFO, SHORTEST, PERFECT = "first come", "shortest by forecast", "shortest by the truth"
+FIXED, FIXED_SHORTEST, ELASTIC = "fixed, first come", "fixed, shortest by forecast", "elastic"
+_CONSOLE = Console(width=132)
+
+
+def main() -> None:
+    """Replay, print, plot."""
+    arguments = _parse()
+    gains, factors = [], []
+    for seed in arguments.seeds:
+        _CONSOLE.rule(f"seed {seed}")
+        gains.append(_compare_orders(arguments, seed))
+        factors.append(_compare_elastic(arguments, seed))
+        if arguments.trace is not None:
+            break
+    _CONSOLE.rule("all seeds")
+    _CONSOLE.print(
+        "Share of perfect knowledge's gain over first come, in mean completion:"
+        f" {_spread(gains)} (lowest .. median .. highest)"
+    )
+    _CONSOLE.print(
+        "Jobs ended by the last submission, elastic over fixed first come:"
+        f" {_spread([first for first, _ in factors])}; over fixed shortest by forecast:"
+        f" {_spread([second for _, second in factors])}"
+    )
+    _print_allocations()
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{min(values):.3f} .. {float(np.median(values)):.3f} .. {max(values):.3f}"
+
+
+def _compare_orders(arguments: argparse.Namespace, seed: int) -> float:
+    trace = _trace(arguments, seed, arguments.load)
+    forecaster = Forecaster(trace.past, time_budget_s=arguments.time_budget)
+    jobs, capacity = trace.replayed, arguments.capacity
+    expected = forecaster.service(jobs)
+    outcomes = {
+        FIFO: replay_fixed(jobs, capacity),
+        SHORTEST: replay_fixed(jobs, capacity, lambda job: expected[job.ref]),
+        PERFECT: replay_fixed(jobs, capacity, lambda job: job.duration_s * job.gpus),
+    }
+    figures = _show(outcomes, jobs, arguments, f"Order of the queue, load {arguments.load}")
+    if arguments.plots is not None:
+        plot_completions(outcomes, arguments.plots / f"completion-times-{seed}.svg")
+    first, shortest, perfect = (
+        figures[name].mean_completion_s for name in (FIFO, SHORTEST, PERFECT)
+    )
+    gain = (first - shortest) / (first - perfect)
+    _CONSOLE.print(
+        f"Mean completion {first / shortest:.2f} times shorter by the forecast,"
+        f" {first / perfect:.2f} times by the truth: {gain:.3f} of the gain.\n"
+    )
+    return gain
+
+
+def _compare_elastic(arguments: argparse.Namespace, seed: int) -> tuple[float, float]:
+    trace = _trace(arguments, seed, arguments.overload)
+    forecaster = Forecaster(trace.past, time_budget_s=arguments.time_budget)
+    jobs, capacity = trace.replayed, arguments.capacity
+    expected = forecaster.service(jobs)
+    outcomes = {
+        FIXED: replay_fixed(jobs, capacity),
+        FIXED_SHORTEST: replay_fixed(jobs, capacity, lambda job: expected[job.ref]),
+        ELASTIC: replay_elastic(jobs, capacity, forecaster, restart_s=arguments.restart),
+    }
+    title = f"Fixed against elastic, load {arguments.overload}"
+    figures = _show(outcomes, jobs, arguments, title)
+    if arguments.plots is not None:
+        plot_progress(outcomes, arguments.plots / f"jobs-ended-{seed}.svg")
+    elastic = figures[ELASTIC].completed
+    return elastic / figures[FIXED].completed, elastic / figures[FIXED_SHORTEST].completed
+
+
+def _trace(arguments: argparse.Namespace, seed: int, load: float) -> Trace:
+    if arguments.trace is not None:
+        return read(arguments.trace, history=arguments.history, capacity=arguments.capacity)
+    return generate(
+        Statistics(),
+        jobs=arguments.jobs,
+        workloads=arguments.workloads,
+        past_runs=arguments.past_runs,
+        capacity=arguments.capacity,
+        load=load,
+        seed=seed,
+    )
+
+
+def _show(
+    outcomes: dict[str, Outcome], jobs: Sequence[Job], arguments: argparse.Namespace, title: str
+) -> dict[str, Figures]:
+    horizon = max(job.submitted_s for job in jobs)
+    figures = {
+        name: figures_of(outcome, price_per_gpu_hour=arguments.price, horizon_s=horizon)
+        for name, outcome in outcomes.items()
+    }
+    table = Table(title=f"{title}: {len(jobs)} jobs on {arguments.capacity} GPUs")
+    columns = ("mean h", "99 % h", "queueing h", "makespan h", "GPU-hours", "cost", "used", "ended")
+    table.add_column("policy")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for name, each in figures.items():
+        table.add_row(name, *_cells(each))
+    _CONSOLE.print(table)
+    return figures
+
+
+def _cells(each: Figures) -> tuple[str, ...]:
+    hours = (
+        each.mean_completion_s,
+        each.tail_completion_s,
+        each.mean_queueing_s,
+        each.makespan_s,
+    )
+    return (
+        *(f"{value / 3600:.2f}" for value in hours),
+        f"{each.gpu_hours:.0f}",
+        f"{each.cost:.0f}",
+        f"{each.utilisation:.2f}",
+        str(each.completed),
+    )
+
+
+def _print_allocations() -> None:
+    table = Table(title="Allocating 300 jobs over 512 GPUs, time limit 10 s")
+    for column in ("GPU types", "makes small", "seconds", "method", "exact", "gap"):
+        table.add_column(column)
+    for row in time_allocations(300, 512, 10.0):
+        table.add_row(*row)
+    _CONSOLE.print(table)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scheduling", description=__doc__)
+    parser.add_argument("--trace", type=Path, help="CSV of jobs; generated without")
+    parser.add_argument("--history", type=float, default=0.5, help="share of a trace learned from")
+    parser.add_argument("--jobs", type=int, default=1000, help="replayed, when generated")
+    parser.add_argument("--workloads", type=int, default=12, help="when generated")
+    parser.add_argument("--past-runs", type=int, default=40, help="of each workload")
+    parser.add_argument("--capacity", type=int, default=64, help="GPUs")
+    parser.add_argument("--load", type=float, default=0.9, help="GPUs asked for over GPUs there")
+    parser.add_argument("--overload", type=float, default=1.5, help="the same, fixed or elastic")
+    parser.add_argument("--restart", type=float, default=60.0, help="seconds a change costs a job")
+    parser.add_argument("--price", type=float, default=1.0, help="of a GPU-hour")
+    parser.add_argument("--time-budget", type=float, default=5.0, help="seconds of each fit")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--plots", type=Path, help="folder for SVG files")
+    arguments = parser.parse_args()
+    if arguments.plots is not None:
+        arguments.plots.mkdir(parents=True, exist_ok=True)
+    return arguments
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""How long allocations take: many jobs over many GPUs, of one and of three types."""
+
+import time
+
+import numpy as np
+
+from app.decisions.allocation import Options
+from app.decisions.allocation_program import allocate, allocate_makespan
+
+_COUNTS = 64
+
+
+def time_allocations(jobs: int, gpus: int, time_limit_s: float) -> list[tuple[str, ...]]:
+    """Return a row for each solver: kinds, objective, seconds, method, exact, gap."""
+    rows: list[tuple[str, ...]] = []
+    for kinds in (1, 3):
+        options = _options(jobs, kinds, gpus // kinds)
+        capacity = np.full(kinds, gpus // kinds)
+        for name, solver in (("sum", allocate), ("largest", allocate_makespan)):
+            started = time.perf_counter()
+            found = solver(options, jobs, capacity, time_limit_s=time_limit_s)
+            spent = time.perf_counter() - started
+            assert found is not None
+            gap = "unknown" if found.gap is None else f"{found.gap:.2g}"
+            rows.append((str(kinds), name, f"{spent:.2f}", found.method, str(found.is_exact), gap))
+    return rows
+
+
+def _options(jobs: int, kinds: int, most: int) -> Options:
+    rng = np.random.default_rng(7)
+    counts = np.unique(np.geomspace(1, most, _COUNTS).round().astype(np.int64))
+    job, kind, gpus = (
+        axis.ravel() for axis in np.meshgrid(np.arange(jobs), np.arange(kinds), counts)
+    )
+    work, exponent = rng.lognormal(8.0, 1.5, jobs), rng.uniform(0.5, 0.95, jobs)
+    speed = rng.uniform(0.5, 2.0, (jobs, kinds))
+    return Options(job, kind, gpus, work[job] / speed[job, kind] / gpus ** exponent[job])

@@ -1,0 +1,146 @@
+"""Faults of the service, the disk and the user never reach the training."""
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trainfare_client import Client, ClientSettings, record
+from trainfare_client.collectors.delivering import deliver
+from trainfare_client.errors import ProblemError
+from trainfare_client.spool import Spool
+
+from client.tests.faulty import Answer, faulty_server, problem
+from client.tests.runs import make_run
+
+_CLOSED = "http://127.0.0.1:9"
+
+
+def _settings(url: str, folder: Path, **changes: Any) -> ClientSettings:
+    return ClientSettings(
+        url=url, spool=folder / "spool.jsonl", attempts=2, first_pause_s=0, **changes
+    )
+
+
+def _train(settings: ClientSettings, **options: Any) -> str:
+    with record("w", settings=settings, **options) as run:
+        run.step(samples=1)
+    return "trained"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        problem(500, "internal"),
+        problem(503, "regressor_unavailable"),
+        problem(429, "quota_exceeded"),
+        problem(401, "unauthenticated"),
+        problem(422, "invalid_rows"),
+        Answer(200, b"<html>"),
+        Answer(201, b"[]"),
+        Answer(silence=True),
+    ],
+)
+def test_run_waits_when_the_service_fails(answer: Answer, tmp_path: Path) -> None:
+    with faulty_server(answer) as server:
+        settings = _settings(server.url, tmp_path, timeout_s=0.2)
+
+        assert _train(settings) == "trained"
+
+    assert Spool(settings.spool).waiting() == 1
+
+
+def test_run_waits_when_the_service_is_down_and_the_user_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = _settings(_CLOSED, tmp_path)
+
+    assert _train(settings) == "trained"
+
+    assert Spool(settings.spool).waiting() == 1
+    assert "trainfare-client flush" in capsys.readouterr().err
+
+
+def test_slow_service_keeps_the_training_no_longer_than_the_deadline(tmp_path: Path) -> None:
+    with faulty_server(Answer(silence=True)) as server:
+        settings = _settings(server.url, tmp_path, timeout_s=300)
+        said = deliver(make_run("w"), settings, deadline_s=0.05)
+
+        assert "does not answer" in said
+        assert Spool(settings.spool).waiting() == 1
+
+
+def test_refused_run_is_kept_and_the_refusal_told(tmp_path: Path) -> None:
+    with faulty_server(problem(401, "unauthenticated")) as server:
+        settings = _settings(server.url, tmp_path)
+        with pytest.raises(ProblemError, match="Do so"):
+            deliver(make_run("w"), settings)
+
+    assert Spool(settings.spool).waiting() == 1
+
+
+def test_full_disk_is_logged_once_and_the_training_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "spool.jsonl").symlink_to("/dev/full")
+
+    with caplog.at_level(logging.WARNING):
+        assert _train(_settings(_CLOSED, tmp_path)) == "trained"
+
+    assert [record.name for record in caplog.records] == ["trainfare_client"]
+    assert "Free the disk" in caplog.text
+
+
+def test_folder_that_cannot_be_made_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+
+    with caplog.at_level(logging.WARNING):
+        assert _train(_settings(_CLOSED, blocked)) == "trained"
+
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"batchsize": 3}, {"labels": 7}, {"parameters": {"x": object()}}, {"warmup_steps": 0}],
+)
+def test_wrong_options_never_reach_the_training(options: dict[str, Any], tmp_path: Path) -> None:
+    assert _train(_settings(_CLOSED, tmp_path), **options) == "trained"
+
+
+def test_misspelt_option_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        _train(_settings(_CLOSED, tmp_path), batchsize=3)
+
+    assert "batchsize" in caplog.text
+
+
+def test_wrong_settings_in_the_environment_never_reach_the_training(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TRAINFARE_URL", "ftp://nowhere")
+
+    with caplog.at_level(logging.WARNING), record("w") as run:
+        run.step("no number")  # type: ignore[arg-type] # as a script may do
+
+    assert "TRAINFARE_URL" in caplog.text
+    assert len(caplog.records) == 1
+
+
+def test_run_arrives_after_the_service_came_back(
+    tmp_path: Path, settings: ClientSettings, client: Client, workload: str
+) -> None:
+    away = _settings(_CLOSED, settings.spool.parent)
+    began = time.monotonic()
+    with record(workload, settings=away, quiet=True):
+        pass
+
+    report = client.flush()
+    (run,) = client.runs.all(workload)
+
+    assert report.created == 1
+    assert run["duration_seconds"] <= time.monotonic() - began

@@ -1,0 +1,28 @@
+"""The scikit-learn wrapper, whose framework the service's environment holds too."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from trainfare_client import Client, ClientSettings
+from trainfare_client.collectors.sklearn import Recorded, _cores
+
+
+def test_clone_of_the_wrapper_records_its_own_fits(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    X = np.arange(12.0).reshape(6, 2)
+    options = {"settings": settings, "quiet": True}
+    wrapped = Recorded(Ridge(alpha=0.5), workload, ["alpha", "solver"], options)  # type: ignore[arg-type] # as in a script
+
+    fitted = clone(wrapped).fit(X, X.sum(axis=1))
+    (run,) = client.runs.all(workload)
+
+    assert not hasattr(wrapped, "coef_")
+    assert fitted.coef_.shape == (2,)
+    assert run["parameters"] == {"alpha": 0.5, "solver": "auto", "cores": 1}
+
+
+def test_cores_are_those_that_joblib_takes() -> None:
+    assert _cores(None) == 1
+    assert _cores(3) == 3
+    assert _cores(-1) >= 1

@@ -1,0 +1,86 @@
+"""Ray Train on a local Ray cluster of several nodes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import ray.train
+from ray.cluster_utils import Cluster
+from ray.train.torch import TorchTrainer
+from trainfare_client import Client
+from trainfare_client.collectors.ray import TrainfareCallback, recorded
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
+    )
+    cluster.add_node(num_cpus=2)
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def _trainer(loop: Any, folder: Path, callbacks: list[Any]) -> TorchTrainer:
+    return TorchTrainer(
+        loop,
+        scaling_config=ray.train.ScalingConfig(
+            num_workers=2, resources_per_worker={"CPU": 2}, placement_strategy="SPREAD"
+        ),
+        run_config=ray.train.RunConfig(storage_path=str(folder), callbacks=callbacks),
+    )
+
+
+def _loop() -> None:
+    import torch
+
+    for step in range(5):
+        value = torch.ones(2)
+        torch.distributed.all_reduce(value)
+        ray.train.report({"step": step, "value": float(value[0])})
+
+
+def _failing_loop() -> None:
+    raise MemoryError
+
+
+def test_loop_on_two_nodes_is_recorded_by_rank_0(
+    cluster: Cluster, client: Client, workload: str, tmp_path: Path
+) -> None:
+    loop = recorded(_loop, workload, dataset_size=100, batch_size=20, epochs=1)
+
+    _trainer(loop, tmp_path, []).fit()
+    (run,) = client.runs.all(workload)
+
+    assert run["status"] == "succeeded"
+    assert run["configuration"]["workers"] == 2
+    assert run["configuration"]["nodes"] == 2
+    assert run["work"]["dataset_size"] == 100
+
+
+def test_callback_records_a_job_from_its_controller(
+    cluster: Cluster, client: Client, workload: str, tmp_path: Path
+) -> None:
+    callback = TrainfareCallback(workload, dataset_size=100, batch_size=20)
+
+    _trainer(_loop, tmp_path, [callback]).fit()
+    (run,) = client.runs.all(workload)
+
+    assert run["status"] == "succeeded"
+    assert run["configuration"]["workers"] == 2
+    assert run["configuration"]["nodes"] == 2
+    assert run["phases"]["setup_seconds"] > 0
+
+
+def test_failure_is_the_users_and_recorded(
+    cluster: Cluster, client: Client, workload: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ray.train.TrainingFailedError):
+        _trainer(recorded(_failing_loop, workload), tmp_path, []).fit()
+    (run,) = client.runs.all(workload)
+
+    assert run["status"] == "out_of_memory"

@@ -1,0 +1,56 @@
+"""Schedules: order a queue, share GPUs out, say how many will be needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainfare_client.requests import path_of, post
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trainfare_client._sync.transport import Transport
+    from trainfare_client.documents import Allocation, CapacityPlan, Ranking
+    from trainfare_client.requests import Request
+
+
+class Schedules:
+    """Decisions over several jobs."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def rank(self, jobs: Sequence[Mapping[str, Any]], **options: Any) -> Ranking:
+        """Return a queue in order.
+
+        `options` may hold `policy` (shortest_service_first, shortest_remaining_first,
+        deadline_risk), `confidence`, `ageing_s` and `unknown`.
+        """
+        request: Request[Ranking] = post(path_of("schedules") + ":rank", {"jobs": jobs, **options})
+        return self._transport.send(request)
+
+    def allocate(
+        self, capacity: Mapping[str, int], jobs: Sequence[Mapping[str, Any]], **options: Any
+    ) -> Allocation:
+        """Return how the GPUs of `capacity` (by type) are shared out over elastic jobs.
+
+        `options` may hold `objective`, `confidence`, `on_shortage`, `time_limit_s` and `pricing`.
+        """
+        body = {"capacity": capacity, "jobs": jobs, **options}
+        request: Request[Allocation] = post(path_of("schedules") + ":allocate", body)
+        return self._transport.send(request)
+
+    def capacity(
+        self,
+        *,
+        running: Sequence[Mapping[str, Any]] = (),
+        queued: Sequence[Mapping[str, Any]] = (),
+        **options: Any,
+    ) -> CapacityPlan:
+        """Return how many GPUs will be needed, hour by hour.
+
+        `options` may hold `capacity`, `hours`, `confidence` and `seed`.
+        """
+        body = {"running": list(running), "queued": list(queued), **options}
+        request: Request[CapacityPlan] = post(path_of("schedules") + ":capacity", body)
+        return self._transport.send(request)

@@ -1,0 +1,1 @@
+"""Collectors: they measure a training where it runs, and never break it."""

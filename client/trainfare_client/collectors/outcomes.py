@@ -1,0 +1,125 @@
+"""How a training ended: by itself, by an error, for lack of memory, by the machine's owner."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+SUCCEEDED: Final = "succeeded"
+FAILED: Final = "failed"
+OUT_OF_MEMORY: Final = "out_of_memory"
+PREEMPTED: Final = "preempted"
+CANCELLED: Final = "cancelled"
+_MEMORY_WORDS: Final = ("out of memory", "outofmemory", "resource_exhausted")
+
+
+def status_of(error: BaseException | None) -> str:
+    """Return the run's status for the exception that ended it.
+
+    Examples
+    --------
+    >>> status_of(None), status_of(MemoryError()), status_of(RuntimeError("CUDA out of memory"))
+    ('succeeded', 'out_of_memory', 'out_of_memory')
+    >>> status_of(KeyboardInterrupt()), status_of(ValueError("shape"))
+    ('cancelled', 'failed')
+    """
+    if error is None:
+        return SUCCEEDED
+    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+        return CANCELLED
+    if isinstance(error, SystemExit):
+        return FAILED if error.code else SUCCEEDED
+    said = f"{type(error).__name__} {error}".casefold()
+    is_memory = isinstance(error, MemoryError) or any(word in said for word in _MEMORY_WORDS)
+    return OUT_OF_MEMORY if is_memory else FAILED
+
+
+class EndWatch:
+    """Tells when the process ends before the training said that it had.
+
+    On SIGTERM `ended` is called with `preempted` and then the handler that was there before; at
+    the interpreter's end it is called with the status of the exception that ended the program.
+    Children that inherit the handler by a fork (data loading workers) do not count.
+    """
+
+    def __init__(self, ended: Callable[[str], None]) -> None:
+        self._ended = ended
+        self._process = os.getpid()
+        self._previous: Any = None
+        self._is_handling = False
+
+    def start(self) -> None:
+        """Begin to watch; signals only where this is the main thread."""
+        atexit.register(self._at_exit)
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGTERM, self._on_signal)
+            self._is_handling = True
+
+    def stop(self) -> None:
+        """Stop watching, and put back the handler that was there before."""
+        atexit.unregister(self._at_exit)
+        is_main = threading.current_thread() is threading.main_thread()
+        if self._is_handling and is_main:
+            self._is_handling = False
+            if signal.getsignal(signal.SIGTERM) == self._on_signal:
+                signal.signal(signal.SIGTERM, self._previous or signal.SIG_DFL)
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        previous = self._previous
+        if os.getpid() == self._process:
+            self._ended(PREEMPTED)
+        if callable(previous):
+            previous(number, frame)
+        elif previous != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    def _at_exit(self) -> None:
+        if os.getpid() == self._process:
+            error = getattr(sys, "last_value", None)
+            self._ended(CANCELLED if error is None else status_of(error))
+
+
+class RankNotes:
+    """Lets other ranks tell rank 0 why they ended.
+
+    When one rank runs out of memory, rank 0 sees a broken connection or its launcher's SIGTERM.
+    The ranks of one node share a file beside the spool; those of other nodes are not heard.
+    """
+
+    def __init__(self, folder: Path, workload: str, environ: Mapping[str, str]) -> None:
+        names = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID")
+        job = [environ.get(name, "") for name in names]
+        digest = hashlib.sha256(repr([workload, *job]).encode()).hexdigest()[:16]
+        self._file = folder / f"ranks-{digest}.txt" if any(job) else None
+
+    def clear(self) -> None:
+        """Forget what an earlier job left."""
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
+    def leave(self, status: str) -> None:
+        """Tell how a rank other than 0 ended; the first cause counts."""
+        if self._file is not None and status not in {SUCCEEDED, PREEMPTED}:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with self._file.open("a", encoding="utf-8") as stream:
+                stream.write(status + "\n")
+
+    def cause(self, status: str) -> str:
+        """Return the status of the rank that failed first, this rank's own where none told."""
+        if self._file is None or status == SUCCEEDED or not self._file.exists():
+            return status
+        told = self._file.read_text(encoding="utf-8").split()
+        self.clear()
+        if OUT_OF_MEMORY in told:
+            return OUT_OF_MEMORY
+        return told[0] if told else status

@@ -1,0 +1,80 @@
+"""Records a block of code, or each call of a function."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from trainfare_client.collectors.outcomes import status_of
+from trainfare_client.collectors.recording import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Unpack
+
+    from trainfare_client.collectors.recording import RunOptions
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class RecordedRun:
+    """A run under way: tell it what you know, or nothing at all."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def setup_is_over(self) -> None:
+        """Let the duration count from now on."""
+        with self._recorder.guard:
+            self._recorder.setup_is_over()
+
+    def step(self, samples: float | None = None) -> None:
+        """Say that a step has ended; `samples` of all workers, the batch size where left out."""
+        with self._recorder.guard:
+            self._recorder.step_ended(samples)
+
+    def phase(self, name: str, seconds: float) -> None:
+        """Add seconds to a phase such as `data_loading` or `communication`."""
+        with self._recorder.guard:
+            self._recorder.timing.add_phase(name, float(seconds))
+
+
+class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
+    """Records a block (`with record(...) as run:`) or each call of a function (`@record(...)`).
+
+    Parameters
+    ----------
+    workload
+        The workload's id.
+    options
+        What may be said of the run; see `RunOptions`.
+    """
+
+    def __init__(self, workload: str, **options: Unpack[RunOptions]) -> None:
+        self._workload = workload
+        self._options = options
+
+    def __enter__(self) -> RecordedRun:
+        self._recorder = Recorder(self._workload, self._options)
+        return RecordedRun(self._recorder)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._recorder.finish(status_of(error))
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Return a function whose every call is recorded as a run."""
+
+        @functools.wraps(function)
+        def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
+            with record(self._workload, **self._options):
+                return function(*args, **kwargs)
+
+        return recorded

@@ -1,0 +1,121 @@
+"""Records Ray Train jobs: exactly, on their workers, or from the controller that polls them."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from ray.train.v2._internal.execution.callback import (
+    ControllerCallback,
+    ReportCallback,
+    WorkerGroupCallback,
+)
+
+from trainfare_client.collectors.outcomes import status_of
+from trainfare_client.collectors.recording import Recorder
+from trainfare_client.collectors.surroundings import Place, read_labels
+from trainfare_client.settings import read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Unpack
+
+    from trainfare_client.collectors.recording import RunOptions
+
+
+def recorded(
+    train_loop: Callable[..., Any], workload: str, **options: Unpack[RunOptions]
+) -> Callable[..., Any]:
+    """Return a training loop that rank 0 records: `TorchTrainer(recorded(loop, "cnn"), ...)`.
+
+    The time is that of the loop itself on its worker; starting the workers is not in it. Each
+    `ray.train.report` is left to the loop: for steps and data loading use a `TorchCollector`
+    inside the loop instead.
+    """
+    located = _located(options)
+
+    @functools.wraps(train_loop)
+    def loop(*arguments: Any) -> Any:
+        recorder = Recorder(workload, located, place=_place_or_none())
+        try:
+            result = train_loop(*arguments)
+        except BaseException as error:
+            recorder.finish(status_of(error))
+            raise
+        recorder.finish()
+        return result
+
+    return loop
+
+
+class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback):
+    """Records a job from its controller: `RunConfig(callbacks=[TrainfareCallback("cnn")])`.
+
+    The controller learns of the end when it polls its workers, some seconds late; `recorded` is
+    exact. Starting the workers is set-up. Each report of the workers counts as a step.
+    """
+
+    def __init__(self, workload: str, **options: Unpack[RunOptions]) -> None:
+        self._workload = workload
+        self._options = _located(options)
+        self._recorder: Recorder | None = None
+
+    def after_controller_start(self, train_run_context: Any) -> None:
+        """Begin a run."""
+        self._recorder = Recorder(self._workload, self._options, place=Place())
+
+    def after_worker_group_training_start(self, worker_group: Any) -> None:
+        """Count from now on; learn how many workers there are, on how many nodes."""
+        if self._recorder is not None:
+            with self._recorder.guard:
+                workers = worker_group.get_workers()
+                nodes = {worker.metadata.node_id for worker in workers}
+                self._recorder.know(workers=len(workers), nodes=len(nodes))
+                self._recorder.setup_is_over()
+
+    def after_report(self, training_report: Any, metrics: Any) -> None:
+        """Count a step."""
+        if self._recorder is not None:
+            with self._recorder.guard:
+                self._recorder.step_ended()
+
+    def after_controller_finish(self, result: Any) -> None:
+        """Deliver the run."""
+        if self._recorder is not None:
+            self._recorder.finish(status_of(result.error))
+
+
+def _located(options: RunOptions) -> RunOptions:
+    """Return options that hold what only the driver knows: its environment and its commit."""
+    labels = {**read_labels(), **options.get("labels", {})}
+    settings = options.get("settings") or read_settings()
+    return {**options, "labels": labels, "settings": settings}
+
+
+def _place_or_none() -> Place | None:
+    try:
+        return _worker_place()
+    except Exception:  # noqa: BLE001 - never the training's concern; the environment tells less
+        return None
+
+
+def _worker_place() -> Place:
+    from ray.train import get_context
+
+    context = get_context()
+    nodes = _placed_nodes() or -(-context.get_world_size() // context.get_local_world_size())
+    return Place(int(context.get_world_rank()), int(context.get_world_size()), int(nodes))
+
+
+def _placed_nodes() -> int:
+    """Return on how many nodes the job's placement group lies, 0 where it has none.
+
+    Several nodes of a cluster may share an address, so that ranks within a node tell too little.
+    """
+    from ray.util import get_current_placement_group, placement_group_table
+
+    group = get_current_placement_group()
+    if group is None:
+        return 0
+    return len(set(placement_group_table(group)["bundles_to_node_id"].values()))

@@ -1,0 +1,191 @@
+"""Measures one training and makes a run of it: the part that all collectors share."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+import uuid
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from trainfare_client.collectors.delivering import DEADLINE_S, deliver, tell
+from trainfare_client.collectors.guarding import Guard
+from trainfare_client.collectors.hardware import gpu_name, peak_memory_bytes, wait_for_gpu
+from trainfare_client.collectors.outcomes import PREEMPTED, SUCCEEDED, EndWatch, RankNotes
+from trainfare_client.collectors.surroundings import Place, read_labels, read_place
+from trainfare_client.collectors.timing import Timing
+from trainfare_client.requests import given
+from trainfare_client.settings import ClientSettings, read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainfare_client.documents import MeasuredRun
+
+_PREEMPTION_S: Final = 5.0
+"""An owner who takes the machine gives little time."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said of a run; what is left out is measured or looked up where it can be.
+
+    `batch_size` is global, `dataset_size` in the workload's unit, `workers` the processes that
+    train together. `warmup_steps` (3) may hold compilation; `settings` replaces the
+    environment's; `quiet` silences the sentence about the run's arrival.
+    """
+
+    dataset_size: float
+    batch_size: float
+    epochs: float
+    workers: int
+    nodes: int
+    gpu_type: str
+    instance_type: str
+    provider: str
+    region: str
+    purchase: str
+    parameters: Mapping[str, float | str]
+    labels: Mapping[str, str]
+    forecast_id: str
+    external_id: str
+    warmup_steps: int
+    settings: ClientSettings
+    quiet: bool
+
+
+_CONFIGURATION: Final = ("gpu_type", "instance_type", "provider", "region", "purchase")
+_WORK: Final = ("dataset_size", "batch_size", "epochs")
+
+
+class Recorder:
+    """The measurement of one run, from its construction to `finish`.
+
+    No method raises an exception of its own; the first one inside is logged.
+    """
+
+    def __init__(self, workload: str, options: RunOptions, *, place: Place | None = None) -> None:
+        self.guard = Guard()
+        self.workload = workload
+        self.facts: dict[str, Any] = dict(options)
+        self.samples = 0.0
+        self.passes = 0
+        self._is_finished = False
+        self.timing = Timing(time.perf_counter(), int(options.get("warmup_steps", 3)))
+        self._started_at = datetime.now(timezone.utc)
+        self._mark = self.timing.started
+        self._labels: dict[str, str] = {}
+        self.place = place or Place()
+        self._watch = EndWatch(self.finish)
+        with self.guard:
+            self._begin(place)
+
+    def _begin(self, place: Place | None) -> None:
+        self._check_names()
+        self.place = place or read_place()
+        self._settings = self.facts.get("settings") or _impatient(read_settings())
+        self._notes = RankNotes(self._settings.spool.parent, self.workload, os.environ)
+        if self.place.rank == 0:
+            self._notes.clear()
+            self._labels = read_labels()
+        self._watch.start()
+
+    def _check_names(self) -> None:
+        unknown = self.facts.keys() - RunOptions.__annotations__.keys()
+        if unknown:
+            self.guard.complain(f"a run has no {', '.join(sorted(unknown))}")
+
+    def know(self, **facts: Any) -> None:
+        """Take facts that were found, where nothing was said by the user."""
+        for name, value in given(**facts).items():
+            self.facts.setdefault(name, value)
+
+    def setup_is_over(self) -> None:
+        """Let the run count from now on; what came before is set-up. Only the first call counts."""
+        if self.timing.steps_from is None:
+            self.timing.steps_from = self._mark = time.perf_counter()
+
+    def mark(self) -> None:
+        """Leave the time since the last step out of the next one: it was none of its kind."""
+        self._mark = time.perf_counter()
+
+    def data_arrived(self) -> None:
+        """Count the time since the last step as waiting for data."""
+        self.setup_is_over()
+        now = time.perf_counter()
+        self.timing.waiting.add(now - self._mark)
+        self._mark = now
+
+    def step_ended(self, samples: float | None = None) -> None:
+        """Count the time since the last mark as one step over `samples` samples of all workers."""
+        now = time.perf_counter()
+        self.timing.computing.add(now - self._mark)
+        self._mark = now
+        self.samples += samples if samples is not None else self.facts.get("batch_size", 0)
+
+    def finish(self, status: str = SUCCEEDED) -> None:
+        """End the measurement and deliver the run, once; only rank 0 does."""
+        if self._is_finished:
+            return
+        self._is_finished = True
+        with self.guard:
+            self._finish(status)
+        with self.guard:
+            self._watch.stop()
+
+    def _finish(self, status: str) -> None:
+        if status == SUCCEEDED:
+            wait_for_gpu()
+        ended = time.perf_counter()
+        if self.place.rank != 0:
+            self._notes.leave(status)
+            return
+        run = self.to_run(self._notes.cause(status), ended)
+        deadline_s = _PREEMPTION_S if status == PREEMPTED else DEADLINE_S
+        said = deliver(run, self._settings, deadline_s=deadline_s)
+        if not self.facts.get("quiet"):
+            tell(said)
+
+    def to_run(self, status: str, ended: float) -> MeasuredRun:
+        """Return the run as it is uploaded."""
+        self._look_up()
+        configuration = {name: self.facts.get(name) for name in (*_CONFIGURATION, "nodes")}
+        peak = peak_memory_bytes()
+        run: dict[str, Any] = {
+            "workload": self.workload,
+            "external_id": self.facts.get("external_id") or f"run-{uuid.uuid4()}",
+            "status": status,
+            "duration_seconds": max(self.timing.duration_s(ended), 1e-6),
+            "started_at": self._started_at.isoformat(),
+            "configuration": {
+                **given(**configuration),
+                "workers": self.facts.get("workers") or self.place.workers or 1,
+            },
+            "work": given(**{name: self.facts.get(name) for name in _WORK}),
+            "parameters": dict(self.facts.get("parameters") or {}),
+            "phases": self.timing.phase_seconds(),
+            "resources": given(peak_gpu_memory_bytes=peak),
+            "labels": {**self._labels, **(self.facts.get("labels") or {})},
+            **given(forecast_id=self.facts.get("forecast_id")),
+            **given(progress=None if status == SUCCEEDED else self._progress()),
+        }
+        return run  # type: ignore[return-value] # built field by field
+
+    def _look_up(self) -> None:
+        self.know(nodes=self.place.nodes, gpu_type=gpu_name())
+        size = self.facts.get("dataset_size")
+        if self.passes:
+            self.know(epochs=float(self.passes))
+        elif size and self.samples:
+            self.know(epochs=self.samples / size)
+
+    def _progress(self) -> float | None:
+        size, epochs = self.facts.get("dataset_size"), self.facts.get("epochs")
+        if not size or not epochs or not self.samples:
+            return None
+        return float(min(self.samples / (size * epochs), 1.0))
+
+
+def _impatient(settings: ClientSettings) -> ClientSettings:
+    """Return settings that keep a training waiting for seconds at most."""
+    return dataclasses.replace(settings, attempts=2, timeout_s=min(settings.timeout_s, 6.0))

@@ -1,0 +1,88 @@
+"""A scikit-learn estimator that records the fits of the one it holds."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from sklearn.base import BaseEstimator, clone
+
+from trainfare_client.collectors.plain import record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from typing_extensions import Self
+
+    from trainfare_client.collectors.recording import RunOptions
+
+
+class Recorded(BaseEstimator):
+    """Fits and predicts as the estimator it holds, and records each `fit` as a run.
+
+    Parameters
+    ----------
+    estimator
+        What is fitted; a clone of it, as scikit-learn's meta-estimators do.
+    workload
+        The workload's id.
+    parameters
+        Names of the estimator's parameters that are worth telling, such as `max_depth`; the
+        forecast depends on them.
+    options
+        What else may be said of the run; see `RunOptions`.
+
+    Attributes
+    ----------
+    estimator_
+        The fitted estimator.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        workload: str,
+        parameters: Sequence[str] = (),
+        options: RunOptions | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.workload = workload
+        self.parameters = parameters
+        self.options = options
+
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+        """Fit a clone of the estimator and deliver the run."""
+        estimator = clone(self.estimator)
+        options: RunOptions = {
+            "dataset_size": len(X) if hasattr(X, "__len__") else X.shape[0],
+            "workers": 1,
+            "parameters": self._told(estimator.get_params()),
+            **(self.options or {}),
+        }
+        with record(self.workload, **options):
+            estimator.fit(X, y, **fit_params)
+        self.estimator_ = estimator
+        return self
+
+    def _told(self, known: Mapping[str, Any]) -> dict[str, float | str]:
+        told: dict[str, float | str] = {"cores": _cores(known.get("n_jobs"))}
+        for name in self.parameters:
+            value = known.get(name)
+            if value is not None:
+                is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+                told[name] = value if is_number else str(value)
+        return told
+
+    def __getattr__(self, name: str) -> Any:
+        # predict, score, classes_ and all else is the fitted estimator's.
+        fitted = self.__dict__.get("estimator_")
+        if fitted is None or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__} has no {name!r} before it is fitted")
+        return getattr(fitted, name)
+
+
+def _cores(n_jobs: int | None) -> int:
+    """Return how many cores joblib takes for `n_jobs`."""
+    if n_jobs is None:
+        return 1
+    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)

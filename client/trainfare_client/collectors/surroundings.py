@@ -1,0 +1,93 @@
+"""What a process knows of its place: its rank, the cluster, the commit, the CI job."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RANKS: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+_WORLDS: Final = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+_LOCAL_WORLDS: Final = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
+_COMMITS: Final = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT")
+_CI_URLS: Final = ("CI_JOB_URL", "CI_PIPELINE_URL", "BUILD_URL", "BUILDKITE_BUILD_URL")
+_GIT_TIMEOUT_S: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """A process among those that train together.
+
+    Attributes
+    ----------
+    rank
+        From 0; only rank 0 uploads.
+    workers, nodes
+        How many train together; None where nothing tells.
+    """
+
+    rank: int = 0
+    workers: int | None = None
+    nodes: int | None = None
+
+
+def read_place(environ: Mapping[str, str] = os.environ) -> Place:
+    """Return the place that launchers tell by the environment: torchrun, Slurm, MPI.
+
+    Examples
+    --------
+    >>> read_place({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"})
+    Place(rank=3, workers=8, nodes=2)
+    """
+    workers = _first_number(environ, _WORLDS)
+    local = _first_number(environ, _LOCAL_WORLDS)
+    nodes = _first_number(environ, ("SLURM_NNODES",))
+    if nodes is None and workers and local:
+        nodes = math.ceil(workers / local)
+    return Place(_first_number(environ, _RANKS) or 0, workers, nodes)
+
+
+def read_labels(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the labels `git_sha` and `ci_url`, each where it can be known."""
+    labels = {"git_sha": _commit(environ), "ci_url": _ci_url(environ)}
+    return {name: value for name, value in labels.items() if value}
+
+
+def _first_number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:
+    found = (environ.get(name, "") for name in names)
+    return next((int(value) for value in found if value.isdecimal()), None)
+
+
+def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((environ[name] for name in names if environ.get(name)), "")
+
+
+def _commit(environ: Mapping[str, str]) -> str:
+    told = _first(environ, _COMMITS)
+    if told:
+        return told
+    try:
+        answer = subprocess.run(
+            ["git", "rev-parse", "HEAD"],  # noqa: S607 - the user's own git
+            capture_output=True,
+            text=True,
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""
+
+
+def _ci_url(environ: Mapping[str, str]) -> str:
+    server, repository, run = (
+        environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")
+    )
+    if server and repository and run:
+        return f"{server}/{repository}/actions/runs/{run}"
+    return _first(environ, _CI_URLS)

@@ -1,0 +1,105 @@
+"""Splits the time of a training into set-up, steps and phases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+_KEPT_STEPS: Final = 4096
+
+
+@dataclass
+class StepTimes:
+    """Times of the steps of one kind: waiting for data, or computing.
+
+    The first steps also compile, choose kernels and fill caches. What they took beyond the
+    median of the later steps is warm-up; where there are no later steps nothing is known of it.
+
+    Attributes
+    ----------
+    warmup_steps
+        How many steps may hold warm-up, 0 or more.
+    """
+
+    warmup_steps: int
+    total_s: float = 0.0
+    count: int = 0
+    _first: list[float] = field(default_factory=list)
+    _later: list[float] = field(default_factory=list)
+
+    def add(self, seconds: float) -> None:
+        """Count one step."""
+        self.count += 1
+        self.total_s += seconds
+        if self.count <= self.warmup_steps:
+            self._first.append(seconds)
+        elif len(self._later) < _KEPT_STEPS:
+            self._later.append(seconds)
+
+    def warmup_s(self) -> float:
+        """Return the seconds that the first steps took beyond a usual step, 0 or more.
+
+        Examples
+        --------
+        >>> times = StepTimes(warmup_steps=2)
+        >>> for seconds in (9.0, 1.5, 1.0, 1.0, 1.2):
+        ...     times.add(seconds)
+        >>> times.warmup_s()
+        8.5
+        """
+        if not self._later:
+            return 0.0
+        usual = median(self._later)
+        return sum(max(0.0, seconds - usual) for seconds in self._first)
+
+
+@dataclass
+class Timing:
+    """The times of one run, in seconds of one clock.
+
+    Attributes
+    ----------
+    started
+        When the run began.
+    steps_from
+        When its set-up was over; None while it is not known.
+    """
+
+    started: float
+    warmup_steps: int
+    steps_from: float | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.waiting = StepTimes(self.warmup_steps)
+        self.computing = StepTimes(self.warmup_steps)
+
+    def add_phase(self, name: str, seconds: float) -> None:
+        """Add seconds to a phase."""
+        self.phases[name] = self.phases.get(name, 0.0) + seconds
+
+    def setup_s(self) -> float:
+        """Return the seconds before the first step and those of the warm-up."""
+        before = 0.0 if self.steps_from is None else self.steps_from - self.started
+        return before + self.waiting.warmup_s() + self.computing.warmup_s()
+
+    def duration_s(self, ended: float) -> float:
+        """Return the seconds of the training without its set-up."""
+        return ended - self.started - self.setup_s()
+
+    def phase_seconds(self) -> dict[str, float]:
+        """Return the phases by their names on the wire."""
+        seconds = {
+            "setup": self.setup_s(),
+            "data_loading": self.waiting.total_s - self.waiting.warmup_s(),
+            "compute": self.computing.total_s - self.computing.warmup_s(),
+            **self.phases,
+        }
+        # Waiting for gradients happens inside the steps; it is communication, not computing.
+        seconds["compute"] -= min(seconds.get("communication", 0.0), seconds["compute"])
+        return {
+            f"{name}_seconds": round(value, 6)
+            for name, value in seconds.items()
+            if value > 0 or name in self.phases
+        }

@@ -1,0 +1,129 @@
+"""Demand for GPUs through the door: what is needed, what may be switched off."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.regressors import publish_regressor
+
+HOUR_LONG = 14_000.0
+"""The dataset size that takes two workers about an hour."""
+
+
+@pytest.fixture
+def published(services: Services) -> Services:
+    publish_regressor(services)
+    return services
+
+
+def job(ref: str, size: float = HOUR_LONG, workers: int = 2, **changes: Any) -> dict[str, Any]:
+    return {
+        "ref": ref,
+        "workload": "fitted",
+        "configuration": {"gpu_type": "T4", "workers": workers},
+        "work": {"dataset_size": size},
+        "parameters": {"precision": "fp16"},
+        **changes,
+    }
+
+
+def view(client: TestClient, **body: Any) -> dict[str, Any]:
+    answer = client.post("/v1/schedules:capacity", json=body)
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def test_running_job_holds_its_gpus_until_it_ends(client: TestClient, published: Services) -> None:
+    answer = view(client, running=[job("a")], capacity={"T4": 8}, hours=6)
+
+    [demand] = answer["demand"]
+    hours = demand["hours"]
+    assert demand["gpu_type"] == "T4"
+    assert [hours[0]["upper_gpus"], hours[0]["may_switch_off"]] == [2, 6]
+    assert hours[0]["expected_gpus"] == pytest.approx(2.0, rel=0.2)
+    assert [hours[5]["upper_gpus"], hours[5]["may_switch_off"]] == [0, 8]
+    assert demand["ends_at"] is not None
+
+
+def test_progress_frees_gpus_earlier(client: TestClient, published: Services) -> None:
+    whole = view(client, running=[job("a")], hours=2)
+    nearly = view(client, running=[job("a", progress=0.9)], hours=2)
+
+    expected = [each["demand"][0]["hours"][0]["expected_gpus"] for each in (whole, nearly)]
+    assert expected[1] == pytest.approx(expected[0] / 10, rel=0.2)
+
+
+def test_queued_jobs_wait_for_their_turn_where_the_capacity_is_told(
+    client: TestClient, published: Services
+) -> None:
+    queued = [job("b", workers=2), job("c", workers=2)]
+
+    limited = view(client, queued=queued, capacity={"T4": 2}, hours=4)
+    free = view(client, queued=queued, hours=4)
+
+    first = [each["demand"][0]["hours"][0] for each in (limited, free)]
+    assert [each["upper_gpus"] for each in first] == [2, 4]
+    assert first[1]["may_switch_off"] is None
+    assert limited["demand"][0]["hours"][1]["upper_gpus"] == 2
+
+
+def test_each_type_has_its_own_demand_and_idle_ones_are_told(
+    client: TestClient, published: Services
+) -> None:
+    other = job("b", configuration={"gpu_type": "L4", "workers": 1})
+
+    answer = view(client, running=[job("a"), other], capacity={"t4": 4, "A100-40GB": 3}, hours=1)
+
+    demands = {each["gpu_type"]: each for each in answer["demand"]}
+    assert set(demands) == {"t4", "A100-40GB", "L4"}
+    assert demands["A100-40GB"]["hours"][0]["may_switch_off"] == 3
+    assert demands["L4"]["capacity"] is None
+
+
+def test_jobs_that_are_not_counted_say_why(client: TestClient, published: Services) -> None:
+    answer = view(
+        client,
+        queued=[job("new", workload="nobody"), job("huge", workers=16)],
+        capacity={"T4": 8},
+    )
+
+    assert {each["ref"]: each["reason"] for each in answer["left_out"]} == {
+        "new": "no_forecast",
+        "huge": "too_large",
+    }
+
+
+def test_same_seed_gives_the_same_answer(client: TestClient, published: Services) -> None:
+    body = {"queued": [job("a"), job("b")], "capacity": {"T4": 2}, "seed": 7}
+
+    assert view(client, **body) == view(client, **body)
+
+
+def test_ref_of_a_running_job_is_not_queued_again(client: TestClient, published: Services) -> None:
+    body = {"running": [job("a")], "queued": [job("a")]}
+
+    answer = client.post("/v1/schedules:capacity", json=body)
+
+    assert answer.status_code == 422
+
+
+def test_table_joins_equal_hours(client: TestClient, published: Services) -> None:
+    text = {"Accept": "text/plain"}
+    body = {
+        "running": [job("a")],
+        "queued": [job("new", workload="nobody"), job("huge", workers=99)],
+        "capacity": {"T4": 8},
+    }
+
+    answer = client.post("/v1/schedules:capacity", json=body, headers=text)
+    empty = client.post("/v1/schedules:capacity", json={}, headers=text)
+
+    lines = answer.text.splitlines()
+    assert lines[0].startswith("T4, 8 GPUs; all ended by 20")
+    assert lines[2].split()[:2] == ["from", "expected"]
+    assert len(lines) < 12
+    assert "huge is not counted: it never fits." in lines
+    assert empty.text == "No jobs.\n"

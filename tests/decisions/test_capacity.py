@@ -1,0 +1,80 @@
+"""Queues played through: no overlap beyond the capacity, order kept, use counted exactly."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.decisions.capacity import demand, draw_durations, play
+from app.decisions.progress import remaining
+from tests.decisions.test_durations import believe, make_forecast
+
+
+@given(seed=st.integers(0, 10_000), n_jobs=st.integers(1, 12), capacity=st.integers(1, 8))
+def test_jobs_never_use_more_than_there_is_and_never_overtake(
+    seed: int, n_jobs: int, capacity: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    durations = rng.lognormal(0.0, 1.0, (3, n_jobs))
+    gpus = rng.integers(1, capacity + 1, n_jobs)
+
+    starts, ends = play(durations, gpus, np.zeros(n_jobs), capacity)
+
+    assert (np.diff(starts, axis=1) >= 0).all()
+    for draw in range(3):
+        for instant in starts[draw]:
+            running = (starts[draw] <= instant) & (instant < ends[draw])
+            assert gpus[running].sum() <= capacity
+
+
+def test_job_starts_as_soon_as_enough_is_free() -> None:
+    durations = np.array([[10.0, 4.0, 3.0]])
+
+    starts, _ = play(durations, np.array([1, 1, 2]), np.zeros(3), 2)
+
+    assert starts.tolist() == [[0.0, 0.0, 10.0]]
+
+
+def test_without_a_capacity_all_start_at_once() -> None:
+    starts, ends = play(np.array([[5.0, 7.0]]), np.array([100, 100]), np.array([0.0, 2.0]), None)
+
+    assert starts.tolist() == [[0.0, 2.0]]
+    assert ends.tolist() == [[5.0, 9.0]]
+
+
+def test_use_of_an_hour_is_its_mean_and_its_peak() -> None:
+    starts, ends = np.array([[0.0, 1800.0]]), np.array([[1800.0, 5400.0]])
+
+    found = demand(starts, ends, np.array([4, 2]), 3, 0.9)
+
+    assert found.expected.tolist() == pytest.approx([3.0, 1.0, 0.0])
+    assert found.lower.tolist() == found.upper.tolist() == [4.0, 2.0, 0.0]
+
+
+@given(seed=st.integers(0, 10_000), n_jobs=st.integers(1, 12), capacity=st.integers(1, 8))
+def test_peak_is_the_most_that_any_instant_of_the_hour_has(
+    seed: int, n_jobs: int, capacity: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    gpus = rng.integers(1, capacity + 1, n_jobs)
+    durations = rng.lognormal(7.0, 1.0, (1, n_jobs))
+    starts, ends = play(durations, gpus, np.zeros(n_jobs), capacity)
+
+    found = demand(starts, ends, gpus, 3, 0.9)
+
+    for hour in range(3):
+        instants = [3600.0 * hour, *starts[0][(starts[0] // 3600.0) == hour]]
+        used = [gpus[(starts[0] <= now) & (now < ends[0])].sum() for now in instants]
+        assert found.upper[hour] == max(used) <= capacity
+
+
+def test_draws_have_the_distribution_of_the_beliefs_for_every_seed() -> None:
+    forecast = make_forecast(4, 2)
+    left = remaining(believe(forecast), np.zeros(2), np.full(2, np.nan))
+
+    first, again, other = (draw_durations(left, seed, 101) for seed in (1, 1, 2))
+
+    assert (first == again).all()
+    assert (first != other).any()
+    assert np.median(first, axis=0) == pytest.approx(forecast.median())
+    assert np.sort(first, axis=0) == pytest.approx(np.sort(other, axis=0))
