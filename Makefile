@@ -11,7 +11,8 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export OMP_NUM_THREADS ?= 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint unit lock clean
+FRAMEWORKS := $(VENV)-frameworks
+.PHONY: help demo serve test lint unit frameworks pythons lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -22,7 +23,7 @@ demo: $(VENV)/.installed ## upload measured runs, fit, forecast, recommend (ARGS
 serve: $(VENV)/.installed ## run service and fitter until Ctrl-C (PORT=8000, TRAINFARE_* settings)
 	@exec $(BIN)/trainfare serve --with-fitter --migrate --port $(PORT) $(ARGS)
 
-test: lint ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
+test: lint frameworks ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
 	$(BIN)/python tests/support/postgresql.py $(BIN)/pytest -n 2 --slow --cov --cov-report=term:skip-covered $(ARGS)
 
 lint: $(VENV)/.installed-dev ## style, types and import contracts
@@ -35,15 +36,26 @@ lint: $(VENV)/.installed-dev ## style, types and import contracts
 unit: $(VENV)/.installed-dev ## the quick tests, on SQLite alone
 	$(BIN)/pytest -q -n 2 -m "not postgresql and not slow" $(ARGS)
 
+frameworks: $(FRAMEWORKS)/.installed $(VENV)/.installed-dev ## the collectors with torch, lightning, transformers, accelerate, ray
+	TRAINFARE_TEST_PYTHON=$(BIN)/python $(FRAMEWORKS)/bin/python -m pytest -q --durations=5 \
+		-o filterwarnings=default -o addopts=--import-mode=importlib client/tests_frameworks
+
+pythons: $(VENV)/.installed-dev ## the client on every Python from 3.10 to 3.13 that is found here
+	$(BIN)/python client/try_pythons.py
+
 lock: ## pin all dependencies anew, with hashes (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --upgrade -o requirements.lock pyproject.toml requirements-build.in
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --upgrade --extra dev -c requirements.lock -o requirements-dev.lock \
 		pyproject.toml requirements-build.in
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --upgrade client/requirements-frameworks.in client/pyproject.toml \
+		| awk '/^[^ ]/ {cuda = /^(nvidia-|cuda-|triton=|torch=)/} !cuda' \
+		> client/requirements-frameworks.lock
 
 clean: ## remove the environment and the caches, not the data in var/
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build
+	rm -rf $(VENV) $(FRAMEWORKS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
@@ -62,4 +74,14 @@ $(VENV)/.installed-dev: requirements-dev.lock client/pyproject.toml $(VENV)/.ins
 	@echo "Installing the locked tools of the developers (once) ..."
 	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
 	@$(PIP_INSTALL) --no-deps --no-build-isolation -e client
+	@touch $@
+
+$(FRAMEWORKS)/.installed: client/requirements-frameworks.lock client/requirements-torch.lock \
+		client/pyproject.toml | $(BIN)/python
+	@echo "Installing the locked frameworks of the collectors' tests (once, about 2 GB) ..."
+	@$(PYTHON) -m venv $(FRAMEWORKS)
+	@$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		-r client/requirements-frameworks.lock -r client/requirements-torch.lock
+	@$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation -e client
 	@touch $@

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.intervals import tempered
 from models.joint import JointForecast
 from models.tables import BoolArray, FloatArray
 
@@ -79,14 +80,15 @@ class Design:
         widths = np.empty(self._n_targets)
         for joint, covariance in zip(self._joints, self._covariances, strict=True):
             variance = np.maximum(np.diag(covariance)[self._n :], 0.0) + joint.noise[self._n :]
-            widths[joint.targets] = joint.half_width * np.sqrt(variance)
+            widths[joint.targets] = joint.half_width * tempered(np.sqrt(variance))
         return widths
 
     def least_half_widths(self) -> FloatArray:
         """Return the half widths that the noise of one run leaves, shape (n_targets,)."""
         widths = np.empty(self._n_targets)
         for joint in self._joints:
-            widths[joint.targets] = joint.half_width * np.sqrt(joint.noise[self._n :])
+            spread = tempered(np.sqrt(joint.noise[self._n :]))
+            widths[joint.targets] = joint.half_width * spread
         return widths
 
     def gains(self) -> FloatArray:
@@ -97,8 +99,8 @@ class Design:
             own = np.maximum(np.diag(covariance)[:n], 0.0) + joint.noise[:n]
             before = np.maximum(np.diag(covariance)[n:], 0.0) + joint.noise[n:]
             removed = covariance[:n, n:] ** 2 / own[:, None]
-            after = np.sqrt(np.maximum(before - removed, joint.noise[n:]))
-            total += ((np.sqrt(before) - after) * joint.half_width).sum(axis=1)
+            after = tempered(np.sqrt(np.maximum(before - removed, joint.noise[n:])))
+            total += ((tempered(np.sqrt(before)) - after) * joint.half_width).sum(axis=1)
         return total / self._n_targets
 
     def step(self, affordable: BoolArray) -> DesignStep | None:

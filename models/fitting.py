@@ -17,7 +17,7 @@ from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegress
 from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
 from models.holdout import TrainingData, forecast_folds, gather
-from models.intervals import calibrate, prior_curve
+from models.intervals import calibrate, prior_curve, tempered
 from models.layout import Layout
 from models.level_effects import LevelEffects, untold_effects
 from models.memory import Memory
@@ -327,7 +327,7 @@ def _forecast(held_out: HeldOut, weights: FloatArray) -> tuple[FloatArray, Float
     active = weights > 0
     mean, variance = combine(weights[active], held_out.means[active], held_out.variances[active])
     variance = variance + held_out.extra_variance
-    return mean, np.sqrt(np.maximum(variance - held_out.averaged, variance / 4))
+    return mean, tempered(np.sqrt(np.maximum(variance - held_out.averaged, variance / 4)))
 
 
 def _mape(held_out: HeldOut, weights: FloatArray) -> float:

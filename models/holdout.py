@@ -13,7 +13,8 @@ from models.selection import HeldOut
 from models.tables import FloatArray
 
 TREND_BREAK = 0.2
-"""Log standard deviation, per log unit beyond the range, of a break in the trend of the batch."""
+"""Log standard deviation, per log unit beyond the range, of a break in a trend: along the batch,
+and along an axis of which two levels at most were measured."""
 
 
 @dataclass(frozen=True, slots=True)

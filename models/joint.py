@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.distribution import NORMAL_KNOTS
 from models.encoding import UNIDENTIFIED_SD, UNSEEN, Encoded
 from models.holdout import TREND_BREAK
+from models.intervals import tempered
 from models.mixture import RegimeModel
 from models.portfolio import FittedPortfolio
 from models.tables import FeatureTable, FloatArray, IntArray
@@ -31,7 +33,8 @@ class JointForecast:
     noise
         Variance of one run of each candidate and target that no measurement removes, shape (n,).
     half_width
-        Calibrated half width at 90 % of each target, in standard deviations, shape (n_targets,).
+        Calibrated half width at 90 % of each target, in tempered standard deviations, shape
+        (n_targets,).
     targets
         Which of the asked targets these are, shape (n_targets,).
     """
@@ -45,6 +48,18 @@ class JointForecast:
     def n_candidates(self) -> int:
         """How many configurations may be measured."""
         return len(self.covariance) - len(self.half_width)
+
+    def calibration(self, variance: FloatArray) -> FloatArray:
+        """Return by what to multiply the deviations of rows for them to agree with the intervals.
+
+        Parameters
+        ----------
+        variance
+            Variance of each row's log duration, shape (n,), positive.
+        """
+        deviation = np.sqrt(variance)
+        level = NORMAL_KNOTS[1 + _CONFIDENCE_OF_CURVE]
+        return np.asarray(self.half_width[0] / level * tempered(deviation) / deviation)
 
 
 def joint_forecast(
@@ -161,7 +176,7 @@ class _Spread:
 
 
 def _common_unknowns(portfolio: FittedPortfolio, encoded: Encoded) -> FloatArray:
-    """Return the covariance from unidentified parameters and from a break in the batch's trend.
+    """Return the covariance from unidentified parameters and from breaks in trends.
 
     A parameter that was constant has one exponent for all rows; what a row leaves out is its own.
     """
@@ -172,9 +187,8 @@ def _common_unknowns(portfolio: FittedPortfolio, encoded: Encoded) -> FloatArray
             total += np.outer(exponent, exponent)
     left = np.maximum(encoded.variance - np.diag(total), 0.0)
     total += np.diag(left)
-    roles = [feature.role for feature in portfolio.encoder.numeric]
-    if "local_batch" in roles:
-        beyond = TREND_BREAK * encoded.excess[:, roles.index("local_batch")]
+    for index in portfolio.breaking_axes:
+        beyond = TREND_BREAK * encoded.excess[:, index]
         total = total + np.outer(beyond, beyond)
     return total
 

@@ -8,6 +8,7 @@ from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
 from models.explanation import TermShare, explain_rows
 from models.holdout import TREND_BREAK
+from models.intervals import tempered
 from models.memory import Memory
 from models.mixture import Mixture, RegimeModel
 from models.power_laws import TERMS, Term
@@ -43,6 +44,11 @@ class FittedPortfolio:
         The configurations of the fit: rows, keys, names of runs, held-out forecasts.
     report
         What was fitted on what, and how well.
+
+    Attributes
+    ----------
+    breaking_axes
+        Numeric features whose trend may break beyond the measured range.
     """
 
     def __init__(
@@ -60,8 +66,7 @@ class FittedPortfolio:
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
         self._mixtures: dict[str, Mixture] = {}
-        roles = [feature.role for feature in encoder.numeric]
-        self._batch = roles.index("local_batch") if "local_batch" in roles else None
+        self.breaking_axes = _breaking_axes(encoder, regime_map)
 
     def predict(self, features: FeatureTable) -> ForecastDistribution:
         """Return the forecast distribution of a new run of each row.
@@ -89,11 +94,11 @@ class FittedPortfolio:
         regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
         mean, variance = self._answer(encoded, features, regimes)
         variance = variance + encoded.variance
-        if self._batch is not None:
-            variance = variance + (TREND_BREAK * encoded.excess[:, self._batch]) ** 2
+        beyond = TREND_BREAK * encoded.excess[:, self.breaking_axes]
+        variance = variance + (beyond**2).sum(axis=1)
         bounded = np.clip(mean, self.center - MAX_LOG_DISTANCE, self.center + MAX_LOG_DISTANCE)
         curves = np.array([self.regimes[regime].curve for regime in regimes])
-        scale = np.sqrt(np.maximum(variance, _MIN_VARIANCE))
+        scale = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
         return ForecastDistribution(np.where(np.isnan(mean), mean, bounded), scale, regimes, curves)
 
     def support(self, features: FeatureTable) -> list[Support]:
@@ -163,6 +168,16 @@ class FittedPortfolio:
             mixture = Mixture(layout, members, self.regimes[regime], self.center)
             self._mixtures[regime] = mixture
         return mixture
+
+
+def _breaking_axes(encoder: Encoder, regime_map: RegimeMap) -> list[int]:
+    """Return the numeric features whose trend may break: the batch, and axes of two levels."""
+    return [
+        index
+        for index, feature in enumerate(encoder.numeric)
+        if feature.role == "local_batch"
+        or (feature.used and regime_map.kinds.get(feature.column) == "short_axis")
+    ]
 
 
 def _rows_of(regimes: Sequence[str]) -> dict[str, list[int]]:

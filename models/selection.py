@@ -23,11 +23,11 @@ _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
         "residual_trees": 0.08,
     },
     ("interpolation", True): {
-        "gaussian_process": 0.1,
-        "scaling_process": 0.15,
-        "physics_process": 0.4,
-        "held_process": 0.12,
-        "scaling_law": 0.23,
+        "gaussian_process": 0.07,
+        "scaling_process": 0.1,
+        "physics_process": 0.58,
+        "held_process": 0.09,
+        "scaling_law": 0.16,
     },
     ("transfer", False): {
         "gaussian_process": 0.18,
@@ -62,6 +62,17 @@ _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
 }
 """Prior weights by kind of question and fewer than 12 configurations; a heuristic."""
 
+_FURTHER: Mapping[tuple[str, bool], Mapping[str, float]] = {
+    ("workers", False): {"gaussian_process": 0.6},
+    ("batch_size", False): {"gaussian_process": 0.5},
+    ("workers", True): {"log_linear": 0.45, "gaussian_process": 0.1},
+}
+"""Shares of what counts more beyond an axis of three levels, by axis and few configurations.
+
+Sums of power laws flatten as their slowest term takes over, single ones go on: what a term starts
+with can hardly be told from inside the range, so that they err to opposite sides."""
+
+_LEAST_HELD_OUT = 3
 _NEW_CANDIDATE = 0.05
 _PENALTY = 1.0
 _LEAST_WEIGHT = 0.02
@@ -81,6 +92,8 @@ def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations:
     table = dict(_FREE[row, few and row != "short_axis"])
     if row == "extrapolation" and not few and axis in _PINNED_AXES:
         table = {name: weight / 2 for name, weight in table.items()} | _FEW_PHYSICS
+    if row == "extrapolation":
+        table = _joined(table, _FURTHER.get((axis, few), {}))
     known = {name for weights in _FREE.values() for name in weights}
     weights = np.array(
         [table.get(name, 0.0) if name in known else _NEW_CANDIDATE for name in names]
@@ -88,6 +101,13 @@ def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations:
     if weights.sum() == 0:
         weights = np.ones(len(names))
     return _normalised(weights)
+
+
+def _joined(table: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, float]:
+    """Return the table scaled down to make room for further shares."""
+    left = (1 - sum(shares.values())) / sum(table.values())
+    names = dict.fromkeys([*table, *shares])
+    return {name: left * table.get(name, 0.0) + shares.get(name, 0.0) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +226,15 @@ def choose_weights(
 ) -> FloatArray:
     """Return the candidates' weights in a regime: stacked where it pays, else the prior ones.
 
-    With fewer than 12 configurations and in transfer the held-out sets say less than the prior.
+    With fewer than 12 configurations, in transfer and with less than 3 distinct configurations
+    held out, the held-out sets say less than the prior.
     """
     prior = prior_weights(names, kind, axis, n_configurations)
     if held_out is None:
         return prior
     usable = np.where(np.isfinite(held_out.means).all(axis=1), prior, 0.0)
     prior = _normalised(usable) if usable.sum() > 0 else prior
-    if n_configurations < FEW_CONFIGURATIONS or kind == "transfer":
+    few = n_configurations < FEW_CONFIGURATIONS or held_out.n_distinct < _LEAST_HELD_OUT
+    if few or kind == "transfer":
         return prior
     return stack(held_out, prior)

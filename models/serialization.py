@@ -27,7 +27,7 @@ from models.reports import CandidateReport, FitReport, PoolingReport
 from models.tables import FloatArray
 from models.transfer import LevelTransfer
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 _FLOAT_BYTES = 8

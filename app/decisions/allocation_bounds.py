@@ -64,7 +64,9 @@ class _Search:
         rows = np.flatnonzero(cost <= least[self.options.job])
         chosen = rows[np.searchsorted(self.options.job[rows], np.arange(self.n_jobs))]
         if is_allocating:
-            self._allocate(self.options.kind[chosen])
+            kinds = self._kinds(cost)
+            if (kinds != NOTHING).all():
+                self._allocate(kinds)
         self.stalled += 1
         if bound > self.lower:
             self.lower, self.best_prices, self.stalled = bound, self.prices, 0
@@ -78,6 +80,33 @@ class _Search:
         aim = self.upper if np.isfinite(self.upper) else bound + 0.1 * abs(bound) + 1.0
         length = self.step * max(aim - bound, 0.0) / max(float(excess @ excess), 1.0)
         self.prices = np.maximum(self.prices + length * excess, 0.0)
+
+    def _kinds(self, cost: FloatArray) -> IntArray:
+        """Return a kind for each job: the cheapest that has room, the choosiest jobs first."""
+        shape = (self.n_jobs, len(self.capacity))
+        group = self.options.job * shape[1] + self.options.kind
+        heads = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
+        least = np.minimum.reduceat(cost, heads)
+        sizes = np.diff(np.append(heads, group.size))
+        rows = np.flatnonzero(cost <= np.repeat(least, sizes))
+        taken = self.options.gpus[rows[np.searchsorted(group[rows], group[heads])]]
+        costs, wanted, fewest = np.full((3, *shape), np.inf)
+        costs.flat[group[heads]], wanted.flat[group[heads]] = least, taken
+        fewest.flat[group[heads]] = self.options.gpus[heads]
+        ordered = np.sort(costs, axis=1)
+        regret = ordered[:, min(1, shape[1] - 1)] - ordered[:, 0]
+        kinds = np.full(self.n_jobs, NOTHING, dtype=np.int64)
+        room, reserve = self.capacity.astype(np.float64), self.capacity.astype(np.float64)
+        for job in np.argsort(-regret, kind="stable").tolist():
+            can = np.where(fewest[job] <= reserve, costs[job], np.inf)
+            if not np.isfinite(can).any():
+                break
+            roomy = np.where(wanted[job] <= room, can, np.inf)
+            kind = int(np.argmin(roomy if np.isfinite(roomy).any() else can))
+            kinds[job] = kind
+            room[kind] -= wanted[job, kind]
+            reserve[kind] -= fewest[job, kind]
+        return kinds
 
     def _allocate(self, kinds: IntArray) -> None:
         """Share each kind out exactly among the jobs that the prices send there."""
@@ -93,8 +122,7 @@ class _Search:
                 self.options.value[rows],
             )
             shared = allocate_one_kind(own, jobs.size, gpus)
-            if shared is None:
-                return
+            assert shared is not None
             choice[jobs] = rows[shared.choice]
         value = float(self.options.value[choice].sum())
         if value < self.upper:
@@ -129,6 +157,8 @@ def bracket(options: Options, n_jobs: int, capacity: IntArray) -> Bracket:
     search = _Search(options, n_jobs, capacity, starts, zero, zero)
     for round_ in range(_ROUNDS):
         search.ascend(is_allocating=round_ % _ROUNDS_PER_ALLOCATION == _ROUNDS_PER_ALLOCATION - 1)
+    if search.choice is None:
+        return Bracket(-np.inf, None, np.inf, np.arange(len(options.job)))
     cost, least = search.reduced(search.best_prices)
     slack = search.upper - search.lower + _MARGIN * abs(search.upper)
     kept = np.flatnonzero(cost - least[options.job] <= slack)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -111,9 +111,10 @@ def _gather(
     problems: dict[int, DomainError],
 ) -> _Gathered:
     asked, scenarios = [], []
+    resolved: dict[tuple[object, ...], Scenario] = {}
     for row in rows:
         try:
-            scenarios.append(to_question(requests[row].scenario, served))
+            scenarios.append(_resolve(requests[row].scenario, served, resolved))
             asked.append(row)
         except DomainError as error:
             problems[row] = error
@@ -131,6 +132,20 @@ def _gather(
         [offers[row] for row in kept],
         (forecast.log_median[kept], forecast.scale[kept], forecast.curves[kept]),
     )
+
+
+def _resolve(
+    scenario: Scenario, served: ServedRegressor, resolved: dict[tuple[object, ...], Scenario]
+) -> Scenario:
+    """Return the question of a scenario; each name and each job's parameters are read once."""
+    configuration = scenario.configuration
+    key = (configuration.gpu_type, configuration.instance_type, id(scenario.parameters))
+    known = resolved.get(key)
+    if known is None:
+        known = resolved[key] = to_question(scenario, served)
+    if known.configuration.gpu_type != configuration.gpu_type:
+        configuration = replace(configuration, gpu_type=known.configuration.gpu_type)
+    return Scenario(configuration, scenario.work, known.parameters)
 
 
 def _merge(gathered: Sequence[_Gathered], problems: dict[int, DomainError]) -> Beliefs:

@@ -21,7 +21,6 @@ from app.services.serving import RegressorCache, ServedRegressor
 from models import joint_forecast
 
 _LONGEST_S: Final = 1e10
-_NORMAL_90: Final = 1.6448536269514722
 _ONE_DEVIATION: Final = 0.8413447460685429
 
 
@@ -155,7 +154,8 @@ def _stretch(request: RemainingRequest, served: ServedRegressor) -> Stretch:
     joint = joint_forecast(served.portfolio, *features)[0]
     # What one run has of its own, all its stretches share.
     covariance = joint.covariance + float(joint.noise[-1])
-    calibrated = covariance * (float(joint.half_width[0]) / _NORMAL_90) ** 2
+    factors = joint.calibration(np.diag(covariance))
+    calibrated = covariance * np.outer(factors, factors)
     medians = [served.portfolio.predict(table).log_median for table in features]
     return Stretch(progress, elapsed, medians[0] - medians[1], calibrated)
 

@@ -37,19 +37,22 @@ from benchmarks.profiling.trial import (  # noqa: E402 - see above
 )
 
 LEAST_CONFIGURATIONS = 40
-_GOAL = 0.5
+_GOAL, _WIDE = 0.5, 120
 
 
 def main() -> None:
     """Try, print, write."""
     arguments = _parse()
-    reaches = list(_try_all(arguments))
+    reaches: list[Reach] = []
+    for part in _try_all(arguments):
+        reaches += part
+        if arguments.out:
+            # After each part, so that a run that is stopped has something to show.
+            _write(reaches, arguments.out)
     if not reaches:
         raise SystemExit(
             f"No workload with {LEAST_CONFIGURATIONS} configurations under {arguments.data}."
         )
-    if arguments.out:
-        _write(reaches, arguments.out)
     _print(reaches)
 
 
@@ -65,7 +68,7 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _try_all(arguments: argparse.Namespace) -> Iterator[Reach]:
+def _try_all(arguments: argparse.Namespace) -> Iterator[list[Reach]]:
     hardware = read_hardware(arguments.hardware)
     seeds = range(arguments.seeds)
     splits = [
@@ -83,7 +86,7 @@ def _try_all(arguments: argparse.Namespace) -> Iterator[Reach]:
         futures = [pool.submit(Trials.run, trial) for trial in trials]
         console = Console(stderr=True)
         for future in track(as_completed(futures), "measuring", len(futures), console=console):
-            yield from future.result()
+            yield future.result()
 
 
 def _write(reaches: Sequence[Reach], path: Path) -> None:
@@ -95,13 +98,10 @@ def _write(reaches: Sequence[Reach], path: Path) -> None:
 
 def _print(reaches: Sequence[Reach]) -> None:
     table = Table(
-        "workload", "final error",
-        *(f"{order}: runs" for order in ORDERS),
-        *(f"{order}: dollars" for order in ORDERS),
-        *(f"{order}: arrived" for order in ORDERS),
-        "plan / random", "plan / ernest",
-        caption="medians over the seeds; dollars as a share of measuring every candidate",
-    )  # fmt: skip
+        *("workload", "final error", "runs", "dollars", "arrived", "/ random", "/ ernest"),
+        caption="runs, dollars (of measuring all candidates) and arrivals: plan, Ernest, random;"
+        " medians over the seeds; ratios of the plan's dollars",
+    )
     ratios: dict[str, list[float]] = {"random": [], "ernest": []}
     for name in sorted({reach.workload for reach in reaches}):
         own = {
@@ -115,7 +115,7 @@ def _print(reaches: Sequence[Reach]) -> None:
         for order, ratio in row.items():
             ratios[order].append(ratio)
         table.add_row(*_cells(name, own), *(f"{ratio:.2f}" for ratio in row.values()))
-    console = Console()
+    console = Console(soft_wrap=True, width=_WIDE)
     console.print(table)
     for order, found in ratios.items():
         median = float(np.median(found))
@@ -126,12 +126,13 @@ def _print(reaches: Sequence[Reach]) -> None:
 
 def _cells(name: str, own: dict[str, list[Reach]]) -> list[str]:
     error = float(np.median([each.final_error for each in own["plan"]]))
+    columns = [own[order] for order in ORDERS]
     return [
         name,
         f"{100 * error:.1f}%",
-        *(f"{np.median([each.runs for each in own[order]]):.0f}" for order in ORDERS),
-        *(f"{100 * np.median([each.share for each in own[order]]):.1f}%" for order in ORDERS),
-        *(f"{100 * np.mean([each.is_reached for each in own[order]]):.0f}%" for order in ORDERS),
+        " ".join(f"{np.median([each.runs for each in column]):.0f}" for column in columns),
+        " ".join(f"{np.median([each.share for each in column]):.0%}" for column in columns),
+        " ".join(f"{np.mean([each.is_reached for each in column]):.0%}" for column in columns),
     ]
 
 

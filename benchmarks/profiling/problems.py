@@ -15,7 +15,7 @@ from benchmarks.accuracy.traces import Row, Task, to_tables
 from models import FloatArray, RunTable
 from models.configurations import configuration_keys
 
-MAX_CONFIGURATIONS = 300
+MAX_CONFIGURATIONS = 200
 """Of larger workloads a random part is kept, so that the final fit stays short."""
 
 _MAX_TARGETS = 60

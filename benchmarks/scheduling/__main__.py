@@ -168,7 +168,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scheduling", description=__doc__)
     parser.add_argument("--trace", type=Path, help="CSV of jobs; generated without")
     parser.add_argument("--history", type=float, default=0.5, help="share of a trace learned from")
-    parser.add_argument("--jobs", type=int, default=1000, help="replayed, when generated")
+    parser.add_argument("--jobs", type=int, default=3000, help="replayed, when generated")
     parser.add_argument("--workloads", type=int, default=12, help="when generated")
     parser.add_argument("--past-runs", type=int, default=40, help="of each workload")
     parser.add_argument("--capacity", type=int, default=64, help="GPUs")

@@ -1,12 +1,22 @@
 """What a profiling session is made of: its log, its machine, its command."""
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from app.cli.failures import UsageError
 from app.cli.machine import Machine, gpu_names, this_machine
-from app.cli.profiling_command import environment_of, fields_of, fill_in
+from app.cli.profiling_command import (
+    CommandRunner,
+    birth_of,
+    end_group,
+    environment_of,
+    fields_of,
+    fill_in,
+)
 from app.cli.profiling_log import SessionLog
 
 T4 = ("Tesla T4",)
@@ -155,3 +165,42 @@ def test_environment_names_what_is_set_and_hides_the_key(monkeypatch: pytest.Mon
 
 def test_braces_that_are_no_placeholders_stay() -> None:
     assert fill_in(["{workers}", "${HOME}", "{x}"], {"workers": "2"}) == ["2", "${HOME}", "{x}"]
+
+
+def test_signal_that_comes_while_a_command_runs_cancels_the_run(tmp_path: Path) -> None:
+    outcome = CommandRunner(None).run(
+        ["sleep", "600"],
+        environment_of({}),
+        tmp_path / "out.txt",
+        on_start=lambda _pid: os.kill(os.getpid(), signal.SIGTERM),
+        on_tick=lambda _elapsed: None,
+    )
+
+    assert outcome.status == "cancelled"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_command_that_ignores_the_end_of_its_time_is_killed(tmp_path: Path) -> None:
+    script = "trap '' TERM; while :; do read line < pipe; done"
+    os.mkfifo(tmp_path / "pipe")
+
+    outcome = CommandRunner(0.2, grace_s=0.2).run(
+        ["sh", "-c", f"cd {tmp_path}; {script}"],
+        environment_of({}),
+        tmp_path / "out.txt",
+        on_start=lambda _pid: None,
+        on_tick=lambda _elapsed: None,
+    )
+
+    assert outcome.status == "timed_out"
+    assert outcome.duration_seconds >= 0.2
+
+
+def test_process_that_is_gone_has_no_birth_and_takes_no_signal() -> None:
+    process = subprocess.Popen(["true"], start_new_session=True)
+    process.wait()
+
+    end_group(process.pid, signal.SIGTERM)
+
+    assert birth_of(process.pid) is None
+    assert birth_of(os.getpid()) is not None

@@ -3,6 +3,7 @@
 import numpy as np
 
 from models import fit_portfolio
+from models.intervals import tempered
 from tests.models.workloads import grid, make_features, make_runs
 
 
@@ -27,3 +28,24 @@ def test_typical_error_is_the_upper_half_of_the_half_interval() -> None:
     _, upper = forecast.interval(0.5)
 
     np.testing.assert_allclose(upper / forecast.median() - 1, forecast.typical_error())
+
+
+def test_forecast_beyond_an_axis_of_two_levels_allows_for_a_break_of_its_trend() -> None:
+    two, three = (
+        fit_portfolio(make_runs(grid(workers)), seed=0, time_budget_s=20)
+        for workers in ((1, 2), (1, 1.5, 2))
+    )
+    asked = make_features([{"workers": 16, "dataset_size": 1000, "epochs": 2, "gpu_type": "V100"}])
+
+    assert len(two.breaking_axes) > len(three.breaking_axes)
+    assert two.predict(asked).scale[0] > 0.2 * np.log(8) * 0.5
+
+
+def test_deviations_are_shrunk_to_a_typical_one_in_order() -> None:
+    deviations = np.array([1e-4, 0.01, 0.12, 0.5, 5.0])
+
+    shrunk = tempered(deviations)
+
+    assert (np.diff(shrunk) > 0).all()
+    assert (shrunk[:2] > deviations[:2]).all()
+    assert (shrunk[3:] < deviations[3:]).all()

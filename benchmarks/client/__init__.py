@@ -1,0 +1,1 @@
+"""What the client costs those who import it."""

@@ -1,0 +1,45 @@
+"""Times importing the client against importing the HTTP library that it uses.
+
+    python -m benchmarks.client
+
+Starts interpreters in turn and prints the medians beyond an empty start, with their ratio.
+"""
+
+import statistics
+import subprocess
+import sys
+import time
+from typing import Final
+
+ROUNDS: Final = 15
+STATEMENTS: Final = {
+    "empty": "pass",
+    "import": "import trainfare_client",
+    "client": "import trainfare_client; trainfare_client.Client()",
+    "collector": "from trainfare_client import record",
+    "httpx": "import httpx",
+}
+
+
+def seconds_of(statement: str) -> float:
+    """Return how long an interpreter takes for a statement, from start to end."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", statement], check=True)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Print one line a statement."""
+    times: dict[str, list[float]] = {name: [] for name in STATEMENTS}
+    for _ in range(ROUNDS):
+        for name, statement in STATEMENTS.items():
+            times[name].append(seconds_of(statement))
+    median = {name: statistics.median(found) for name, found in times.items()}
+    for name in ("import", "client", "collector", "httpx"):
+        beyond_s = median[name] - median["empty"]
+        ratio = beyond_s / (median["httpx"] - median["empty"])
+        print(f"{name:10} {1000 * beyond_s:6.1f} ms  {ratio:.2f} of importing httpx")
+
+
+if __name__ == "__main__":
+    main()

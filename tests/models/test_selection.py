@@ -1,0 +1,55 @@
+"""How the members' weights follow what was held out."""
+
+import numpy as np
+import pytest
+
+from models.regimes import Kind
+from models.selection import HeldOut, choose_weights, prior_weights
+
+NAMES = ["log_linear", "gaussian_process", "physics_process"]
+
+
+def held_out(n_distinct: int) -> HeldOut:
+    """Return held-out forecasts of which the first member's are exact and the others' are not."""
+    observed = np.linspace(0.0, 1.0, n_distinct)
+    means = np.stack([observed, observed + 0.5, observed - 0.3])
+    none = np.zeros(n_distinct)
+    return HeldOut(
+        np.arange(n_distinct),
+        np.ones(n_distinct),
+        observed,
+        means,
+        np.full(means.shape, 0.01),
+        none,
+        none,
+    )
+
+
+def test_weights_follow_the_member_that_forecast_the_held_out_set_well() -> None:
+    weights = choose_weights(NAMES, "extrapolation", "workers", 30, held_out(20))
+
+    assert weights[0] > 0.9
+    assert weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_configurations", "n_held_out"),
+    [("extrapolation", 30, 2), ("extrapolation", 11, 8), ("transfer", 30, 20)],
+)
+def test_held_out_sets_that_say_little_leave_the_prior_weights(
+    kind: Kind, n_configurations: int, n_held_out: int
+) -> None:
+    weights = choose_weights(NAMES, kind, "workers", n_configurations, held_out(n_held_out))
+
+    expected = prior_weights(NAMES, kind, "workers", n_configurations)
+    np.testing.assert_allclose(weights, expected)
+
+
+@pytest.mark.parametrize("n_configurations", [6, 30])
+def test_single_law_counts_more_than_sums_beyond_the_workers_range(n_configurations: int) -> None:
+    names = [*NAMES, "scaling_law", "scaling_process", "held_process"]
+
+    weights = prior_weights(names, "extrapolation", "workers", n_configurations)
+
+    assert weights[:2].sum() > 0.5
+    assert weights.sum() == pytest.approx(1.0)
