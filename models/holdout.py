@@ -13,8 +13,10 @@ from models.selection import HeldOut
 from models.tables import FloatArray
 
 TREND_BREAK = 0.2
-"""Log standard deviation, per log unit beyond the range, of a break in a trend: along the batch,
-and along an axis of which two levels at most were measured."""
+"""Log standard deviation, per log unit beyond the range, of a break in the trend of the batch."""
+
+SHORT_AXIS_BREAK = 0.3
+"""The same along an axis of which two levels at most were measured: no held-out set saw it."""
 
 
 @dataclass(frozen=True, slots=True)

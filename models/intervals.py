@@ -16,7 +16,7 @@ _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("new_level", False): 1.25,
     ("new_level", True): 1.25,
     ("extrapolation", False): 1.6,
-    ("extrapolation", True): 1.3,
+    ("extrapolation", True): 1.5,
     ("short_axis", False): 1.4,
     ("short_axis", True): 1.1,
 }
@@ -34,6 +34,7 @@ sometimes break."""
 _TYPICAL_SCALE = 0.12
 _SCALE_TRUST = 0.75
 
+_DOUBT, _POOLED_DOUBT = 6.0, 2.0
 _MIN_HELD_OUT = 5
 _QUANTILE_BOUNDS = (0.1, 6.0)
 
@@ -57,10 +58,11 @@ def tempered(scale: FloatArray) -> FloatArray:
     return np.asarray(_TYPICAL_SCALE ** (1 - _SCALE_TRUST) * scale**_SCALE_TRUST, dtype=np.float64)
 
 
-def prior_curve(kind: Kind, n_configurations: int) -> FloatArray:
+def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -> FloatArray:
     """Return prior half widths at `LEVELS`, wider for few configurations; a heuristic.
 
-    ``q0 = q00 (1 + 6 / n)``.
+    ``q0 = q00 (1 + 6 / n)``, and ``q00 (1 + 2 / n)`` where other workloads tell the spread of what
+    few runs leave open.
 
     Examples
     --------
@@ -68,7 +70,8 @@ def prior_curve(kind: Kind, n_configurations: int) -> FloatArray:
     [0.61, 1.12, 1.65, 2.23, 3.47]
     """
     few = n_configurations < FEW_CONFIGURATIONS
-    return _PRIOR_90[kind, few] * _shape(kind) * (1 + 6 / n_configurations)
+    doubt = _POOLED_DOUBT if is_pooled else _DOUBT
+    return _PRIOR_90[kind, few] * _shape(kind) * (1 + doubt / n_configurations)
 
 
 def _shape(kind: Kind) -> FloatArray:
@@ -81,6 +84,8 @@ def calibrate(
     kind: Kind,
     n_configurations: int,
     n_distinct: int,
+    *,
+    is_pooled: bool = False,
 ) -> FloatArray:
     """Return half widths at `LEVELS` from held-out scores, strictly increasing.
 
@@ -96,6 +101,8 @@ def calibrate(
         Configurations of the fit.
     n_distinct
         Distinct configurations among the held-out ones.
+    is_pooled
+        Whether the priors were learned from other workloads.
 
     Notes
     -----
@@ -116,7 +123,7 @@ def calibrate(
     >>> bool((np.diff(curve) > 0).all())
     True
     """
-    prior = prior_curve(kind, n_configurations)
+    prior = prior_curve(kind, n_configurations, is_pooled=is_pooled)
     if n_distinct < _MIN_HELD_OUT:
         return prior
     interpolation = kind == "interpolation"

@@ -6,7 +6,6 @@ import numpy as np
 
 from models.distribution import NORMAL_KNOTS
 from models.encoding import UNIDENTIFIED_SD, UNSEEN, Encoded
-from models.holdout import TREND_BREAK
 from models.intervals import tempered
 from models.mixture import RegimeModel
 from models.portfolio import FittedPortfolio
@@ -187,8 +186,8 @@ def _common_unknowns(portfolio: FittedPortfolio, encoded: Encoded) -> FloatArray
             total += np.outer(exponent, exponent)
     left = np.maximum(encoded.variance - np.diag(total), 0.0)
     total += np.diag(left)
-    for index in portfolio.breaking_axes:
-        beyond = TREND_BREAK * encoded.excess[:, index]
+    for index, deviation in enumerate(portfolio.trend_breaks.tolist()):
+        beyond = deviation * encoded.excess[:, index]
         total = total + np.outer(beyond, beyond)
     return total
 

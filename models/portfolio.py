@@ -7,12 +7,13 @@ import numpy as np
 from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
 from models.explanation import TermShare, explain_rows
-from models.holdout import TREND_BREAK
+from models.holdout import SHORT_AXIS_BREAK, TREND_BREAK
 from models.intervals import tempered
 from models.memory import Memory
+from models.memory_law import Feasibility, MemoryLaw
 from models.mixture import Mixture, RegimeModel
 from models.power_laws import TERMS, Term
-from models.regimes import RegimeMap
+from models.regimes import FEW_CONFIGURATIONS, RegimeMap
 from models.regressor import PortfolioRegressor
 from models.reports import FitReport, Support
 from models.support import describe_support
@@ -21,6 +22,8 @@ from models.transfer import LevelTransfer
 
 MAX_LOG_DISTANCE = 15.0
 """No forecast is further from the median duration of the runs than this, in log units."""
+
+NO_MEMORY_EVIDENCE = "no memory measurements"
 
 _MIN_VARIANCE = 1e-8
 
@@ -44,14 +47,17 @@ class FittedPortfolio:
         The configurations of the fit: rows, keys, names of runs, held-out forecasts.
     report
         What was fitted on what, and how well.
+    memory_law
+        Whether a configuration fits into GPU memory, None if no run tells anything of it.
 
     Attributes
     ----------
-    breaking_axes
-        Numeric features whose trend may break beyond the measured range.
+    trend_breaks
+        Log standard deviation, per log unit beyond the measured range, of a break in the trend of
+        each numeric feature, shape (n_numeric,).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of an artefact, named once where it is built
         self,
         encoder: Encoder,
         transfer: LevelTransfer,
@@ -61,12 +67,14 @@ class FittedPortfolio:
         center: float,
         memory: Memory,
         report: FitReport,
+        memory_law: MemoryLaw | None = None,
     ) -> None:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
+        self.memory_law = memory_law
         self._mixtures: dict[str, Mixture] = {}
-        self.breaking_axes = _breaking_axes(encoder, regime_map)
+        self.trend_breaks = _trend_breaks(encoder, regime_map, report.n_configurations)
 
     def predict(self, features: FeatureTable) -> ForecastDistribution:
         """Return the forecast distribution of a new run of each row.
@@ -94,8 +102,7 @@ class FittedPortfolio:
         regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
         mean, variance = self._answer(encoded, features, regimes)
         variance = variance + encoded.variance
-        beyond = TREND_BREAK * encoded.excess[:, self.breaking_axes]
-        variance = variance + (beyond**2).sum(axis=1)
+        variance = variance + encoded.excess**2 @ self.trend_breaks**2
         bounded = np.clip(mean, self.center - MAX_LOG_DISTANCE, self.center + MAX_LOG_DISTANCE)
         curves = np.array([self.regimes[regime].curve for regime in regimes])
         scale = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
@@ -106,6 +113,13 @@ class FittedPortfolio:
         return describe_support(
             features, self.encoder, self.transfer, self.memory, self.regime_map.few_levels
         )
+
+    def feasibility(self, features: FeatureTable) -> Feasibility:
+        """Return the probability that each row fits into GPU memory, NaN without evidence."""
+        if self.memory_law is None:
+            n = features.n_rows
+            return Feasibility(np.full(n, np.nan), (NO_MEMORY_EVIDENCE,) * n, is_tested=False)
+        return self.memory_law.feasibility(features)
 
     def explain(self, features: FeatureTable) -> list[tuple[TermShare, ...]]:
         """Return for each row what its duration is made of, the largest share first.
@@ -170,14 +184,19 @@ class FittedPortfolio:
         return mixture
 
 
-def _breaking_axes(encoder: Encoder, regime_map: RegimeMap) -> list[int]:
-    """Return the numeric features whose trend may break: the batch, and axes of two levels."""
-    return [
-        index
-        for index, feature in enumerate(encoder.numeric)
-        if feature.role == "local_batch"
-        or (feature.used and regime_map.kinds.get(feature.column) == "short_axis")
-    ]
+def _trend_breaks(encoder: Encoder, regime_map: RegimeMap, n_configurations: int) -> FloatArray:
+    """Return what a trend's break adds along each feature: the batch, and axes of two levels.
+
+    With few configurations the spread of an axis's exponent is wide enough by itself.
+    """
+    short = SHORT_AXIS_BREAK if n_configurations >= FEW_CONFIGURATIONS else 0.0
+    breaks: FloatArray = np.zeros(len(encoder.numeric))
+    for index, feature in enumerate(encoder.numeric):
+        if feature.role == "local_batch":
+            breaks[index] = TREND_BREAK
+        elif feature.used and regime_map.kinds.get(feature.column) == "short_axis":
+            breaks[index] = short
+    return breaks
 
 
 def _rows_of(regimes: Sequence[str]) -> dict[str, list[int]]:

@@ -63,9 +63,9 @@ _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
 """Prior weights by kind of question and fewer than 12 configurations; a heuristic."""
 
 _FURTHER: Mapping[tuple[str, bool], Mapping[str, float]] = {
-    ("workers", False): {"gaussian_process": 0.6},
-    ("batch_size", False): {"gaussian_process": 0.5},
-    ("workers", True): {"log_linear": 0.45, "gaussian_process": 0.1},
+    ("workers", False): {"gaussian_process": 0.7},
+    ("batch_size", False): {"gaussian_process": 0.6},
+    ("workers", True): {"log_linear": 0.6, "gaussian_process": 0.1},
 }
 """Shares of what counts more beyond an axis of three levels, by axis and few configurations.
 

@@ -39,8 +39,7 @@ def describe_support(
         axes = _axes(features, encoder, encoded, row) if has_axes[row] else ()
         basis = _basis(
             measured=signatures[row] in memory.signatures and not unknown and not axes,
-            described=bool(unseen)
-            and transfer.is_described(encoded.codes[row], levels.get("gpu_type")),
+            described=bool(unseen) and transfer.is_described(encoded.codes[row], levels),
             rare=any(code in few for code, few in zip(codes, few_levels, strict=True)),
             n_unseen=len(unseen),
             outside=bool(axes),

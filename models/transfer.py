@@ -14,6 +14,7 @@ from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 BESIDE_GPU_SD = 0.15
 """Log standard deviation of an unknown instance type where the GPU type is told as well."""
 
+_LEAST_WEIGHT = 1e-3
 _SEEN_SD = 0.1
 """Log standard deviation with which the effect of a measured level with few runs is known."""
 
@@ -189,6 +190,8 @@ class LevelTransfer:
         told = np.array([self._is_known(category, levels[code]) for code in codes])
         if effects is None or not (told.any() and self._is_known(category, asked)):
             return unknown
+        # Another open category may have left a stand-in without weight; it remains one.
+        weights = np.maximum(weights, _LEAST_WEIGHT)
         distinct, which = np.unique(codes[told], return_inverse=True)
         names = [*(levels[code] for code in distinct), asked]
         mean, covariance = effects.joint(names, self.encoder.hardware)
@@ -210,13 +213,21 @@ class LevelTransfer:
             and effects.is_known(level, self.encoder.hardware)
         )
 
-    def is_described(self, codes: IntArray, gpu_type: str | None) -> bool:
-        """Return whether an unseen GPU type is linked to a measured one by data sheet or pool."""
-        if self._gpu is None or codes[self._gpu] != UNSEEN:
-            return False
-        levels = self.encoder.categories[self._gpu].levels
-        is_linked = any(self._is_known(self._gpu, level) for level in levels)
-        return is_linked and self._is_known(self._gpu, gpu_type)
+    def is_described(self, codes: IntArray, levels: Mapping[str, str | None]) -> bool:
+        """Return whether unseen levels are linked to measured ones by data sheet or pool.
+
+        That of the GPU type is enough: an instance type comes with it.
+        """
+        unseen = np.flatnonzero(codes == UNSEEN).tolist()
+        if self._gpu in unseen:
+            unseen = [self._gpu]
+        return bool(unseen) and all(self._is_linked(index, levels) for index in unseen)
+
+    def _is_linked(self, category: int, levels: Mapping[str, str | None]) -> bool:
+        measured = self.encoder.categories[category].levels
+        asked = levels.get(self._column(category))
+        is_any = any(self._is_known(category, level) for level in measured)
+        return is_any and self._is_known(category, asked)
 
 
 def _kriging(covariance: FloatArray, noise: FloatArray) -> tuple[FloatArray, float]:

@@ -232,7 +232,8 @@ def allocate_makespan(
 
     A search over the distinct values: with a limit on the value each job needs at most one option
     of each kind (the one with the fewest GPUs), which leaves a small program that is feasible or
-    not. That bounds far better than one program with the largest value as a variable.
+    not. That bounds far better than one program with the largest value as a variable. Among the
+    allocations of the least largest value one with a small sum of values is taken.
 
     Parameters
     ----------
@@ -265,7 +266,13 @@ def allocate_makespan(
     is_exact = is_sure and low >= high
     floor = float(levels[max(proven + 1, 0)]) if is_sure else float(levels[0])
     gap = 0.0 if is_exact or not levels[high] else 1.0 - floor / float(levels[high])
-    return Solution(best.choice, best.method, is_exact, gap)
+    rows = np.flatnonzero(options.value <= levels[high])
+    left_s = max(ends_at - time.monotonic(), _LEAST_LIMIT_S)
+    spread = allocate(options.take(rows), n_jobs, capacity, weights, time_limit_s=left_s)
+    choice = best.choice
+    if spread is not None and _places(spread, weights, wanted):
+        choice = np.where(spread.choice == NOTHING, NOTHING, rows[spread.choice])
+    return Solution(choice, best.method, is_exact, gap)
 
 
 def _fits(

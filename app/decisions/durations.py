@@ -80,9 +80,16 @@ class DurationBeliefs:
             highs=np.concatenate([(center - widths)[:, flipped], center + ends], axis=1),
         )
 
-    def with_surprises(self, deviation: float) -> "DurationBeliefs":
-        """Return the beliefs with outer pieces that fall no faster than a normal of `deviation`.
+    def with_surprises(self, deviation: FloatArray) -> "DurationBeliefs":
+        """Return the beliefs with outer pieces that fall no faster than a given normal.
 
+        Parameters
+        ----------
+        deviation
+            Log standard deviation of that normal, shape (n,); 0 leaves a row as it is.
+
+        Notes
+        -----
         What lies between the outermost knots and the probability beyond them stay as they are: a
         run that went quite differently is explained by itself, not by the forecast (the tails of
         a calibrated forecast were never observed).

@@ -103,7 +103,8 @@ def remaining(
     observed = np.log(np.where(seen, elapsed_s, 1.0)) - np.log(np.where(seen, done, 1.0))
     precision = np.where(seen, rate_precision(done, rate_variation), 0.0)
     spent = np.where(has_elapsed, elapsed_s, 0.0)
-    total = prior.with_surprises(SURPRISE).observing(observed, precision).exceeding(spent)
+    tails = np.where(has_elapsed, SURPRISE, 0.0)
+    total = prior.with_surprises(tails).observing(observed, precision).exceeding(spent)
     return RemainingBeliefs(total, spent, np.where(has_elapsed, 1.0, 1.0 - done))
 
 
@@ -164,7 +165,8 @@ def remaining_after(
     rest = 1.0 - done
     spent = 0.0 if elapsed_s is None else elapsed_s / rest
     share = rest if elapsed_s is not None else rest - (progress or 0.0)
-    total = prior.with_surprises(SURPRISE).observing(np.array([observed]), np.array([precision]))
+    tails = np.array([SURPRISE if precision or spent else 0.0])
+    total = prior.with_surprises(tails).observing(np.array([observed]), np.array([precision]))
     total = total.exceeding(np.array([spent]))
     return RemainingBeliefs(total, np.array([spent]), np.array([share])), precision
 

@@ -1,5 +1,6 @@
 """The use cases of sharing GPUs out over elastic jobs."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -37,6 +38,7 @@ from app.services.beliefs import BeliefReader, Beliefs
 from app.services.context import ServiceContext
 
 _CENT = Decimal("0.01")
+_LEAST_LIMIT_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +112,13 @@ def _problem(
 
 def _solve(request: AllocationRequest, problem: _Problem) -> Solution:
     solver = allocate_makespan if request.goal is Goal.MAKESPAN else allocate
-    limit = request.time_limit_s
+    ends_at = time.monotonic() + request.time_limit_s
     arguments = (problem.options, problem.jobs.size, problem.capacity)
-    whole = solver(*arguments, time_limit_s=limit)
+    whole = solver(*arguments, time_limit_s=request.time_limit_s)
     if whole is not None:
         return whole
-    partial = solver(*arguments, problem.weights, time_limit_s=limit)
+    left_s = max(ends_at - time.monotonic(), _LEAST_LIMIT_S)
+    partial = solver(*arguments, problem.weights, time_limit_s=left_s)
     assert partial is not None
     if request.on_shortage is Shortage.REFUSE:
         raise _shortage(request, problem, partial)

@@ -91,7 +91,7 @@ def test_other_format_version_is_refused_with_advice(artefact: bytes) -> None:
     def change(header: dict[str, Any]) -> None:
         header["format_version"] = 99
 
-    with pytest.raises(ArtifactError, match="format 99, not 2; fit the workload again"):
+    with pytest.raises(ArtifactError, match="format 99, not 3; fit the workload again"):
         loads(_forge(artefact, change))
 
 

@@ -30,15 +30,23 @@ def test_typical_error_is_the_upper_half_of_the_half_interval() -> None:
     np.testing.assert_allclose(upper / forecast.median() - 1, forecast.typical_error())
 
 
-def test_forecast_beyond_an_axis_of_two_levels_allows_for_a_break_of_its_trend() -> None:
+def test_trend_along_an_axis_of_two_levels_may_break_beyond_it() -> None:
+    sizes = (1000, 2000, 4000)
     two, three = (
-        fit_portfolio(make_runs(grid(workers)), seed=0, time_budget_s=20)
+        fit_portfolio(make_runs(grid(workers, sizes)), seed=0, time_budget_s=20)
         for workers in ((1, 2), (1, 1.5, 2))
     )
     asked = make_features([{"workers": 16, "dataset_size": 1000, "epochs": 2, "gpu_type": "V100"}])
 
-    assert len(two.breaking_axes) > len(three.breaking_axes)
-    assert two.predict(asked).scale[0] > 0.2 * np.log(8) * 0.5
+    assert two.trend_breaks[0] > 0
+    assert three.trend_breaks[0] == 0
+    assert two.predict(asked).scale[0] > tempered(np.array([0.3 * np.log(8)]))[0]
+
+
+def test_few_configurations_leave_the_break_to_the_spread_of_the_exponents() -> None:
+    portfolio = fit_portfolio(make_runs(grid((1, 2))), seed=0, time_budget_s=20)
+
+    assert not portfolio.trend_breaks.any()
 
 
 def test_deviations_are_shrunk_to_a_typical_one_in_order() -> None:

@@ -1,0 +1,61 @@
+"""How the end of a process reaches the run."""
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from trainfare_client.collectors.outcomes import EndWatch
+
+
+@pytest.fixture(autouse=True)
+def signal_kept() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_signal_ends_the_run_and_then_reaches_the_handler_before() -> None:
+    heard: list[Any] = []
+    signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    watch = EndWatch(heard.append)
+    watch.start()
+
+    signal.raise_signal(signal.SIGTERM)
+    watch.stop()
+
+    assert heard == ["preempted", signal.SIGTERM]
+
+
+def test_ignored_signal_stays_ignored() -> None:
+    heard: list[str] = []
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    watch = EndWatch(heard.append)
+    watch.start()
+
+    signal.raise_signal(signal.SIGTERM)
+    watch.stop()
+
+    assert heard == ["preempted"]
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+
+
+def test_handler_that_came_later_is_left_in_place() -> None:
+    def later(number: int, frame: object) -> None:
+        """The user's."""
+
+    watch = EndWatch(print)
+    watch.start()
+    signal.signal(signal.SIGTERM, later)
+
+    watch.stop()
+
+    assert signal.getsignal(signal.SIGTERM) == later
+
+
+def test_interpreters_end_without_an_exception_is_a_cancelled_run() -> None:
+    heard: list[str] = []
+
+    EndWatch(heard.append)._at_exit()
+
+    assert heard == ["cancelled"]

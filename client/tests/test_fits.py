@@ -1,0 +1,90 @@
+"""Waiting for fits that do not succeed, and following what is not there."""
+
+import asyncio
+import gzip
+from pathlib import Path
+
+import pytest
+from trainfare_client import AsyncClient, Client, ClientSettings, UnreachableError
+from trainfare_client.errors import FitFailedError, FitTimeoutError, NotFoundError, UploadFileError
+
+from client.tests.faulty import Answer, faulty_server
+from client.tests.runs import make_profile
+
+_RUNNING = b'{"fit_id":"fit_1","state":"running","progress":0.5}'
+_CANCELLED = b'{"fit_id":"fit_1","state":"cancelled","progress":0.5,"problem":null}'
+
+
+def _settings(url: str) -> ClientSettings:
+    return ClientSettings(url=url, spool=Path("unused.jsonl"), first_pause_s=0, attempts=2)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"), [(_RUNNING, FitTimeoutError), (_CANCELLED, FitFailedError)]
+)
+def test_wait_ends_without_success(body: bytes, error: type[Exception]) -> None:
+    async def wait(url: str) -> None:
+        async with AsyncClient(settings=_settings(url)) as client:
+            await client.fits.wait("fit_1", timeout_s=0)
+
+    with faulty_server(Answer(200, body)) as server:
+        with Client(settings=_settings(server.url)) as client, pytest.raises(error):
+            client.fits.wait("fit_1", timeout_s=0)
+        with pytest.raises(error):
+            asyncio.run(wait(server.url))
+
+
+def test_events_of_no_fit_are_refused(settings: ClientSettings) -> None:
+    async def follow() -> None:
+        async with AsyncClient(settings=settings) as client:
+            async for _ in client.fits.events("fit_none"):
+                """Nothing comes."""
+
+    with Client(settings=settings) as client, pytest.raises(NotFoundError):
+        list(client.fits.events("fit_none"))
+    with pytest.raises(NotFoundError):
+        asyncio.run(follow())
+
+
+def test_events_of_a_service_that_is_away_are_told() -> None:
+    settings = _settings("http://127.0.0.1:9")
+
+    async def follow() -> None:
+        async with AsyncClient(settings=settings) as client:
+            async for _ in client.fits.events("fit_1"):
+                """Nothing comes."""
+
+    with Client(settings=settings) as client, pytest.raises(UnreachableError):
+        list(client.fits.events("fit_1"))
+    with pytest.raises(UnreachableError):
+        asyncio.run(follow())
+
+
+def test_refused_runs_are_kept_by_the_asynchronous_flush_too(
+    settings: ClientSettings, workload: str
+) -> None:
+    async def tell() -> int:
+        async with AsyncClient(settings=settings) as client:
+            away = ClientSettings(url="http://127.0.0.1:9", spool=settings.spool, attempts=1)
+            async with AsyncClient(settings=away) as missing:
+                runs = make_profile(workload)
+                await missing.runs.upload_or_spool([runs[0], {**runs[1], "duration_seconds": -1}])
+            return len((await client.flush()).refused)
+
+    assert asyncio.run(tell()) == 1
+
+
+@pytest.mark.parametrize("name", ["runs.xlsx", "missing.csv"])
+def test_file_that_cannot_be_uploaded_is_told(name: str, client: Client, tmp_path: Path) -> None:
+    with pytest.raises(UploadFileError):
+        client.runs.upload_file(tmp_path / name)
+
+
+def test_compressed_file_says_its_encoding(client: Client, tmp_path: Path, workload: str) -> None:
+    file = tmp_path / "runs.csv.gz"
+    file.write_bytes(gzip.compress(f"workload,duration_seconds\n{workload},5\n".encode()))
+
+    first, again = client.runs.upload_file(file), client.runs.upload_file(file)
+
+    assert first["created"] == again["created"] == 1
+    assert len(list(client.runs.all(workload))) == 1

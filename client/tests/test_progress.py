@@ -1,0 +1,42 @@
+"""Progress bars: on terminals alone."""
+
+import io
+
+import pytest
+from trainfare_client.progress import ProgressBar
+from typing_extensions import override
+
+
+class Screen(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    @override
+    def isatty(self) -> bool:
+        return True
+
+
+def test_bar_grows_on_a_terminal() -> None:
+    screen = Screen()
+
+    with ProgressBar("runs", total=4, stream=screen) as bar:
+        bar.advance(1)
+        bar.advance(3)
+
+    assert " 25%" in screen.getvalue()
+    assert screen.getvalue().endswith("100%\n")
+
+
+def test_unknown_total_is_counted() -> None:
+    screen = Screen()
+
+    with ProgressBar("runs", stream=screen) as bar:
+        bar.advance(10_000)
+
+    assert "10,000 runs" in screen.getvalue()
+
+
+def test_nothing_is_drawn_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressBar("runs", total=1) as bar:
+        bar.advance(1)
+
+    assert capsys.readouterr().err == ""

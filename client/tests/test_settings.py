@@ -1,0 +1,46 @@
+"""Settings: what is given, else the environment, else the defaults."""
+
+from pathlib import Path
+
+import pytest
+from trainfare_client import ClientSettings, read_settings
+from trainfare_client.errors import SettingsError
+
+
+def test_environment_is_read_and_what_is_given_goes_first() -> None:
+    environ = {
+        "TRAINFARE_URL": "https://fare.example/",
+        "TRAINFARE_API_KEY": "secret",
+        "TRAINFARE_TIMEOUT_S": "2.5",
+        "TRAINFARE_SPOOL": "here.jsonl",
+    }
+
+    read = read_settings(environ=environ)
+    given = read_settings(url="http://other", spool="there.jsonl", environ=environ)
+
+    assert (read.url, read.api_key, read.timeout_s) == ("https://fare.example", "secret", 2.5)
+    assert read.spool == Path("here.jsonl")
+    assert (given.url, given.spool) == ("http://other", Path("there.jsonl"))
+    assert "secret" not in repr(read)
+
+
+def test_spool_lies_with_the_users_state() -> None:
+    named = read_settings(environ={"XDG_STATE_HOME": "/state"})
+    home = read_settings(environ={})
+
+    assert named.spool == Path("/state/trainfare/spool.jsonl")
+    assert home.spool.parts[-4:] == (".local", "state", "trainfare", "spool.jsonl")
+    assert home.url == "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    "environ", [{"TRAINFARE_TIMEOUT_S": "soon"}, {"TRAINFARE_TIMEOUT_S": "-1"}]
+)
+def test_timeout_without_meaning_is_refused(environ: dict[str, str]) -> None:
+    with pytest.raises(SettingsError):
+        read_settings(environ=environ)
+
+
+def test_no_attempt_is_refused() -> None:
+    with pytest.raises(SettingsError):
+        ClientSettings(attempts=0)

@@ -1,0 +1,81 @@
+"""The loop's collector, which needs no torch until the training has it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from trainfare_client import Client, ClientSettings
+from trainfare_client.collectors.torch import TorchCollector, communication_s, samples_in
+
+
+@dataclass
+class Loader:
+    """A loader of lists."""
+
+    dataset: list[int] = field(default_factory=lambda: list(range(20)))
+    batch_size: int = 5
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for start in range(0, len(self.dataset), self.batch_size):
+            yield self.dataset[start : start + self.batch_size]
+
+    def __len__(self) -> int:
+        return 4
+
+
+class Parallel:
+    """A model that tells of its steps as DistributedDataParallel does."""
+
+    def __init__(self, **told: int) -> None:
+        self.told = told
+
+    def _get_ddp_logging_data(self) -> dict[str, int]:
+        return self.told
+
+
+def test_sizes_passes_and_communication_are_found(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    model = Parallel(avg_backward_comm_time=5_000, avg_backward_compute_comm_overlap_time=1_000)
+    with TorchCollector(workload, model=model, settings=settings, quiet=True) as collector:
+        loader = collector.watch(Loader())
+        for _ in range(2):
+            seen = sum(samples_in(batch) for batch in loader)
+    (run,) = client.runs.all(workload)
+
+    assert (seen, len(loader), loader.batch_size) == (20, 4, 5)
+    assert run["work"] == {"dataset_size": 20, "batch_size": 5, "epochs": 2}
+    assert run["phases"]["communication_seconds"] == pytest.approx(8 * 4e-6)
+
+
+def test_error_in_the_loop_is_the_users_and_sets_the_status(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    def loop() -> None:
+        with TorchCollector(workload, epochs=1, settings=settings, quiet=True) as collector:
+            for number, _ in enumerate(collector.watch(Loader())):
+                assert number < 2, "diverged"
+
+    with pytest.raises(AssertionError, match="diverged"):
+        loop()
+    (run,) = client.runs.all(workload)
+
+    assert run["status"] == "failed"
+    assert run["progress"] == 0.5
+
+
+@pytest.mark.parametrize("model", [None, object(), Parallel()])
+def test_model_that_tells_nothing_has_no_communication(model: object) -> None:
+    assert communication_s(model, 10) is None
+
+
+def test_error_of_the_loader_itself_reaches_the_user(settings: ClientSettings) -> None:
+    def broken() -> Iterator[int]:
+        yield 1
+        raise OSError("the disk is gone")
+
+    collector = TorchCollector("w", settings=settings, quiet=True)
+
+    with pytest.raises(OSError, match="disk is gone"):
+        list(collector.watch(broken()))
+    collector.finish("failed")
