@@ -12,20 +12,27 @@ from models.errors import (
     NothingFittedError,
     UnknownRegressorError,
 )
+from models.evidence import Evidence, MemoryRuns, UnfinishedRuns
 from models.explanation import TermShare
 from models.factory import factory_summaries
 from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription
 from models.joint import JointForecast, joint_forecast
+from models.memory_law import Feasibility
 from models.pooling import PooledPrior
 from models.portfolio import FittedPortfolio
 from models.reports import (
     AxisSupport,
     Basis,
     CandidateReport,
+    ChangePoint,
+    EvidenceReport,
     FitReport,
+    MemoryCounts,
+    Outlier,
     PoolingReport,
     Support,
+    UnfinishedCounts,
 )
 from models.serialization import FORMAT_VERSION, dumps, loads
 from models.summaries import FORMAT_OF_SUMMARIES, WorkloadSummary, summarise
@@ -41,9 +48,13 @@ __all__ = [
     "Basis",
     "BoolArray",
     "CandidateReport",
+    "ChangePoint",
     "Comparison",
     "Design",
     "DesignStep",
+    "Evidence",
+    "EvidenceReport",
+    "Feasibility",
     "FeatureTable",
     "FitReport",
     "FittedPortfolio",
@@ -52,14 +63,19 @@ __all__ = [
     "HardwareDescription",
     "IntArray",
     "JointForecast",
+    "MemoryCounts",
+    "MemoryRuns",
     "NotEnoughRunsError",
     "NothingFittedError",
+    "Outlier",
     "PooledPrior",
     "PoolingReport",
     "PriorForecast",
     "RunTable",
     "Support",
     "TermShare",
+    "UnfinishedCounts",
+    "UnfinishedRuns",
     "UnknownRegressorError",
     "WorkloadSummary",
     "compare",

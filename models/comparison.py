@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.configurations import Configurations, collapse
+from models.eras import at_present
 from models.portfolio import FittedPortfolio
 from models.tables import FloatArray, RunTable
 
@@ -35,7 +36,8 @@ def compare(challenger: FittedPortfolio, incumbent: FittedPortfolio, runs: RunTa
     challenger, incumbent
         The new and the published portfolio of one workload.
     runs
-        The runs to judge by, normally those of the challenger's fit.
+        The runs to judge by, normally those of the challenger's fit; what it moved for a change
+        of the code is moved here too.
 
     Examples
     --------
@@ -47,7 +49,7 @@ def compare(challenger: FittedPortfolio, incumbent: FittedPortfolio, runs: RunTa
     >>> compare(portfolio, portfolio, table).n_configurations
     4
     """
-    configurations = collapse(runs)
+    configurations = collapse(at_present(runs, challenger.report.evidence.change_points))
     observed = configurations.log_duration
     new, old = (
         _honest_forecasts(portfolio, configurations) for portfolio in (challenger, incumbent)

@@ -11,9 +11,12 @@ import numpy as np
 
 from models.arms import build_arms, choose_arm_weights, uses_pool
 from models.candidates import CANDIDATES, REGRESSOR_NAMES, Setting
+from models.censoring import Imputed, impute
 from models.configurations import Configurations, collapse, fingerprint
 from models.encoding import Encoded, Encoder
+from models.eras import at_present, find_change_points
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
+from models.evidence import Evidence
 from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
 from models.holdout import TrainingData, forecast_folds, gather
@@ -21,7 +24,10 @@ from models.intervals import calibrate, prior_curve, tempered
 from models.layout import Layout
 from models.level_effects import LevelEffects, untold_effects
 from models.memory import Memory
+from models.memory_fit import fit_memory_law
+from models.memory_law import MemoryLaw
 from models.mixture import RegimeModel
+from models.outliers import find_outliers
 from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
 from models.regimes import (
@@ -34,7 +40,7 @@ from models.regimes import (
     transfer_folds,
 )
 from models.regressor import PortfolioRegressor
-from models.reports import CandidateReport, FitReport, PoolingReport
+from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
 from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.transfer import LevelTransfer
@@ -53,6 +59,7 @@ def fit_portfolio(
     regressors: Collection[str] | None = None,
     hardware: Mapping[str, HardwareDescription] | None = None,
     prior: PooledPrior | None = None,
+    evidence: Evidence | None = None,
     on_progress: Progress | None = None,
 ) -> FittedPortfolio:
     """Fit the portfolio on the runs of one workload.
@@ -72,6 +79,8 @@ def fit_portfolio(
         Data sheets of accelerators by GPU type.
     prior
         What other workloads say, never this one itself; physics and data sheets alone if None.
+    evidence
+        Runs that are no durations: what they tell of memory, and unfinished runs.
     on_progress
         Called with the share done and the step under way; an exception it raises ends the fit.
 
@@ -98,7 +107,11 @@ def fit_portfolio(
     names = _check_names(regressors)
     started, progress = time.monotonic(), on_progress or (lambda _fraction, _step: None)
     progress(0.0, "encoding")
-    configurations = collapse(runs)
+    evidence = evidence or Evidence()
+    changes = find_change_points(runs, hardware, seed=seed)
+    present = at_present(runs, changes)
+    prepared = impute(present, evidence.unfinished, hardware, seed=seed)
+    configurations = collapse(prepared.runs)
     encoder = Encoder.learn(configurations.features, hardware)
     encoded = encoder.encode(configurations.features)
     data = TrainingData(
@@ -120,8 +133,13 @@ def fit_portfolio(
     go_on = _Budget(folds, started, time_budget_s, progress).go_on
     held_out = gather(data, forecast_folds(data, fitted, folds, go_on))
     progress(0.97, "calibrating")
-    draft = _Draft(configurations, encoder, encoded, regime_map, fitted, failed, held_out, prior)
-    portfolio = draft.finish(runs)
+    memory = evidence.memory
+    law = None if memory is None else fit_memory_law(memory, hardware, seed=seed)
+    draft = _Draft(
+        configurations, encoder, encoded, regime_map, fitted, failed, held_out, prior, law, prepared
+    )
+    odd = EvidenceReport(change_points=changes, outliers=find_outliers(present, configurations))
+    portfolio = draft.finish(runs, odd)
     progress(1.0, "done")
     return portfolio
 
@@ -198,8 +216,10 @@ class _Draft:
     failed: Mapping[str, str]
     held_out: Mapping[str, HeldOut]
     prior: PooledPrior | None
+    memory_law: MemoryLaw | None
+    prepared: Imputed
 
-    def finish(self, runs: RunTable) -> FittedPortfolio:
+    def finish(self, runs: RunTable, odd: EvidenceReport) -> FittedPortfolio:
         regimes = {name: self._regime(name) for name in self.regime_map.kinds}
         carried = np.any([regime.weights > 0 for regime in regimes.values()], axis=0)
         members = {
@@ -228,7 +248,8 @@ class _Draft:
             slim,
             float(np.median(self.configurations.log_duration)),
             self._memory(regimes[INTERPOLATION], runs.features),
-            self._report(runs, regimes),
+            self._report(runs, regimes, odd),
+            self.memory_law,
         )
 
     def _effects(self) -> dict[str, LevelEffects]:
@@ -275,27 +296,36 @@ class _Draft:
             self.configurations.run_ids,
             forecasts,
             frozenset(known),
+            self.prepared.keys,
         )
 
-    def _report(self, runs: RunTable, regimes: Mapping[str, RegimeModel]) -> FitReport:
+    def _report(
+        self, runs: RunTable, regimes: Mapping[str, RegimeModel], odd: EvidenceReport
+    ) -> FitReport:
         configurations = self.configurations
         accuracy = {
             name: _mape(held_out, regimes[name].weights) for name, held_out in self.held_out.items()
         }
         return FitReport(
             n_runs=runs.n_runs,
-            n_configurations=len(configurations.keys),
+            n_configurations=len(configurations.keys) - len(self.prepared.keys),
             candidates=self._candidates(regimes[INTERPOLATION].weights),
             accuracy_by_axis=accuracy,
             coverage=self._coverage(regimes),
             noise_floor=configurations.noise_variance**0.5 if configurations.noise_dof else None,
             numeric_ranges=_ranges(configurations.features),
             category_levels=_levels(configurations.features),
-            training_fingerprint=fingerprint(runs),
+            training_fingerprint=fingerprint(self.prepared.runs),
             library_versions=library_versions(),
             failed_candidates=dict(self.failed),
             pooling=self._pooling(),
+            evidence=self._evidence(odd),
         )
+
+    def _evidence(self, odd: EvidenceReport) -> EvidenceReport:
+        law = self.memory_law
+        counts = None if law is None else law.counts
+        return replace(odd, memory=counts, unfinished=self.prepared.counts)
 
     def _candidates(self, weights: FloatArray) -> tuple[CandidateReport, ...]:
         by_axis = {name: item.candidate_mape() for name, item in self.held_out.items()}

@@ -40,7 +40,9 @@ class Memory:
     known_columns
         Every column that some run has a value of.
     signatures
-        What `row_signatures` gives for the rows.
+        What `row_signatures` gives for the rows that some run completed.
+    unfinished
+        Keys of the configurations that none did.
     """
 
     X: FloatArray
@@ -50,6 +52,7 @@ class Memory:
     held_out: Mapping[str, float]
     known_columns: frozenset[str]
     signatures: frozenset[bytes] = field(default=frozenset())
+    unfinished: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -59,11 +62,16 @@ class Memory:
         run_ids: tuple[tuple[str, ...], ...],
         held_out: Mapping[str, float],
         known_columns: frozenset[str],
+        unfinished: frozenset[str] = frozenset(),
     ) -> "Memory":
         """Remember encoded configurations."""
         codes = encoded.codes.astype(np.float64)
-        signatures = frozenset(row_signatures(encoded))
-        return cls(encoded.X, codes, keys, run_ids, held_out, known_columns, signatures)
+        signatures = frozenset(
+            signature
+            for signature, key in zip(row_signatures(encoded), keys, strict=True)
+            if key not in unfinished
+        )
+        return cls(encoded.X, codes, keys, run_ids, held_out, known_columns, signatures, unfinished)
 
     def nearest(self, encoded: Encoded, spans: FloatArray) -> list[tuple[str, ...]]:
         """Return up to three runs most like each row.

@@ -10,6 +10,7 @@ from models.explanation import TermShare, explain_rows
 from models.holdout import SHORT_AXIS_BREAK, TREND_BREAK
 from models.intervals import tempered
 from models.memory import Memory
+from models.memory_law import Feasibility, MemoryLaw
 from models.mixture import Mixture, RegimeModel
 from models.power_laws import TERMS, Term
 from models.regimes import FEW_CONFIGURATIONS, RegimeMap
@@ -21,6 +22,8 @@ from models.transfer import LevelTransfer
 
 MAX_LOG_DISTANCE = 15.0
 """No forecast is further from the median duration of the runs than this, in log units."""
+
+NO_MEMORY_EVIDENCE = "no memory measurements"
 
 _MIN_VARIANCE = 1e-8
 
@@ -44,6 +47,8 @@ class FittedPortfolio:
         The configurations of the fit: rows, keys, names of runs, held-out forecasts.
     report
         What was fitted on what, and how well.
+    memory_law
+        Whether a configuration fits into GPU memory, None if no run tells anything of it.
 
     Attributes
     ----------
@@ -52,7 +57,7 @@ class FittedPortfolio:
         each numeric feature, shape (n_numeric,).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of an artefact, named once where it is built
         self,
         encoder: Encoder,
         transfer: LevelTransfer,
@@ -62,10 +67,12 @@ class FittedPortfolio:
         center: float,
         memory: Memory,
         report: FitReport,
+        memory_law: MemoryLaw | None = None,
     ) -> None:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
+        self.memory_law = memory_law
         self._mixtures: dict[str, Mixture] = {}
         self.trend_breaks = _trend_breaks(encoder, regime_map, report.n_configurations)
 
@@ -106,6 +113,13 @@ class FittedPortfolio:
         return describe_support(
             features, self.encoder, self.transfer, self.memory, self.regime_map.few_levels
         )
+
+    def feasibility(self, features: FeatureTable) -> Feasibility:
+        """Return the probability that each row fits into GPU memory, NaN without evidence."""
+        if self.memory_law is None:
+            n = features.n_rows
+            return Feasibility(np.full(n, np.nan), (NO_MEMORY_EVIDENCE,) * n, is_tested=False)
+        return self.memory_law.feasibility(features)
 
     def explain(self, features: FeatureTable) -> list[tuple[TermShare, ...]]:
         """Return for each row what its duration is made of, the largest share first.

@@ -41,6 +41,58 @@ class PoolingReport:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryCounts:
+    """How many runs a memory law rests on: measured peaks, out of memory, succeeded without."""
+
+    peaks: int
+    out_of_memory: int
+    succeeded: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedCounts:
+    """What became of unfinished runs.
+
+    Lower bounds that told something, estimates from progress (elapsed / progress), and bounds so
+    low that they tell nothing.
+    """
+
+    as_bounds: int = 0
+    by_progress: int = 0
+    uninformative: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """A shift of all durations from the run that started at `at` (seconds) on, in log units."""
+
+    at: float
+    shift: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outlier:
+    """A run far from the repetitions of its configuration.
+
+    `ratio` is its duration over theirs; `beside` names the configuration as `nearest_run_ids` do.
+    """
+
+    run_id: str
+    ratio: float
+    beside: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceReport:
+    """What the fit took from runs besides their durations, and what it found odd about them."""
+
+    memory: MemoryCounts | None = None
+    unfinished: UnfinishedCounts = UnfinishedCounts()
+    change_points: tuple[ChangePoint, ...] = ()
+    outliers: tuple[Outlier, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FitReport:
     """What was fitted on what, and how well it forecast what it had not seen.
 
@@ -67,6 +119,8 @@ class FitReport:
         Name of a regressor to the reason why it has no part in the forecast.
     pooling
         What the priors were learned from, None if from nothing but physics.
+    evidence
+        Memory, unfinished runs, change points, outliers.
     """
 
     n_runs: int
@@ -81,6 +135,7 @@ class FitReport:
     library_versions: Mapping[str, str]
     failed_candidates: Mapping[str, str]
     pooling: PoolingReport | None = None
+    evidence: EvidenceReport = EvidenceReport()
 
 
 @dataclass(frozen=True, slots=True)

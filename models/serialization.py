@@ -23,7 +23,7 @@ from models.packing import MAX_PART_BYTES, pack, unpack
 from models.portfolio import FittedPortfolio
 from models.regimes import RegimeMap
 from models.regressor import PortfolioRegressor, State, StateValue
-from models.reports import CandidateReport, FitReport, PoolingReport
+from models.report_state import build_law, build_report, law_header
 from models.tables import FloatArray
 from models.transfer import LevelTransfer
 
@@ -31,6 +31,16 @@ FORMAT_VERSION = 3
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 _FLOAT_BYTES = 8
+_MISFITS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What reading a header raises that somebody made up."""
 
 
 def dumps(portfolio: FittedPortfolio) -> bytes:
@@ -44,6 +54,8 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
         "transfer.counts": portfolio.transfer.counts,
     }
+    if portfolio.memory_law is not None:
+        arrays["memory_law.draws"] = portfolio.memory_law.draws
     for column, effects in portfolio.transfer.effects.items():
         arrays[f"effects.{column}.mean"] = effects.mean
         arrays[f"effects.{column}.covariance"] = effects.covariance
@@ -73,6 +85,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "members": members,
         "member_order": list(portfolio.members),
         "memory": _memory_header(portfolio.memory),
+        "memory_law": law_header(portfolio.memory_law),
         "report": asdict(portfolio.report),
     }
     block = np.concatenate([arrays[name].ravel() for name in names])
@@ -99,7 +112,7 @@ def loads(data: bytes) -> FittedPortfolio:
         return _build(header, arrays, parts)
     except ArtifactError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError) as error:
+    except _MISFITS as error:
         raise ArtifactError(f"The artefact's parts do not fit together: {error!r}") from error
 
 
@@ -158,7 +171,8 @@ def _build(
         regimes,
         float(header["center"]),
         memory,
-        _build_report(header["report"]),
+        build_report(header["report"]),
+        build_law(header["memory_law"], arrays),
     )
 
 
@@ -245,6 +259,7 @@ def _memory_header(memory: Memory) -> dict[str, Any]:
         "run_ids": [list(names) for names in memory.run_ids],
         "held_out": dict(memory.held_out),
         "known_columns": sorted(memory.known_columns),
+        "unfinished": sorted(memory.unfinished),
     }
 
 
@@ -255,23 +270,5 @@ def _build_memory(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -
     keys, run_ids = tuple(header["keys"]), tuple(tuple(names) for names in header["run_ids"])
     if not len(X) == len(codes) == len(keys) == len(run_ids):
         raise ArtifactError("The artefact's configurations do not fit together.")
-    known = frozenset(header["known_columns"])
-    return Memory.of(encoded, keys, run_ids, dict(header["held_out"]), known)
-
-
-def _build_report(header: Mapping[str, Any]) -> FitReport:
-    values = dict(header)
-    values["candidates"] = tuple(CandidateReport(**item) for item in header["candidates"])
-    values["numeric_ranges"] = {
-        name: (low, high) for name, (low, high) in header["numeric_ranges"].items()
-    }
-    values["category_levels"] = {
-        name: tuple(levels) for name, levels in header["category_levels"].items()
-    }
-    pooling = header["pooling"]
-    if pooling is not None:
-        contributors = tuple(str(name) for name in pooling["contributors"])
-        values["pooling"] = PoolingReport(
-            contributors, int(pooling["factory"]), str(pooling["prior_hash"])
-        )
-    return FitReport(**values)
+    known, unfinished = frozenset(header["known_columns"]), frozenset(header["unfinished"])
+    return Memory.of(encoded, keys, run_ids, dict(header["held_out"]), known, unfinished)

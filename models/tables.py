@@ -89,11 +89,13 @@ class RunTable:
         Wall-clock seconds, shape (n_runs,), positive and finite.
     run_ids
         A name for each run, used to point back at it.
+    started_at
+        When each run started, in seconds since any instant, shape (n_runs,); None if unknown.
 
     Raises
     ------
     ValueError
-        If lengths differ or a duration is not a positive finite number.
+        If lengths differ, a duration is not a positive finite number or a time is not finite.
 
     Examples
     --------
@@ -107,10 +109,14 @@ class RunTable:
     features: FeatureTable
     duration_seconds: FloatArray
     run_ids: Sequence[str]
+    started_at: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not self.features.n_rows == len(self.duration_seconds) == len(self.run_ids):
             raise ValueError("Features, durations and run identifiers differ in length.")
+        times = self.started_at
+        if times is not None and not (len(times) == self.n_runs and np.isfinite(times).all()):
+            raise ValueError("Times of start are finite, one for each run.")
         good = np.isfinite(self.duration_seconds) & (self.duration_seconds > 0)
         if not good.all():
             row = int(np.argmin(good))
@@ -130,4 +136,5 @@ class RunTable:
             self.features.take(rows),
             self.duration_seconds[rows],
             [self.run_ids[row] for row in rows],
+            None if self.started_at is None else self.started_at[rows],
         )

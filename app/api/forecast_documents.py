@@ -32,7 +32,6 @@ FORECAST_MEMBERS = (
     "explanation",
     "warnings",
 )
-_FEASIBILITY = {"fits_probability": None, "basis": "no memory measurements"}
 
 
 @lru_cache(maxsize=4096)
@@ -168,7 +167,10 @@ def forecast_document(forecast: Forecast, now: datetime) -> Document:
         },
         "time_limit_seconds": plain_number(forecast.time_limit_seconds),
         "cost": None if forecast.cost is None else cost_document(forecast.cost, now),
-        "feasibility": _FEASIBILITY,
+        "feasibility": {
+            "fits_probability": forecast.feasibility.fits_probability,
+            "basis": forecast.feasibility.basis,
+        },
         "probability": {
             "deadline": forecast.deadline_probability,
             "budget": forecast.budget_probability,

@@ -17,6 +17,7 @@ class Rejection(StrEnum):
 
     DEADLINE = "deadline"
     BUDGET = "budget"
+    OUT_OF_MEMORY = "out_of_memory"
     BEYOND_RANGE = "beyond_range"
     PRICE_UNKNOWN = "price_unknown"
     ENERGY_UNKNOWN = "energy_unknown"
@@ -27,7 +28,7 @@ class Candidates:
     """Forecasts of n candidates as arrays of shape (n_candidates,); NaN is unknown.
 
     `duration_s`, `cost` and `energy_kwh` are medians; the bounds are the values that are not
-    exceeded with the stated confidence.
+    exceeded with the stated confidence; `fits` is false where memory would not do with it.
     """
 
     duration_s: FloatArray
@@ -36,6 +37,7 @@ class Candidates:
     cost_bound: FloatArray
     energy_kwh: FloatArray
     within_range: BoolArray
+    fits: BoolArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,9 @@ def choose(candidates: Candidates, objective: Objective, constraints: Constraint
     """Return which candidates qualify, ranked, and why the others do not.
 
     A candidate qualifies when its objective is known, its duration bound keeps the deadline,
-    its cost bound the budget, and, if asked, its features lie within the measured range. Ties
-    of the objective are broken by the shorter duration, then by the lower cost.
+    its cost bound the budget, it fits into memory, and, if asked, its features lie within the
+    measured range. Ties of the objective are broken by the shorter duration, then by the lower
+    cost.
     """
     violations = _violations(candidates, objective, constraints)
     rejected_mask = np.zeros(candidates.duration_s.size, dtype=bool)
@@ -115,7 +118,7 @@ def choose(candidates: Candidates, objective: Objective, constraints: Constraint
 def _violations(
     candidates: Candidates, objective: Objective, constraints: Constraints
 ) -> dict[Rejection, BoolArray]:
-    violations: dict[Rejection, BoolArray] = {}
+    violations: dict[Rejection, BoolArray] = {Rejection.OUT_OF_MEMORY: ~candidates.fits}
     unknown = np.isnan(objective_values(candidates, objective))
     if constraints.budget is not None:
         violations[Rejection.PRICE_UNKNOWN] = np.isnan(candidates.cost_bound)
@@ -145,7 +148,8 @@ def _nearest(candidates: Candidates, objective: Objective, constraints: Constrai
         else np.zeros(excess.size, dtype=bool)
     )
     value = objective_values(candidates, objective)
-    usable = np.flatnonzero(~(np.isnan(excess) | np.isnan(value)))
+    # No deadline and no budget makes room in memory.
+    usable = np.flatnonzero(candidates.fits & ~(np.isnan(excess) | np.isnan(value)))
     if usable.size == 0:
         return None
     order = np.lexsort((value[usable], excess[usable], outside[usable]))

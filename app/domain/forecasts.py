@@ -123,6 +123,14 @@ class ForecastWarning:
 
 
 @dataclass(frozen=True, slots=True)
+class Feasibility:
+    """The probability that a run fits into GPU memory, None without evidence, and its ground."""
+
+    fits_probability: float | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
     """The answer to one question; `forecast_id` is None where it is not kept."""
 
@@ -135,6 +143,7 @@ class Forecast:
     duration_seconds: Interval
     time_limit_seconds: float
     cost: CostForecast | None
+    feasibility: Feasibility
     deadline_probability: float | None
     budget_probability: float | None
     support: SupportReport

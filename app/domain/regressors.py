@@ -5,8 +5,52 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from app.domain.fits import Candidate
-from app.domain.identifiers import FitId, Slug
+from app.domain.identifiers import FitId, RunId, Slug
 from app.domain.workloads import Pooling
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEvidence:
+    """Runs that the forecast of feasibility rests on."""
+
+    measured_peaks: int
+    out_of_memory: int
+    succeeded: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedUse:
+    """What became of preempted, timed-out and cancelled runs."""
+
+    as_lower_bounds: int = 0
+    by_progress: int = 0
+    uninformative: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """From when on all durations were `factor` times what they had been."""
+
+    at: datetime
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class OutlierRun:
+    """A run that took `ratio` times what the repetitions of its configuration took."""
+
+    run_id: RunId
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvidence:
+    """What a fit took from runs besides complete durations, and what it found odd."""
+
+    memory: MemoryEvidence | None = None
+    unfinished: UnfinishedUse = UnfinishedUse()
+    change_points: tuple[Shift, ...] = ()
+    outliers: tuple[OutlierRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +86,7 @@ class RegressorReport:
     coverage: Mapping[str, float] = field(default_factory=dict)
     noise_floor: float | None = None
     seed: int = 0
+    evidence: RunEvidence = RunEvidence()
     pooling: PoolingUse = PoolingUse(Pooling.OFF)
 
 

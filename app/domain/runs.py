@@ -108,10 +108,26 @@ class RunColumns:
     batch_size: Sequence[float | None]
     epochs: Sequence[float | None]
     parameters: Sequence[Mapping[str, ParameterValue]]
+    started_at: Sequence[datetime | None]
 
     def __len__(self) -> int:
         """How many runs there are."""
         return len(self.run_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceColumns:
+    """Runs that tell a fit something besides a complete duration, column by column.
+
+    These are the runs out of memory, those that were stopped before their end, and the succeeded
+    ones as far as they show what fits into memory; `progress` is 0..1, `peak_memory_bytes` that
+    of one GPU.
+    """
+
+    runs: RunColumns
+    status: Sequence[RunStatus]
+    progress: Sequence[float | None]
+    peak_memory_bytes: Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from app.domain.forecasts import (
     AxisOutside,
     Basis,
     CostForecast,
+    Feasibility,
     Forecast,
     ForecastRequest,
     Interval,
@@ -30,8 +31,8 @@ from app.services.warnings import warnings_of
 from models import FeatureTable, FloatArray, ForecastDistribution, Support
 
 Answer = Forecast | DomainError
-Reason = tuple[Support, dict[str, float]]
-"""What a forecast rests on, and the shares of the terms that it is made of."""
+Reason = tuple[Support, dict[str, float], Feasibility]
+"""What a forecast rests on, the shares of its terms, and whether it fits into memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,16 @@ def _reasons(scenarios: Sequence[Scenario], served: ServedRegressor) -> list[Rea
     shares: list[dict[str, float]] = [
         {part.term: float(f"{part.share:.4g}") for part in explanation} for explanation in explained
     ]
-    return list(zip(served.portfolio.support(features), shares, strict=True))
+    fits = _feasibilities(features, served)
+    return list(zip(served.portfolio.support(features), shares, fits, strict=True))
+
+
+def _feasibilities(features: FeatureTable, served: ServedRegressor) -> list[Feasibility]:
+    found = served.portfolio.feasibility(features)
+    return [
+        Feasibility(_known(float(f"{chance:.4g}")), basis)
+        for chance, basis in zip(found.probability.tolist(), found.basis, strict=True)
+    ]
 
 
 def figures_of(
@@ -202,7 +212,7 @@ def _forecast(
     now: datetime,
 ) -> Forecast:
     configuration = scenario.configuration
-    support, explanation = reason
+    support, explanation, feasibility = reason
     duration = Interval(
         figures.median[row], figures.lower[row], figures.upper[row], request.confidence
     )
@@ -216,13 +226,16 @@ def _forecast(
         duration_seconds=duration,
         time_limit_seconds=figures.time_limit[row],
         cost=None if offer is None else _cost(offer, duration),
+        feasibility=feasibility,
         deadline_probability=_known(figures.deadline[row]),
         budget_probability=_known(figures.budget[row]),
         support=_support_report(support, served),
         basis=Basis(support.basis),
         energy_kwh=kilowatt_hours(configuration.gpu_type, configuration.workers, duration.median),
         explanation=explanation,
-        warnings=warnings_of(request, served, support, offer, now),
+        warnings=warnings_of(
+            request, served, support, offer, now, fits_probability=feasibility.fits_probability
+        ),
     )
 
 

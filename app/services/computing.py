@@ -3,16 +3,25 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from typing_extensions import override
 
 import models
 from app.domain.fits import Candidate, FitProblem, FitRequest
-from app.domain.identifiers import Slug
-from app.domain.regressors import PoolingUse, RegressorReport
+from app.domain.identifiers import RunId, Slug
+from app.domain.regressors import (
+    MemoryEvidence,
+    OutlierRun,
+    PoolingUse,
+    RegressorReport,
+    RunEvidence,
+    Shift,
+    UnfinishedUse,
+)
 from app.domain.workloads import Pooling
-from models import HardwareDescription, RunTable, WorkloadSummary
+from models import Evidence, HardwareDescription, RunTable, WorkloadSummary
 
 OnProgress = Callable[[float, str], None]
 """Called with the share done (0..1) and the step; an exception it raises ends the computation."""
@@ -44,6 +53,7 @@ class FitTask:
     request: FitRequest
     runs: RunTable
     hardware: Mapping[str, HardwareDescription]
+    evidence: Evidence | None = None
     incumbent: Incumbent | None = None
     pool: Pool = Pool(Pooling.OFF)
 
@@ -131,6 +141,7 @@ def compute_fit(task: FitTask, on_progress: OnProgress) -> FitOutcome:
             time_budget_s=request.time_budget_s,
             regressors=request.regressors,
             hardware=task.hardware,
+            evidence=task.evidence,
             prior=_prior(task),
             on_progress=on_progress,
         )
@@ -196,6 +207,25 @@ def _candidate(report: models.CandidateReport) -> Candidate:
     )
 
 
+def _evidence(report: models.EvidenceReport) -> RunEvidence:
+    memory, unfinished = report.memory, report.unfinished
+    return RunEvidence(
+        memory=None
+        if memory is None
+        else MemoryEvidence(memory.peaks, memory.out_of_memory, memory.succeeded),
+        unfinished=UnfinishedUse(
+            unfinished.as_bounds, unfinished.by_progress, unfinished.uninformative
+        ),
+        change_points=tuple(
+            Shift(datetime.fromtimestamp(change.at, UTC), math.exp(change.shift))
+            for change in report.change_points
+        ),
+        outliers=tuple(
+            OutlierRun(RunId(outlier.run_id), outlier.ratio) for outlier in report.outliers
+        ),
+    )
+
+
 def _report(report: models.FitReport, seed: int, mode: Pooling) -> RegressorReport:
     floor = report.noise_floor
     return RegressorReport(
@@ -213,5 +243,6 @@ def _report(report: models.FitReport, seed: int, mode: Pooling) -> RegressorRepo
         coverage=_finite_items(report.coverage),
         noise_floor=None if floor is None else _finite(floor),
         seed=seed,
+        evidence=_evidence(report.evidence),
         pooling=_pooling(report.pooling, mode),
     )

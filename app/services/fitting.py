@@ -9,7 +9,7 @@ from app.domain.fits import ClaimedFit, FitProblem, PublishMode
 from app.domain.workloads import Pooling
 from app.services.computing import Contest, FitOutcome, FitTask, Incumbent, Pool
 from app.services.context import ServiceContext
-from app.services.frames import hardware_descriptions, run_table
+from app.services.frames import evidence, hardware_descriptions, run_table
 from app.storage.stores import Stores
 from models import WorkloadSummary
 
@@ -82,11 +82,13 @@ class FittingService:
         request = claim.fit.request
         with self._context.database.reading() as stores:
             columns = stores.runs.usable_for_fit(claim.workload_id, request.runs_since)
+            others = stores.runs.evidence_for_fit(claim.workload_id, request.runs_since)
             pool = _pool(stores, claim)
         return FitTask(
             request=request,
             runs=run_table(columns),
             hardware=hardware_descriptions(),
+            evidence=evidence(others),
             incumbent=self._incumbent(claim),
             pool=pool,
         )

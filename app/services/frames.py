@@ -11,12 +11,24 @@ from app.domain.configurations import (
     ParameterValue,
     Scenario,
 )
-from app.domain.runs import RunColumns
+from app.domain.runs import EvidenceColumns, RunColumns, RunStatus
 from app.pricing import gpus
-from models import FeatureTable, FloatArray, HardwareDescription, RunTable
+from models import (
+    Evidence,
+    FeatureTable,
+    FloatArray,
+    HardwareDescription,
+    IntArray,
+    MemoryRuns,
+    RunTable,
+    UnfinishedRuns,
+)
 
 PARAMETER_PREFIX = "param."
 """What sets a parameter's column apart from the features that every workload has."""
+
+_TELL_OF_MEMORY = frozenset({RunStatus.SUCCEEDED, RunStatus.OUT_OF_MEMORY})
+_STOPPED = frozenset({RunStatus.PREEMPTED, RunStatus.TIMED_OUT, RunStatus.CANCELLED})
 
 _Number = float | int | None
 
@@ -52,18 +64,61 @@ def _build(
 
 
 def run_table(columns: RunColumns) -> RunTable:
-    """Return the runs of a workload as the table that a portfolio is fitted on."""
+    """Return the runs of a workload as the table that a portfolio is fitted on.
+
+    A run that does not tell when it started stands at the instant of its upload.
+    """
+    return RunTable(
+        features=_features(columns),
+        duration_seconds=np.array(columns.duration_seconds, dtype=np.float64),
+        run_ids=list(columns.run_ids),
+        started_at=np.array(
+            [
+                (started_at or stored_at).timestamp()
+                for started_at, stored_at in zip(
+                    columns.started_at, columns.created_at, strict=True
+                )
+            ],
+            dtype=np.float64,
+        ),
+    )
+
+
+def evidence(columns: EvidenceColumns) -> Evidence:
+    """Return what a workload's runs tell besides complete durations."""
+    features = _features(columns.runs)
+    memory = _rows(columns, _TELL_OF_MEMORY)
+    stopped = _rows(columns, _STOPPED)
+    is_out = [status is RunStatus.OUT_OF_MEMORY for status in columns.status]
+    peaks, progress = _numeric(columns.peak_memory_bytes), _numeric(columns.progress)
+    return Evidence(
+        MemoryRuns(
+            features.take(memory),
+            np.array(is_out, dtype=np.bool_)[memory],
+            np.where(peaks > 0, peaks, np.nan)[memory],
+        ),
+        UnfinishedRuns(
+            features.take(stopped),
+            np.array(columns.runs.duration_seconds, dtype=np.float64)[stopped],
+            progress[stopped],
+            [columns.runs.run_ids[row] for row in stopped],
+        ),
+    )
+
+
+def _rows(columns: EvidenceColumns, wanted: frozenset[RunStatus]) -> IntArray:
+    chosen = [row for row, status in enumerate(columns.status) if status in wanted]
+    return np.array(chosen, dtype=np.int64)
+
+
+def _features(columns: RunColumns) -> FeatureTable:
     numeric: dict[str, Sequence[_Number]] = {
         name: getattr(columns, name) for name in NUMERIC_FEATURES
     }
     categorical: dict[str, Sequence[str | None]] = {
         name: getattr(columns, name) for name in CATEGORY_FEATURES
     }
-    return RunTable(
-        features=_build(numeric, categorical, columns.parameters),
-        duration_seconds=np.array(columns.duration_seconds, dtype=np.float64),
-        run_ids=list(columns.run_ids),
-    )
+    return _build(numeric, categorical, columns.parameters)
 
 
 def _numbers_of(scenario: Scenario) -> tuple[_Number, ...]:

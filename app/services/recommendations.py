@@ -29,7 +29,7 @@ from app.services.context import ServiceContext
 from app.services.prices import PriceService
 from app.services.questions import to_question
 from app.services.serving import RegressorCache, ServedRegressor
-from models import FloatArray
+from models import BoolArray, FloatArray
 
 MAX_NAMED_REJECTIONS: Final = 100
 _SPOT_INFEASIBLE: Final = "spot_infeasible"
@@ -174,6 +174,7 @@ def _evaluate(
             cost_bound=bound * hourly,
             energy_kwh=duration * _power(known),
             within_range=_within_range(request, known, served),
+            fits=_fits(request, known, served),
         ),
         infeasible=[scenarios[row].configuration for row in refusals],
     )
@@ -192,9 +193,21 @@ def _power(scenarios: Sequence[Scenario]) -> FloatArray:
     return np.array([np.nan if figure is None else figure for figure in figures])
 
 
+def _fits(
+    request: RecommendationRequest, scenarios: Sequence[Scenario], served: ServedRegressor
+) -> BoolArray:
+    """Return where memory is known to do, or nothing that was measured says otherwise."""
+    if not scenarios:
+        return np.ones(0, dtype=np.bool_)
+    found = served.portfolio.feasibility(features_of(scenarios, served))
+    if not found.is_tested:
+        return np.ones(len(scenarios), dtype=np.bool_)
+    return np.isnan(found.probability) | (found.probability >= request.confidence)
+
+
 def _within_range(
     request: RecommendationRequest, scenarios: Sequence[Scenario], served: ServedRegressor
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+) -> BoolArray:
     if not request.require_within_range or not scenarios:
         return np.ones(len(scenarios), dtype=np.bool_)
     supports = served.portfolio.support(features_of(scenarios, served))

@@ -1,7 +1,8 @@
 """What a caller should know before trusting a forecast's figures."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
+from math import exp
 from typing import Final
 
 from app.domain.forecasts import ForecastRequest, ForecastWarning
@@ -11,6 +12,7 @@ from app.services.serving import ServedRegressor
 from models import Support
 
 FEW_CONFIGURATIONS: Final = 5
+_MOST_NAMED: Final = 3
 _FEW_RUNS_REMEDY: Final = "Upload runs of further configurations and fit again."
 
 
@@ -20,10 +22,15 @@ def warnings_of(
     support: Support | None,
     offer: Offer | None,
     now: datetime,
+    *,
+    fits_probability: float | None = None,
 ) -> tuple[ForecastWarning, ...]:
-    """Return the warnings of one forecast, those on its duration before those on its cost."""
-    on_duration = _on_support(support) if support is not None else ()
-    return (*on_duration, *_on_regressor(served), *_on_price(request, offer, now))
+    """Return the warnings of one forecast: on memory, on its duration, then on its cost."""
+    on_duration: tuple[ForecastWarning, ...] = ()
+    if support is not None:
+        on_duration = (*_on_support(support), *_on_outliers(support, served))
+    on_memory = _on_memory(fits_probability, request.confidence)
+    return (*on_memory, *on_duration, *_on_regressor(served), *_on_price(request, offer, now))
 
 
 def _on_support(support: Support) -> Iterator[ForecastWarning]:
@@ -54,6 +61,31 @@ def _on_support(support: Support) -> Iterator[ForecastWarning]:
         )
 
 
+def _on_memory(fits_probability: float | None, confidence: float) -> Iterator[ForecastWarning]:
+    if fits_probability is not None and fits_probability < confidence:
+        yield ForecastWarning(
+            "may_not_fit",
+            f"The job fits into GPU memory with a probability of {fits_probability:.0%} only.",
+            "Take a smaller batch per worker, less precision, or a GPU with more memory.",
+        )
+
+
+def _on_outliers(support: Support, served: ServedRegressor) -> Iterator[ForecastWarning]:
+    near = set(support.nearest_run_ids)
+    odd = [
+        outlier
+        for outlier in served.portfolio.report.evidence.outliers
+        if near & {outlier.run_id, outlier.beside}
+    ]
+    if odd:
+        told = ", ".join(f"{each.run_id} ({each.ratio:.2g} times)" for each in odd[:_MOST_NAMED])
+        yield ForecastWarning(
+            "outliers_nearby",
+            f"Of the nearest runs {len(odd)} took far from what their repetitions took: {told}.",
+            "They count less; exclude them (PATCH /v1/runs/{run}) if something went wrong there.",
+        )
+
+
 def _on_regressor(served: ServedRegressor) -> Iterator[ForecastWarning]:
     report = served.portfolio.report
     if report.n_configurations < FEW_CONFIGURATIONS:
@@ -62,6 +94,15 @@ def _on_regressor(served: ServedRegressor) -> Iterator[ForecastWarning]:
             f"The regressor rests on {report.n_runs} run(s) of {report.n_configurations}"
             " configuration(s).",
             _FEW_RUNS_REMEDY,
+        )
+    if report.evidence.change_points:
+        last = report.evidence.change_points[-1]
+        day = datetime.fromtimestamp(last.at, UTC).date().isoformat()
+        yield ForecastWarning(
+            "durations_shifted",
+            f"From {day} on all runs took {exp(last.shift):.2f} times what they took before;"
+            " earlier runs are moved by that.",
+            "Fit again with runs_since when enough newer runs are there.",
         )
     if served.is_stale:
         yield ForecastWarning(

@@ -14,7 +14,17 @@ from app.domain.errors import RegressorUnavailableError
 from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, ProjectId, Slug, WorkloadId
 from app.domain.pages import Page
-from app.domain.regressors import PoolingUse, Publication, RegressorReport, RegressorVersion
+from app.domain.regressors import (
+    MemoryEvidence,
+    OutlierRun,
+    PoolingUse,
+    Publication,
+    RegressorReport,
+    RegressorVersion,
+    RunEvidence,
+    Shift,
+    UnfinishedUse,
+)
 from app.domain.workloads import Pooling
 from app.storage.tables import Json, PublicationEventRow, PublicationRow, RegressorRow, WorkloadRow
 
@@ -31,10 +41,32 @@ def _report_members(document: Json) -> dict[str, Any]:
     ranges, levels = document["numeric_ranges"], document["category_levels"]
     members["numeric_ranges"] = {name: _to_range(bounds) for name, bounds in ranges.items()}
     members["category_levels"] = {name: tuple(values) for name, values in levels.items()}
+    if "evidence" in document:
+        members["evidence"] = _to_evidence(document["evidence"])
     members["candidates"] = tuple(Candidate(**entry) for entry in document["candidates"])
     if "pooling" in document:
         members["pooling"] = _to_pooling(document["pooling"])
     return members
+
+
+def _report_document(report: RegressorReport) -> Json:
+    document = asdict(report)
+    for change in document["evidence"]["change_points"]:
+        change["at"] = change["at"].isoformat()
+    return document
+
+
+def _to_evidence(document: Json) -> RunEvidence:
+    memory = document["memory"]
+    return RunEvidence(
+        memory=None if memory is None else MemoryEvidence(**memory),
+        unfinished=UnfinishedUse(**document["unfinished"]),
+        change_points=tuple(
+            Shift(datetime.fromisoformat(change["at"]), change["factor"])
+            for change in document["change_points"]
+        ),
+        outliers=tuple(OutlierRun(**outlier) for outlier in document["outliers"]),
+    )
 
 
 def _to_pooling(document: Json) -> PoolingUse:
@@ -88,7 +120,7 @@ class RegressorStore:
             artifact=artifact,
             artifact_sha256=sha256(artifact).hexdigest(),
             artifact_bytes=len(artifact),
-            report=asdict(report),
+            report=_report_document(report),
             summary=None if summary is None else dict(summary),
         )
         self._session.add(row)

@@ -10,7 +10,15 @@ from sqlalchemy.orm import Session
 
 from app.domain.identifiers import ProjectId, RunId, WorkloadId
 from app.domain.pages import Page
-from app.domain.runs import NewRuns, Run, RunColumns, RunFilter, RunStatus, StoredRun
+from app.domain.runs import (
+    EvidenceColumns,
+    NewRuns,
+    Run,
+    RunColumns,
+    RunFilter,
+    RunStatus,
+    StoredRun,
+)
 from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import insert_runs
 from app.storage.lists import each_text
@@ -31,7 +39,9 @@ _FIT_COLUMNS = (
     RunRow.batch_size,
     RunRow.epochs,
     RunRow.parameters,
+    RunRow.started_at,
 )
+PEAK_MEMORY = "peak_gpu_memory_bytes"
 _FIT_FIELDS = tuple(field.name for field in fields(RunColumns))
 
 
@@ -154,11 +164,32 @@ class RunStore:
         query = sa.select(*_FIT_COLUMNS).where(*_usable(workload_id)).order_by(RunRow.id)
         if since is not None:
             query = query.where(RunRow.created_at >= since)
+        return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
+
+    def evidence_for_fit(
+        self, workload_id: WorkloadId, since: datetime | None = None
+    ) -> EvidenceColumns:
+        """Return the runs that tell of memory or were stopped, those stored from `since` on."""
+        query = (
+            sa.select(*_FIT_COLUMNS, RunRow.status, RunRow.progress, RunRow.resources)
+            .where(
+                RunRow.workload_id == workload_id,
+                RunRow.status != RunStatus.FAILED,
+                ~RunRow.excluded,
+            )
+            .order_by(RunRow.id)
+        )
+        if since is not None:
+            query = query.where(RunRow.created_at >= since)
         rows = self._session.execute(query).all()
-        columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(_FIT_COLUMNS)
-        named = dict(zip(_FIT_FIELDS, columns, strict=True))
-        named["parameters"] = [values or {} for values in named["parameters"]]
-        return RunColumns(**named)
+        columns = _transposed(rows, len(_FIT_COLUMNS) + 3)
+        status, progress, resources = columns[-3:]
+        return EvidenceColumns(
+            _to_columns(columns[:-3]),
+            [RunStatus(each) for each in status],
+            progress,
+            [(values or {}).get(PEAK_MEMORY) for values in resources],
+        )
 
     def count_usable(self, workload_id: WorkloadId, since: datetime | None = None) -> int:
         """Return how many runs `usable_for_fit` returns."""
@@ -166,6 +197,16 @@ class RunStore:
         if since is not None:
             query = query.where(RunRow.created_at >= since)
         return self._session.execute(query).scalar_one()
+
+
+def _transposed(rows: Iterable[Sequence[Any]], n_columns: int) -> list[Sequence[Any]]:
+    return list(zip(*rows, strict=True)) or [()] * n_columns
+
+
+def _to_columns(columns: Sequence[Sequence[Any]]) -> RunColumns:
+    named = dict(zip(_FIT_FIELDS, columns, strict=True))
+    named["parameters"] = [values or {} for values in named["parameters"]]
+    return RunColumns(**named)
 
 
 def _usable(workload_id: WorkloadId) -> tuple[sa.ColumnElement[bool], ...]:

@@ -26,6 +26,7 @@ def make_candidates(
         "cost_bound": [1.5 * value for value in costs],
         "energy_kwh": durations,
         "within_range": [True] * len(durations),
+        "fits": [True] * len(durations),
         **changes,
     }
     return Candidates(
@@ -35,6 +36,7 @@ def make_candidates(
         cost_bound=np.array(arrays["cost_bound"], dtype=float),
         energy_kwh=np.array(arrays["energy_kwh"], dtype=float),
         within_range=np.array(arrays["within_range"], dtype=bool),
+        fits=np.array(arrays["fits"], dtype=bool),
     )
 
 
@@ -150,3 +152,20 @@ def test_nothing_usable_has_no_nearest(costs: list[float]) -> None:
 
     assert choice.ranked.size == 0
     assert choice.nearest is None
+
+
+def test_what_does_not_fit_into_memory_is_rejected_and_never_the_nearest() -> None:
+    candidates = make_candidates([100.0, 50.0, 70.0], [1.0, 1.0, 2.0], fits=[True, False, False])
+
+    choice = choose(candidates, Objective.DURATION, Constraints(deadline_s=10.0))
+
+    assert choice.ranked.size == 0
+    assert choice.rejected[1:] == ((1, Rejection.OUT_OF_MEMORY), (2, Rejection.OUT_OF_MEMORY))
+    assert choice.nearest == 0
+
+
+def test_nothing_that_fits_has_no_nearest_candidate() -> None:
+    choice = choose(make_candidates([9.0], [1.0], fits=[False]), Objective.COST, Constraints())
+
+    assert choice.nearest is None
+    assert choice.changes == ()

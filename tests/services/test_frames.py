@@ -32,6 +32,7 @@ def columns(clock: FakeClock) -> RunColumns:
         batch_size=[None, None],
         epochs=[None, None],
         parameters=[{"depth": 18}, {"precision": "fp16", "odd": "x"}],
+        started_at=[None, None],
     )
 
 

@@ -56,7 +56,7 @@ class CostOut(ResponseModel):
 
 
 class FeasibilityOut(ResponseModel):
-    """Whether the job fits into memory; null where no run measured memory."""
+    """Whether the job fits into memory; null without evidence on it."""
 
     fits_probability: float | None
     basis: str

@@ -1,12 +1,18 @@
 """Responses about regressor versions."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Literal
 
 from app.api.schemas.base import ResponseModel
 from app.api.schemas.fits import CandidateOut
 from app.domain.pages import Page
-from app.domain.regressors import PoolingUse, RegressorReport, RegressorVersion
+from app.domain.regressors import (
+    PoolingUse,
+    RegressorReport,
+    RegressorVersion,
+    RunEvidence,
+)
 from app.domain.workloads import Pooling
 
 
@@ -30,6 +36,55 @@ def _features(report: RegressorReport) -> list[FeatureOut]:
         for name, levels in report.category_levels.items()
     ]
     return sorted(numbers + categories, key=lambda feature: feature.name)
+
+
+class MemoryEvidenceOut(ResponseModel):
+    """Runs that the forecast of feasibility rests on."""
+
+    measured_peaks: int
+    out_of_memory: int
+    succeeded: int
+
+
+class UnfinishedUseOut(ResponseModel):
+    """What became of preempted, timed-out and cancelled runs."""
+
+    as_lower_bounds: int
+    by_progress: int
+    uninformative: int
+
+
+class ShiftOut(ResponseModel):
+    """From when on all durations were `factor` times what they had been."""
+
+    at: datetime
+    factor: float
+
+
+class OutlierOut(ResponseModel):
+    """A run that took `ratio` times what the repetitions of its configuration took."""
+
+    run_id: str
+    ratio: float
+
+
+class EvidenceOut(ResponseModel):
+    """What the fit took from runs besides complete durations, and what it found odd."""
+
+    memory: MemoryEvidenceOut | None
+    unfinished: UnfinishedUseOut
+    change_points: list[ShiftOut]
+    outliers: list[OutlierOut]
+
+
+def _evidence(evidence: RunEvidence) -> EvidenceOut:
+    memory = evidence.memory
+    return EvidenceOut(
+        memory=None if memory is None else MemoryEvidenceOut(**asdict(memory)),
+        unfinished=UnfinishedUseOut(**asdict(evidence.unfinished)),
+        change_points=[ShiftOut(**asdict(change)) for change in evidence.change_points],
+        outliers=[OutlierOut(**asdict(outlier)) for outlier in evidence.outliers],
+    )
 
 
 class PoolingOut(ResponseModel):
@@ -68,6 +123,7 @@ class RegressorOut(ResponseModel):
     noise_floor: float | None
     candidates: list[CandidateOut]
     failed_candidates: dict[str, str]
+    evidence: EvidenceOut
     seed: int
     pooling: PoolingOut
     library_versions: dict[str, str]
@@ -92,6 +148,7 @@ class RegressorOut(ResponseModel):
             noise_floor=version.noise_floor,
             candidates=[CandidateOut.of(candidate) for candidate in version.candidates],
             failed_candidates=dict(version.failed_candidates),
+            evidence=_evidence(version.evidence),
             seed=version.seed,
             pooling=PoolingOut.of(version.pooling),
             library_versions=dict(version.library_versions),

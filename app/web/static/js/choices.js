@@ -11,7 +11,7 @@ import { documentOf } from "./question.js";
 const OBJECTIVES = [["cost", "cheapest"], ["duration", "fastest"], ["cost_duration_product", "best cost × time"], ["energy", "least energy"]];
 const PURCHASES = [["on_demand", "on demand"], ["spot", "spot"], ["reserved", "reserved"]];
 const REASONS = {
-  deadline: "too late", budget: "too expensive", beyond_range: "beyond the measured range",
+  deadline: "too late", budget: "too expensive", out_of_memory: "out of memory", beyond_range: "beyond the measured range",
   price_unknown: "no price known", energy_unknown: "no energy known",
 };
 const LIMIT = 300;

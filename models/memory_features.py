@@ -1,0 +1,166 @@
+"""What the memory law sees of a row: local batch, parameters, precision, the GPU's memory."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.tables import CORE_COLUMNS, FeatureTable, FloatArray, IntArray
+
+MAX_PARAMETERS = 6
+MAX_LEVELS = 8
+_CLUSTER = (*CORE_COLUMNS, "nodes")
+_PLACES = ("gpu_type", "instance_type")
+_BITS = re.compile(r"(?:fp|float|bf|bfloat|int)(8|16|32|64)$", re.IGNORECASE)
+_HALF = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRows:
+    """Rows as the memory law sees them.
+
+    Parameters
+    ----------
+    log_batch
+        Log of the local batch against its centre, shape (n,); NaN where it is needed and unknown.
+    parameters
+        Transformed numeric parameters against their centres, shape (n, n_parameters).
+    levels
+        Which level of which category a row has, shape (n, n_levels), 0 or 1.
+    unseen
+        Prior log effect of the levels that no run has, shape (n,), and how many there are in
+    n_unseen
+        shape (n,).
+    """
+
+    log_batch: FloatArray
+    parameters: FloatArray
+    levels: FloatArray
+    unseen: FloatArray
+    n_unseen: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFeatures:
+    """How rows are turned into what the memory law sees, as learned from runs.
+
+    Parameters
+    ----------
+    batch_center
+        Median log local batch of the runs, None if no run has one.
+    parameters
+        Name, centre and unit of each numeric parameter; a unit of 0 stands for the logarithm.
+    categories
+        Name and levels of each categorical parameter.
+    """
+
+    batch_center: float | None
+    parameters: tuple[tuple[str, float, float], ...]
+    categories: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @classmethod
+    def learn(cls, features: FeatureTable) -> "MemoryFeatures":
+        """Learn centres and levels; columns that never vary are left out."""
+        batch = _log_local_batch(features)
+        center = None if np.isnan(batch).all() else float(np.nanmedian(batch))
+        varied = {
+            name: len(np.unique(values[~np.isnan(values)]))
+            for name, values in features.numeric.items()
+            if name not in _CLUSTER
+        }
+        chosen = sorted(
+            (name for name in varied if varied[name] > 1), key=lambda n: (-varied[n], n)
+        )
+        parameters = tuple(
+            (name, *_center(features.numeric[name])) for name in sorted(chosen[:MAX_PARAMETERS])
+        )
+        found = {
+            name: tuple(sorted({level for level in column if level is not None}))
+            for name, column in sorted(features.categorical.items())
+            if name not in _PLACES
+        }
+        categories = tuple(
+            (name, levels) for name, levels in found.items() if 1 <= len(levels) <= MAX_LEVELS
+        )
+        return cls(center, parameters, categories)
+
+    @property
+    def levels(self) -> list[str]:
+        """Every level of every category, in the order of the columns of `MemoryRows.levels`."""
+        return [level for _, levels in self.categories for level in levels]
+
+    def rows(self, features: FeatureTable) -> MemoryRows:
+        """Return the rows of a table; what it does not know of a parameter stands at the centre."""
+        n = features.n_rows
+        columns = [np.zeros((n, 0))]
+        for name, center, unit in self.parameters:
+            values = features.numeric.get(name)
+            column = np.zeros(n) if values is None else _transform(values, unit) - center
+            columns.append(np.nan_to_num(column)[:, None])
+        flags = [np.zeros((n, 0))]
+        unseen, n_unseen = np.zeros(n), np.zeros(n)
+        for name, levels in self.categories:
+            given = features.categorical.get(name) or [None] * n
+            flags.append(np.array([[level == each for each in levels] for level in given], float))
+            for row, level in enumerate(given):
+                if level is not None and level not in levels:
+                    unseen[row] += prior_effect(level)
+                    n_unseen[row] += 1
+        batch = np.zeros(n)
+        if self.batch_center is not None:
+            batch = _log_local_batch(features) - self.batch_center
+        return MemoryRows(batch, np.hstack(columns), np.hstack(flags), unseen, n_unseen)
+
+
+def prior_effect(level: str) -> float:
+    """Return the log effect on memory that a level's name promises: half as many bits save.
+
+    Optimiser states often stay in 32 bits, so that half the bits save less than half.
+
+    Examples
+    --------
+    >>> round(prior_effect("fp16"), 3), prior_effect("tf32"), prior_effect("adam")
+    (-0.347, 0.0, 0.0)
+    """
+    found = _BITS.search(level)
+    return _HALF * float(np.log(int(found.group(1)) / 32)) if found else 0.0
+
+
+def capacity_names(features: FeatureTable) -> Sequence[str]:
+    """Return the GPU type of each row, the empty string where none is named."""
+    return [name or "" for name in features.categorical.get("gpu_type", [""] * features.n_rows)]
+
+
+def capacity_codes(names: Sequence[str], known: Mapping[str, float]) -> tuple[list[str], IntArray]:
+    """Return the types whose memory is unknown, and each row's position among them or -1.
+
+    Examples
+    --------
+    >>> capacity_codes(["mine", "T4"], {"T4": 23.5})[1].tolist()
+    [0, -1]
+    """
+    latent = sorted(set(names) - set(known))
+    index = {name: code for code, name in enumerate(latent)}
+    return latent, np.array([index.get(name, -1) for name in names], dtype=np.int64)
+
+
+def _log_local_batch(features: FeatureTable) -> FloatArray:
+    batch = features.numeric.get("batch_size")
+    if batch is None:
+        return np.full(features.n_rows, np.nan)
+    workers = features.numeric.get("workers", np.ones(features.n_rows))
+    share = np.where(batch > 0, batch, np.nan) / np.where(workers > 0, workers, 1.0)
+    return np.asarray(np.log(share), dtype=np.float64)
+
+
+def _center(values: FloatArray) -> tuple[float, float]:
+    known = values[~np.isnan(values)]
+    unit = 0.0 if (known > 0).all() else float(np.abs(known).max())
+    return float(np.median(_transform(known, unit))), unit
+
+
+def _transform(values: FloatArray, unit: float) -> FloatArray:
+    if unit:
+        return values / unit
+    return np.log(np.where(values > 0, values, np.nan))

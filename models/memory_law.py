@@ -1,0 +1,127 @@
+"""Whether a configuration fits into GPU memory: a monotone law of the peak, with its doubt."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.memory_features import MemoryFeatures, MemoryRows, capacity_names
+from models.memory_parameters import Parameters, error_probability
+from models.reports import MemoryCounts
+from models.tables import FeatureTable, FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Feasibility:
+    """Whether questions fit into GPU memory.
+
+    Parameters
+    ----------
+    probability
+        Probability that a new run does not run out of memory, shape (n,); NaN without evidence.
+    basis
+        What it rests on, in words, one for each row.
+    is_tested
+        True where peaks were measured or runs did run out of memory: then the limit is known well
+        enough to refuse a configuration.
+    """
+
+    probability: FloatArray
+    basis: tuple[str, ...]
+    is_tested: bool
+
+
+class MemoryLaw:
+    r"""The peak memory of one GPU as a monotone law with posterior draws of its parameters.
+
+    ``log m = log(exp(alpha + u z) + exp(beta + v z) b) + d[c] + e``, affine in the local batch b,
+    with non-negative exponents u and v of the numeric parameters z and an effect d of each level
+    (precision); ``e ~ sigma t_4``. A run fits when m is below the usable share of the memory of
+    its GPU; where that memory is unknown it is a parameter too. Measured peaks enter by their
+    density, a run out of memory by the chance of exceeding the memory and one that succeeded by
+    that of staying below it. Every draw rises in the local batch and in every parameter, hence so
+    does the chance of running out of memory.
+
+    Parameters
+    ----------
+    features
+        How rows are read.
+    capacities
+        Log bytes of memory by GPU type, as far as they are known.
+    latent
+        The GPU types of the runs whose memory is unknown.
+    draws
+        Parameters, shape (n_draws, n_parameters).
+    counts
+        What the law rests on.
+
+    References
+    ----------
+    Rajbhandari et al. (2020), ZeRO: memory optimizations toward training trillion parameter
+    models, SC20: weights and optimiser states do not depend on the batch, activations rise with
+    it linearly. Nishihara, Murray and Adams (2014), Parallel MCMC with generalized elliptical
+    slice sampling, JMLR 15.
+    """
+
+    def __init__(
+        self,
+        features: MemoryFeatures,
+        capacities: Mapping[str, float],
+        latent: tuple[str, ...],
+        draws: FloatArray,
+        counts: MemoryCounts,
+    ) -> None:
+        self.features, self.capacities, self.latent = features, dict(capacities), latent
+        self.draws, self.counts = draws, counts
+        self._parameters = Parameters.of(draws, features, len(latent))
+
+    def feasibility(self, asked: FeatureTable) -> Feasibility:
+        """Return the probability that each row fits into memory, rising in the memory alone."""
+        rows, names = self.features.rows(asked), capacity_names(asked)
+        known = np.array([name in self.capacities or name in self.latent for name in names], bool)
+        usable = known & ~np.isnan(rows.log_batch)
+        chances = np.full(len(names), np.nan)
+        if usable.any():
+            margin = self._margins(rows, names)
+            chances[usable] = error_probability(margin).mean(axis=0)[usable]
+        words = self._words()
+        basis = tuple(
+            words if is_usable else _why_not(name, is_known=is_known)
+            for name, is_usable, is_known in zip(names, usable, known, strict=True)
+        )
+        return Feasibility(chances, basis, self.is_tested)
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether a peak was measured or a run ran out of memory."""
+        return self.counts.peaks + self.counts.out_of_memory > 0
+
+    def _margins(self, rows: MemoryRows, names: Sequence[str]) -> FloatArray:
+        """Return how far below the memory each draw sees each row, shape (n_draws, n_rows)."""
+        parameters = self._parameters
+        codes = np.array([self._code(name) for name in names], dtype=np.int64)
+        known = np.array([self.capacities.get(name, 0.0) for name in names])
+        limit = parameters.limits(known, codes)
+        return (limit - parameters.peaks(rows)) / parameters.outcome_scale()
+
+    def _code(self, name: str) -> int:
+        return self.latent.index(name) if name in self.latent else -1
+
+    def _words(self) -> str:
+        counts = self.counts
+        parts = [
+            f"{number} {what}"
+            for number, what in (
+                (counts.peaks, "measured peak(s) of memory"),
+                (counts.out_of_memory, "run(s) out of memory"),
+                (counts.succeeded, "run(s) that fitted"),
+            )
+            if number
+        ]
+        return ", ".join(parts)
+
+
+def _why_not(name: str, *, is_known: bool) -> str:
+    if is_known:
+        return "the question gives no batch_size"
+    return f"the memory of {name} is unknown" if name else "the question names no GPU type"

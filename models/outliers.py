@@ -1,0 +1,67 @@
+"""Runs far from the repetitions of their configuration: counted less, and named."""
+
+import numpy as np
+
+from models.configurations import Configurations, configuration_keys
+from models.reports import Outlier
+from models.tables import RunTable
+
+MAX_NAMED = 50
+FEWEST_REPETITIONS = 3
+
+_SCALES = 5.0
+_LEAST_DEVIATION = 0.1
+_MAD_TO_SD = 1.4826
+
+
+def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outlier, ...]:
+    """Return the runs far from the median of three and more repetitions, the farthest first.
+
+    Far is beyond 10 % and beyond 5 robust standard deviations, of the configuration's own
+    repetitions and of all repetitions alike. At most 50 are named. Their weight in the fit is
+    that of `collapse`.
+
+    Parameters
+    ----------
+    runs, configurations
+        The runs and what `collapse` made of them.
+
+    References
+    ----------
+    Leys et al. (2013), Detecting outliers: use absolute deviation around the median, J. Exp. Soc.
+    Psychol. 49(4).
+
+    Examples
+    --------
+    >>> from models.configurations import collapse
+    >>> from models.tables import FeatureTable
+    >>> seconds = np.array([10.0, 10.1, 9.9, 10.0, 30.0])
+    >>> table = RunTable(FeatureTable({"workers": np.ones(5)}, {}, 5), seconds, list("abcde"))
+    >>> [(each.run_id, each.ratio) for each in find_outliers(table, collapse(table))]
+    [('e', 3.0)]
+    """
+    index = {key: row for row, key in enumerate(configurations.keys)}
+    group = np.array([index[key] for key in configuration_keys(runs.features)], dtype=np.int64)
+    logs = np.log(runs.duration_seconds)
+    deviation, own = np.zeros(len(logs)), np.zeros(len(logs))
+    order = np.argsort(group, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        if len(rows) >= FEWEST_REPETITIONS:
+            deviation[rows] = logs[rows] - np.median(logs[rows])
+            own[rows] = _MAD_TO_SD * np.median(np.abs(deviation[rows]))
+    repeated = configurations.counts[group] >= FEWEST_REPETITIONS
+    if not repeated.any():
+        return ()
+    pooled = _MAD_TO_SD * float(np.median(np.abs(deviation[repeated])))
+    far = np.abs(deviation) > np.maximum(_SCALES * np.maximum(own, pooled), _LEAST_DEVIATION)
+    found = [
+        Outlier(
+            runs.run_ids[row],
+            float(f"{np.exp(deviation[row]):.6g}"),
+            configurations.run_ids[group[row]][0],
+        )
+        for row in np.flatnonzero(far).tolist()
+    ]
+    return tuple(
+        sorted(found, key=lambda each: (-abs(np.log(each.ratio)), each.run_id))[:MAX_NAMED]
+    )

@@ -1,0 +1,91 @@
+"""Stopped runs, shifts of the code and odd repetitions show in the registry and in forecasts."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.regressors import fit
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def upload(client: TestClient, runs: list[dict[str, Any]]) -> None:
+    documents = [{"workload": "odd", **run} for run in runs]
+    assert client.post("/v1/runs", json=documents).status_code == 201
+
+
+def run(workers: int, factor: float = 1.0, **changes: Any) -> dict[str, Any]:
+    return {
+        "duration_seconds": factor * (20.0 + 800.0 / workers),
+        "configuration": {"gpu_type": "T4", "workers": workers},
+        **changes,
+    }
+
+
+def evidence(client: TestClient) -> dict[str, Any]:
+    document: dict[str, Any] = client.get("/v1/workloads/odd/regressors/1").json()["evidence"]
+    return document
+
+
+def warnings(client: TestClient, workers: int) -> dict[str, str]:
+    answer = client.post(
+        "/v1/forecasts",
+        json={"workload": "odd", "configuration": {"gpu_type": "T4", "workers": workers}},
+    )
+    return {each["code"]: each["message"] for each in answer.json()["warnings"]}
+
+
+def test_stopped_runs_are_counted_by_what_they_told(client: TestClient, services: Services) -> None:
+    upload(
+        client,
+        [
+            *(run(workers) for workers in (1, 2, 4, 8)),
+            run(16, 5.0, status="timed_out"),
+            run(3, 0.5, status="preempted", progress=0.5),
+            run(6, 0.01, status="cancelled"),
+            run(5, 9.0, status="failed"),
+        ],
+    )
+
+    fit(services, "odd")
+
+    assert evidence(client)["unfinished"] == {
+        "as_lower_bounds": 1,
+        "by_progress": 1,
+        "uninformative": 1,
+    }
+    assert client.get("/v1/workloads/odd/regressors/1").json()["runs_used"] == 4
+
+
+def test_odd_repetitions_are_named_and_warned_of(client: TestClient, services: Services) -> None:
+    factors = (1.0, 1.01, 0.99, 1.0, 1.02)
+    upload(client, [run(workers, factor) for workers in (1, 2, 4, 8) for factor in factors])
+    upload(client, [run(4, 3.0, external_id="odd-one")])
+    listed = client.get("/v1/workloads/odd/runs").json()["runs"]
+    odd_one = next(each["run_id"] for each in listed if each["external_id"] == "odd-one")
+
+    fit(services, "odd")
+
+    assert [each["run_id"] for each in evidence(client)["outliers"]] == [odd_one]
+    assert odd_one in warnings(client, 4)["outliers_nearby"]
+
+
+def test_a_change_of_the_code_is_dated_and_warned_of(
+    client: TestClient, services: Services
+) -> None:
+    noise = (1.0, 1.02, 0.99, 1.01, 0.98, 1.0, 1.01)
+    runs = []
+    for index in range(32):
+        factor = noise[index % 7] * (1.5 if index >= 16 else 1.0)
+        started_at = (START + timedelta(days=index)).isoformat()
+        runs.append(run(1 << index % 4, factor, started_at=started_at))
+    upload(client, runs)
+
+    fit(services, "odd")
+
+    (change,) = evidence(client)["change_points"]
+    assert change["at"].startswith("2026-03-17")
+    assert 1.4 < change["factor"] < 1.6
+    assert "2026-03-17" in warnings(client, 4)["durations_shifted"]

@@ -1,0 +1,94 @@
+"""Runs out of memory and measured peaks show in forecasts, recommendations and the registry."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.regressors import fit
+
+GIB = 2**30
+
+
+def run(batch: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "workload": "hungry",
+        "duration_seconds": 100.0 + 3200.0 / batch,
+        "configuration": {"gpu_type": "T4", "workers": 1},
+        "work": {"dataset_size": 1000, "batch_size": batch},
+        **changes,
+    }
+
+
+@pytest.fixture
+def fitted(client: TestClient, services: Services) -> TestClient:
+    runs = [
+        run(batch, resources={"peak_gpu_memory_bytes": GIB * (1 + batch / 16)})
+        for batch in (16, 32, 64, 128)
+    ]
+    runs += [run(512, status="out_of_memory", duration_seconds=5.0)]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "hungry")
+    return client
+
+
+def ask(client: TestClient, batch: int, **changes: Any) -> dict[str, Any]:
+    answer = client.post(
+        "/v1/forecasts",
+        json={
+            "workload": "hungry",
+            "configuration": {"gpu_type": "T4", "workers": 1},
+            "work": {"dataset_size": 1000, "batch_size": batch},
+            **changes,
+        },
+    )
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def test_forecast_says_whether_the_job_fits(fitted: TestClient) -> None:
+    small, large = ask(fitted, 64), ask(fitted, 2048)
+
+    assert small["feasibility"]["fits_probability"] > 0.95
+    assert large["feasibility"]["fits_probability"] < 0.05
+    assert large["feasibility"]["basis"] == ("4 measured peak(s) of memory, 1 run(s) out of memory")
+    assert "may_not_fit" in {warning["code"] for warning in large["warnings"]}
+    assert "may_not_fit" not in {warning["code"] for warning in small["warnings"]}
+
+
+def test_a_gpu_with_more_memory_is_known_to_do(fitted: TestClient) -> None:
+    tight = ask(fitted, 300)["feasibility"]["fits_probability"]
+    roomy = ask(fitted, 300, configuration={"gpu_type": "A100-80GB", "workers": 1})
+
+    assert tight < 0.2
+    assert roomy["feasibility"]["fits_probability"] > 0.9
+
+
+def test_recommendation_rejects_what_does_not_fit(fitted: TestClient) -> None:
+    answer = fitted.post(
+        "/v1/recommendations",
+        json={
+            "workload": "hungry",
+            "work": {"dataset_size": 1000, "batch_size": 1024},
+            "search": {"workers": [1, 2, 16]},
+            "objective": "duration",
+        },
+    ).json()
+
+    rejected = {entry["configuration"]["workers"]: entry["reason"] for entry in answer["rejected"]}
+    assert rejected == {1: "out_of_memory", 2: "out_of_memory"}
+    assert [entry["forecast"]["configuration"]["workers"] for entry in answer["ranked"]] == [16]
+
+
+def test_registry_says_what_the_fit_took_from_other_runs(fitted: TestClient) -> None:
+    version = fitted.get("/v1/workloads/hungry/regressors/1").json()
+
+    assert version["runs_used"] == 4
+    assert version["evidence"] == {
+        "memory": {"measured_peaks": 4, "out_of_memory": 1, "succeeded": 0},
+        "unfinished": {"as_lower_bounds": 0, "by_progress": 0, "uninformative": 0},
+        "change_points": [],
+        "outliers": [],
+    }

@@ -1,0 +1,110 @@
+"""Unfinished runs: lower bounds raise forecasts, progress estimates them, the rest is dropped."""
+
+import numpy as np
+import pytest
+
+from models import (
+    Evidence,
+    FeatureTable,
+    FittedPortfolio,
+    RunTable,
+    UnfinishedCounts,
+    UnfinishedRuns,
+    dumps,
+    fit_portfolio,
+    loads,
+)
+from models.censoring import impute
+
+NAN = float("nan")
+
+
+def make_features(sizes: list[float]) -> FeatureTable:
+    return FeatureTable(
+        {"dataset_size": np.array(sizes), "workers": np.ones(len(sizes))}, {}, len(sizes)
+    )
+
+
+def make_completed() -> RunTable:
+    sizes = [1e3, 2e3, 4e3, 8e3]
+    return RunTable(make_features(sizes), np.array(sizes) / 10, list("abcd"))
+
+
+def make_unfinished(rows: list[tuple[float, float, float]]) -> UnfinishedRuns:
+    sizes, elapsed, progress = zip(*rows, strict=True)
+    names = [f"stopped_{row}" for row in range(len(rows))]
+    return UnfinishedRuns(make_features(list(sizes)), np.array(elapsed), np.array(progress), names)
+
+
+def fit(unfinished: UnfinishedRuns | None) -> FittedPortfolio:
+    return fit_portfolio(
+        make_completed(),
+        seed=0,
+        time_budget_s=20,
+        regressors=["log_linear"],
+        evidence=Evidence(unfinished=unfinished),
+    )
+
+
+def test_a_bound_above_the_trend_raises_the_forecast_beyond_it() -> None:
+    asked = make_features([3.2e4])
+
+    plain = fit(None).predict(asked).median()[0]
+    raised = fit(make_unfinished([(3.2e4, 9000.0, NAN)])).predict(asked).median()[0]
+
+    assert plain == pytest.approx(3200, rel=0.3)
+    assert raised > 1.4 * plain
+
+
+def test_a_bound_that_the_trend_exceeds_anyway_changes_nothing() -> None:
+    low = make_unfinished([(3.2e4, 300.0, NAN)])
+
+    found = impute(make_completed(), low)
+
+    assert found.runs.n_runs == 4
+    assert found.counts == UnfinishedCounts(uninformative=1)
+    np.testing.assert_array_equal(
+        fit(low).predict(make_features([3.2e4])).median(),
+        fit(None).predict(make_features([3.2e4])).median(),
+    )
+
+
+def test_known_progress_gives_the_duration_itself() -> None:
+    found = impute(make_completed(), make_unfinished([(3.2e4, 2500.0, 0.5)]))
+
+    assert found.runs.duration_seconds[-1] == pytest.approx(5000.0)
+    assert found.runs.run_ids[-1] == "stopped_0"
+    assert found.counts == UnfinishedCounts(by_progress=1)
+
+
+def test_hardly_any_progress_is_a_bound_only() -> None:
+    found = impute(make_completed(), make_unfinished([(3.2e4, 9000.0, 0.01)]))
+
+    assert found.counts == UnfinishedCounts(as_bounds=1)
+    assert 9000 < found.runs.duration_seconds[-1] < 9000 / 0.01
+
+
+def test_the_most_telling_run_of_each_configuration_counts() -> None:
+    found = impute(
+        make_completed(),
+        make_unfinished(
+            [(3.2e4, 900.0, 0.25), (3.2e4, 2000.0, 0.5), (3.2e4, 9999.0, NAN), (1e3, 70.0, 0.9)]
+        ),
+    )
+
+    assert found.counts == UnfinishedCounts(by_progress=1, uninformative=3)
+    assert found.runs.duration_seconds[-1] == pytest.approx(4000.0)
+
+
+def test_a_configuration_that_no_run_completed_is_not_called_measured() -> None:
+    portfolio = fit(make_unfinished([(3.2e4, 2500.0, 0.5)]))
+    loaded = loads(dumps(portfolio))
+
+    for each in (portfolio, loaded):
+        support = each.support(make_features([3.2e4, 8e3]))
+        assert [row.basis for row in support] == ["interpolated", "measured"]
+    assert portfolio.report.n_runs == 4
+    assert portfolio.report.n_configurations == 4
+    assert portfolio.report.evidence.unfinished == UnfinishedCounts(by_progress=1)
+    assert loaded.report.evidence == portfolio.report.evidence
+    assert portfolio.report.training_fingerprint != fit(None).report.training_fingerprint

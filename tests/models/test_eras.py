@@ -1,0 +1,117 @@
+"""Change points: found when durations shift, at the stated rate where nothing does."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from models import ChangePoint, FeatureTable, RunTable, compare, dumps, fit_portfolio, loads
+from models.eras import FALSE_ALARM_RATE, at_present, find_change_points
+
+CONFIGURATIONS = [(w, s, g) for w in (1, 2, 4, 8) for s in (1e3, 4e3) for g in "AB"]
+
+
+@dataclass(frozen=True)
+class History:
+    """How runs came about."""
+
+    seed: int = 0
+    shift: float = 0.0
+    repetitions: int = 3
+    in_blocks: bool = False
+
+    def runs(self) -> RunTable:
+        rng = np.random.default_rng(self.seed)
+        which = np.repeat(np.arange(len(CONFIGURATIONS)), self.repetitions)
+        which = which if self.in_blocks else rng.permutation(which)
+        rows = [CONFIGURATIONS[index] for index in which]
+        law = [np.log(50 + 0.5 * s / w * (1.6 if g == "A" else 1.0)) for w, s, g in rows]
+        logs = np.array(law) + rng.normal(0, 0.08, len(CONFIGURATIONS))[which]
+        logs = logs + rng.normal(0, 0.03, len(rows))
+        logs[len(rows) // 2 :] += self.shift
+        features = FeatureTable(
+            {
+                "workers": np.array([float(w) for w, _, _ in rows]),
+                "dataset_size": np.array([s for _, s, _ in rows]),
+            },
+            {"gpu_type": [g for _, _, g in rows]},
+            len(rows),
+        )
+        names = [f"run_{index}" for index in range(len(rows))]
+        return RunTable(features, np.exp(logs), names, np.arange(len(rows), dtype=np.float64))
+
+
+@pytest.mark.parametrize("shift", [-0.3, 0.15, 0.4])
+def test_a_shift_of_all_durations_is_found_where_it_happened(shift: float) -> None:
+    found = find_change_points(History(shift=shift).runs())
+
+    assert len(found) == 1
+    assert abs(found[0].at - 24) <= 2
+    assert found[0].shift == pytest.approx(shift, abs=0.05)
+
+
+def test_false_alarms_are_as_rare_as_stated() -> None:
+    alarms = sum(len(find_change_points(History(seed).runs())) > 0 for seed in range(60))
+
+    # 4 of 60 or more has a probability below 0.4 % at the stated rate.
+    assert FALSE_ALARM_RATE == 0.01
+    assert alarms <= 3
+
+
+def test_configurations_measured_one_after_the_other_are_no_change() -> None:
+    alarms = sum(
+        len(find_change_points(History(seed, in_blocks=True).runs())) > 0 for seed in range(30)
+    )
+
+    assert alarms <= 3
+
+
+def test_without_repetitions_a_large_shift_is_found_and_misfit_is_not() -> None:
+    quiet = [find_change_points(History(seed, repetitions=1).runs()) for seed in range(15)]
+    loud = [find_change_points(History(seed, 1.0, repetitions=1).runs()) for seed in range(15)]
+
+    assert sum(len(each) > 0 for each in quiet) <= 2
+    assert sum(len(each) > 0 for each in loud) >= 8
+
+
+def test_small_shifts_few_runs_and_unknown_times_are_left_alone() -> None:
+    runs = History(shift=0.03).runs()
+    late = History(shift=0.5).runs()
+
+    assert find_change_points(runs) == ()
+    assert find_change_points(late.take(np.arange(6))) == ()
+    assert find_change_points(replace(late, started_at=None)) == ()
+    assert find_change_points(replace(late, started_at=np.zeros(late.n_runs))) == ()
+
+
+def test_forecasts_are_those_of_today_and_earlier_runs_keep_the_shape() -> None:
+    runs = History(shift=0.4).runs()
+    today = at_present(runs, [ChangePoint(24.0, 0.4)])
+
+    portfolio = fit_portfolio(runs, seed=0, time_budget_s=20, regressors=["log_linear"])
+
+    ratio = portfolio.predict(runs.features).median() / today.duration_seconds
+    assert np.median(ratio) == pytest.approx(1.0, abs=0.05)
+    assert len(portfolio.report.evidence.change_points) == 1
+    assert loads(dumps(portfolio)).report.evidence == portfolio.report.evidence
+
+
+def test_a_regressor_of_today_beats_one_of_yesterday_on_runs_of_both() -> None:
+    runs = History(shift=0.4).runs()
+    today, yesterday = (
+        fit_portfolio(table, seed=0, time_budget_s=20, regressors=["log_linear"])
+        for table in (runs, runs.take(np.arange(24)))
+    )
+
+    comparison = compare(today, yesterday, runs)
+
+    assert comparison.is_better
+    assert comparison.challenger_mape < 0.2 < comparison.incumbent_mape
+
+
+def test_times_that_are_not_finite_or_too_few_are_refused() -> None:
+    runs = History().runs()
+
+    for times in (np.full(runs.n_runs, np.nan), np.zeros(1)):
+        with pytest.raises(ValueError, match="Times of start"):
+            replace(runs, started_at=times)

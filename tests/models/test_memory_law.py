@@ -1,0 +1,254 @@
+"""Feasibility: monotone, calibrated, from peaks and from outcomes, and silent without evidence."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from models import (
+    ArtifactError,
+    BoolArray,
+    Evidence,
+    FeatureTable,
+    FloatArray,
+    HardwareDescription,
+    MemoryRuns,
+    UnfinishedRuns,
+    dumps,
+    fit_portfolio,
+    loads,
+)
+from models.memory_fit import MAX_ROWS, fit_memory_law
+from models.memory_law import MemoryLaw
+from models.report_state import build_law, law_header
+from tests.models.workloads import grid, make_runs
+
+GIB = 2.0**30
+HARDWARE = {
+    "small": HardwareDescription(10.0, 100.0, 16.0, 900.0),
+    "large": HardwareDescription(10.0, 100.0, 40.0, 900.0),
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """Random configurations with their true peaks."""
+
+    features: FeatureTable
+    is_out: BoolArray
+    peak_bytes: FloatArray
+
+    def runs(self, *, measured: bool) -> MemoryRuns:
+        peaks = np.where(self.is_out | (not measured), np.nan, self.peak_bytes)
+        return MemoryRuns(self.features, self.is_out, peaks)
+
+
+def make_world(n: int, seed: int, gpus: tuple[str, ...] = ("small", "large")) -> World:
+    rng = np.random.default_rng(seed)
+    batch = np.exp2(rng.integers(4, 11, n).astype(np.float64))
+    workers = np.exp2(rng.integers(0, 4, n).astype(np.float64))
+    depth, precision = rng.choice([18.0, 50.0, 101.0], n), rng.choice(["fp16", "fp32"], n)
+    gpu = rng.choice(gpus, n)
+    peak = 0.8 * GIB * depth / 50 + 60 * 2**20 * (depth / 50) ** 0.8 * batch / workers
+    peak = peak * np.where(precision == "fp16", 0.6, 1) * np.exp(rng.normal(0, 0.04, n))
+    limit = 0.94 * GIB * np.where(gpu == "large", 40, 16)
+    features = FeatureTable(
+        {"batch_size": batch, "workers": workers, "param.depth": depth},
+        {"gpu_type": gpu.tolist(), "param.precision": precision.tolist()},
+        n,
+    )
+    return World(features, peak > limit, peak)
+
+
+def law_of(runs: MemoryRuns, seed: int = 0) -> MemoryLaw:
+    law = fit_memory_law(runs, HARDWARE, seed=seed)
+    assert law is not None
+    return law
+
+
+def ask(law: MemoryLaw, gpu: str | None = "small", **numeric: list[float]) -> FloatArray:
+    n = len(next(iter(numeric.values())))
+    columns = {"workers": np.ones(n)} | {
+        name.replace("param_", "param."): np.array(v) for name, v in numeric.items()
+    }
+    features = FeatureTable(columns, {"gpu_type": [gpu] * n, "param.precision": ["fp32"] * n}, n)
+    return law.feasibility(features).probability
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_probabilities_are_right_on_configurations_never_run(*, measured: bool) -> None:
+    law = law_of(make_world(60, seed=1).runs(measured=measured))
+    world = make_world(1500, seed=2)
+
+    chances = law.feasibility(world.features).probability
+
+    assert ((chances < 0.5) == world.is_out).mean() > 0.95
+    assert world.is_out[chances < 0.1].mean() > 0.9
+    assert world.is_out[chances > 0.9].mean() < 0.05
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_more_batch_model_or_bits_never_fit_better_and_more_memory_never_worse(
+    *,
+    measured: bool,
+) -> None:
+    law = law_of(make_world(25, seed=3).runs(measured=measured))
+    sizes = (2.0 ** np.arange(0, 16)).tolist()
+
+    by_batch = ask(law, batch_size=sizes)
+    by_depth = ask(law, batch_size=[64.0] * 16, param_depth=sizes)
+    on_large = ask(law, "large", batch_size=sizes)
+
+    assert (np.diff(by_batch) <= 1e-12).all()
+    assert (np.diff(by_depth) <= 1e-12).all()
+    assert (on_large >= by_batch).all()
+    assert by_batch[0] > 0.9
+    assert by_batch[-1] < 0.05
+
+
+def test_few_outcomes_leave_doubt_between_what_fitted_and_what_did_not() -> None:
+    features = FeatureTable(
+        {"batch_size": np.array([64.0, 1024.0])}, {"gpu_type": ["small"] * 2}, 2
+    )
+    runs = MemoryRuns(features, np.array([False, True]), np.full(2, np.nan))
+
+    chances = ask(law_of(runs), batch_size=[32.0, 64.0, 256.0, 1024.0, 4096.0])
+
+    assert chances[1] > 0.9
+    assert 0.15 < chances[2] < 0.85
+    assert chances[3] < 0.1
+    assert (np.diff(chances) <= 0).all()
+
+
+def test_an_unknown_gpu_is_learned_from_its_own_outcomes() -> None:
+    world = make_world(60, seed=5, gpus=("small",))
+    own = FeatureTable(
+        world.features.numeric, {**world.features.categorical, "gpu_type": ["mine"] * 60}, 60
+    )
+    law = law_of(MemoryRuns(own, world.is_out, np.where(world.is_out, np.nan, world.peak_bytes)))
+
+    chances = ask(law, "mine", batch_size=[16.0, 1024.0], param_depth=[50.0, 50.0])
+
+    assert chances[0] > 0.9
+    assert chances[1] < 0.1
+
+
+def test_precision_never_run_is_answered_with_more_doubt() -> None:
+    law = law_of(make_world(60, seed=6).runs(measured=True))
+
+    def chance(precision: str) -> float:
+        numeric = {"batch_size": np.array([128.0]), "param.depth": np.array([50.0])}
+        categorical = {"gpu_type": ["small"], "param.precision": [precision]}
+        asked = FeatureTable(numeric, categorical, 1)
+        return float(law.feasibility(asked).probability[0])
+
+    assert chance("fp32") > chance("fp64")
+    assert chance("int8") < chance("fp16") + 1e-9
+
+
+def test_no_evidence_is_no_probability_but_words() -> None:
+    law = law_of(make_world(20, seed=7).runs(measured=True))
+    features = FeatureTable({}, {"gpu_type": ["small", "unheard", None]}, 3)
+
+    found = law.feasibility(features)
+
+    assert np.isnan(found.probability).all()
+    assert found.basis == (
+        "the question gives no batch_size",
+        "the memory of unheard is unknown",
+        "the question names no GPU type",
+    )
+
+
+def test_runs_that_ended_well_on_unknown_hardware_tell_nothing() -> None:
+    features = FeatureTable({"workers": np.ones(2)}, {}, 2)
+
+    assert fit_memory_law(MemoryRuns(features, np.zeros(2, bool), np.full(2, np.nan))) is None
+
+
+def test_basis_counts_what_the_law_rests_on_and_successes_alone_refuse_nothing() -> None:
+    world = make_world(40, seed=8)
+    law = law_of(world.runs(measured=True))
+    kept = np.flatnonzero(~world.is_out)
+    successes = MemoryRuns(
+        world.features.take(kept), np.zeros(len(kept), bool), np.full(len(kept), np.nan)
+    )
+
+    found = law.feasibility(world.features)
+    gentle = law_of(successes).feasibility(world.features.take(kept))
+
+    assert found.is_tested
+    assert found.basis[0] == (
+        f"{len(kept)} measured peak(s) of memory, {40 - len(kept)} run(s) out of memory"
+    )
+    assert not gentle.is_tested
+    assert (gentle.probability > 0.8).all()
+
+
+def test_row_order_and_repetitions_change_nothing() -> None:
+    world = make_world(30, seed=9)
+    runs = world.runs(measured=True)
+    order = np.random.default_rng(0).permutation(np.repeat(np.arange(30), 2))
+    doubled = MemoryRuns(
+        runs.features.take(order), runs.is_out_of_memory[order], runs.peak_bytes[order]
+    )
+
+    first, second = law_of(runs), law_of(doubled)
+
+    np.testing.assert_array_equal(first.draws, second.draws)
+
+
+def test_thousands_of_outcomes_are_thinned_and_still_answered() -> None:
+    world = make_world(3000, seed=10)
+    law = law_of(world.runs(measured=False))
+    other = make_world(500, seed=11)
+
+    chances = law.feasibility(other.features).probability
+
+    assert world.features.n_rows > MAX_ROWS
+    assert ((chances < 0.5) == other.is_out).mean() > 0.95
+
+
+def test_artefact_keeps_the_memory_law_and_its_counts() -> None:
+    world = make_world(20, seed=12)
+    runs = make_runs(grid((1, 2, 4), (1000,)))
+
+    portfolio = fit_portfolio(
+        runs,
+        seed=0,
+        time_budget_s=20,
+        regressors=["log_linear"],
+        hardware=HARDWARE,
+        evidence=Evidence(memory=world.runs(measured=True)),
+    )
+    loaded = loads(dumps(portfolio))
+
+    np.testing.assert_array_equal(
+        loaded.feasibility(world.features).probability,
+        portfolio.feasibility(world.features).probability,
+    )
+    assert loaded.report.evidence == portfolio.report.evidence
+    assert portfolio.report.evidence.memory is not None
+    assert portfolio.report.evidence.memory.out_of_memory == int(world.is_out.sum())
+
+
+def test_draws_that_do_not_fit_the_features_are_refused() -> None:
+    law = law_of(make_world(20, seed=13).runs(measured=True))
+    header = law_header(law)
+
+    for draws in (law.draws[:, :-1], law.draws[:0], law.draws[0]):
+        with pytest.raises(ArtifactError, match="memory law"):
+            build_law(header, {"memory_law.draws": draws})
+
+
+def test_bad_tables_are_refused_by_name() -> None:
+    one = FeatureTable({"workers": np.ones(1)}, {}, 1)
+
+    with pytest.raises(ValueError, match="differ in length"):
+        MemoryRuns(one, np.zeros(2, bool), np.ones(2))
+    with pytest.raises(ValueError, match="positive finite bytes"):
+        MemoryRuns(one, np.zeros(1, bool), np.zeros(1))
+    with pytest.raises(ValueError, match="differ in length"):
+        UnfinishedRuns(one, np.ones(2), np.ones(2), ["a", "b"])
+    with pytest.raises(ValueError, match="positive finite seconds"):
+        UnfinishedRuns(one, np.zeros(1), np.ones(1), ["a"])
