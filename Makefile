@@ -30,6 +30,7 @@ lint: $(VENV)/.installed-dev ## style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --python-version 3.10 -p trainfare_client
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
 

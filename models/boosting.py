@@ -1,6 +1,6 @@
 """Gradient-boosted regression trees on the log duration (LightGBM), one thread, deterministic."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from typing_extensions import override
@@ -10,6 +10,7 @@ from models.power_laws import TERMS
 from models.regressor import PortfolioRegressor, State
 from models.scaling_laws import ScalingLaw
 from models.tables import FloatArray
+from models.trees import TreeTables
 
 MIN_TREE_CONFIGURATIONS = 20
 FEW_CONFIGURATIONS = 60
@@ -60,18 +61,13 @@ class BoostedTrees(PortfolioRegressor):
         rounds = self.rounds or (_FEW_ROUNDS if few else _ROUNDS)
         booster = lightgbm.train(self._parameters(len(y)), data, num_boost_round=rounds)
         self.text_: str = booster.model_to_string()
-        self._booster: Any = booster
+        self._tables = TreeTables(self.text_, self.layout.n_columns)
         return self
 
     @override
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return the mean log duration; trees have no variance of their own."""
-        if self._booster is None:
-            import lightgbm  # noqa: PLC0415 - heavy, and only portfolios with trees need it
-
-            self._booster = lightgbm.Booster(model_str=self.text_)
-        raw = np.asarray(self._booster.predict(X, num_threads=1), dtype=np.float64)
-        return raw + self.center_, None
+        return self._tables.predict(X) + self.center_, None
 
     @override
     def to_state(self) -> State:
@@ -80,10 +76,10 @@ class BoostedTrees(PortfolioRegressor):
 
     @override
     def load_state(self, state: State) -> None:
-        """Take over trees from their text form; they are built at the first forecast."""
+        """Take over trees from their text form; LightGBM itself is not needed."""
         self.center_ = float(str(state.values["center"]))
         self.text_ = state.texts["trees"]
-        self._booster = None
+        self._tables = TreeTables(self.text_, self.layout.n_columns)
 
     def _parameters(self, n_configurations: int) -> dict[str, str | int | float | bool]:
         return {

@@ -87,12 +87,16 @@ def forecast_folds(
 
 
 def gather(data: TrainingData, forecasts: Sequence[FoldForecast]) -> dict[str, HeldOut]:
-    """Join the folds of each regime; its folds count the same, whatever their size."""
+    """Join the folds of each regime; its folds count the same, whatever their size.
+
+    A regime that no candidate forecast in all its folds stays untested.
+    """
     regimes = dict.fromkeys(forecast.fold.regime for forecast in forecasts)
-    return {
+    joined = {
         regime: _join(data, [item for item in forecasts if item.fold.regime == regime])
         for regime in regimes
     }
+    return {name: item for name, item in joined.items() if item.has_forecast().any()}
 
 
 def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:

@@ -73,6 +73,7 @@ class MemoryLaw:
     ) -> None:
         self.features, self.capacities, self.latent = features, dict(capacities), latent
         self.draws, self.counts = draws, counts
+        self._parameters = Parameters.of(draws, features, len(latent))
 
     def feasibility(self, asked: FeatureTable) -> Feasibility:
         """Return the probability that each row fits into memory, rising in the memory alone."""
@@ -97,7 +98,7 @@ class MemoryLaw:
 
     def _margins(self, rows: MemoryRows, names: Sequence[str]) -> FloatArray:
         """Return how far below the memory each draw sees each row, shape (n_draws, n_rows)."""
-        parameters = Parameters.of(self.draws, self.features, len(self.latent))
+        parameters = self._parameters
         codes = np.array([self._code(name) for name in names], dtype=np.int64)
         known = np.array([self.capacities.get(name, 0.0) for name in names])
         limit = parameters.limits(known, codes)

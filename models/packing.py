@@ -3,7 +3,9 @@
 import hashlib
 import io
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 
 from models.errors import ArtifactError
@@ -13,6 +15,18 @@ MAX_ARTEFACT_BYTES = 256 * 2**20
 MAX_PART_BYTES = 192 * 2**20
 MAX_PARTS = 64
 MANIFEST = "manifest.json"
+
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    LookupError,
+    ValueError,
+    OSError,
+    RuntimeError,
+    EOFError,
+)
+"""What reading a damaged archive raises; a RecursionError of nested JSON is a RuntimeError."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _DIGEST_BYTES = 32
@@ -62,7 +76,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             return _checked_parts(archive)
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, RuntimeError, EOFError) as error:
+    except _DAMAGE as error:
         if isinstance(error, ArtifactError):
             raise
         raise ArtifactError(f"The artefact cannot be unpacked: {error}") from error
@@ -70,6 +84,8 @@ def unpack(data: bytes) -> dict[str, bytes]:
 
 def _checked_parts(archive: zipfile.ZipFile) -> dict[str, bytes]:
     infos = archive.infolist()
+    if any(info.compress_type != zipfile.ZIP_DEFLATED for info in infos):
+        raise ArtifactError("The artefact is compressed in a way that no fit uses.")
     sizes = [info.file_size for info in infos]
     if len(infos) > MAX_PARTS or any(size > MAX_PART_BYTES for size in sizes):
         raise ArtifactError("The artefact declares more or larger parts than any fit has.")

@@ -7,7 +7,7 @@ import numpy as np
 
 from models.optimisation import minimise_on_simplex
 from models.regimes import FEW_CONFIGURATIONS, Kind
-from models.tables import FloatArray, IntArray
+from models.tables import BoolArray, FloatArray, IntArray
 
 _PINNED_AXES = ("workers", "batch_size", "nodes")
 """Axes whose exponents physics pins: the tight laws extrapolate them best."""
@@ -143,6 +143,11 @@ class HeldOut:
         """Number of distinct configurations held out."""
         return len(np.unique(self.rows))
 
+    def has_forecast(self) -> BoolArray:
+        """Return for each candidate whether it forecast everything, shape (n_candidates,)."""
+        found: BoolArray = np.logical_and.reduce(np.isfinite(self.means), axis=1)
+        return found
+
     def residual_variances(self) -> FloatArray:
         """Return each candidate's weighted mean squared residual, shape (n_candidates,)."""
         errors: FloatArray = ((self.observed - self.means) ** 2) @ _normalised(self.weights)
@@ -232,8 +237,12 @@ def choose_weights(
     prior = prior_weights(names, kind, axis, n_configurations)
     if held_out is None:
         return prior
-    usable = np.where(np.isfinite(held_out.means).all(axis=1), prior, 0.0)
-    prior = _normalised(usable) if usable.sum() > 0 else prior
+    has_forecast = held_out.has_forecast()
+    if not has_forecast.any():
+        return prior
+    usable = np.where(has_forecast, prior, 0.0)
+    # Those that did forecast count alike where the prior gives none of them weight.
+    prior = _normalised(usable if usable.sum() > 0 else has_forecast.astype(np.float64))
     few = n_configurations < FEW_CONFIGURATIONS or held_out.n_distinct < _LEAST_HELD_OUT
     if few or kind == "transfer":
         return prior

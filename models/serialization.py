@@ -31,6 +31,16 @@ FORMAT_VERSION = 3
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 _FLOAT_BYTES = 8
+_MISFITS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What reading a header raises that somebody made up."""
 
 
 def dumps(portfolio: FittedPortfolio) -> bytes:
@@ -102,7 +112,7 @@ def loads(data: bytes) -> FittedPortfolio:
         return _build(header, arrays, parts)
     except ArtifactError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError) as error:
+    except _MISFITS as error:
         raise ArtifactError(f"The artefact's parts do not fit together: {error!r}") from error
 
 

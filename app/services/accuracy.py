@@ -32,6 +32,9 @@ MAX_RUNS: Final = 10_000
 MAX_VERSIONS: Final = 50
 """Against how many regressor versions runs are held, the newest."""
 
+_MOST_LOG_ERROR: Final = 100.0
+"""No error is shown larger: the seconds of a run may be next to nothing."""
+
 DRIFT_THRESHOLD: Final = threshold_for(0.005, 2000)
 """Of the drift alarm: see `benchmarks.drift` for how often it is false."""
 
@@ -202,7 +205,7 @@ def _judge_by(runs: Sequence[Run], served: ServedRegressor) -> _Judged:
     support = served.portfolio.support(judged.features)
     return _Judged(
         run_ids=[runs[row].run_id for row in judged.rows],
-        errors=(medians - observed) / observed,
+        errors=np.expm1(np.minimum(-judged.log_ratios(), _MOST_LOG_ERROR)),
         covered=np.array([(low <= observed) & (observed <= high) for low, high in bounds]),
         widths=np.array([(high - low) / medians for low, high in bounds]),
         within_range=np.array([each.within_range for each in support], dtype=np.bool_),

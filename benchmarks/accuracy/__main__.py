@@ -1,13 +1,16 @@
 """Run every task of every data-set folder through the library and print how good it is.
 
 Usage: ``python -m benchmarks.accuracy --data DIR [--peers FILE.csv] [--hardware FILE.csv]
-[--jobs N] [--only NAME ...] --out result.csv``. Each folder holds ``runs.csv`` and ``tasks.json``.
+[--prior left-out|shipped|alone] [--jobs N] [--only NAME ...] --out result.csv``. Each folder holds
+``runs.csv`` and ``tasks.json``. The factory prior of a folder's tasks is made of the other folders
+(``left-out``); ``shipped`` is the one of the package, for folders that it has not seen.
 """
 
 import argparse
 import csv
 import multiprocessing
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
@@ -29,7 +32,15 @@ from benchmarks.accuracy.traces import (  # noqa: E402 - see above
     read_hardware,
     read_tasks,
 )
+from benchmarks.pooling.arms import factory_summaries, summarise_all  # noqa: E402 - see above
+from benchmarks.pooling.workloads import read_workloads  # noqa: E402 - see above
+from models import PooledPrior  # noqa: E402 - see above
+from models.factory import factory_summaries as shipped_summaries  # noqa: E402 - see above
 
+WIDTH = 170
+"""Columns of the table where nobody looks at a terminal."""
+
+PRIORS = ("left-out", "shipped", "alone")
 COLUMNS = (
     "data set", "kind", "axis", "tasks", "MAPE %", "mean", "geo", "> 20 % off", "cover .8",
     "cover .9", "width %", "score", "own ok", "fit s", "vs floor", "vs peer",
@@ -40,6 +51,7 @@ def main() -> None:
     """Judge, print, write."""
     arguments = _parse()
     folders = sorted(path.parent for path in arguments.data.glob("*/tasks.json"))
+    arguments.priors = _priors(arguments, [folder.name for folder in folders])
     if arguments.only:
         folders = [folder for folder in folders if folder.name in arguments.only]
     tasks = [task for folder in folders for task in read_tasks(folder)]
@@ -56,23 +68,41 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--peers", type=Path, help="CSV of other tools' errors by task")
     parser.add_argument("--hardware", type=Path, help="CSV of GPU specifications")
     parser.add_argument("--out", type=Path, required=True, help="CSV of one row per task")
+    parser.add_argument("--prior", choices=PRIORS, default=PRIORS[0], help="what is known before")
     parser.add_argument("--jobs", type=int, default=1, help="processes (fit times suffer)")
     parser.add_argument("--only", nargs="*", help="names of folders")
     parser.add_argument("--time-budget", type=float, default=60.0, help="seconds per fit")
     return parser.parse_args()
 
 
+def _priors(arguments: argparse.Namespace, folders: Sequence[str]) -> dict[str, PooledPrior | None]:
+    """Return what is known before the runs of each folder."""
+    hardware = read_hardware(arguments.hardware)
+    if arguments.prior == "alone":
+        return dict.fromkeys(folders)
+    if arguments.prior == "shipped":
+        shipped = PooledPrior.from_summaries([], hardware, shipped_summaries())
+        return dict.fromkeys(folders, shipped)
+    workloads = read_workloads(arguments.data)
+    summaries = summarise_all(track(workloads, "summarising", console=Console(stderr=True)))
+    return {
+        folder: PooledPrior.from_summaries([], hardware, factory_summaries(summaries, folder))
+        for folder in folders
+    }
+
+
 def _judge_all(tasks: Sequence[Task], arguments: argparse.Namespace) -> Iterator[Judgement]:
     hardware, peers = read_hardware(arguments.hardware), read_best_peers(arguments.peers)
+    budget, priors = arguments.time_budget, arguments.priors
     console = Console(stderr=True)
     if arguments.jobs == 1:
         for task in track(tasks, "judging", console=console):
-            yield judge(task, hardware, peers, arguments.time_budget)
+            yield judge(task, hardware, peers, budget, priors[task.folder])
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(arguments.jobs, mp_context=context) as pool:
         futures = [
-            pool.submit(judge, task, hardware, peers, arguments.time_budget) for task in tasks
+            pool.submit(judge, task, hardware, peers, budget, priors[task.folder]) for task in tasks
         ]
         for future in track(as_completed(futures), "judging", len(futures), console=console):
             yield future.result()
@@ -87,7 +117,8 @@ def _write(judgements: Sequence[Judgement], path: Path) -> None:
 
 
 def _print(judgements: Sequence[Judgement]) -> None:
-    console, table = Console(), Table(*COLUMNS)
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    table = Table(*COLUMNS)
     groups = sorted({(item.data_set, item.kind, item.axis) for item in judgements})
     for group in groups:
         members = [item for item in judgements if (item.data_set, item.kind, item.axis) == group]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.accuracy.traces import Task, to_tables
-from models import HardwareDescription, fit_portfolio
+from models import HardwareDescription, PooledPrior, fit_portfolio
 from models.metrics import coverage, log_interval_score, mape, relative_width, share_off
 
 SEED = 1
@@ -64,11 +64,14 @@ def judge(
     hardware: Mapping[str, HardwareDescription],
     peers: Mapping[str, float],
     time_budget_s: float,
+    prior: PooledPrior | None = None,
 ) -> Judgement:
     """Fit and judge one task."""
     train, test = to_tables(task)
     started = time.perf_counter()
-    portfolio = fit_portfolio(train, seed=SEED, time_budget_s=time_budget_s, hardware=hardware)
+    portfolio = fit_portfolio(
+        train, seed=SEED, time_budget_s=time_budget_s, hardware=hardware, prior=prior
+    )
     fit_seconds = time.perf_counter() - started
     forecast = portfolio.predict(test.features)
     observed, predicted = test.duration_seconds, forecast.median()

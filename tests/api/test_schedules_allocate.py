@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from app.api.allocation_documents import allocation_text
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.regressors import fit, publish_regressor
@@ -330,3 +331,26 @@ def test_table_reads_well(client: TestClient, published: Services, clock: FakeCl
     assert lines[3].split()[:4] == ["ref", "GPU", "workers", "batch"]
     assert lines[-1].startswith("new gets nothing: it cannot be forecast (There is no workload")
     assert empty.text == "0 jobs on 0 of 8 x T4.\n"
+
+
+@pytest.mark.parametrize(
+    ("gap", "said"),
+    [(0.0125, "another could be better by at most 1.25%"), (None, "is not known")],
+)
+def test_answer_that_is_not_proven_says_by_how_much_it_could_be_better(
+    gap: float | None, said: str
+) -> None:
+    document = {
+        "objective": "makespan",
+        "objective_value": 7200.0,
+        "exact": False,
+        "gap": gap,
+        "capacity": {"T4": 8},
+        "used": {"T4": 6},
+        "allocated": [],
+        "left_out": [],
+    }
+
+    text = allocation_text(document, 0.9)
+
+    assert said in text

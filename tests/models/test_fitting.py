@@ -12,6 +12,7 @@ from models import (
     UnknownRegressorError,
     dumps,
     fit_portfolio,
+    loads,
 )
 from tests.models.workloads import fit, grid, law_seconds, make_features, make_runs
 
@@ -286,3 +287,13 @@ def test_large_workload_is_fitted_within_its_bound() -> None:
 
     error = np.abs(portfolio.predict(runs.features).median() / runs.duration_seconds - 1)
     assert np.median(error) < 0.1
+
+
+def test_trees_that_no_held_out_set_can_grow_are_published_with_prior_bounds() -> None:
+    runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
+
+    portfolio = loads(dumps(fit(runs, regressors=["boosted_trees", "residual_trees"])))
+
+    lower, upper = portfolio.predict(runs.features).interval(0.9)
+    assert np.isfinite(lower).all()
+    assert (upper / lower > 1.5).all()

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import ArtifactError, FitReport, FittedPortfolio, dumps, loads
+from models import FORMAT_VERSION, ArtifactError, FitReport, FittedPortfolio, dumps, loads
 from models.packing import MAGIC, pack, unpack
 from tests.models.workloads import fit, grid, make_runs
 
@@ -91,7 +91,7 @@ def test_other_format_version_is_refused_with_advice(artefact: bytes) -> None:
     def change(header: dict[str, Any]) -> None:
         header["format_version"] = 99
 
-    with pytest.raises(ArtifactError, match="format 99, not 3; fit the workload again"):
+    with pytest.raises(ArtifactError, match=f"format 99, not {FORMAT_VERSION}; fit the workload"):
         loads(_forge(artefact, change))
 
 
@@ -208,7 +208,7 @@ def test_many_large_parts_are_refused_together() -> None:
 def test_manifest_must_name_every_part_with_its_hash(artefact: bytes) -> None:
     def repack(manifest: bytes) -> bytes:
         buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as archive:
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("manifest.json", manifest)
             archive.writestr("header.json", b"{}")
         return _sealed(buffer.getvalue())
@@ -219,8 +219,9 @@ def test_manifest_must_name_every_part_with_its_hash(artefact: bytes) -> None:
         loads(repack(b'{"header.json": {"bytes": 2, "sha256": "00"}}'))
 
 
-def test_serving_without_trees_imports_neither_lightgbm_nor_scikit_learn() -> None:
-    artefact = dumps(fit(make_runs(grid((1, 2, 4, 8), (1000,)))))
+def test_serving_trees_imports_neither_lightgbm_nor_scikit_learn() -> None:
+    runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
+    artefact = dumps(fit(runs, regressors=["boosted_trees", "residual_trees"]))
     program = """
 import sys
 import numpy as np

@@ -1,0 +1,1 @@
+"""Speed of the library: fitting, loading, evaluating."""

@@ -1,0 +1,230 @@
+"""Time fits, loads and forecasts of the library beside a plain numpy floor; print the ratios.
+
+Usage: ``python -m benchmarks.evaluation [--rows 50 500 5000] [--rounds 9]``. The floor is one
+Gaussian-process mean and deviation over as many training rows as the workload has configurations
+(at most 400), in bare numpy: what no answer with an interval can do without. Ours and the floor are
+measured in turns, in CPU seconds, so that a neighbour on the machine is not counted; the floor
+against itself tells how much the machine alone varies.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+# Before numpy is imported: one core is what the goals are about.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"
+
+import numpy as np  # noqa: E402 - see above
+from rich.console import Console  # noqa: E402 - see above
+from rich.progress import track  # noqa: E402 - see above
+from rich.table import Table  # noqa: E402 - see above
+
+from benchmarks.evaluation.workloads import generate_features, generate_runs  # noqa: E402 - above
+from models import (  # noqa: E402 - see above
+    FeatureTable,
+    FittedPortfolio,
+    FloatArray,
+    dumps,
+    fit_portfolio,
+    loads,
+)
+
+_FIT_GOALS = {50: 2.0, 500: 10.0, 5000: 60.0}
+_ONE_GOAL, _MANY_GOAL, _LOAD_GOAL = 0.3e-3, 0.25, 0.02
+_MANY, _REPEATS, _PART = 10_000, 50, 256
+_LARGEST_FLOOR = 400
+
+_FIRST_REQUEST = """
+import sys, time
+data = open(sys.argv[1], "rb").read()
+import numpy as np
+from models import loads
+from benchmarks.evaluation.workloads import generate_features
+asked = generate_features(1, 5)
+started = time.process_time()
+portfolio = loads(data)
+loaded = time.process_time()
+portfolio.predict(asked).interval(0.9)
+print(loaded - started, time.process_time() - loaded)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Seconds measured on one workload; ratios are medians over the rounds."""
+
+    rows: int
+    fit: float
+    load: float
+    first: float
+    one: float
+    many: float
+    one_ratio: float
+    many_ratio: float
+    control: float
+    kilobytes: float
+
+    def missed(self) -> list[str]:
+        """Return the goals that were not reached."""
+        goals = {
+            "fit": (self.fit, _FIT_GOALS.get(self.rows, np.inf)),
+            "load": (self.load, _LOAD_GOAL),
+            "one": (self.one, _ONE_GOAL),
+            "10,000": (self.many, _MANY_GOAL),
+        }
+        return [
+            f"{self.rows} rows: {name}" for name, (found, goal) in goals.items() if found > goal
+        ]
+
+
+class Floor:
+    """A Gaussian process in bare numpy, on features that are already numbers."""
+
+    def __init__(self, n: int, columns: int) -> None:
+        generator = np.random.default_rng(0)
+        self._rows = generator.normal(size=(n, columns))
+        self._squares = (self._rows**2).sum(axis=1)
+        kernel = self._correlations(self._rows) + 1e-2 * np.eye(n)
+        self._inverse = np.linalg.inv(kernel)
+        self._alpha = self._inverse @ generator.normal(size=n)
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        """Return means and deviations, a cache-sized part at a time."""
+        parts = [self._part(X[start : start + _PART]) for start in range(0, len(X), _PART)]
+        return np.concatenate(parts, axis=1)
+
+    def _part(self, X: FloatArray) -> FloatArray:
+        k = self._correlations(X)
+        variance = 1.0 - np.einsum("ij,ij->i", k @ self._inverse, k)
+        return np.stack([k @ self._alpha, np.sqrt(np.maximum(variance, 0.0))])
+
+    def _correlations(self, X: FloatArray) -> FloatArray:
+        squares = (X**2).sum(axis=1)[:, None] + self._squares
+        found: FloatArray = np.exp(X @ self._rows.T - 0.5 * squares)
+        return found
+
+
+def main() -> None:
+    """Measure, print, and fail when a goal is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.evaluation", description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=list(_FIT_GOALS))
+    parser.add_argument("--rounds", type=int, default=9, help="how often each is measured")
+    arguments = parser.parse_args()
+    progress = track(arguments.rows, "measuring", console=Console(stderr=True))
+    found = [_measure(rows, arguments.rounds) for rows in progress]
+    # A pipe has no width of its own: no figure may be cut there.
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    console.print(_table(found))
+    missed = [goal for figures in found for goal in figures.missed()]
+    if missed:
+        raise SystemExit(f"Goals missed: {', '.join(missed)}.")
+
+
+def _measure(rows: int, rounds: int) -> Figures:
+    started = time.process_time()
+    portfolio = fit_portfolio(generate_runs(rows, 0), seed=0, time_budget_s=60.0)
+    fit = time.process_time() - started
+    artefact = dumps(portfolio)
+    load, first = _first_request(artefact)
+    served = loads(artefact)
+    floor = Floor(min(portfolio.report.n_configurations, _LARGEST_FLOOR), 6)
+    singles = [generate_features(1, seed) for seed in range(_REPEATS)]
+    questions, numbers = (
+        generate_features(_MANY, 7),
+        np.random.default_rng(1).normal(size=(_MANY, 6)),
+    )
+
+    def one() -> None:
+        for asked in singles:
+            _answer(served, asked)
+
+    def one_floor() -> None:
+        for row in range(_REPEATS):
+            floor.predict(numbers[row : row + 1])
+
+    ones, one_floors, control = _in_turns(one, one_floor, rounds)
+    many, many_floors, _ = _in_turns(
+        lambda: _answer(served, questions), lambda: floor.predict(numbers), rounds
+    )
+    return Figures(
+        rows, fit, load, first, statistics.median(ones) / _REPEATS, statistics.median(many),
+        _ratio(ones, one_floors), _ratio(many, many_floors), control, len(artefact) / 1024,
+    )  # fmt: skip
+
+
+def _answer(portfolio: FittedPortfolio, asked: FeatureTable) -> None:
+    """Ask as the service does: median, bounds, time limit."""
+    forecast = portfolio.predict(asked)
+    forecast.median()
+    forecast.interval(0.9)
+    forecast.quantile(0.95)
+
+
+def _in_turns(
+    ours: Callable[[], object], floor: Callable[[], object], rounds: int
+) -> tuple[list[float], list[float], float]:
+    """Return seconds of both by round, and the floor against itself."""
+    ours()
+    floor()
+    timed = [(_seconds(ours), _seconds(floor), _seconds(floor)) for _ in range(rounds)]
+    columns = [list(column) for column in zip(*timed, strict=True)]
+    return columns[0], columns[1], _ratio(columns[1], columns[2])
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    started = time.process_time()
+    function()
+    return time.process_time() - started
+
+
+def _ratio(ours: list[float], floor: list[float]) -> float:
+    return statistics.median(one / other for one, other in zip(ours, floor, strict=True))
+
+
+def _first_request(artefact: bytes) -> tuple[float, float]:
+    """Return the seconds of the load and of the first forecast in fresh processes: medians of 5."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "artefact"
+        path.write_bytes(artefact)
+        command = [sys.executable, "-c", _FIRST_REQUEST, str(path)]
+        done = [
+            subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
+            for _ in range(5)
+        ]
+    loads_s, firsts_s = zip(*[(float(load), float(first)) for load, first in done], strict=True)
+    return statistics.median(loads_s), statistics.median(firsts_s)
+
+
+def _table(found: list[Figures]) -> Table:
+    table = Table(title="Library on one core (CPU time, medians)")
+    for heading in (
+        "rows", "fit s", "KiB", "load ms", "first ms", "one ms", "/ floor", "10,000 s", "/ floor",
+        "floor / floor",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right", no_wrap=True)
+    for figures in found:
+        table.add_row(
+            f"{figures.rows:,}",
+            f"{figures.fit:.2f}",
+            f"{figures.kilobytes:.0f}",
+            f"{1e3 * figures.load:.1f}",
+            f"{1e3 * figures.first:.1f}",
+            f"{1e3 * figures.one:.3f}",
+            f"{figures.one_ratio:.1f}",
+            f"{figures.many:.3f}",
+            f"{figures.many_ratio:.1f}",
+            f"{figures.control:.2f}",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Regression trees as lookup tables: read once from LightGBM's text, evaluated in numpy."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from models.errors import ArtifactError
+from models.tables import BoolArray, FloatArray, IntArray
+
+MAX_LEAVES = 16
+"""Leaves of a tree are bits of a 16-bit word."""
+
+MAX_TREES = 1_000
+
+_Words = npt.NDArray[np.uint16]
+_ALL, _MAX_SPLITS = 0xFFFF, MAX_LEAVES - 1
+_NOWHERE = _MAX_SPLITS + MAX_LEAVES
+_CATEGORICAL, _MISSING_TYPE, _ZERO_IS_MISSING = 1, 12, 4
+_MAX_WORDS = 2**21
+_LINE = re.compile(
+    r"^(num_leaves|split_feature|threshold|decision_type|left_child|right_child|leaf_value"
+    r"|cat_boundaries|cat_threshold|is_linear)=(.*)$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The leaves that one feature leaves open: of every tree, by the rank of the value."""
+
+    feature: int
+    thresholds: FloatArray | None
+    words: _Words
+
+
+class TreeTables:
+    """A sum of regression trees, evaluated without visiting a node.
+
+    For every feature a table holds, between any two neighbouring thresholds, the leaves of all
+    trees that a value there leaves open, one bit each. A question takes one row of each table; the
+    lowest bit of their conjunction is its leaf. Cost per question: one search and one row per
+    feature, whatever the depth.
+
+    Parameters
+    ----------
+    text
+        Trees in LightGBM's text form.
+    n_features
+        Number of columns of X.
+
+    Raises
+    ------
+    ArtifactError
+        If the text is no such model: unknown features, indices that form no tree, numbers that are
+        not finite, more or larger trees than the library grows.
+
+    References
+    ----------
+    Lucchese et al. (2015), QuickScorer: a fast algorithm to rank documents with additive ensembles
+    of regression trees, SIGIR.
+    """
+
+    def __init__(self, text: str, n_features: int) -> None:
+        try:
+            trees = _Trees.read(text)
+            self._values = trees.ordered_values()
+            self._tables = trees.tabulate(n_features)
+        except (KeyError, ValueError, IndexError, OverflowError) as error:
+            raise ArtifactError(f"The artefact's trees are damaged: {error}") from error
+        self._places = np.arange(len(self._values)) * MAX_LEAVES
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        """Return the sum of the trees, shape (n,), for finite X of shape (n, n_features)."""
+        open_leaves: _Words = np.full((len(X), len(self._values)), _ALL, dtype=np.uint16)
+        for table in self._tables:
+            column = X[:, table.feature]
+            if table.thresholds is None:
+                rank = np.clip(column, -1, len(table.words) - 2).astype(np.int64) + 1
+            else:
+                rank = table.thresholds.searchsorted(column)
+            open_leaves &= table.words[rank]
+        leaves = _LOWEST_BIT[open_leaves]
+        total: FloatArray = self._values.ravel()[self._places + leaves].sum(axis=1)
+        return total
+
+
+def _lowest_bits() -> npt.NDArray[np.uint8]:
+    words = np.arange(_ALL + 1)
+    lowest = np.zeros(len(words), dtype=np.uint8)
+    for bit in reversed(range(MAX_LEAVES)):
+        lowest[(words >> bit) & 1 == 1] = bit
+    return lowest
+
+
+_LOWEST_BIT = _lowest_bits()
+
+
+class _Trees:
+    """All trees side by side, padded to the same shape.
+
+    A child is a split from 0 on or, from `_MAX_SPLITS` on, a leaf; padding points to `_NOWHERE`.
+    """
+
+    def __init__(self, blocks: Sequence[dict[str, list[str]]]) -> None:
+        self._blocks = blocks
+        self.n_leaves = np.array([int(block["num_leaves"][0]) for block in blocks])
+        if self.n_leaves.min() < 1 or self.n_leaves.max() > MAX_LEAVES:
+            raise ValueError("a tree has no leaves or too many")
+        self.is_split = np.arange(_MAX_SPLITS) < self.n_leaves[:, None] - 1
+        self.is_leaf = np.arange(MAX_LEAVES) < self.n_leaves[:, None]
+        self.values = self._numbers("leaf_value", self.is_leaf)
+        self.threshold = self._numbers("threshold", self.is_split)
+        self.feature = self._whole("split_feature")
+        self.decision = self._whole("decision_type")
+        self.left, self.right = self._children("left_child"), self._children("right_child")
+        if any(block.get("is_linear", ["0"]) != ["0"] for block in blocks):
+            raise ValueError("its leaves are no constants")
+        self._check_form()
+        self.first, self.size = self._spans()
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read LightGBM's text."""
+        body = text.partition("\nend of trees")[0]
+        blocks = body.split("\nTree=")[1:]
+        if not 1 <= len(blocks) <= MAX_TREES:
+            raise ValueError("there are none or too many")
+        return cls([{k: v.split() for k, v in _LINE.findall(block)} for block in blocks])
+
+    def _numbers(self, name: str, is_there: BoolArray) -> FloatArray:
+        counts = [len(block[name]) for block in self._blocks]
+        if counts != is_there.sum(axis=1).tolist():
+            raise ValueError(f"{name} has not the declared length")
+        found = np.array([float(value) for block in self._blocks for value in block[name]])
+        if not np.isfinite(found).all():
+            raise ValueError(f"{name} is not finite")
+        padded = np.zeros(is_there.shape)
+        padded[is_there] = found
+        return padded
+
+    def _whole(self, name: str) -> IntArray:
+        numbers = self._numbers(name, self.is_split)
+        whole = np.clip(numbers, -(2**31), 2**31).astype(np.int64)
+        if (whole != numbers).any():
+            raise ValueError(f"{name} is no whole number")
+        return whole
+
+    def _children(self, name: str) -> IntArray:
+        child = self._whole(name)
+        n = self.n_leaves[:, None]
+        is_split = (child > np.arange(_MAX_SPLITS)) & (child < n - 1)
+        is_leaf = (child < 0) & (child >= -n)
+        if (self.is_split & ~is_split & ~is_leaf).any():
+            raise ValueError(f"{name} leads backwards or nowhere")
+        found = np.where(is_leaf, _MAX_SPLITS - 1 - child, child)
+        return np.where(self.is_split, found, _NOWHERE)
+
+    def _check_form(self) -> None:
+        """Check that every leaf and every split but the root is the child of exactly one split."""
+        children = np.concatenate([self.left, self.right], axis=1)
+        n_trees, width = len(children), _NOWHERE + 1
+        places = np.arange(n_trees)[:, None] * width + children
+        met = np.bincount(places.ravel(), minlength=n_trees * width).reshape(n_trees, width)
+        expected = np.concatenate([self.is_split, self.is_leaf], axis=1)
+        expected[:, 0] = False
+        expected[:, _MAX_SPLITS] &= self.n_leaves > 1
+        if (met[:, :_NOWHERE] != expected).any():
+            raise ValueError("its indices form no tree")
+
+    def _spans(self) -> tuple[IntArray, IntArray]:
+        """Return the first leaf from the left below each node, and the number of leaves there."""
+        rows = np.arange(len(self.values))
+        size = np.zeros((len(rows), _NOWHERE + 1), dtype=np.int64)
+        size[:, _MAX_SPLITS:_NOWHERE] = 1
+        first = np.zeros_like(size)
+        for split in reversed(range(_MAX_SPLITS)):
+            size[:, split] = size[rows, self.left[:, split]] + size[rows, self.right[:, split]]
+        for split in range(_MAX_SPLITS):
+            left, right = self.left[:, split], self.right[:, split]
+            first[rows, left] = first[:, split]
+            first[rows, right] = first[:, split] + size[rows, left]
+        return first, size
+
+    def ordered_values(self) -> FloatArray:
+        """Return the values of the leaves from left to right, shape (n_trees, MAX_LEAVES)."""
+        ordered = np.zeros_like(self.values)
+        rows = np.broadcast_to(np.arange(len(ordered))[:, None], ordered.shape)
+        places = self.first[:, _MAX_SPLITS:_NOWHERE]
+        ordered[rows[self.is_leaf], places[self.is_leaf]] = self.values[self.is_leaf]
+        return ordered
+
+    def tabulate(self, n_features: int) -> list[_Table]:
+        """Return the tables of all features that are asked."""
+        tree, split = np.nonzero(self.is_split)
+        feature, category = self.feature[tree, split], self.decision[tree, split] & _CATEGORICAL
+        missing = self.decision[tree, split] & _MISSING_TYPE
+        if ((missing == _ZERO_IS_MISSING) & (category == 0)).any():
+            raise ValueError("it takes zero for missing")
+        if ((feature < 0) | (feature >= n_features)).any():
+            raise ValueError("it asks for a feature that there is not")
+        child = self.left[tree, split]
+        start = self.first[tree, child]
+        kept = (_ALL ^ (((1 << self.size[tree, child]) - 1) << start)).astype(np.uint16)
+        tables: list[_Table] = []
+        for asked in np.unique(feature).tolist():
+            rows = feature == asked
+            part = (tree[rows], self.threshold[tree[rows], split[rows]], kept[rows])
+            if len(np.unique(category[rows])) > 1:
+                raise ValueError("it takes a feature for a number and a category")
+            make = self._of_levels if category[rows][0] else self._of_thresholds
+            tables.append(make(asked, *part))
+        return tables
+
+    def _of_thresholds(
+        self, feature: int, tree: IntArray, threshold: FloatArray, kept: _Words
+    ) -> _Table:
+        thresholds, rank = np.unique(threshold, return_inverse=True)
+        words: _Words = np.full((len(thresholds) + 1, len(self.values)), _ALL, dtype=np.uint16)
+        np.bitwise_and.at(words, (rank + 1, tree), kept)
+        return _Table(feature, thresholds, np.bitwise_and.accumulate(words, axis=0))
+
+    def _of_levels(self, feature: int, tree: IntArray, which: FloatArray, kept: _Words) -> _Table:
+        """Return the table of a category: row 0 for codes below 0, the last for unknown ones."""
+        sets = [self._levels(*pair) for pair in zip(tree.tolist(), which.tolist(), strict=True)]
+        width = max(len(words) for words in sets)
+        if width * len(sets) > _MAX_WORDS:
+            raise ValueError("its sets of levels are larger than those of any fit")
+        packed = np.array([words + [0] * (width - len(words)) for words in sets], dtype="<u4")
+        goes_left = np.unpackbits(packed.view(np.uint8), axis=1, bitorder="little")
+        goes_left = np.pad(goes_left, ((0, 0), (1, 1)))
+        open_leaves = np.where(goes_left, np.uint16(_ALL), kept[:, None])
+        asked, starts = np.unique(tree, return_index=True)
+        words: _Words = np.full((goes_left.shape[1], len(self.values)), _ALL, dtype=np.uint16)
+        words[:, asked] = np.bitwise_and.reduceat(open_leaves, starts, axis=0).T
+        return _Table(feature, None, words)
+
+    def _levels(self, tree: int, which: float) -> list[int]:
+        """Return which levels go left, 32 to a word."""
+        bounds = self._blocks[tree]["cat_boundaries"]
+        words = self._blocks[tree]["cat_threshold"]
+        place = int(which)
+        if place != which or place < 0:
+            raise ValueError("it has no such set of levels")
+        start, end = int(bounds[place]), int(bounds[place + 1])
+        if not 0 <= start < end <= len(words):
+            raise ValueError("its sets of levels do not fit together")
+        return [int(word) for word in words[start:end]]

@@ -1,0 +1,122 @@
+"""Trees as tables: what LightGBM answers, and no damaged tree is ever walked."""
+
+from collections.abc import Callable
+
+import lightgbm
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import ArtifactError
+from models.boosting import BoostedTrees
+from models.layout import Layout
+from models.tables import FloatArray
+from models.trees import TreeTables
+
+_LAYOUT = Layout(("workers", "dataset_size"), (4, 40), ())
+
+
+def _rows(n: int, seed: int, levels: tuple[int, int] = (0, 0)) -> FloatArray:
+    generator = np.random.default_rng(seed)
+    low, more = levels
+    codes = [generator.integers(low, count + more, n) for count in (4, 40)]
+    return np.column_stack([generator.normal(size=(n, 2)), np.zeros(n), *codes]).astype(np.float64)
+
+
+def _answers(booster: lightgbm.Booster, asked: FloatArray) -> FloatArray:
+    return np.asarray(booster.predict(asked, num_threads=1), dtype=np.float64)
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    X = _rows(300, 0)
+    y = 2 * X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * X[:, 3] + X[:, 4] % 3
+    return BoostedTrees(_LAYOUT, 40).fit(X, y).text_
+
+
+def test_tables_answer_as_lightgbm_does(text: str) -> None:
+    asked = _rows(2000, 1, (-1, 30))
+    booster = lightgbm.Booster(model_str=text)
+
+    found = TreeTables(text, 5).predict(asked)
+
+    np.testing.assert_allclose(found, _answers(booster, asked), rtol=0, atol=1e-12)
+
+
+def test_value_on_a_threshold_goes_left_as_in_lightgbm(text: str) -> None:
+    booster = lightgbm.Booster(model_str=text)
+    lines = [line for line in text.split("\n") if line.startswith("threshold=")]
+    values = np.array(" ".join(line.removeprefix("threshold=") for line in lines).split(), float)
+    asked = np.zeros((len(values), 5))
+    asked[:, 0] = asked[:, 1] = values
+
+    found = TreeTables(text, 5).predict(asked)
+
+    np.testing.assert_allclose(found, _answers(booster, asked), rtol=0, atol=1e-12)
+
+
+def test_trees_that_never_split_are_constants() -> None:
+    X, y = _rows(30, 0), np.full(30, 2.5)
+
+    trees = BoostedTrees(_LAYOUT, 5).fit(X, y)
+
+    np.testing.assert_allclose(trees.predict(X), 2.5)
+
+
+def _replaced(name: str, change: Callable[[list[str]], list[str]]) -> Callable[[str], str]:
+    def damage(text: str) -> str:
+        lines = text.split("\n")
+        place = next(index for index, line in enumerate(lines) if line.startswith(f"{name}="))
+        values = change(lines[place].partition("=")[2].split())
+        lines[place] = f"{name}=" + " ".join(values)
+        return "\n".join(lines)
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _replaced("left_child", lambda values: ["0", *values[1:]]),
+        _replaced("left_child", lambda values: [values[1], *values[1:]]),
+        _replaced("right_child", lambda values: ["99", *values[1:]]),
+        _replaced("right_child", lambda values: ["-99", *values[1:]]),
+        _replaced("right_child", lambda values: ["1.5", *values[1:]]),
+        _replaced("right_child", lambda values: values[1:]),
+        _replaced("split_feature", lambda values: ["5", *values[1:]]),
+        _replaced("split_feature", lambda values: ["-1", *values[1:]]),
+        _replaced("threshold", lambda values: ["nan", *values[1:]]),
+        _replaced("threshold", lambda values: ["inf", *values[1:]]),
+        _replaced("leaf_value", lambda values: ["nan", *values[1:]]),
+        _replaced("leaf_value", lambda values: ["one", *values[1:]]),
+        _replaced("num_leaves", lambda _: ["17"]),
+        _replaced("num_leaves", lambda _: ["0"]),
+        _replaced("num_leaves", lambda _: [str(10**30)]),
+        _replaced("is_linear", lambda _: ["1"]),
+        _replaced("cat_boundaries", lambda values: ["0", str(10**12), *values[2:]]),
+        _replaced("cat_boundaries", lambda _: []),
+        _replaced("cat_threshold", lambda values: [str(2**40), *values[1:]]),
+        _replaced("decision_type", lambda values: ["4"] * len(values)),
+        _replaced("decision_type", lambda values: ["1" if v == "0" else "0" for v in values]),
+        lambda text: text.replace("\nTree=", "\nLeaf="),
+        lambda text: text.partition("\nend of trees")[0] + "\nTree=9\nnum_leaves=3\n" * 1100,
+    ],
+)
+def test_damaged_trees_are_refused(text: str, damage: Callable[[str], str]) -> None:
+    with pytest.raises(ArtifactError, match="trees are damaged"):
+        TreeTables(damage(text), 5)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_altered_text_is_refused_or_answers_finitely(text: str, data: st.DataObject) -> None:
+    position = data.draw(st.integers(0, len(text) - 1))
+    altered = text[:position] + data.draw(st.sampled_from("0123456789-e. \n=x")) + text[position:]
+
+    try:
+        found = TreeTables(altered, 5).predict(_rows(5, 2))
+    except ArtifactError:
+        return
+
+    assert np.isfinite(found).all()
