@@ -55,19 +55,19 @@ def events(folder: Path, workload: str) -> list[dict[str, Any]]:
 def test_session_measures_uploads_fits_and_stops(
     terminal: Terminal, workload: str, service_url: str, tmp_path: Path
 ) -> None:
-    said = profile(terminal, workload, "--runs", 3, "--price-per-hour", 1, "--budget", 5)
+    said = profile(terminal, workload, "--runs", 2, "--price-per-hour", 1, "--budget", 5)
 
     runs = stored(service_url, workload)
     assert said.exit_code == 0, said.err
-    assert len(ran(tmp_path)) == len(set(ran(tmp_path))) == len(runs) == 3
+    assert len(ran(tmp_path)) == len(set(ran(tmp_path))) == len(runs) == 2
     assert {run["status"] for run in runs} == {"succeeded"}
     assert {run["labels"]["profiling_session"] for run in runs} == {
         events(tmp_path, workload)[0]["session_id"]
     }
-    assert "3 runs were made" in said.err
+    assert "2 runs were made" in said.err
     assert "workers 8, dataset_size 8000:" in said.out
     published = httpx2.get(f"{service_url}/v1/workloads/{workload}").json()
-    assert published["regressor"]["version"] == 3
+    assert published["regressor"]["version"] == 2
 
 
 def test_plan_in_a_file_is_measured_until_nothing_is_left(
@@ -221,7 +221,7 @@ class Blocking:
         self.folder = folder
         self._line = [
             *(sys.executable, "-m", "app.cli", "profile", "--workload", workload),
-            *(*TARGET, *SMALL, "--max-workers", "8", "--runs", "3", "--url", service_url, "--"),
+            *(*TARGET, *SMALL, "--max-workers", "8", "--runs", "2", "--url", service_url, "--"),
             *("sh", "-c", self._script()),
         ]
         os.mkfifo(folder / "begun")
@@ -270,8 +270,8 @@ def test_killed_session_goes_on_without_repeating_finished_runs(
     assert done.count(done[0]) == 1
     assert done[1] == done[2]
     runs = stored(service_url, workload)
-    assert len(runs) == 3
-    assert len({run["external_id"] for run in runs}) == 3
+    assert len(runs) == 2
+    assert len({run["external_id"] for run in runs}) == 2
 
 
 def test_signal_is_forwarded_and_the_run_is_repeated_later(
@@ -290,4 +290,4 @@ def test_signal_is_forwarded_and_the_run_is_repeated_later(
     with blocking.start() as again:
         again.communicate()
     assert again.returncode == 0
-    assert len(stored(service_url, workload)) == 3
+    assert len(stored(service_url, workload)) == 2
