@@ -149,11 +149,11 @@ def test_workload_unlike_the_others_is_not_harmed_from_12_configurations_on() ->
 
 def pooled_weight(portfolio: FittedPortfolio, regime: str) -> float:
     pairs = zip(portfolio.members, portfolio.regimes[regime].weights.tolist(), strict=True)
-    return sum(weight for name, weight in pairs if name.startswith("pooled."))
+    return float(sum(weight for name, weight in pairs if name.startswith("pooled.")))
 
 
 def test_untested_kind_of_question_does_without_the_pool_from_12_configurations_on() -> None:
-    runs = make_runs(grid((1, 2), gpu_types=("V100", "K80")))
+    runs = make_runs(grid((1, 2), (500, 1000, 2000), ("V100", "K80")))
 
     portfolio = fit(runs, PooledPrior.from_summaries(others(), {}))
 
