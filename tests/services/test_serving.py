@@ -163,7 +163,7 @@ def test_known_regressor_answers_while_the_database_is_away(
     assert stale.is_stale
     assert again is not None
     assert again.is_stale
-    assert book.own == ()
+    assert book.facts.prices == ()
     assert not cache.get(DEFAULT_PROJECT, FITTED).is_stale
 
 
