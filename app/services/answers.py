@@ -274,6 +274,9 @@ def _cost(offer: Offer, duration: Interval) -> CostForecast:
         price=offer.price,
         instances=offer.instances,
         line_items=money.line_items,
+        others=tuple((lot.price, lot.instances) for lot in offer.others),
+        conversion=offer.conversion,
+        listed_per_hour=offer.listed_per_hour,
     )
 
 

@@ -10,6 +10,7 @@ from app.decisions.recommendation import (
     Candidates,
     Choice,
     Constraints,
+    Rejection,
     choose,
 )
 from app.domain.configurations import Configuration, Scenario
@@ -33,16 +34,21 @@ from app.services.serving import RegressorCache, ServedRegressor
 from models import BoolArray, FloatArray
 
 MAX_NAMED_REJECTIONS: Final = 100
+_EXCHANGE_RATE_UNKNOWN: Final = "exchange_rate_unknown"
 _SPOT_INFEASIBLE: Final = "spot_infeasible"
 
 
 @dataclass(frozen=True, slots=True)
 class _Evaluated:
-    """The candidates that can end, with their figures; and those that cannot."""
+    """The candidates that can end, with their figures; and those that cannot.
+
+    `is_foreign` where the price is in another currency and no exchange rate is known.
+    """
 
     configurations: list[Configuration]
     candidates: Candidates
     infeasible: list[Configuration]
+    is_foreign: list[bool]
 
 
 class RecommendationService:
@@ -100,7 +106,12 @@ class RecommendationService:
         rejected = [
             *(RejectedCandidate(each, _SPOT_INFEASIBLE) for each in evaluated.infeasible),
             *(
-                RejectedCandidate(evaluated.configurations[index], reason)
+                RejectedCandidate(
+                    evaluated.configurations[index],
+                    _EXCHANGE_RATE_UNKNOWN
+                    if reason is Rejection.PRICE_UNKNOWN and evaluated.is_foreign[index]
+                    else reason,
+                )
                 for index, reason in choice.rejected
             ),
         ]
@@ -179,6 +190,7 @@ def _evaluate(
             fits=_fits(request, known, served),
         ),
         infeasible=[scenarios[row].configuration for row in refusals],
+        is_foreign=[offer is not None and not offer.is_as_asked for offer in known_offers],
     )
 
 

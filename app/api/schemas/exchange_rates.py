@@ -41,7 +41,6 @@ class ExchangeRateIn(RequestModel):
             gt=0,
             lt=10**9,
             max_digits=RATE_DIGITS,
-            decimal_places=RATE_DIGITS,
             description="units of to_currency for one of from_currency",
         ),
     ]
