@@ -61,7 +61,7 @@ class SparkStory:
         )
 
     def task(
-        self, *, from_s: float, to_s: float, run_s: float, reason: str = "Success", **metrics: Any
+        self, *, from_s: float, to_s: float, run_s: float, reason: str = "Success"
     ) -> "SparkStory":
         """A task runs."""
         told = {
@@ -84,7 +84,7 @@ class SparkStory:
             **{
                 "Task End Reason": {"Reason": reason},
                 "Task Info": {"Launch Time": _ms(from_s), "Finish Time": _ms(to_s)},
-                "Task Metrics": {**told, **metrics},
+                "Task Metrics": told,
             },
         )
 

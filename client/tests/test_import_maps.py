@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trainfare_client.importers.expressions import ExpressionError, evaluate, parse
+from trainfare_client.importers.expressions import Cell, ExpressionError, evaluate, parse
 from trainfare_client.importers.faults import RowError
 from trainfare_client.importers.fields import NUMBERS, PLAIN_FIELDS, RESOURCES, STATUSES
 
@@ -31,7 +31,7 @@ from client.tests.importing import Importing, written
     ],
 )
 def test_expressions_are_arithmetic_over_columns(text: str, value: object) -> None:
-    cells = {"a": "2", "b": 4, "Wall time (s)": " 10 ", "x.y_z": "word"}
+    cells: dict[str, Cell] = {"a": "2", "b": 4, "Wall time (s)": " 10 ", "x.y_z": "word"}
 
     assert evaluate(parse(text), cells) == value
 
