@@ -106,7 +106,7 @@ def instant(text: str, zone: tzinfo) -> str | None:
     Examples
     --------
     >>> instant("2026-11-01T10:00:00", timezone.utc), instant("1793530800", timezone.utc)
-    ('2026-11-01T10:00:00+00:00', '2026-11-01T09:00:00+00:00')
+    ('2026-11-01T10:00:00+00:00', '2026-11-01T11:00:00+00:00')
     """
     cell = text.strip()
     if cell in _NO_INSTANT:
