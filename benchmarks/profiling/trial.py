@@ -22,6 +22,9 @@ WITHIN = 1.2
 
 ORDERS = ("plan", "ernest", "cheapest", "random")
 SEEDS_PER_SPLIT = 5
+MEMBERS = ("gaussian_process", "physics_process")
+"""Two members with the largest prior weights and different laws: a third of the whole's time."""
+
 _SEED = 1
 _FIT_BUDGET_S = 600.0
 
@@ -53,13 +56,16 @@ class Replay:
         Data sheets of accelerators by GPU type.
     growth
         Fits follow when the runs have grown by this factor.
+    members
+        Names of the portfolio's members in all fits, the final one as well; None for the whole.
     has_held_out
         Whether fits weigh the members by held-out sets, which takes ten times as long; by default
-        they have their prior weights, the final fit as well.
+        they have their prior weights.
     """
 
     hardware: Mapping[str, HardwareDescription]
     growth: float = 1.25
+    members: tuple[str, ...] | None = MEMBERS
     has_held_out: bool = False
 
     def fit(self, problem: Problem, rows: Sequence[int]) -> FittedPortfolio:
@@ -68,6 +74,7 @@ class Replay:
             problem.candidates.take(np.array(rows)),
             seed=_SEED,
             time_budget_s=_FIT_BUDGET_S if self.has_held_out else 0.0,
+            regressors=self.members,
             hardware=self.hardware,
         )
 
