@@ -1,9 +1,9 @@
 """Print how many dollars a profiling plan takes against other orders of measuring.
 
 Usage: ``python -m benchmarks.profiling --data DIR [--hardware FILE.csv] [--seeds 20] [--jobs N]
-[--only NAME ...] [--members NAME ...] [--held-out] [--growth 1.25] [--out FILE.csv]``. Each folder of DIR holds a
-``runs.csv``; workloads with at least 40 configurations count. From four random runs on,
-configurations are measured until the held-out targets are forecast with at most 1.2 times the
+[--only NAME ...] [--members NAME ...] [--held-out] [--growth 1.25] [--out FILE.csv]``. Each folder
+of DIR holds a ``runs.csv``; workloads with at least 40 configurations count. From four random runs
+on, configurations are measured until the held-out targets are forecast with at most 1.2 times the
 error of a regressor of all candidates: in the order of the plan (renewed at each fit), of Ernest's
 design, by expected price, at random. Fits follow when the runs have grown by a quarter.
 
