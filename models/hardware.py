@@ -7,7 +7,7 @@ import numpy as np
 
 from models.tables import FloatArray
 
-SPECIFICATION_EXPONENTS: FloatArray = np.array([-0.35, -0.15, -0.30])
+SPECIFICATION_EXPONENTS: FloatArray = np.array([-0.25, -0.1, -0.5])
 """Prior exponents of the duration in (tensor or FP32 TFLOPS, FP32 TFLOPS, GB/s); a heuristic."""
 
 UNKNOWN_SD = 0.5
