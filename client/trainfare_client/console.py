@@ -22,15 +22,22 @@ _UNREACHABLE = 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `trainfare-client`; return the exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["import"]:
+        # It has many options of its own, and only it needs them.
+        from trainfare_client.importers import command  # noqa: PLC0415
+
+        return command.main(given[1:])
     parser = argparse.ArgumentParser(
         prog="trainfare-client",
-        description="Uploads measured runs that were kept while the service was away.",
+        description="Uploads measured runs: kept ones, and those of other tools.",
         epilog="Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the service does not answer.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     _add_options(commands.add_parser("flush", help="upload the spooled runs"))
     _add_options(commands.add_parser("waiting", help="count the spooled runs"))
-    return _run(parser.parse_args(arguments))
+    commands.add_parser("import", help="import runs from Spark, Slurm, MLflow, benchmarks, tables")
+    return _run(parser.parse_args(given))
 
 
 def flush(arguments: Sequence[str]) -> int:
