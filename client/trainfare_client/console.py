@@ -21,6 +21,10 @@ _REFUSED = 1
 _UNREACHABLE = 3
 # Commands with many options of their own, each loaded when it is used.
 _OWN: Final = {
+    "import": (
+        "trainfare_client.importers.command",
+        "import runs from Spark, Slurm, MLflow, benchmarks, tables",
+    ),
     "ci": ("trainfare_client.ci.command", "report runs of a CI build: trainfare-client ci report"),
 }
 

@@ -18,6 +18,7 @@ from models import (
     loads,
     summarise,
 )
+from models.arms import pooled_share
 from models.level_effects import MAX_POOLED_ROWS, pool_levels
 from models.pooling import pool_parameter
 from models.summaries import LevelEvidence
@@ -144,6 +145,38 @@ def test_workload_unlike_the_others_is_not_harmed_from_12_configurations_on() ->
     assert medians(pooled, asked)[0] == pytest.approx(truth, rel=0.12)
     weights = {item.regressor: item.weight for item in pooled.report.candidates}
     assert sum(weight for name, weight in weights.items() if name.startswith("pooled.")) < 0.5
+
+
+def pooled_weight(portfolio: FittedPortfolio, regime: str) -> float:
+    pairs = zip(portfolio.members, portfolio.regimes[regime].weights.tolist(), strict=True)
+    return float(sum(weight for name, weight in pairs if name.startswith("pooled.")))
+
+
+def test_untested_kind_of_question_does_without_the_pool_from_12_configurations_on() -> None:
+    runs = make_runs(grid((1, 2), (500, 1000, 2000), ("V100", "K80")))
+
+    portfolio = fit(runs, PooledPrior.from_summaries(others(), {}))
+
+    assert pooled_weight(portfolio, "workers") == 0
+    assert pooled_weight(portfolio, "gpu_type:new") == pytest.approx(1)
+    assert 0 < pooled_weight(portfolio, "interpolation") < 1
+
+
+def test_pool_counts_for_less_with_every_configuration() -> None:
+    prior = PooledPrior.from_summaries(others(3), {})
+    rows = grid((1, 2, 4, 8), gpu_types=("V100", "K80"))
+
+    shares = [pooled_weight(fit(make_runs(rows[:n]), prior), "interpolation") for n in (1, 3, 6, 9)]
+
+    assert shares == pytest.approx([1 - n / 12 for n in (1, 3, 6, 9)])
+
+
+@pytest.mark.parametrize(
+    ("alone", "pooled", "share"),
+    [(0.0, 0.0, 0.5), (0.1, 0.2, 1 / 17), (0.1, np.inf, 0.0), (np.inf, 0.1, 1.0)],
+)
+def test_held_out_losses_share_a_question_out(alone: float, pooled: float, share: float) -> None:
+    assert pooled_share("interpolation", 12, alone, pooled) == pytest.approx(share)
 
 
 def test_large_workload_learns_its_laws_from_its_own_runs_alone() -> None:
