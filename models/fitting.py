@@ -10,7 +10,7 @@ from importlib import metadata
 import numpy as np
 
 from models.arms import build_arms, choose_arm_weights, uses_pool
-from models.candidates import CANDIDATES, REGRESSOR_NAMES, Setting
+from models.candidates import CANDIDATES, Setting
 from models.censoring import Imputed, impute
 from models.configurations import Configurations, collapse, fingerprint
 from models.encoding import Encoded, Encoder
@@ -74,7 +74,7 @@ def fit_portfolio(
     time_budget_s
         Seconds after which no further held-out set is begun (later ones stay untested).
     regressors
-        Names out of `REGRESSOR_NAMES`; all by default.
+        Names out of `models.candidates.CANDIDATES`; all by default.
     hardware
         Data sheets of accelerators by GPU type.
     prior
@@ -148,10 +148,10 @@ def fit_portfolio(
 
 def _check_names(regressors: Collection[str] | None) -> list[str]:
     if regressors is None:
-        return list(REGRESSOR_NAMES)
+        return list(CANDIDATES)
     unknown = sorted(set(regressors) - set(CANDIDATES))
     if unknown or not regressors:
-        raise UnknownRegressorError(unknown, REGRESSOR_NAMES)
+        raise UnknownRegressorError(unknown, tuple(CANDIDATES))
     return [name for name in CANDIDATES if name in regressors]
 
 

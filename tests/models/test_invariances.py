@@ -95,8 +95,8 @@ def test_row_order_of_dated_runs_is_no_matter() -> None:
 
 def test_column_order_is_no_matter(runs: RunTable, portfolio: FittedPortfolio) -> None:
     features = runs.features
-    numeric = dict(reversed(features.numeric.items()))
-    categorical = dict(reversed(features.categorical.items()))
+    numeric = dict(reversed(list(features.numeric.items())))
+    categorical = dict(reversed(list(features.categorical.items())))
     reordered = FeatureTable(numeric, categorical, features.n_rows)
 
     assert dumps(fit(_with(runs, reordered))) == dumps(portfolio)
