@@ -13,28 +13,20 @@ from models.tables import FloatArray, IntArray
 POOLED = "pooled."
 """Prefix of the name of a member whose prior was learned from other workloads."""
 
-POOLED_SHARE = 0.7
-"""Share of the pooled members in the forecasts of a workload with few configurations."""
-
-MIN_ALONE = 3
-"""Fewer configurations show no trend of their own."""
-
 MAX_POOLED_CONFIGURATIONS = 150
 """A workload with more configurations than this learns its laws from its own runs alone."""
+
+_SHARPNESS = 4
+_LEAST_LOSS = 1e-9
 
 
 def build_arms(
     layout: Layout, prior: LayoutPrior | None, n_configurations: int
 ) -> dict[str, Layout]:
-    """Return the layouts to fit the candidates with, by the prefix of their names.
-
-    From 3 configurations on the candidates are fitted with and without the pool; fewer say nothing
-    of their own.
-    """
+    """Return the layouts to fit the candidates with, by the prefix of their names."""
     if prior is None or n_configurations > MAX_POOLED_CONFIGURATIONS:
         return {"": layout}
-    pooled = {POOLED: replace(layout, prior=prior)}
-    return pooled if n_configurations < MIN_ALONE else {"": layout, **pooled}
+    return {"": layout, POOLED: replace(layout, prior=prior)}
 
 
 def plain_name(name: str) -> str:
@@ -55,25 +47,59 @@ def choose_arm_weights(
     n_configurations: int,
     held_out: HeldOut | None,
 ) -> FloatArray:
-    """Return the members' weights in a regime: those of the arm that forecast it better.
-
-    Fewer than 12 configurations cannot tell which one that is: both arms answer, the pooled one
-    with the larger share, so that a pool unlike the workload does less harm. A level that no run
-    has, and a regime without a held-out set, is answered by the pooled members.
-    """
+    """Return the members' weights in a regime: those of both arms, by `pooled_share`."""
     groups = _groups(names)
-    is_mixed = n_configurations < FEW_CONFIGURATIONS and kind != "new_level" and len(groups) > 1
-    found: list[tuple[float, FloatArray]] = []
-    for rows in groups.values():
+    found: dict[bool, tuple[float, FloatArray]] = {}
+    for is_pooled, rows in groups.items():
         plain = [plain_name(names[row]) for row in rows]
         own = None if held_out is None else _of_members(held_out, rows)
         weights = np.zeros(len(names))
         weights[rows] = choose_weights(plain, kind, axis, n_configurations, own)
-        found.append((0.0 if held_out is None else _loss(held_out, weights), weights))
-    if is_mixed:
-        alone, pooled = (weights for _, weights in found)
-        return (1 - POOLED_SHARE) * alone + POOLED_SHARE * pooled
-    return min(reversed(found), key=lambda pair: pair[0])[1]
+        loss = np.nan if held_out is None else _loss(held_out, weights)
+        found[is_pooled] = loss, weights
+    if len(found) == 1:
+        return next(iter(found.values()))[1]
+    (alone_loss, alone), (pooled_loss, pooled) = found[False], found[True]
+    share = pooled_share(kind, n_configurations, alone_loss, pooled_loss)
+    return (1 - share) * alone + share * pooled
+
+
+def pooled_share(kind: Kind, n_configurations: int, alone: float, pooled: float) -> float:
+    """Return the share of the pooled members in a regime's forecasts; a heuristic.
+
+    Fewer than 12 configurations cannot tell which arm is right: the pooled share falls with their
+    number. From there on the arms answer in the ratio of the inverse fourth powers of their
+    held-out losses: equal ones halve the weight, a loss twice the other's leaves a sixteenth. An
+    untested regime has seen enough of the workload to do without the pool, except for a level
+    that no run has: about that the other workloads alone know something.
+
+    Parameters
+    ----------
+    kind
+        Kind of the regime.
+    n_configurations
+        Configurations of the fit.
+    alone, pooled
+        Held-out losses of the arms: NaN if nothing was held out, infinite where a member failed.
+
+    Examples
+    --------
+    >>> pooled_share("interpolation", 3, np.nan, np.nan)
+    0.75
+    >>> pooled_share("interpolation", 40, 0.1, 0.1), pooled_share("transfer", 40, 0.1, np.inf)
+    (0.5, 0.0)
+    """
+    if kind == "new_level":
+        return 1.0
+    if n_configurations < FEW_CONFIGURATIONS:
+        return 1 - n_configurations / FEW_CONFIGURATIONS
+    if np.isnan(alone) or np.isinf(pooled):
+        return 0.0
+    if np.isinf(alone):
+        return 1.0
+    best = max(min(alone, pooled), _LEAST_LOSS)
+    odds = [(best / max(loss, _LEAST_LOSS)) ** _SHARPNESS for loss in (alone, pooled)]
+    return odds[1] / sum(odds)
 
 
 def uses_pool(names: Sequence[str], weights: FloatArray) -> bool:

@@ -11,13 +11,13 @@ from models.tables import FloatArray
 _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("interpolation", False): 1.5,
     ("interpolation", True): 1.25,
-    ("transfer", False): 1.4,
+    ("transfer", False): 1.65,
     ("transfer", True): 1.25,
     ("new_level", False): 1.25,
     ("new_level", True): 1.25,
     ("extrapolation", False): 1.6,
     ("extrapolation", True): 1.5,
-    ("short_axis", False): 1.4,
+    ("short_axis", False): 1.5,
     ("short_axis", True): 1.1,
 }
 """Half width at 90 % in predicted standard deviations, by kind and fewer than 12 configurations."""
@@ -34,7 +34,7 @@ sometimes break."""
 _TYPICAL_SCALE = 0.12
 _SCALE_TRUST = 0.75
 
-_DOUBT, _POOLED_DOUBT = 6.0, 2.0
+_DOUBT, _POOLED_DOUBT = 6.0, 4.0
 _MIN_HELD_OUT = 5
 _QUANTILE_BOUNDS = (0.1, 6.0)
 
@@ -61,8 +61,8 @@ def tempered(scale: FloatArray) -> FloatArray:
 def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -> FloatArray:
     """Return prior half widths at `LEVELS`, wider for few configurations; a heuristic.
 
-    ``q0 = q00 (1 + 6 / n)``, and ``q00 (1 + 2 / n)`` where other workloads tell the spread of what
-    few runs leave open.
+    ``q0 = q00 (1 + 6 / n)``, and ``q00 (1 + 4 / n)`` where other workloads tell the spread of what
+    fewer than 12 configurations leave open.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -
     [0.61, 1.12, 1.65, 2.23, 3.47]
     """
     few = n_configurations < FEW_CONFIGURATIONS
-    doubt = _POOLED_DOUBT if is_pooled else _DOUBT
+    doubt = _POOLED_DOUBT if is_pooled and few else _DOUBT
     return _PRIOR_90[kind, few] * _shape(kind) * (1 + doubt / n_configurations)
 
 

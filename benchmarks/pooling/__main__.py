@@ -1,31 +1,30 @@
 """Compare a workload's forecasts without and with what other workloads and data sheets tell.
 
-Usage: ``python -m benchmarks.pooling --data DIR [--hardware FILE.csv] [--draws N] [--types N]
-[--jobs N] [--only NAME ...] --out result.csv``. Each folder of DIR holds ``runs.csv``; it stands
-for a project, and is left out of its own factory prior.
+Usage: ``python -m benchmarks.pooling --data DIR [--hardware FILE.csv] [--full] [--draws N]
+[--types N] [--jobs N] [--only NAME ...] --out result.csv``. Each folder of DIR holds ``runs.csv``;
+it stands for a project, and is left out of its own factory prior. Rows are written as they come.
 """
 
 import argparse
 import csv
 import multiprocessing
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 # Before numpy is imported: several threads only slow small matrices down.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-import numpy as np  # noqa: E402 - see above
 from rich.console import Console  # noqa: E402 - see above
 from rich.progress import track  # noqa: E402 - see above
-from rich.table import Table  # noqa: E402 - see above
 
 from benchmarks.accuracy.traces import Task, read_hardware  # noqa: E402 - see above
-from benchmarks.pooling.arms import ARMS, Priors, summarise_all  # noqa: E402 - see above
+from benchmarks.pooling.arms import Priors, summarise_all  # noqa: E402 - see above
 from benchmarks.pooling.judging import Result, judge  # noqa: E402 - see above
+from benchmarks.pooling.tables import print_results  # noqa: E402 - see above
 from benchmarks.pooling.workloads import (  # noqa: E402 - see above
     MeasuredWorkload,
     first_runs_tasks,
@@ -34,35 +33,28 @@ from benchmarks.pooling.workloads import (  # noqa: E402 - see above
 )
 
 FIRST_RUNS = (1, 3, 6)
-WORSE = 1.25
-COLUMNS = (
-    "kind", "data set", "tasks", "prior", "MAPE %", "geo", "cover .9", "width %", "> 25 % worse",
-)  # fmt: skip
+FULL_DRAWS, FULL_TYPES = 5, 12
 
 
 def main() -> None:
-    """Judge, print, write."""
+    """Judge, write, print."""
     arguments = _parse()
     workloads = read_workloads(arguments.data)
     targets = [item for item in workloads if not arguments.only or item.folder in arguments.only]
-    console = Console(stderr=True)
-    summaries = summarise_all(track(workloads, "summarising", console=console))
+    summaries = summarise_all(track(workloads, "summarising", console=Console(stderr=True)))
     priors = Priors(summaries, read_hardware(arguments.hardware))
+    work = [(item, tuple(_tasks(item, arguments))) for item in targets]
     results: list[Result] = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(arguments.jobs, mp_context=context) as pool:
-        futures = [
-            pool.submit(judge, item, tuple(tasks), priors)
-            for item in targets
-            if (tasks := list(_tasks(item, arguments)))
-        ]
-        for future in track(as_completed(futures), "judging", len(futures), console=console):
-            results += future.result()
+    with arguments.out.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, [field.name for field in fields(Result)])
+        writer.writeheader()
+        for found in _judge_all([pair for pair in work if pair[1]], priors, arguments.jobs):
+            results += found
+            writer.writerows(asdict(item) for item in found)
+            stream.flush()
     if not results:
         raise SystemExit(f"No workload with enough configurations under {arguments.data}.")
-    results.sort(key=lambda item: (item.kind, item.task, ARMS.index(item.arm)))
-    _write(results, arguments.out)
-    _print(results)
+    print_results(results)
 
 
 def _parse() -> argparse.Namespace:
@@ -70,54 +62,34 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder of data-set folders")
     parser.add_argument("--hardware", type=Path, help="CSV of GPU specifications")
     parser.add_argument("--out", type=Path, required=True, help="CSV of one row per task and arm")
-    parser.add_argument("--draws", type=int, default=2, help="draws of first runs per workload")
-    parser.add_argument("--types", type=int, default=4, help="GPU types left out per workload")
+    parser.add_argument("--draws", type=int, default=1, help="draws of first runs per workload")
+    parser.add_argument("--types", type=int, default=1, help="GPU types left out per workload")
+    parser.add_argument("--full", action="store_true", help="five draws, every GPU type")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", nargs="*", help="names of folders whose workloads are targets")
     return parser.parse_args()
 
 
 def _tasks(workload: MeasuredWorkload, arguments: argparse.Namespace) -> Iterable[Task]:
-    yield from first_runs_tasks(workload, FIRST_RUNS, arguments.draws)
-    yield from unseen_type_tasks(workload, arguments.types)
+    draws = FULL_DRAWS if arguments.full else arguments.draws
+    types = FULL_TYPES if arguments.full else arguments.types
+    yield from first_runs_tasks(workload, FIRST_RUNS, draws)
+    yield from unseen_type_tasks(workload, types)
 
 
-def _write(results: Sequence[Result], path: Path) -> None:
-    with path.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(asdict(results[0])))
-        writer.writeheader()
-        writer.writerows(asdict(item) for item in results)
-
-
-def _print(results: Sequence[Result]) -> None:
-    table = Table(*COLUMNS)
-    alone = {item.task: item.mape for item in results if item.arm == ARMS[0]}
-    for kind in sorted({item.kind for item in results}):
-        of_kind = [item for item in results if item.kind == kind]
-        for data_set in (*sorted({item.data_set for item in of_kind}), "all"):
-            for arm in ARMS:
-                members = [
-                    item
-                    for item in of_kind
-                    if item.arm == arm and data_set in (item.data_set, "all")
-                ]
-                style = "bold" if data_set == "all" else ""
-                table.add_row(kind, data_set, *_summary(members, arm, alone), style=style)
-    Console(width=110).print(table)
-
-
-def _summary(members: Sequence[Result], arm: str, alone: dict[str, float]) -> list[str]:
-    errors = np.array([item.mape for item in members])
-    ratios = errors / np.maximum([alone[item.task] for item in members], 1e-3)
-    return [
-        str(len(members)),
-        arm,
-        f"{100 * float(np.median(errors)):.1f}",
-        f"{100 * float(np.exp(np.log(np.maximum(errors, 1e-3)).mean())):.1f}",
-        f"{100 * float(np.mean([item.coverage_90 for item in members])):.1f}",
-        f"{100 * float(np.median([item.width_90 for item in members])):.0f}",
-        f"{100 * float((ratios > WORSE).mean()):.0f}",
-    ]
+def _judge_all(
+    work: Sequence[tuple[MeasuredWorkload, tuple[Task, ...]]], priors: Priors, jobs: int
+) -> Iterator[list[Result]]:
+    console = Console(stderr=True)
+    if jobs == 1:
+        for workload, tasks in track(work, "judging", console=console):
+            yield judge(workload, tasks, priors)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        futures = [pool.submit(judge, workload, tasks, priors) for workload, tasks in work]
+        for future in track(as_completed(futures), "judging", len(futures), console=console):
+            yield future.result()
 
 
 if __name__ == "__main__":

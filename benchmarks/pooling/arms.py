@@ -28,11 +28,12 @@ class Priors:
         """Return the prior of a target in an arm, None for the templates alone."""
         if arm in ("alone", "specifications"):
             return None
-        key = (arm, folder, workload)
+        # The factory prior is the same for all workloads of a data set.
+        key = (arm, folder, workload if arm != "factory" else "")
         if key not in self._known:
             own = self._project(folder, workload) if arm != "factory" else []
             public = factory_summaries(self._summaries, folder) if arm != "project" else []
-            self._known = {key: PooledPrior.from_summaries(own, self._hardware, public)}
+            self._known[key] = PooledPrior.from_summaries(own, self._hardware, public)
         return self._known[key]
 
     def hardware(self, arm: str) -> Mapping[str, HardwareDescription]:

@@ -1,5 +1,6 @@
 """Judging the tasks of one workload under every prior."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ class Result:
     mape: float
     coverage_90: float
     width_90: float
+    fit_seconds: float
 
 
 def judge(workload: MeasuredWorkload, tasks: Sequence[Task], priors: Priors) -> list[Result]:
@@ -33,9 +35,11 @@ def judge(workload: MeasuredWorkload, tasks: Sequence[Task], priors: Priors) -> 
         prior = priors.prior(arm, workload.folder, workload.name)
         for task in tasks:
             train, test = to_tables(task)
+            started = time.perf_counter()
             portfolio = fit_portfolio(
                 train, seed=SEED, time_budget_s=60, hardware=priors.hardware(arm), prior=prior
             )
+            fit_seconds = time.perf_counter() - started
             forecast = portfolio.predict(test.features)
             lower, upper = forecast.interval(0.9)
             results.append(
@@ -48,6 +52,7 @@ def judge(workload: MeasuredWorkload, tasks: Sequence[Task], priors: Priors) -> 
                     mape(test.duration_seconds, forecast.median()),
                     coverage(test.duration_seconds, lower, upper),
                     relative_width(forecast.median(), lower, upper),
+                    fit_seconds,
                 )
             )
     return results

@@ -18,6 +18,7 @@ from models import (
     loads,
     summarise,
 )
+from models.arms import pooled_share
 from models.level_effects import MAX_POOLED_ROWS, pool_levels
 from models.pooling import pool_parameter
 from models.summaries import LevelEvidence
@@ -70,6 +71,26 @@ def test_one_run_is_scaled_as_the_other_workloads_scale() -> None:
     )
     assert error < 0.5 * error_alone
     assert error < 0.25
+
+
+def test_siblings_outweigh_many_strangers() -> None:
+    def with_scaling(exponent: float, seed: int) -> RunTable:
+        table = make_runs(grid(), seed=seed)
+        factor = table.features.numeric["workers"] ** exponent
+        return RunTable(table.features, table.duration_seconds * factor, table.run_ids)
+
+    strangers = [summarise(with_scaling(0.0, seed), f"public-{seed}") for seed in range(30)]
+    siblings = [summarise(with_scaling(0.7, seed), f"sibling-{seed}") for seed in range(1, 6)]
+    runs = make_runs([{**ROW, "workers": 1, "gpu_type": "V100"}])
+    asked: dict[str, float | str] = {**ROW, "workers": 8, "gpu_type": "V100"}
+    strange, truth = (
+        float(make_runs([asked], noise=0.0).duration_seconds[0] * 8**exponent)
+        for exponent in (0.0, 0.7)
+    )
+
+    told = medians(fit(runs, PooledPrior.from_summaries(siblings, {}, strangers)), asked)[0]
+
+    assert abs(np.log(told / truth)) < abs(np.log(told / strange))
 
 
 def test_type_nobody_ran_is_told_by_the_ratios_of_other_workloads() -> None:
@@ -144,6 +165,38 @@ def test_workload_unlike_the_others_is_not_harmed_from_12_configurations_on() ->
     assert medians(pooled, asked)[0] == pytest.approx(truth, rel=0.12)
     weights = {item.regressor: item.weight for item in pooled.report.candidates}
     assert sum(weight for name, weight in weights.items() if name.startswith("pooled.")) < 0.5
+
+
+def pooled_weight(portfolio: FittedPortfolio, regime: str) -> float:
+    pairs = zip(portfolio.members, portfolio.regimes[regime].weights.tolist(), strict=True)
+    return float(sum(weight for name, weight in pairs if name.startswith("pooled.")))
+
+
+def test_untested_kind_of_question_does_without_the_pool_from_12_configurations_on() -> None:
+    runs = make_runs(grid((1, 2), (500, 1000, 2000), ("V100", "K80")))
+
+    portfolio = fit(runs, PooledPrior.from_summaries(others(), {}))
+
+    assert pooled_weight(portfolio, "workers") == 0
+    assert pooled_weight(portfolio, "gpu_type:new") == pytest.approx(1)
+    assert 0 < pooled_weight(portfolio, "interpolation") < 1
+
+
+def test_pool_counts_for_less_with_every_configuration() -> None:
+    prior = PooledPrior.from_summaries(others(3), {})
+    rows = grid((1, 2, 4, 8), gpu_types=("V100", "K80"))
+
+    shares = [pooled_weight(fit(make_runs(rows[:n]), prior), "interpolation") for n in (1, 3, 6, 9)]
+
+    assert shares == pytest.approx([1 - n / 12 for n in (1, 3, 6, 9)])
+
+
+@pytest.mark.parametrize(
+    ("alone", "pooled", "share"),
+    [(0.0, 0.0, 0.5), (0.1, 0.2, 1 / 17), (0.1, np.inf, 0.0), (np.inf, 0.1, 1.0)],
+)
+def test_held_out_losses_share_a_question_out(alone: float, pooled: float, share: float) -> None:
+    assert pooled_share("interpolation", 12, alone, pooled) == pytest.approx(share)
 
 
 def test_large_workload_learns_its_laws_from_its_own_runs_alone() -> None:
