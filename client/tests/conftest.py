@@ -14,12 +14,17 @@ from tests.support.server import running_service
 
 
 @pytest.fixture(scope="session")
-def service_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def service_database(tmp_path_factory: pytest.TempPathFactory) -> str:
     url = f"sqlite:///{tmp_path_factory.mktemp('service')}/trainfare.db"
     database = Database(url)
     migrate(database)
     database.close()
-    with running_service(url, "--with-fitter") as service:
+    return url
+
+
+@pytest.fixture(scope="session")
+def service_url(service_database: str) -> Iterator[str]:
+    with running_service(service_database, "--with-fitter") as service:
         yield service.url
 
 
