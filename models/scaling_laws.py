@@ -1,12 +1,13 @@
 """Regressors that are physical laws: a non-negative sum of power laws, and a single one."""
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Self
 
 import numpy as np
 from typing_extensions import override
 
-from models.layout import Layout
+from models.layout import Layout, LayoutPrior
 from models.power_laws import (
     TEMPLATES,
     FittedLaw,
@@ -48,16 +49,23 @@ def _prior(terms: tuple[Term, ...], state: State, index: int) -> LawPrior:
 
 @lru_cache(maxsize=_KEPT_LAWS)
 def _fitted(
-    layout: Layout, template: Template, terms: tuple[Term, ...], tightness: float, told: bytes
+    layout: Layout,
+    prior: LayoutPrior | None,
+    template: Template,
+    terms: tuple[Term, ...],
+    tightness: float,
+    told: bytes,
 ) -> FittedLaw:
     """Return the law fitted to log durations with median 0, the first column of what is told.
 
-    Several members of a portfolio stand on the same law: it is fitted once for all of them.
+    Several members of a portfolio stand on the same law: it is fitted once for all of them. The
+    prior, by which layouts are not compared, is part of the key.
     """
+    layout = replace(layout, prior=prior)
     n_columns = 2 + layout.n_numeric + len(layout.levels)
     table = np.frombuffer(told).reshape(-1, n_columns)
-    prior = law_prior(layout, template, terms, tightness)
-    return fit_law(layout, prior, table[:, 1:], table[:, 0])
+    belief = law_prior(layout, template, terms, tightness)
+    return fit_law(layout, belief, table[:, 1:], table[:, 0])
 
 
 class ScalingLaw(PortfolioRegressor):
@@ -112,9 +120,10 @@ class ScalingLaw(PortfolioRegressor):
         """Fit every template and keep the two most plausible."""
         self.center_ = float(np.median(y))
         rows = spread_subset(len(y), MAX_LAW_CONFIGURATIONS, self.seed)
+        layout = self.layout
         told = np.column_stack([y[rows] - self.center_, X[rows]]).tobytes()
         fitted = [
-            (_fitted(self.layout, template, self.terms, self.tightness, told), template)
+            (_fitted(layout, layout.prior, template, self.terms, self.tightness, told), template)
             for template in self.templates
         ]
         fitted.sort(key=lambda pair: -pair[0].evidence)
