@@ -25,7 +25,7 @@ _MIB: Final = 1 << 20
 _MEASURE: Final = """
 import resource, sys
 from trainfare_client.importers.command import main
-code = main(["spark", sys.argv[1], "--dry-run"])
+code = main(["spark", sys.argv[1], "--workload", "large", "--dry-run"])
 sys.stderr.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
 sys.exit(code)
 """
@@ -34,11 +34,9 @@ sys.exit(code)
 def _lines(size: int) -> Iterator[bytes]:
     """Yield the lines of a log of about `size` bytes."""
     head = [
-        {"Event": "SparkListenerApplicationStart", "App Name": "large", "App ID": "app-large"},
-        {"Event": "SparkListenerExecutorAdded", "Executor ID": "1"},
+        {"Event": "SparkListenerApplicationStart", "Timestamp": _START_MS, "App ID": "large"},
         {"Event": "SparkListenerJobStart", "Job ID": 0, "Submission Time": _START_MS + 1000},
     ]
-    head[0]["Timestamp"] = head[1]["Timestamp"] = _START_MS
     written = 0
     for event in head:
         yield json.dumps(event).encode() + b"\n"
