@@ -8,6 +8,7 @@ from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
 from models.explanation import TermShare, explain_rows
 from models.holdout import SHORT_AXIS_BREAK, TREND_BREAK
+from models.influence import Influences, Lesson, name_lessons
 from models.intervals import tempered
 from models.memory import Memory
 from models.memory_law import Feasibility, MemoryLaw
@@ -42,7 +43,7 @@ class FittedPortfolio:
     regimes
         How each kind of question is answered.
     center
-        Median log duration of the configurations.
+        Median log duration of the configurations; the members forecast what is above it.
     memory
         The configurations of the fit: rows, keys, names of runs, held-out forecasts.
     report
@@ -74,6 +75,7 @@ class FittedPortfolio:
         self.center, self.memory, self.report = center, memory, report
         self.memory_law = memory_law
         self._mixtures: dict[str, Mixture] = {}
+        self._influences: Influences | None = None
         self.trend_breaks = _trend_breaks(encoder, regime_map, report.n_configurations)
 
     def predict(self, features: FeatureTable) -> ForecastDistribution:
@@ -103,7 +105,7 @@ class FittedPortfolio:
         mean, variance = self._answer(encoded, features, regimes)
         variance = variance + encoded.variance
         variance = variance + encoded.excess**2 @ self.trend_breaks**2
-        bounded = np.clip(mean, self.center - MAX_LOG_DISTANCE, self.center + MAX_LOG_DISTANCE)
+        bounded = self.center + np.clip(mean, -MAX_LOG_DISTANCE, MAX_LOG_DISTANCE)
         curves = np.array([self.regimes[regime].curve for regime in regimes])
         scale = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
         return ForecastDistribution(np.where(np.isnan(mean), mean, bounded), scale, regimes, curves)
@@ -142,6 +144,29 @@ class FittedPortfolio:
             np.add.at(total[term], expansion.source, expansion.weights * column)
         return explain_rows(total)
 
+    def taught_by(self, features: FeatureTable) -> list[tuple[Lesson, ...]]:
+        """Return for each row which configurations taught its forecast most, and what.
+
+        A forecast by trees alone names none.
+        """
+        if features.n_rows == 0:
+            return []
+        if self._influences is None:
+            self._influences = Influences(self.encoder.layout, self.members, self.memory.X)
+        encoded = self.transfer.settle(self.encoder.encode(features))
+        regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
+        expansion = self.transfer.expand(encoded, features)
+        lessons: list[tuple[Lesson, ...]] = []
+        for row, regime in enumerate(regimes):
+            X, shares = encoded.X[[row]], np.ones(1)
+            if expansion is not None:
+                own = expansion.source == row
+                X, shares = expansion.X[own], expansion.weights[own]
+            derivatives = self._influences.of(X, self.regimes[regime].weights)
+            whole = np.tensordot(shares, derivatives, axes=1)
+            lessons.append(name_lessons(whole, self.memory.run_ids))
+        return lessons
+
     def _term_shares(self, X: FloatArray, regimes: Sequence[str]) -> dict[Term, FloatArray]:
         total = {term: np.zeros(len(X)) for term in TERMS}
         for name, rows in _rows_of(regimes).items():
@@ -179,7 +204,7 @@ class FittedPortfolio:
         mixture = self._mixtures.get(regime)
         if mixture is None:
             members, layout = self.members.values(), self.encoder.layout
-            mixture = Mixture(layout, members, self.regimes[regime], self.center)
+            mixture = Mixture(layout, members, self.regimes[regime])
             self._mixtures[regime] = mixture
         return mixture
 

@@ -7,7 +7,7 @@ from app.api.forecast_documents import configuration_document, instant_text
 from app.api.schemas.fits import FitOut
 from app.api.schemas.quantities import plain_number
 from app.domain.accuracy import DriftReport
-from app.domain.ci import CiReport, CostChange, JudgedRun, StoredReport
+from app.domain.ci import CiReport, CostChange, JudgedRun, RunCost, StoredReport
 
 Document = dict[str, Any]
 _CONFIDENCE = 0.9
@@ -68,7 +68,14 @@ def _run_document(each: JudgedRun, *, is_duplicate: bool) -> Document:
         "verdict": each.verdict,
         "regressor_version": each.regressor_version,
         "reason": each.reason,
+        "cost": None if each.cost is None else _run_cost(each.cost),
     }
+
+
+def _run_cost(cost: RunCost) -> Document:
+    amounts = {"observed": cost.observed, "expected": cost.expected}
+    shown = {name: signed_money(amount).removeprefix("+") for name, amount in amounts.items()}
+    return {**shown, "currency": cost.currency}
 
 
 def _expected(each: JudgedRun) -> Document | None:

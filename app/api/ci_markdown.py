@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Final
 
 from app.api.schemas.quantities import money_text
-from app.domain.ci import CiReport, CostChange, GateVerdict, JudgedRun
+from app.domain.ci import CiReport, CostChange, GateVerdict, JudgedRun, RunCost
 from app.domain.wording import say_number, say_seconds
 
 _ESCAPES: Final = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "`": "'", "\n": " "})
@@ -15,6 +15,14 @@ _HEADINGS: Final = {
     GateVerdict.FAIL: "slower than forecast",
     GateVerdict.INSUFFICIENT_DATA: "nothing to compare with yet",
 }
+_COLUMNS: Final = (
+    ("run", "---"),
+    ("configuration", "---"),
+    ("observed", "---:"),
+    ("expected (90%)", "---:"),
+    ("change", "---:"),
+    ("verdict", "---"),
+)
 _SHOWN_RUNS: Final = 50
 _CENT: Final = Decimal("0.01")
 _DIGITS: Final = 3
@@ -45,18 +53,21 @@ def summary(report: CiReport) -> str:
 def comment(report: CiReport) -> str:
     """Return the comment of a pull request; the hidden marker lets a later one replace it."""
     slugs = sorted({each.run.workload for each in report.runs})
+    has_costs = any(each.cost is not None for each in report.runs)
+    columns = [*_COLUMNS[:-1], *([("cost", "---:")] if has_costs else []), _COLUMNS[-1]]
     lines = [
         f"<!-- trainfare:ci {' '.join(slugs)} -->",
         f"### Training cost: {_HEADINGS[report.verdict]}",
         "",
         summary(report).translate(_ESCAPES),
         "",
-        "| run | configuration | observed | expected (90%) | change | verdict |",
-        "| --- | --- | ---: | ---: | ---: | --- |",
-        *(_row(each) for each in report.runs[:_SHOWN_RUNS]),
+        f"| {' | '.join(name for name, _ in columns)} |",
+        f"| {' | '.join(alignment for _, alignment in columns)} |",
+        *(_row(each, has_costs=has_costs) for each in report.runs[:_SHOWN_RUNS]),
     ]
     if len(report.runs) > _SHOWN_RUNS:
-        lines.append(f"| ... | {len(report.runs) - _SHOWN_RUNS} more runs | | | | |")
+        left = len(report.runs) - _SHOWN_RUNS
+        lines.append(f"| ... | {left} more runs {'| ' * (len(columns) - 2)}|")
     if report.cost_change is not None:
         lines += ["", _cost_sentence(report.cost_change)]
     lines += ["", f"<sub>{_origin(report, slugs).translate(_ESCAPES)}</sub>"]
@@ -97,7 +108,7 @@ def _work(each: JudgedRun) -> str:
     return ", ".join([_place(each), *said])
 
 
-def _row(each: JudgedRun) -> str:
+def _row(each: JudgedRun, *, has_costs: bool) -> str:
     lower, upper = each.expected_lower_seconds, each.expected_upper_seconds
     median = each.expected_median_seconds
     expected, change = each.reason or "-", "-"
@@ -112,7 +123,15 @@ def _row(each: JudgedRun) -> str:
     observed = say_seconds(each.run.duration_seconds)
     cells = [f"{each.run.workload} `{name.translate(_ESCAPES)}`", _work(each), observed]
     plain = [cells[0], *(cell.translate(_ESCAPES) for cell in (*cells[1:], expected, change))]
-    return f"| {' | '.join([*plain, verdict])} |"
+    costs = [_cost(each.cost)] if has_costs else []
+    return f"| {' | '.join([*plain, *costs, verdict])} |"
+
+
+def _cost(cost: RunCost | None) -> str:
+    if cost is None:
+        return "-"
+    observed = signed_money(cost.observed).removeprefix("+")
+    return f"{observed} {cost.currency} ({signed_money(cost.observed - cost.expected)})"
 
 
 def signed_money(amount: Decimal) -> str:

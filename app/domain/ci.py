@@ -37,7 +37,11 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class CiReportRequest:
-    """Runs that a CI system measured, as JSON run documents, and where they come from."""
+    """Runs that a CI system measured, as JSON run documents, and where they come from.
+
+    `runs_per_month` is how often such a run is made in earnest, 1 or more; None takes the number
+    of usable runs of the last month.
+    """
 
     documents: Sequence[Any]
     workload: Slug | None = None
@@ -46,6 +50,7 @@ class CiReportRequest:
     base_branch: str | None = None
     pull_request: str | None = None
     gate: Gate = field(default_factory=Gate)
+    runs_per_month: int | None = None
 
     @property
     def is_on_base(self) -> bool:
@@ -64,6 +69,15 @@ class CostChange:
 
 
 @dataclass(frozen=True, slots=True)
+class RunCost:
+    """What a run cost, and what it would have as forecast, in one currency."""
+
+    observed: Decimal
+    expected: Decimal
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedRun:
     """One run of a report; expectations are None where nothing could be forecast."""
 
@@ -76,6 +90,7 @@ class JudgedRun:
     p_value: float | None = None
     regressor_version: int | None = None
     reason: str | None = None
+    cost: RunCost | None = None
 
 
 @dataclass(frozen=True, slots=True)

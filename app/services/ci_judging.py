@@ -10,7 +10,7 @@ import numpy as np
 
 from app.decisions.gate import GatedRun, judge
 from app.domain.accuracy import DriftReport
-from app.domain.ci import CostChange, Gate, GateVerdict, JudgedRun
+from app.domain.ci import CostChange, Gate, GateVerdict, JudgedRun, RunCost
 from app.domain.identifiers import Slug
 from app.domain.prices import PriceQuery
 from app.domain.runs import Run
@@ -98,18 +98,25 @@ def creeping(
     return {slug: drift for slug, drift in found.items() if drift is not None and drift.has_alarm}
 
 
-def cost_change(
-    judged: Sequence[JudgedRun], book: PriceBook, runs_per_month: int
-) -> CostChange | None:
-    """Return the mean change of the runs with a price, in the currency that most of them have."""
+def with_costs(judged: Sequence[JudgedRun], book: PriceBook) -> list[JudgedRun]:
+    """Return the runs with their costs, where a price is known and a duration was forecast."""
+    return [replace(each, cost=_cost(each, book)) for each in judged]
+
+
+def _cost(each: JudgedRun, book: PriceBook) -> RunCost | None:
+    offer = book.resolve(each.run.scenario.configuration, PriceQuery())
+    if offer is None or each.expected_median_seconds is None:
+        return None
+    observed = exact_cost(offer, each.run.duration_seconds)
+    expected = exact_cost(offer, each.expected_median_seconds)
+    return RunCost(observed, expected, offer.price.currency)
+
+
+def cost_change(judged: Sequence[JudgedRun], runs_per_month: int) -> CostChange | None:
+    """Return the mean change of the runs with a cost, in the currency that most of them have."""
     changes: defaultdict[str, list[Decimal]] = defaultdict(list)
-    for each in judged:
-        offer = book.resolve(each.run.scenario.configuration, PriceQuery())
-        if offer is None or each.expected_median_seconds is None:
-            continue
-        observed = exact_cost(offer, each.run.duration_seconds)
-        expected = exact_cost(offer, each.expected_median_seconds)
-        changes[offer.price.currency].append(observed - expected)
+    for cost in (each.cost for each in judged if each.cost is not None):
+        changes[cost.currency].append(cost.observed - cost.expected)
     if not changes:
         return None
     counts = Counter({name: len(each) for name, each in changes.items()})

@@ -32,7 +32,7 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.runs import Run
 from app.pricing.resolution import PriceBook
 from app.services.ci_history import History, read_history
-from app.services.ci_judging import cost_change, creeping, judged_runs
+from app.services.ci_judging import cost_change, creeping, judged_runs, with_costs
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
 from app.services.runs import RunService, UploadResult, keep
@@ -133,12 +133,14 @@ class CiReportService:
     ) -> CiReport:
         now = self._context.now()
         runs = _stored_runs(stores, project_id, result)
-        judged = judged_runs(runs, histories, request.gate)
+        judged = with_costs(judged_runs(runs, histories, request.gate), book)
         slugs = sorted({run.workload for run in runs})
         drifts = creeping(stores, slugs, histories) if request.is_on_base else {}
         workloads = stores.workloads.find_many(project_id, slugs)
         keys = [workload.workload_id for workload in workloads.values()]
-        per_month = sum(stores.runs.count_usable(key, now - _MONTH) for key in keys)
+        per_month = request.runs_per_month or sum(
+            stores.runs.count_usable(key, now - _MONTH) for key in keys
+        )
         active = [stores.fits.active(key) for key in keys]
         verdict = combine([each.verdict for each in judged], has_drift=bool(drifts))
         moment_ms = int(now.timestamp() * 1000)
@@ -151,7 +153,7 @@ class CiReportService:
             runs=tuple(judged),
             duplicates=_duplicates(result),
             drifts=drifts,
-            cost_change=cost_change(judged, book, per_month),
+            cost_change=cost_change(judged, per_month),
             fits=tuple(fit for fit in active if fit is not None),
         )
 

@@ -9,16 +9,22 @@ from trainfare_client import Client, ClientSettings
 
 from app.storage.database import Database
 from app.storage.migration import migrate
+from client.tests.importing import Importing
 from tests.support.server import running_service
 
 
 @pytest.fixture(scope="session")
-def service_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def service_database(tmp_path_factory: pytest.TempPathFactory) -> str:
     url = f"sqlite:///{tmp_path_factory.mktemp('service')}/trainfare.db"
     database = Database(url)
     migrate(database)
     database.close()
-    with running_service(url, "--with-fitter") as service:
+    return url
+
+
+@pytest.fixture(scope="session")
+def service_url(service_database: str) -> Iterator[str]:
+    with running_service(service_database, "--with-fitter") as service:
         yield service.url
 
 
@@ -38,3 +44,15 @@ def workload(request: pytest.FixtureRequest) -> str:
     """A workload named for the test."""
     name: str = request.node.name
     return re.sub(r"[^a-z0-9._-]", "-", name.casefold())[:100]
+
+
+@pytest.fixture
+def importing(capsys: pytest.CaptureFixture[str]) -> Importing:
+    """The command for imports that need no service."""
+    return Importing(capsys)
+
+
+@pytest.fixture
+def uploading(capsys: pytest.CaptureFixture[str], service_url: str) -> Importing:
+    """The command for imports into the service."""
+    return Importing(capsys, service_url)

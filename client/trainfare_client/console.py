@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trainfare_client.errors import ServiceFailedError, TrainfareError, UnreachableError
 from trainfare_client.settings import read_settings
@@ -18,19 +19,33 @@ if TYPE_CHECKING:
 
 _REFUSED = 1
 _UNREACHABLE = 3
+# Commands with many options of their own, each loaded when it is used.
+_OWN: Final = {
+    "import": (
+        "trainfare_client.importers.command",
+        "import runs from Spark, Slurm, MLflow, benchmarks, tables",
+    ),
+    "ci": ("trainfare_client.ci.command", "report runs of a CI build: trainfare-client ci report"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `trainfare-client`; return the exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given and given[0] in _OWN:
+        module, _ = _OWN[given[0]]
+        return int(importlib.import_module(module).main(given[1:]))
     parser = argparse.ArgumentParser(
         prog="trainfare-client",
-        description="Uploads measured runs that were kept while the service was away.",
+        description="Brings measured runs to the service.",
         epilog="Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the service does not answer.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     _add_options(commands.add_parser("flush", help="upload the spooled runs"))
     _add_options(commands.add_parser("waiting", help="count the spooled runs"))
-    return _run(parser.parse_args(arguments))
+    for name, (_, said) in _OWN.items():
+        commands.add_parser(name, help=said)
+    return _run(parser.parse_args(given))
 
 
 def flush(arguments: Sequence[str]) -> int:

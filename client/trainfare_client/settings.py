@@ -35,6 +35,8 @@ class ClientSettings:
         ends the attempts.
     spool
         File that keeps runs while the service does not answer.
+    offline
+        Whether measured runs go into the spool without asking the service first.
     """
 
     url: str = LOCAL_URL
@@ -44,6 +46,7 @@ class ClientSettings:
     first_pause_s: float = 0.5
     longest_pause_s: float = 30.0
     spool: Path = Path(_SPOOL_NAME)
+    offline: bool = False
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
@@ -64,8 +67,9 @@ def read_settings(
 ) -> ClientSettings:
     """Return settings: what is given, else the environment, else the defaults.
 
-    The environment's names are `TRAINFARE_URL`, `TRAINFARE_API_KEY`, `TRAINFARE_TIMEOUT_S` and
-    `TRAINFARE_SPOOL`.
+    The environment's names are `TRAINFARE_URL`, `TRAINFARE_API_KEY`, `TRAINFARE_TIMEOUT_S`,
+    `TRAINFARE_SPOOL` and `TRAINFARE_OFFLINE` (`1`: runs are kept for `trainfare ci report` or a
+    flush).
 
     Raises
     ------
@@ -85,6 +89,7 @@ def read_settings(
         api_key=api_key or environ.get("TRAINFARE_API_KEY") or None,
         timeout_s=seconds,
         spool=Path(file),
+        offline=environ.get("TRAINFARE_OFFLINE", "").casefold() in {"1", "true", "yes"},
     )
 
 

@@ -182,7 +182,28 @@ def test_the_change_of_cost_is_told(client: TestClient) -> None:
     assert float(change["per_run"]) == pytest.approx(expected, rel=0.01)
     assert change["runs_per_month"] == 13
     assert float(change["per_month"]) == pytest.approx(13 * expected, rel=0.01)
+    cost = found["runs"][0]["cost"]
+    assert float(cost["observed"]) - float(cost["expected"]) == pytest.approx(expected, abs=0.02)
     assert "EUR per run" in found["comment_markdown"]
+    assert " | cost | verdict |" in found["comment_markdown"]
+    assert f"| {cost['observed']} EUR (+" in found["comment_markdown"]
+
+
+@pytest.mark.usefixtures("published")
+def test_the_cost_of_a_month_counts_the_runs_that_are_named(client: TestClient) -> None:
+    price = {
+        "gpu_type": "T4",
+        "price_per_hour": "0.90",
+        "purchase": "owned",
+        "valid_from": "2026-01-01T00:00:00Z",
+        "source": "our own racks",
+    }
+    assert client.post("/v1/prices", json=price).status_code == 201
+
+    change = report(client, run(2 * usual()), runs_per_month=1000)["cost_change"]
+
+    assert change["runs_per_month"] == 1000
+    assert float(change["per_month"]) == pytest.approx(1000 * float(change["per_run"]), rel=0.01)
 
 
 @pytest.mark.usefixtures("published")
@@ -193,7 +214,7 @@ def test_the_comment_is_one_table_with_a_hidden_marker(client: TestClient) -> No
     rows = [line for line in lines if line.startswith("|")]
     assert lines[0] == "<!-- trainfare:ci fitted -->"
     assert len(rows) == 3
-    assert all(row.replace("\\|", "").count("|") == 7 for row in rows)
+    assert all(row.replace("\\|", "").count("|") == 8 for row in rows)
     assert "**fail**" in rows[2]
     assert "<c>" not in found["comment_markdown"]
     assert "1f2e" in lines[-1]

@@ -54,6 +54,15 @@ class CiReportIn(RequestModel):
     pull_request: Annotated[
         _Name | Annotated[int, Field(ge=0, lt=2**53)] | None, Field(description="number or URL")
     ] = None
+    runs_per_month: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=1_000_000_000,
+            description="how often such a run is made in earnest; default: the workload's usable"
+            " runs of the last 30 days",
+        ),
+    ] = None
     gate: GateIn = GateIn()
 
     def to_domain(self) -> CiReportRequest:
@@ -67,6 +76,7 @@ class CiReportIn(RequestModel):
             base_branch=self.base_branch,
             pull_request=None if pull_request is None else str(pull_request),
             gate=self.gate.to_domain(),
+            runs_per_month=self.runs_per_month,
         )
 
 
@@ -104,6 +114,14 @@ class ExpectedOut(ResponseModel):
     confidence: float
 
 
+class RunCostOut(ResponseModel):
+    """What a run cost, and what it would have as forecast."""
+
+    observed: str
+    expected: str
+    currency: str
+
+
 class JudgedRunOut(ResponseModel):
     """A run of a report; `p_value` is one-sided: how often a new run takes this long."""
 
@@ -119,6 +137,7 @@ class JudgedRunOut(ResponseModel):
     verdict: GateVerdict
     regressor_version: int | None
     reason: str | None
+    cost: RunCostOut | None = None
 
 
 class CostChangeOut(ResponseModel):

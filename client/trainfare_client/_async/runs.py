@@ -94,7 +94,7 @@ class AsyncRuns:
     async def upload_or_spool(
         self, runs: MeasuredRun | Iterable[MeasuredRun]
     ) -> UploadAnswer | None:
-        """Upload runs, or keep them in the spool file while the service is away.
+        """Upload runs, or keep them in the spool file while the service is away or not wanted.
 
         Returns
         -------
@@ -108,6 +108,9 @@ class AsyncRuns:
             If the spool cannot be written either.
         """
         identified = with_external_ids(runs)
+        if self._transport.settings.offline:
+            Spool(self._transport.settings.spool).append(identified)
+            return None
         try:
             return await self._transport.send(runs_upload(identified))
         except (UnreachableError, ServiceFailedError, QuotaExceededError):

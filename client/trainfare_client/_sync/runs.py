@@ -90,7 +90,7 @@ class Runs:
         )
 
     def upload_or_spool(self, runs: MeasuredRun | Iterable[MeasuredRun]) -> UploadAnswer | None:
-        """Upload runs, or keep them in the spool file while the service is away.
+        """Upload runs, or keep them in the spool file while the service is away or not wanted.
 
         Returns
         -------
@@ -104,6 +104,9 @@ class Runs:
             If the spool cannot be written either.
         """
         identified = with_external_ids(runs)
+        if self._transport.settings.offline:
+            Spool(self._transport.settings.spool).append(identified)
+            return None
         try:
             return self._transport.send(runs_upload(identified))
         except (UnreachableError, ServiceFailedError, QuotaExceededError):

@@ -44,9 +44,10 @@ def deliver(run: MeasuredRun, settings: ClientSettings, *, deadline_s: float = D
     if attempt.error is not None:
         raise attempt.error
     if attempt.answer is None:
+        why = "kept" if settings.offline else f"the service at {settings.url} does not answer"
         return (
-            f"Trainfare: the service at {settings.url} does not answer; the run waits in"
-            f" {settings.spool} for `trainfare-client flush`."
+            f"Trainfare: {why}; the run waits in {settings.spool} for `trainfare-client flush`"
+            f"{' or `ci report --from-spool`' if settings.offline else ''}."
         )
     uploaded = attempt.answer["runs"]
     return sentence(identified, uploaded[0] if uploaded else None)

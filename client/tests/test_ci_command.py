@@ -1,0 +1,320 @@
+"""`trainfare ci report`: runs in, verdict, Markdown, comment, annotations and exit code out."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trainfare_client import Client, ClientSettings
+from trainfare_client.console import main
+from trainfare_client.spool import Spool
+
+from client.tests.forge import Forge, running_forge
+from client.tests.runs import make_profile, make_run
+from tests.support.terminal import Terminal
+
+_AWAY = "http://127.0.0.1:9"
+
+
+@dataclass
+class Said:
+    """What a command ended with and wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Step:
+    """A step of a build in a folder of its own, with nothing of the machine's own CI around it."""
+
+    def __init__(
+        self, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._url, self._capsys, self._environment = url, capsys, monkeypatch
+
+    def know(self, **environment: str) -> None:
+        """Set variables of the environment."""
+        for name, value in environment.items():
+            self._environment.setenv(name, value)
+
+    def report(self, *arguments: object, url: str = "") -> Said:
+        """Run the command."""
+        code = main(["ci", "report", "--url", url or self._url, *map(str, arguments)])
+        captured = self._capsys.readouterr()
+        return Said(code, captured.out, captured.err)
+
+
+@pytest.fixture
+def step(
+    service_url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Step:
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITLAB_CI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TRAINFARE_SPOOL", str(tmp_path / "spool.jsonl"))
+    monkeypatch.setenv("TRAINFARE_TIMEOUT_S", "20")
+    monkeypatch.chdir(tmp_path)
+    return Step(service_url, capsys, monkeypatch)
+
+
+@pytest.fixture
+def github(step: Step, tmp_path: Path) -> Step:
+    event = {
+        "pull_request": {
+            "number": 17,
+            "head": {"ref": "deeper", "sha": "abc123", "repo": {"full_name": "ada/nets"}},
+            "base": {"ref": "main", "repo": {"full_name": "ada/nets"}},
+        }
+    }
+    (tmp_path / "event.json").write_text(json.dumps(event))
+    step.know(
+        GITHUB_ACTIONS="true",
+        GITHUB_EVENT_PATH=str(tmp_path / "event.json"),
+        GITHUB_REPOSITORY="ada/nets",
+        GITHUB_RUN_ID=tmp_path.name,
+        GITHUB_SHA="merge-commit",
+        GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"),
+        GITHUB_OUTPUT=str(tmp_path / "output.txt"),
+    )
+    return step
+
+
+@pytest.fixture
+def forge() -> Iterator[Forge]:
+    with running_forge() as forge:
+        yield forge
+
+
+def fit(client: Client, workload: str) -> None:
+    client.runs.upload(make_profile(workload))
+    client.fits.wait(client.fits.request(workload, time_budget_s=5, seed=1)["fit_id"])
+
+
+def write_runs(workload: str, *, factor: float = 1.0, build: str = "1") -> str:
+    usual = make_run(workload, workers=2, size=4000, external_id=f"build-{build}")
+    run = {**usual, "duration_seconds": factor * usual["duration_seconds"]}
+    name = f"runs-{build}.json"
+    Path(name).write_text(json.dumps([run]))
+    return name
+
+
+def stored(client: Client, workload: str) -> Sequence[Any]:
+    return list(client.runs.all(workload))
+
+
+def test_a_first_report_passes_and_says_what_is_missing(
+    step: Step, client: Client, workload: str
+) -> None:
+    said = step.report(write_runs(workload), "--commit", "1f2e")
+
+    assert said.code == 0
+    assert "These are the first runs of the workload." in said.out
+    assert [run["labels"]["git_sha"] for run in stored(client, workload)] == ["1f2e"]
+
+
+def test_a_usual_run_passes_and_a_slower_one_fails(
+    step: Step, client: Client, workload: str, tmp_path: Path
+) -> None:
+    fit(client, workload)
+
+    usual = step.report(write_runs(workload), "--output", "comment.md")
+    Path("slow.csv").write_text(
+        "workload,duration_seconds,gpu_type,workers,dataset_size,batch_size,epochs,label.build\n"
+        f"{workload},60.5,T4,2,4000,32,1,17\n"
+    )
+    slow = step.report("slow.csv", "--summary", "summary.md")
+
+    assert (usual.code, slow.code) == (0, 1)
+    assert "As forecast" in usual.out
+    assert Path("comment.md").read_text().startswith(f"<!-- trainfare:ci {workload} -->\n")
+    assert "Error: " in slow.out
+    assert "**fail**" in Path("summary.md").read_text()
+    assert "trainfare:ci" not in Path("summary.md").read_text()
+    assert stored(client, workload)[0]["labels"]["build"] == "17"
+
+
+def test_the_gate_is_the_callers(step: Step, client: Client, workload: str) -> None:
+    slow = write_runs(workload, factor=2)
+    missing = step.report(slow, "--on-insufficient-data", "fail")
+    fit(client, workload)
+
+    lenient = step.report(slow, "--min-effect", "5", "--runs-per-month", "40", "--json")
+
+    assert missing.code == 1
+    assert lenient.code == 0
+    assert json.loads(lenient.out)["verdict"] == "pass"
+
+
+def test_github_gets_annotations_a_summary_outputs_and_one_comment(
+    github: Step, forge: Forge, client: Client, workload: str, tmp_path: Path
+) -> None:
+    fit(client, workload)
+    github.know(GITHUB_API_URL=forge.url, GITHUB_TOKEN=forge.token)
+    other = [forge.write(17, f"> <!-- trainfare:ci {workload} --> number {n}") for n in range(120)]
+
+    first = github.report(write_runs(workload, factor=1.8), "--output", "comment.md")
+    second = github.report(write_runs(workload, build="2"))
+
+    outputs = (tmp_path / "output.txt").read_text().splitlines()
+    (ours,) = [body for body in forge.bodies(17) if body.startswith("<!--")]
+    assert (first.code, second.code) == (1, 0)
+    assert "::error title=Trainfare::" in first.out
+    assert "%25" in first.out
+    assert outputs[:2] == ["verdict=fail", "exit-code=1"]
+    assert outputs[3] == "comment-file=comment.md"
+    assert len(forge.comments) == len(other) + 1
+    assert "as forecast" in ours
+    assert "The comment was edited." in second.err
+    assert (tmp_path / "summary.md").read_text().count("### Training cost") == 2
+
+
+def test_github_names_commit_and_branch_of_the_pull_request(
+    github: Step, client: Client, workload: str
+) -> None:
+    said = github.report(write_runs(workload), "--json")
+
+    report = json.loads(said.out)
+    named = [report[name] for name in ("commit", "branch", "base_branch", "pull_request")]
+    assert named == ["abc123", "deeper", "main", "17"]
+    assert stored(client, workload)[0]["excluded"]
+
+
+def test_a_step_that_is_repeated_stores_nothing_twice(
+    github: Step, client: Client, workload: str
+) -> None:
+    run = make_run(workload)
+    Path("runs.ndjson").write_text(json.dumps(run) + "\n")
+
+    first = github.report("runs.ndjson", "--json")
+    second = github.report("runs.ndjson", "--json")
+
+    assert json.loads(first.out)["report_id"] == json.loads(second.out)["report_id"]
+    assert len(stored(client, workload)) == 1
+
+
+def test_a_comment_that_is_refused_is_a_warning(github: Step, forge: Forge, workload: str) -> None:
+    github.know(GITHUB_API_URL=forge.url, GITHUB_TOKEN="of-a-fork")
+
+    said = github.report(write_runs(workload))
+    quiet = github.report(write_runs(workload), "--no-comment")
+
+    assert said.code == quiet.code == 0
+    assert "::warning title=Trainfare::The comment could not be written" in said.out
+    assert "::warning" not in quiet.out
+    assert forge.comments == {}
+
+
+def test_gitlab_gets_a_note_that_is_edited(
+    step: Step, forge: Forge, client: Client, workload: str
+) -> None:
+    step.know(
+        GITLAB_CI="true",
+        CI_COMMIT_SHA="abc123",
+        CI_JOB_URL=workload,
+        CI_MERGE_REQUEST_IID="5",
+        CI_MERGE_REQUEST_SOURCE_BRANCH_NAME="main",
+        CI_MERGE_REQUEST_TARGET_BRANCH_NAME="main",
+        CI_MERGE_REQUEST_SOURCE_PROJECT_PATH="bob/nets",
+        CI_MERGE_REQUEST_PROJECT_PATH="ada/nets",
+        CI_PROJECT_ID="42",
+        CI_API_V4_URL=forge.url,
+        GITLAB_TOKEN=forge.token,
+    )
+
+    first = step.report(write_runs(workload), "--json")
+    second = step.report(write_runs(workload, build="2"))
+    conflict = step.report(write_runs(workload, factor=1.01))
+
+    assert json.loads(first.out)["branch"] == "bob:main"
+    assert "written" in first.err
+    assert "edited" in second.err
+    assert conflict.code == 4
+    assert "Error: " in conflict.out
+    assert len(forge.bodies(5)) == 1
+    assert stored(client, workload)[0]["excluded"]
+
+
+def test_runs_that_collectors_kept_are_reported_once(
+    step: Step, client: Client, settings: ClientSettings, workload: str
+) -> None:
+    spool = Spool(settings.spool)
+    spool.append([make_run(workload, external_id="kept")])
+
+    away = step.report("--from-spool", url=_AWAY)
+    waiting = spool.waiting()
+    said = step.report("--from-spool")
+    empty = step.report("--from-spool")
+
+    assert (away.code, said.code, empty.code) == (0, 0, 2)
+    assert (waiting, spool.waiting()) == (1, 0)
+    assert "There are no runs to report." in empty.out
+    assert [run["external_id"] for run in stored(client, workload)] == ["kept"]
+
+
+def test_service_that_is_away_warns_and_lets_the_build_go_on(
+    github: Step, workload: str, tmp_path: Path
+) -> None:
+    runs = write_runs(workload)
+
+    patient = github.report(runs, url=_AWAY)
+    strict = github.report(runs, "--strict", url=_AWAY)
+
+    assert (patient.code, strict.code) == (0, 3)
+    assert "::warning title=Trainfare::Nothing was judged" in patient.out
+    assert "::error title=Trainfare::Nothing was judged" in strict.out
+    assert "not judged" in (tmp_path / "summary.md").read_text()
+    assert "verdict=unavailable" in (tmp_path / "output.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("runs.txt", "x"),
+        ("runs.json", "[1]"),
+        ("runs.json", "{"),
+        ("runs.csv", "workload,duration_seconds\nw,1,2\n"),
+        ("runs.csv", "workload,duration_seconds\n"),
+    ],
+)
+def test_files_that_hold_no_runs_are_wrong_usage(step: Step, name: str, content: str) -> None:
+    Path(name).write_text(content)
+
+    said = step.report(name)
+
+    assert said.code == 2
+    assert said.out.startswith("Error: ")
+
+
+def test_missing_file_and_wrong_options_are_wrong_usage(step: Step) -> None:
+    assert step.report("nowhere.json").code == 2
+    with pytest.raises(SystemExit, match="2"):
+        step.report("--min-effect", "much")
+
+
+def test_refused_runs_are_named(step: Step, workload: str) -> None:
+    Path("runs.json").write_text(json.dumps({"workload": workload, "batchsize": 3}))
+
+    said = step.report("runs.json")
+
+    assert said.code == 4
+    assert "batch_size" in said.out
+
+
+def test_service_command_line_reports_too(
+    step: Step,
+    service_url: str,
+    workload: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = Terminal(capsys, monkeypatch)
+
+    said = terminal.type("ci", "report", write_runs(workload), "--url", service_url, "--json")
+
+    assert said.exit_code == 0
+    assert said.document["verdict"] == "insufficient_data"

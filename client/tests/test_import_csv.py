@@ -1,0 +1,204 @@
+"""Plain tables become runs, whole or not at all."""
+
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+from trainfare_client import Client
+
+from client.tests.importing import Importing, written
+from tests.support.terminal import Terminal
+
+_TABLE = "elapsed_ms,gpus,kind,rows\n1500,1,T4,1000\n900,2,T4,1000\n"
+_OPTIONS = [
+    *("--map", "duration_s=elapsed_ms*0.001"),
+    *("--map", "workers=gpus"),
+    *("--map", "gpu_type=kind"),
+    *("--map", "dataset_size=rows"),
+    *("--set", "label.origin=lab"),
+]
+
+
+def test_map_turns_columns_into_fields(importing: Importing, tmp_path: Path) -> None:
+    file = written(tmp_path / "lab.csv", _TABLE)
+
+    first, second = importing.dry("csv", file, "--workload", "lab", *_OPTIONS)
+
+    assert first["duration_seconds"] == "1.5"
+    assert second["workers"] == "2"
+    assert second["gpu_type"] == "T4"
+    assert second["label.origin"] == "lab"
+    assert first["external_id"] != second["external_id"]
+
+
+def test_columns_of_an_upload_need_no_map_and_others_are_named(
+    importing: Importing, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "a.csv", "workload;duration_s;param.depth;colour\nw;2,5;3;red\n")
+
+    answer = importing("csv", file, "--dry-run")
+    mended = importing("csv", written(file, file.read_text().replace("2,5", "2.5")), "--dry-run")
+
+    assert answer.exit_code == 1
+    assert f"{file}:2: duration_seconds '2,5' is no number." in answer.err
+    assert mended.rows[0]["param.depth"] == "3"
+    assert "Not read: the columns colour." in mended.err
+
+
+def test_importing_twice_creates_nothing_new(
+    uploading: Importing, client: Client, workload: str, tmp_path: Path
+) -> None:
+    table = _TABLE + "900,2,T4,1000\n"
+    file = written(tmp_path / "lab.csv", table)
+    again = written(tmp_path / "renamed.csv", table + "800,4,T4,1000\n")
+
+    first = uploading("csv", file, "--workload", workload, *_OPTIONS)
+    second = uploading("csv", file, "--workload", workload, *_OPTIONS)
+    longer = uploading("csv", again, "--workload", workload, *_OPTIONS)
+
+    assert first.out == f"{workload}: 3 runs created, 0 were there already\n"
+    assert second.out == f"{workload}: 0 runs created, 3 were there already\n"
+    assert longer.out == f"{workload}: 1 runs created, 3 were there already\n"
+    assert len(list(client.runs.all(workload))) == 4
+
+
+def test_bad_rows_are_named_by_file_and_line_and_nothing_is_stored(
+    uploading: Importing, client: Client, workload: str, tmp_path: Path
+) -> None:
+    good = written(tmp_path / "good.csv", f"workload,duration_seconds\n{workload},1\n")
+    bad = written(
+        tmp_path / "bad.csv", f"workload,duration_seconds\n{workload},2\n\n{workload},x\n"
+    )
+    short = written(tmp_path / "short.csv", f"workload,duration_seconds\n{workload}\n")
+
+    answer = uploading("csv", good, bad, short)
+
+    assert answer.exit_code == 1
+    assert f"{bad}:4: duration_seconds 'x' is no number." in answer.err
+    assert f"{short}:2: The row has 1 cells where the header has 2." in answer.err
+    assert "2 rows are bad; nothing was imported." in answer.err
+    with pytest.raises(Exception, match="unknown_workload"):
+        list(client.runs.all(workload))
+
+
+def test_rows_that_the_service_refuses_are_named_by_file_and_line(
+    uploading: Importing, workload: str, tmp_path: Path
+) -> None:
+    file = written(
+        tmp_path / "a.csv",
+        f"workload,duration_seconds,workers\n{workload},1,1\n{workload},2,1.5\n",
+    )
+
+    refused = uploading("csv", file)
+    skipped = uploading("csv", file, "--skip-invalid", "--json")
+
+    assert refused.exit_code == 1
+    assert f"{file}:3: workers '1.5': " in refused.err
+    assert '"created": 1' in skipped.out
+    assert f'"place": "{file}:3"' in skipped.out
+
+
+def test_good_rows_are_imported_where_bad_ones_are_skipped(
+    uploading: Importing, workload: str, tmp_path: Path
+) -> None:
+    file = written(
+        tmp_path / "a.csv",
+        "duration_seconds,workers,status\n1,1,\n0,1,\n2,0.5,\n1,1,done\n-3,1,succeeded\n",
+    )
+
+    answer = uploading("csv", file, "--workload", workload, "--skip-invalid")
+
+    assert answer.out == f"{workload}: 1 runs created, 0 were there already\n"
+    for line in (3, 4, 5, 6):
+        assert f"Left out: {file}:{line}: " in answer.err
+
+
+def test_another_content_under_the_same_id_is_a_conflict(
+    uploading: Importing, workload: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.csv"
+    table = f"workload,run_id,duration_seconds\n{workload},r1,%s\n"
+    uploading("csv", written(file, table % 1))
+
+    answer = uploading("csv", written(file, table % 2))
+
+    assert answer.exit_code == 1
+    assert "run_conflict" in answer.err
+
+
+def test_table_comes_by_standard_input_and_compressed(
+    importing: Importing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\ufeffduration_seconds\tnote\n5\t'=1+1\n".encode()
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    options = ["--workload", "w", "--map", "label.note=note"]
+
+    packed = importing.dry("csv", tmp_path / "a.csv.gz", *options)
+    piped = importing.dry("csv", "-", *options, "--delimiter", r"\t")
+
+    assert packed == piped
+    # A mark before it keeps spreadsheets from taking it for a formula.
+    assert packed[0]["label.note"] == "''=1+1"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "no header"),
+        (b"\n", "no header"),
+        (b"a,a\n1,2\n", "Several columns are named 'a'"),
+        (b"a,b\n\xff,1\n", "not UTF-8"),
+        (b'a,b\n"1,2\n', "It is no CSV"),
+        (b"workload,duration_seconds\n", "There are no runs to import."),
+        (b"workload\nw\n", "duration is not known"),
+        (b"duration_seconds\n1\n", "workload is not known"),
+    ],
+)
+def test_what_is_no_table_of_runs_is_refused(
+    content: bytes, said: str, importing: Importing, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(content)
+
+    answer = importing("csv", file, "--dry-run")
+
+    assert answer.exit_code == 1
+    assert said in answer.err
+
+
+def test_service_that_is_away_leaves_nothing_behind(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = written(tmp_path / "a.csv", "workload,duration_seconds\nw,1\n")
+
+    answer = Importing(capsys, "http://127.0.0.1:9")("csv", file)
+
+    assert answer.exit_code == 3
+    assert "Remedy:" in answer.err
+
+
+def test_command_is_one_of_both_command_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from trainfare_client.console import main  # noqa: PLC0415 - beside the other one
+
+    file = written(tmp_path / "a.csv", "workload,duration_seconds\nw,1\n")
+
+    assert main(["import", "csv", str(file), "--dry-run"]) == 0
+    own = capsys.readouterr().out
+    of_service = Terminal(capsys, monkeypatch).type("import", "csv", file, "--dry-run")
+
+    assert own == of_service.out
+    assert own.startswith("workload,external_id,duration_seconds\nw,csv:")
+
+
+@pytest.mark.parametrize("option", [["--delimiter", "::"], ["--timezone", "Mars/Olympus"]])
+def test_wrong_option_is_wrong_usage(
+    option: list[str], importing: Importing, tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        importing("sacct", tmp_path / "a.txt", *option)
+
+    assert end.value.code == 2

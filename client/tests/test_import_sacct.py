@@ -1,0 +1,207 @@
+"""Slurm's accounting as `sacct --parsable2` prints it."""
+
+from pathlib import Path
+
+import pytest
+
+from client.tests.importing import Importing, written
+
+_COLUMNS = "Cluster|JobID|JobIDRaw|JobName|State|ElapsedRaw|Start|NNodes|AllocCPUS|AllocTRES"
+_JOB = "tiger|{id}|{raw}|{name}|{state}|{elapsed}|2026-11-01T10:00:00|{nodes}|16|{tres}"
+_TRES = "billing=16,cpu=16,gres/gpu:a100=8,gres/gpu=8,mem=256G,node=2"
+
+
+def _job(job_id: object = 7, **changes: object) -> str:
+    told = {
+        "id": job_id,
+        "raw": job_id,
+        "name": "train",
+        "state": "COMPLETED",
+        "elapsed": 3600,
+        "nodes": 2,
+        "tres": _TRES,
+    }
+    return _JOB.format(**{**told, **changes})
+
+
+def _output(folder: Path, *lines: str, columns: str = _COLUMNS) -> Path:
+    return written(folder / "sacct.txt", "\n".join([columns, *lines, ""]))
+
+
+def test_job_becomes_a_run_on_its_gpus_and_nodes(importing: Importing, tmp_path: Path) -> None:
+    (row,) = importing.dry("sacct", _output(tmp_path, _job()))
+
+    assert row == {
+        "workload": "train",
+        "external_id": "slurm:tiger/7",
+        "status": "succeeded",
+        "duration_seconds": "3600.0",
+        "started_at": "2026-11-01T10:00:00+00:00",
+        "gpu_type": "a100",
+        "nodes": "2",
+        "workers": "8",
+        "label.cluster": "tiger",
+        "label.job_name": "train",
+        "param.cpus": "16",
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        ("COMPLETED", "succeeded"),
+        ("FAILED", "failed"),
+        ("NODE_FAIL", "failed"),
+        ("TIMEOUT", "timed_out"),
+        ("DEADLINE", "timed_out"),
+        ("PREEMPTED", "preempted"),
+        ("OUT_OF_MEMORY", "out_of_memory"),
+        ("OUT_OF_ME+", "out_of_memory"),
+        ("CANCELLED", "cancelled"),
+        ("CANCELLED by 1000", "cancelled"),
+    ],
+)
+def test_states_become_outcomes(
+    state: str, status: str, importing: Importing, tmp_path: Path
+) -> None:
+    (row,) = importing.dry("sacct", _output(tmp_path, _job(state=state)))
+
+    assert row["status"] == status
+
+
+def test_steps_and_jobs_that_go_on_are_left_out_and_counted(
+    importing: Importing, tmp_path: Path
+) -> None:
+    file = _output(
+        tmp_path,
+        _job(),
+        _job("7.batch"),
+        _job("7.extern"),
+        _job("7.0"),
+        _job(8, state="RUNNING"),
+        _job(9, state="PENDING", elapsed=0),
+        _job("10_[3-9]", state="PENDING"),
+        _job("11+0"),
+        _job(12, state="CANCELLED by 0", elapsed=0),
+    )
+
+    answer = importing("sacct", file, "--dry-run")
+
+    assert [row["external_id"] for row in answer.rows] == ["slurm:tiger/7"]
+    assert "Left out: 3 steps of jobs" in answer.err
+    assert "Left out: 3 jobs that have not ended" in answer.err
+    assert "Left out: 1 parts of heterogeneous jobs" in answer.err
+    assert "Left out: 1 jobs that never ran, or for less than a second" in answer.err
+
+
+def test_tasks_of_an_array_are_runs_of_their_own(importing: Importing, tmp_path: Path) -> None:
+    file = _output(tmp_path, _job("20_1", raw=21), _job("20_2", raw=20))
+
+    first, second = importing.dry("sacct", file)
+
+    assert first["external_id"] == "slurm:tiger/21"
+    assert first["label.array_job"] == "20"
+    assert second["label.array_task"] == "2"
+
+
+def test_job_that_was_requeued_is_a_run_each_time_that_it_started(
+    importing: Importing, tmp_path: Path
+) -> None:
+    begun = _job(state="PREEMPTED", elapsed=60)
+
+    counted = importing.dry("sacct", _output(tmp_path, begun, _job()))
+    file = _output(tmp_path, begun + "|0", _job() + "|1", columns=_COLUMNS + "|Restarts")
+    told = importing.dry("sacct", file)
+
+    keys = ["slurm:tiger/7", "slurm:tiger/7/restart-1"]
+    assert [row["external_id"] for row in counted] == keys
+    assert [row["external_id"] for row in told] == keys
+    assert [row["status"] for row in told] == ["preempted", "succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells", "gpu_type", "workers"),
+    [
+        ("AllocTRES", "cpu=4,gres/gpu=4", None, "4"),
+        ("AllocTRES", "cpu=4,gres/gpu:h100_1g.5gb=2,gres/gpu=2", "h100_1g.5gb", "2"),
+        ("AllocTRES", "cpu=4,mem=1G", None, "2"),
+        ("ReqTRES", "cpu=4,gres/gpu:v100=2", "v100", "2"),
+        ("AllocGRES", "gpu:tesla:4(S:0-1)", "tesla", "4"),
+        ("ReqGRES", "gpu:tesla:4", "tesla", "8"),
+    ],
+)
+def test_gpus_are_counted_in_every_spelling_of_slurm(
+    columns: str,
+    cells: str,
+    gpu_type: str | None,
+    workers: str,
+    importing: Importing,
+    tmp_path: Path,
+) -> None:
+    file = _output(
+        tmp_path,
+        f"5|train|COMPLETED|1-00:00:30|2|{cells}",
+        columns=f"JobID|JobName|State|Elapsed|NNodes|{columns}",
+    )
+
+    (row,) = importing.dry("sacct", file)
+
+    assert row.get("gpu_type") == gpu_type
+    assert row["workers"] == workers
+    assert row["duration_seconds"] == "86430.0"
+    assert row["external_id"] == "slurm:5"
+
+
+def test_comment_tells_the_work_and_maps_what_they_want(
+    importing: Importing, tmp_path: Path
+) -> None:
+    file = _output(
+        tmp_path,
+        _job() + "|dataset_size=50000,batch_size=256 depth=50",
+        columns=_COLUMNS + "|Comment",
+    )
+
+    (row,) = importing.dry("sacct", file, "--map", "param.depth=comment.depth")
+
+    assert (row["dataset_size"], row["batch_size"], row["param.depth"]) == ("50000", "256", "50")
+
+
+def test_instants_are_read_in_the_zone_that_is_named(importing: Importing, tmp_path: Path) -> None:
+    file = _output(tmp_path, _job())
+
+    (row,) = importing.dry("sacct", file, "--timezone", "Europe/Berlin")
+
+    assert row["started_at"] == "2026-11-01T09:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (_job(state="MELTED"), "Slurm has no state 'MELTED'."),
+        (_job(elapsed="soon"), "The elapsed time 'soon' is not understood."),
+        (_job(tres="gres/gpu:a100=2,gres/gpu:v100=2"), "several types of GPU: a100, v100"),
+        (_job(name="a|b"), "The row has 11 cells where the header has 10."),
+        (_job(name="***"), "The run's workload is not known."),
+        (_job().replace("2026-11-01T10", "yesterday"), "The time 'yesterday:00:00'"),
+    ],
+)
+def test_bad_line_is_named(line: str, said: str, importing: Importing, tmp_path: Path) -> None:
+    file = _output(tmp_path, _job(), line)
+
+    answer = importing("sacct", file, "--dry-run")
+
+    assert answer.exit_code == 1
+    assert f"{file}:3: " in answer.err
+    assert said in answer.err
+
+
+def test_columns_that_are_missing_are_named_with_the_command(
+    importing: Importing, tmp_path: Path
+) -> None:
+    file = _output(tmp_path, "1|train|COMPLETED", columns="JobID|JobName|State")
+
+    answer = importing("sacct", file, "--dry-run")
+
+    assert answer.exit_code == 1
+    assert "There is no column ElapsedRaw." in answer.err
+    assert "sacct --parsable2 --format=" in answer.err

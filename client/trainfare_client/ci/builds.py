@@ -1,0 +1,125 @@
+"""What a CI system tells of the build that it runs: GitHub Actions, GitLab CI, else git."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GITHUB: Final = "github"
+GITLAB: Final = "gitlab"
+_GIT_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Build:
+    """Where fresh runs come from; what nothing tells is None.
+
+    Attributes
+    ----------
+    system
+        `github` or `gitlab`; empty on any other machine.
+    branch
+        With its owner in front (`ada:main`) where it lies in a fork, so that a fork's branch is
+        never taken for the base branch of the same name.
+    base_branch
+        The branch that the pull request goes into, else the project's default branch.
+    key
+        Names the build within its system.
+    """
+
+    system: str = ""
+    commit: str | None = None
+    branch: str | None = None
+    base_branch: str | None = None
+    pull_request: int | None = None
+    key: str | None = None
+
+    def idempotency_key(self, body: bytes) -> str | None:
+        """Return the key under which a repeated step stores nothing twice, None outside of CI.
+
+        The legs of a matrix are one build with different runs, hence the body in it.
+        """
+        if self.key is None:
+            return None
+        return "ci-" + hashlib.sha256(self.key.encode() + b"\n" + body).hexdigest()
+
+
+def read_build(environ: Mapping[str, str] = os.environ) -> Build:
+    """Return the build that the environment tells of."""
+    if environ.get("GITHUB_ACTIONS"):
+        return _github(environ)
+    if environ.get("GITLAB_CI"):
+        return _gitlab(environ)
+    return Build(commit=_git("rev-parse", "HEAD"), branch=_git("branch", "--show-current"))
+
+
+def _github(environ: Mapping[str, str]) -> Build:
+    event = _event(environ)
+    pull = _inner(event, "pull_request")
+    head, base = _inner(pull, "head"), _inner(pull, "base")
+    is_fork = _inner(head, "repo").get("full_name") != _inner(base, "repo").get("full_name")
+    names = (environ.get("GITHUB_REPOSITORY"), environ.get("GITHUB_RUN_ID"))
+    return Build(
+        system=GITHUB,
+        commit=head.get("sha") or environ.get("GITHUB_SHA"),
+        branch=(head.get("label") if is_fork else head.get("ref"))
+        or environ.get("GITHUB_HEAD_REF")
+        or environ.get("GITHUB_REF_NAME"),
+        base_branch=base.get("ref")
+        or environ.get("GITHUB_BASE_REF")
+        or _inner(event, "repository").get("default_branch"),
+        pull_request=pull.get("number"),
+        key=" ".join(["github", *(name or "" for name in names)]),
+    )
+
+
+def _event(environ: Mapping[str, str]) -> Mapping[str, Any]:
+    try:
+        event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
+    except (KeyError, OSError, ValueError):
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def _inner(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _gitlab(environ: Mapping[str, str]) -> Build:
+    branch = environ.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME") or environ.get("CI_COMMIT_REF_NAME")
+    source = environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_PATH")
+    if branch and source and source != environ.get("CI_MERGE_REQUEST_PROJECT_PATH"):
+        branch = f"{source.partition('/')[0]}:{branch}"
+    number = environ.get("CI_MERGE_REQUEST_IID", "")
+    return Build(
+        system=GITLAB,
+        commit=environ.get("CI_COMMIT_SHA"),
+        branch=branch,
+        base_branch=environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
+        or environ.get("CI_DEFAULT_BRANCH"),
+        pull_request=int(number) if number.isdecimal() else None,
+        key=" ".join(["gitlab", environ.get("CI_JOB_URL", "")]),
+    )
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            ["git", *arguments],  # noqa: S607 - the user's own git
+            capture_output=True,
+            text=True,
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() or None if answer.returncode == 0 else None

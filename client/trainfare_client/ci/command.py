@@ -1,0 +1,227 @@
+"""The command `trainfare ci report`: fresh runs in, the build's exit code out."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trainfare_client.ci.builds import Build, read_build
+from trainfare_client.ci.comments import CommentError, place, thread_of
+from trainfare_client.ci.sources import read_files
+from trainfare_client.ci.telling import hand_on, say, summarize, tell
+from trainfare_client.errors import (
+    QuotaExceededError,
+    ServiceFailedError,
+    TrainfareError,
+    UnreachableError,
+    UploadFileError,
+)
+from trainfare_client.requests import encoded, given
+from trainfare_client.settings import read_settings
+from trainfare_client.spool import FlushReport, Spool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trainfare_client.documents import CiReport
+    from trainfare_client.settings import ClientSettings
+
+_WRONG_USE: Final = 2
+_AWAY: Final = 3
+_REFUSED: Final = 4
+_EXIT_CODES: Final = (
+    "Exit codes: 0 as forecast, worth a look, nothing to compare with yet, or the service is away;"
+    " 1 slower than forecast; 2 wrong usage or unreadable runs; 3 the service is away, with"
+    " --strict; 4 refused by the service."
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run `trainfare ci ...`; return the exit code."""
+    options = _parser().parse_args(arguments)
+    build = _build(options)
+    try:
+        settings = read_settings(url=options.url, api_key=options.api_key, spool=options.spool)
+        with _runs(options, settings) as runs:
+            report = _send(options, build, settings, runs)
+        _publish(options, build, report)
+    except (UnreachableError, ServiceFailedError, QuotaExceededError) as error:
+        return _be_without(options, build, error)
+    except (UploadFileError, OSError) as error:
+        say(build, "error", str(error))
+        return _WRONG_USE
+    except TrainfareError as error:
+        say(build, "error", str(error))
+        return _REFUSED
+    return report["exit_code"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="trainfare ci", description="The CI hook.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    report = commands.add_parser(
+        "report",
+        help="report fresh runs and learn whether they became slower",
+        description="Stores fresh runs, and says whether they took longer than forecast.",
+        epilog=_EXIT_CODES,
+    )
+    _add_sources(report)
+    _add_build(report)
+    _add_gate(report)
+    _add_outputs(report)
+    return parser
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="*", metavar="FILE", help="runs: .csv, .json, .ndjson")
+    parser.add_argument(
+        "--from-spool", action="store_true", help="report the runs that collectors kept"
+    )
+    parser.add_argument("--spool", help="the spool file (TRAINFARE_SPOOL)")
+    parser.add_argument("--workload", help="of the runs that name none")
+    parser.add_argument("--url", help="address of the service (TRAINFARE_URL)")
+    parser.add_argument("--api-key", help="key of the project (TRAINFARE_API_KEY)")
+
+
+def _add_build(parser: argparse.ArgumentParser) -> None:
+    found = "found in the environment of GitHub and GitLab"
+    parser.add_argument("--commit", help=found)
+    parser.add_argument("--branch", help=found)
+    parser.add_argument("--base-branch", help="whose durations are the normal ones; " + found)
+    parser.add_argument("--pull-request", type=int, help=found)
+
+
+def _add_gate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--fail-probability", type=float, help="how often an unchanged report may fail (0.01)"
+    )
+    parser.add_argument("--min-effect", type=float, help="least slow-down that matters (0.05)")
+    parser.add_argument("--on-insufficient-data", choices=["pass", "warn", "fail"])
+    parser.add_argument("--runs-per-month", type=int, help="for the cost per month")
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", help="write the comment's Markdown to a file")
+    parser.add_argument("--summary", help="append it to a file (GITHUB_STEP_SUMMARY)")
+    parser.add_argument("--no-comment", action="store_true", help="leave the pull request alone")
+    parser.add_argument("--strict", action="store_true", help="fail while the service is away")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _build(options: argparse.Namespace) -> Build:
+    found = read_build()
+    return Build(
+        system=found.system,
+        commit=options.commit or found.commit,
+        branch=options.branch or found.branch,
+        base_branch=options.base_branch or found.base_branch,
+        pull_request=options.pull_request or found.pull_request,
+        key=found.key,
+    )
+
+
+@contextlib.contextmanager
+def _runs(options: argparse.Namespace, settings: ClientSettings) -> Iterator[list[dict[str, Any]]]:
+    """Yield the runs to report; those of the spool leave it when the report was taken."""
+    runs = read_files(options.files)
+    if not options.from_spool:
+        yield _some(runs)
+        return
+    spool = Spool(settings.spool)
+    with spool.flushing():
+        kept = spool.take(FlushReport()) or []
+        yield _some([*runs, *(dict(run) for run in kept)])
+        spool.drop_taken()
+
+
+def _some(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if not runs:
+        raise UploadFileError(
+            "There are no runs to report.",
+            "Name files of runs, or say --from-spool where collectors kept them.",
+        )
+    return runs
+
+
+def _send(
+    options: argparse.Namespace,
+    build: Build,
+    settings: ClientSettings,
+    runs: list[dict[str, Any]],
+) -> CiReport:
+    from trainfare_client._sync.client import Client  # noqa: PLC0415 - loaded when it is used
+
+    gate = given(
+        fail_probability=options.fail_probability,
+        min_effect=options.min_effect,
+        on_insufficient_data=options.on_insufficient_data,
+    )
+    context = given(
+        workload=options.workload,
+        commit=build.commit,
+        branch=build.branch,
+        base_branch=build.base_branch,
+        pull_request=build.pull_request,
+        runs_per_month=options.runs_per_month,
+        gate=gate or None,
+    )
+    key = build.idempotency_key(encoded([runs, context]))
+    with Client(settings=settings) as client:
+        return client.ci.report(runs, idempotency_key=key, **context)
+
+
+def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> None:
+    markdown = report["comment_markdown"]
+    if options.output:
+        Path(options.output).write_text(markdown, encoding="utf-8")
+    if options.json:
+        sys.stdout.write(json.dumps(report) + "\n")
+    else:
+        tell(report, build)
+    _write_summary(options, markdown)
+    outputs = {
+        "verdict": report["verdict"],
+        "exit-code": str(report["exit_code"]),
+        "report-id": report["report_id"],
+        "comment-file": options.output or "",
+    }
+    _write_outputs(outputs)
+    _comment(options, build, markdown)
+
+
+def _write_summary(options: argparse.Namespace, markdown: str) -> None:
+    summary = options.summary or os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        summarize(Path(summary), markdown)
+
+
+def _write_outputs(outputs: dict[str, str]) -> None:
+    file = os.environ.get("GITHUB_OUTPUT")
+    if file:
+        hand_on(Path(file), outputs)
+
+
+def _comment(options: argparse.Namespace, build: Build, markdown: str) -> None:
+    thread = None if options.no_comment else thread_of(build)
+    if thread is None:
+        return
+    try:
+        done = place(thread, markdown)
+    except CommentError as error:
+        # A fork's token may not comment; the verdict stands all the same.
+        say(build, "warning", str(error))
+        return
+    sys.stderr.write(f"The comment was {done}.\n")
+
+
+def _be_without(options: argparse.Namespace, build: Build, error: TrainfareError) -> int:
+    """Say that nothing was judged; the build goes on unless it was told to be strict."""
+    say(build, "error" if options.strict else "warning", f"Nothing was judged: {error}")
+    _write_summary(options, f"### Training cost: not judged\n\n{error.message}\n")
+    _write_outputs({"verdict": "unavailable", "exit-code": str(_AWAY if options.strict else 0)})
+    return _AWAY if options.strict else 0

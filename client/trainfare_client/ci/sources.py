@@ -1,0 +1,93 @@
+"""Where the runs of a CI report come from: files, and the spool that collectors write."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trainfare_client.errors import UploadFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Run = dict[str, Any]
+
+_TEXTS: Final = frozenset(
+    {
+        "workload", "external_id", "run_id", "status", "gpu_type", "instance_type", "provider",
+        "region", "purchase", "framework", "started_at", "ended_at", "cost_usd", "cost_amount",
+        "cost_currency", "forecast_id",
+    }
+)  # fmt: skip
+_LABEL: Final = "label."
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+def read_files(names: Sequence[str]) -> list[Run]:
+    """Return the runs of CSV, JSON and NDJSON files as run documents, in order.
+
+    Raises
+    ------
+    UploadFileError
+        If a file cannot be read, or its name or content tells no runs.
+    """
+    return [run for name in names for run in _read(Path(name))]
+
+
+def _read(path: Path) -> Iterator[Run]:
+    readers = {".csv": _csv, ".json": _json, ".jsonl": _lines, ".ndjson": _lines}
+    reader = readers.get(path.suffix.casefold())
+    if reader is None:
+        raise UploadFileError(
+            f"{path}: the name tells no type.", f"Name it {', '.join(sorted(readers))}."
+        )
+    try:
+        runs = reader(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise UploadFileError(f"{path} cannot be read: {error}.", "Name a file.") from error
+    except (ValueError, csv.Error) as error:
+        raise UploadFileError(f"{path} cannot be understood: {error}.", "Mend it.") from error
+    for run in runs:
+        if not isinstance(run, dict):
+            raise UploadFileError(
+                f"{path} holds something else than runs.",
+                'Write objects such as {"workload": "cnn", "duration_seconds": 12.5}.',
+            )
+        yield run
+
+
+def _json(content: str) -> list[Any]:
+    document = json.loads(content)
+    return document if isinstance(document, list) else [document]
+
+
+def _lines(content: str) -> list[Any]:
+    return [json.loads(line) for line in content.splitlines() if line.strip()]
+
+
+def _csv(content: str) -> list[Any]:
+    rows = csv.DictReader(content.splitlines(keepends=True), strict=True)
+    return [_flat_run(row) for row in rows]
+
+
+def _flat_run(row: dict[str, Any]) -> Run:
+    if None in row or None in row.values():
+        raise ValueError("a line has more or fewer cells than the header")
+    cells = {name.strip(): cell.strip() for name, cell in row.items()}
+    return {name: _value(name, cell) for name, cell in cells.items() if cell}
+
+
+def _value(name: str, cell: str) -> float | int | str:
+    """Return a cell as its field takes it: JSON has types, a CSV file has none.
+
+    Examples
+    --------
+    >>> _value("workers", "4"), _value("param.lr", "1e-3"), _value("label.build", "17")
+    (4, 0.001, '17')
+    """
+    if name in _TEXTS or name.startswith(_LABEL) or not _NUMBER.fullmatch(cell):
+        return cell
+    return int(cell) if cell.isdecimal() else float(cell)

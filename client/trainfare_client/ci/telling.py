@@ -1,0 +1,95 @@
+"""Says what became of a report: lines of the log, annotations, a job summary, outputs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from trainfare_client.ci.builds import GITHUB
+from trainfare_client.ci.comments import MARKER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from trainfare_client.ci.builds import Build
+    from trainfare_client.documents import CiReport
+
+_KINDS: Final = {"fail": "error", "warn": "warning"}
+_MOST_ANNOTATIONS: Final = 10
+"""GitHub shows ten of each kind a step."""
+
+
+def say(build: Build, kind: str, text: str) -> None:
+    """Write a line to standard output, on GitHub as an annotation of a kind.
+
+    Parameters
+    ----------
+    build
+        The build that runs.
+    kind
+        `error`, `warning` or `notice`.
+    text
+        One sentence.
+    """
+    if build.system == GITHUB:
+        sys.stdout.write(f"::{kind} title=Trainfare::{_escaped(text)}\n")
+    else:
+        sys.stdout.write(f"{kind.capitalize()}: {text}\n")
+
+
+def tell(report: CiReport, build: Build) -> None:
+    """Write what a report found: its sentence, and what is wrong with single runs."""
+    sys.stdout.write(f"{report['summary']}\n")
+    for kind, text in list(_findings(report))[:_MOST_ANNOTATIONS]:
+        say(build, kind, text)
+    if report["verdict"] == "insufficient_data":
+        say(build, "notice", report["summary"])
+
+
+def _findings(report: CiReport) -> Iterator[tuple[str, str]]:
+    """Yield the kind and sentence of each finding, the gravest first."""
+    runs = sorted(report["runs"], key=lambda run: run["verdict"] != "fail")
+    for run in runs:
+        if run["verdict"] in _KINDS:
+            yield _KINDS[run["verdict"]], _sentence(run)
+    for drift in report["drift"]:
+        change = f"{drift['change_ratio'] - 1:+.1%}"
+        yield "warning", f"{drift['workload']}: durations creep up, {change} by now."
+
+
+def _sentence(run: Mapping[str, Any]) -> str:
+    expected = run["expected_seconds"]
+    name = run["external_id"] or run["run_id"]
+    band = f"{expected['lower']:.4g} to {expected['upper']:.4g}"
+    return (
+        f"{run['workload']} {name} took {run['observed_seconds']:.4g} s; forecast were"
+        f" {expected['median']:.4g} s ({band}): {run['ratio'] - 1:+.1%}."
+    )
+
+
+def summarize(file: Path, markdown: str) -> None:
+    """Append a comment to a job summary, without its hidden marker."""
+    lines = [line for line in markdown.splitlines() if not line.startswith(MARKER)]
+    _append(file, "\n".join(lines) + "\n")
+
+
+def hand_on(file: Path, outputs: Mapping[str, str]) -> None:
+    """Append the outputs of a step as GitHub reads them."""
+    _append(file, "".join(f"{name}={value}\n" for name, value in outputs.items()))
+
+
+def _append(file: Path, text: str) -> None:
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+def _escaped(text: str) -> str:
+    r"""Return a message as a workflow command takes it.
+
+    Examples
+    --------
+    >>> _escaped("10% slower\nthan forecast")
+    '10%25 slower%0Athan forecast'
+    """
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

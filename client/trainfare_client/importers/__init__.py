@@ -1,0 +1,1 @@
+"""Turns what other tools recorded into runs: Spark, Slurm, MLflow, benchmarks, plain tables."""

@@ -1,0 +1,142 @@
+"""The command `trainfare import`: reads a source, shows its rows or uploads them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Final
+
+from trainfare_client.errors import ServiceFailedError, TrainfareError, UnreachableError
+from trainfare_client.importers.faults import ImportRefusedError, Report
+from trainfare_client.importers.rows import RowFile
+from trainfare_client.importers.sources import SOURCES, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainfare_client.documents import UploadAnswer
+
+_REFUSED = 1
+_UNREACHABLE = 3
+_INTERRUPTED = 130
+_SHOWN_COLUMNS = 20
+_EPILOG: Final = (
+    "Exit codes: 0 done; 1 refused, nothing was imported; 2 wrong usage; 3 the service does not"
+    " answer; 130 interrupted."
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run `trainfare import ...`; return the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _run(options, SOURCES[options.source])
+    except TrainfareError as error:
+        return _fail(error)
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted; nothing was imported.\n")
+        return _INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="trainfare import",
+        description="Imports measured runs from what other tools recorded.",
+        epilog=_EPILOG,
+    )
+    sources = parser.add_subparsers(dest="source", required=True, metavar="SOURCE")
+    for name, source in SOURCES.items():
+        one = sources.add_parser(
+            name, help=source.help, description=source.description, epilog=_EPILOG
+        )
+        _add_common(one, source)
+        source.add_options(one)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, source: Source) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=source.paths)
+    parser.add_argument("--workload", help=f"name of the workload (else {source.workload})")
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="FIELD=EXPRESSION",
+        help="fill a field from columns: numbers, + - * / and parentheses"
+        " (duration_seconds=elapsed_ms*0.001); repeat for more",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=TEXT",
+        help="the same value for all rows (gpu_type=T4); repeat for more",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the rows as CSV and upload nothing"
+    )
+    parser.add_argument(
+        "--skip-invalid", action="store_true", help="import the good rows, name the bad ones"
+    )
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    parser.add_argument("--url", help="address of the service (TRAINFARE_URL)")
+    parser.add_argument("--api-key", help="key of the project (TRAINFARE_API_KEY)")
+
+
+def _run(options: argparse.Namespace, source: Source) -> int:
+    report = Report()
+    with RowFile(options.source) as rows:
+        settings = source.options(options)
+        rows.fill(source.read(options.paths, report, settings), settings.mapping, report)
+        if report.fault_count and not options.skip_invalid:
+            raise report.refuse()
+        _tell_left_out(report, settings.mapping.columns)
+        if not rows.count:
+            raise ImportRefusedError("There are no runs to import.", source.nothing)
+        if options.dry_run:
+            rows.write_csv(sys.stdout)
+            return 0
+        # Only an upload needs the client.
+        from trainfare_client.importers.delivering import upload  # noqa: PLC0415
+
+        answer = upload(rows, options)
+    _tell(options, answer, sorted(rows.workloads))
+    return 0
+
+
+def _tell_left_out(report: Report, mapped: set[str]) -> None:
+    for fault in report.faults:
+        sys.stderr.write(f"Left out: {fault.sentence}\n")
+    for reason, count in sorted(report.notes.items()):
+        sys.stderr.write(f"Left out: {count:,} {reason}\n")
+    unread = [name for name in report.unread if name not in mapped]
+    if unread:
+        more = f" and {len(unread) - _SHOWN_COLUMNS} more" if len(unread) > _SHOWN_COLUMNS else ""
+        shown = ", ".join(unread[:_SHOWN_COLUMNS])
+        sys.stderr.write(f"Not read: the columns {shown}{more}. --map takes them.\n")
+
+
+def _tell(options: argparse.Namespace, answer: UploadAnswer, workloads: Sequence[str]) -> None:
+    if options.json:
+        sys.stdout.write(json.dumps(answer) + "\n")
+        return
+    names = workloads[0] if len(workloads) == 1 else f"{len(workloads):,} workloads"
+    created, duplicates = answer["created"], answer["duplicates"]
+    sys.stdout.write(f"{names}: {created:,} runs created, {duplicates:,} were there already\n")
+    for row in answer["invalid"]:
+        sys.stderr.write(f"Left out: {row.get('place')}: {row['message']} {row['remedy']}\n")
+    for warning in answer["warnings"]:
+        text = f"{warning['message']} {warning['remedy']} ({warning['count']} rows)"
+        sys.stderr.write(f"Warning: {text}\n")
+
+
+def _fail(error: TrainfareError) -> int:
+    for fault in getattr(error, "faults", ()):
+        sys.stderr.write(f"{fault.sentence}\n")
+    hidden = getattr(error, "fault_count", 0) - len(getattr(error, "faults", ()))
+    sys.stderr.write(f"... and {hidden:,} more.\n" if hidden > 0 else "")
+    sys.stderr.write(f"Error: {error.message}\n")
+    sys.stderr.write(f"Remedy: {error.remedy}\n" if error.remedy else "")
+    is_away = isinstance(error, (UnreachableError, ServiceFailedError))
+    return _UNREACHABLE if is_away else _REFUSED

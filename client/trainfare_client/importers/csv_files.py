@@ -1,0 +1,96 @@
+"""Plain CSV files: columns with an upload's names are taken, others through the map."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Final, Literal
+
+from trainfare_client.importers.faults import Report, SourceError, at_line
+from trainfare_client.importers.fields import field_of
+from trainfare_client.importers.lines import text_lines
+from trainfare_client.importers.rows import ImportedRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trainfare_client.importers.expressions import Cell
+    from trainfare_client.importers.options import Options
+
+_MARKS: Final = ",;\t|"
+
+
+class _Lines:
+    """Feeds the reader and remembers where it is."""
+
+    def __init__(self, path: str) -> None:
+        self._lines = text_lines(path)
+        self.place = at_line(path, 1)
+
+    def __iter__(self) -> Iterator[str]:
+        for place, line in self._lines:
+            self.place = place
+            yield line
+
+
+def read_csv(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
+    """Yield the rows of CSV files with a header; it shows the separator where none is given.
+
+    Raises
+    ------
+    SourceError
+        If a file has no header, names a column twice, or has broken quotes.
+    """
+    for path in paths:
+        yield from _read_file(path, report, options)
+
+
+def table(
+    path: str, report: Report, delimiter: str | None, *, quoted: bool = True
+) -> Iterator[tuple[str, dict[str, Cell]]]:
+    """Yield the rows of a table as cells by column; rows of another width are named as bad.
+
+    Raises
+    ------
+    SourceError
+        As `read_csv`.
+    """
+    lines = _Lines(path)
+    source = iter(lines)
+    header = next(source, "")
+    mark = delimiter or max(_MARKS, key=header.count)
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    try:
+        (names,) = csv.reader([header.rstrip("\r\n")], delimiter=mark, quoting=quoting) or ([],)
+        columns = _checked_header(path, names)
+        for cells in csv.reader(source, delimiter=mark, strict=quoted, quoting=quoting):
+            if not cells:
+                continue
+            if len(cells) == len(columns):
+                yield lines.place, dict(zip(columns, cells, strict=True))
+            else:
+                report.add(
+                    lines.place,
+                    f"The row has {len(cells)} cells where the header has {len(columns)}.",
+                    f"Separate cells by {mark!r} alone, or say --delimiter.",
+                )
+    except csv.Error as error:
+        raise SourceError(lines.place, f"It is no CSV: {error}.", "Check its quotes.") from None
+
+
+def _checked_header(path: str, names: Sequence[str]) -> list[str]:
+    columns = [name.strip() for name in names]
+    place = at_line(path, 1)
+    if not any(columns):
+        raise SourceError(place, "There is no header line with column names.", "Put one first.")
+    twice = sorted({name for name in columns if columns.count(name) > 1})
+    if twice:
+        raise SourceError(place, f"Several columns are named {twice[0]!r}.", "Rename one.")
+    return columns
+
+
+def _read_file(path: str, report: Report, options: Options) -> Iterator[ImportedRow]:
+    for place, cells in table(path, report, options.delimiter):
+        known = {field_of(name): cell for name, cell in cells.items()}
+        fields = {name: cell for name, cell in known.items() if name is not None}
+        report.pass_over(name for name in cells if field_of(name) is None)
+        yield ImportedRow(place, fields, cells)

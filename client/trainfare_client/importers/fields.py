@@ -1,0 +1,99 @@
+"""The fields of an upload that an import may fill, in the order of their columns."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Final
+
+PLAIN_FIELDS: Final = (
+    "workload",
+    "external_id",
+    "status",
+    "duration_seconds",
+    "progress",
+    "started_at",
+    "ended_at",
+    "gpu_type",
+    "instance_type",
+    "provider",
+    "region",
+    "purchase",
+    "nodes",
+    "workers",
+    "dataset_size",
+    "batch_size",
+    "epochs",
+    "cost_usd",
+    "cost_amount",
+    "cost_currency",
+    "forecast_id",
+)
+RESOURCES: Final = (
+    "peak_gpu_memory_bytes",
+    "peak_memory_bytes",
+    "gpu_utilization",
+    "cpu_utilization",
+    "energy_joules",
+)
+STATUSES: Final = (
+    "succeeded",
+    "failed",
+    "out_of_memory",
+    "preempted",
+    "timed_out",
+    "cancelled",
+)
+NUMBERS: Final = frozenset(
+    {
+        "duration_seconds",
+        "progress",
+        "nodes",
+        "workers",
+        "dataset_size",
+        "batch_size",
+        "epochs",
+    }
+)
+_SHORT: Final = {
+    "duration_s": "duration_seconds",
+    "run_id": "external_id",
+    "framework": "param.framework",
+}
+_MEMBER: Final = re.compile(
+    r"(param|label)\.\S(.{0,98}\S)?|phase\.[A-Za-z0-9][\w.\-]{0,90}_seconds", re.ASCII
+)
+
+
+def field_of(name: str) -> str | None:
+    """Return the field that a name stands for, None where there is none.
+
+    Examples
+    --------
+    >>> field_of("duration_s"), field_of("param.depth"), field_of("batchsize")
+    ('duration_seconds', 'param.depth', None)
+    """
+    known = _SHORT.get(name, name)
+    family, _, member = known.partition(".")
+    if known in PLAIN_FIELDS or (family == "resource" and member in RESOURCES):
+        return known
+    if family == "param" and member in PLAIN_FIELDS:
+        return None
+    return known if _MEMBER.fullmatch(known) else None
+
+
+def unknown_field_remedy(name: str) -> str:
+    """Return what to write instead of a field that does not exist."""
+    nearest = difflib.get_close_matches(name, PLAIN_FIELDS, n=1)
+    hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+    return (
+        f"{hint}A parameter of your own is param.NAME, a phase phase.NAME_seconds,"
+        " a label label.NAME."
+    )
+
+
+def column_order(name: str) -> tuple[int, str]:
+    """Return where a column stands: the plain fields in their order, then the families."""
+    if name in PLAIN_FIELDS:
+        return PLAIN_FIELDS.index(name), ""
+    return len(PLAIN_FIELDS), name

@@ -1,0 +1,130 @@
+"""What the caller says about all rows: `--map FIELD=EXPRESSION` and `--set FIELD=TEXT`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from trainfare_client.errors import TrainfareError
+from trainfare_client.importers.expressions import (
+    Cell,
+    ExpressionError,
+    Node,
+    columns_of,
+    evaluate,
+    parse,
+)
+from trainfare_client.importers.fields import field_of, unknown_field_remedy
+from trainfare_client.importers.naming import slug
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SHOWN_NAMES = 40
+
+
+class MapError(TrainfareError):
+    """A `--map` or `--set` says nothing that can be done."""
+
+
+@dataclass
+class ColumnMap:
+    """Fields to fill from a row's facts, and fields with one value for all rows.
+
+    Attributes
+    ----------
+    expressions, values
+        What stands for a field: an expression over the facts, or a text.
+    """
+
+    expressions: Mapping[str, Node] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+    _unseen: set[str] = field(init=False)
+    _names: dict[str, None] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._unseen = {name for node in self.expressions.values() for name in columns_of(node)}
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that any expression reads."""
+        return {name for node in self.expressions.values() for name in columns_of(node)}
+
+    def apply(self, fields: Mapping[str, Cell], facts: Mapping[str, Cell]) -> dict[str, Cell]:
+        """Return a row's fields with those of the map in place of its own.
+
+        Raises
+        ------
+        RowError
+            If an expression cannot be evaluated.
+        """
+        if self._unseen:
+            self._unseen -= facts.keys()
+            self._names.update(dict.fromkeys(facts))
+        mapped = {name: evaluate(node, facts) for name, node in self.expressions.items()}
+        if isinstance(workload := mapped.get("workload"), str):
+            mapped["workload"] = slug(workload)
+        return {**fields, **mapped, **self.values}
+
+    def check(self) -> None:
+        """Refuse columns that no row had.
+
+        Raises
+        ------
+        MapError
+            If there are any; the remedy names what there is.
+        """
+        if not self._unseen:
+            return
+        name = min(self._unseen)
+        nearest = difflib.get_close_matches(name, self._names, n=1)
+        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+        shown = ", ".join(list(self._names)[:_SHOWN_NAMES])
+        raise MapError(
+            f"--map reads {name!r}, which no row has.",
+            f"{hint}There are: {shown}. Put names with other signs in [brackets].",
+        )
+
+
+def column_map(
+    maps: Iterable[str], sets: Iterable[str], *, workload: str | None = None
+) -> ColumnMap:
+    """Return the map that the options of a command stand for.
+
+    Raises
+    ------
+    MapError
+        If a field does not exist or comes twice, or an expression is none.
+    """
+    expressions: dict[str, Node] = {}
+    values: dict[str, str] = {} if workload is None else {"workload": workload}
+    for option in maps:
+        name, text = _split("--map", option, {**expressions, **values})
+        try:
+            expressions[name] = parse(text)
+        except ExpressionError as error:
+            raise MapError(
+                f"--map {option!r} is not understood: {error}.",
+                "Write FIELD=EXPRESSION with numbers, columns, + - * / and parentheses,"
+                " such as duration_seconds=elapsed_ms*0.001.",
+            ) from None
+    for option in sets:
+        name, text = _split("--set", option, {**expressions, **values})
+        values[name] = text
+    return ColumnMap(expressions, values)
+
+
+def _split(flag: str, option: str, taken: Mapping[str, object]) -> tuple[str, str]:
+    name, mark, text = option.partition("=")
+    known = field_of(name.strip())
+    if not mark or not text.strip():
+        raise MapError(f"{flag} {option!r} says no value.", f"Write {flag} FIELD=VALUE.")
+    if known is None:
+        raise MapError(
+            f"{flag}: there is no field {name.strip()!r}.", unknown_field_remedy(name.strip())
+        )
+    if known in taken:
+        raise MapError(f"{known} is given twice.", "Give each field once.")
+    return known, text.strip()

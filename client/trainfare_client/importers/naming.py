@@ -1,0 +1,43 @@
+"""Names workloads and runs by what the source calls them, so that the same thing keeps its name."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from typing import Final
+
+_MAX_SLUG: Final = 100
+_MAX_ID: Final = 200
+_NO_SLUG: Final = re.compile(r"[^a-z0-9._-]+")
+
+
+def slug(name: str) -> str:
+    """Return the workload id that a name becomes; empty where nothing of it is left.
+
+    Examples
+    --------
+    >>> slug("Word Count / nightly"), slug("résumé_v2"), slug("***")
+    ('word-count-nightly', 'resume_v2', '')
+    """
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().casefold()
+    return _NO_SLUG.sub("-", plain).strip("-._")[:_MAX_SLUG]
+
+
+def run_key(source: str, *parts: str) -> str:
+    """Return the `external_id` of a run that a source knows by the given parts.
+
+    Examples
+    --------
+    >>> run_key("slurm", "tiger", "1234")
+    'slurm:tiger/1234'
+    """
+    key = f"{source}:{'/'.join(parts)}"
+    if len(key) <= _MAX_ID and key.isprintable():
+        return key
+    return f"{source}:{digest(key)}"
+
+
+def digest(text: str) -> str:
+    """Return 32 characters that stand for a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

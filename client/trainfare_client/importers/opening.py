@@ -1,0 +1,208 @@
+"""Opens sources: plain, gzip or zstd by their first bytes, read in bounded memory."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import sys
+import zlib
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from trainfare_client.importers.faults import SourceError
+from trainfare_client.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STDIN: Final = "-"
+MAX_RATIO: Final = 1000
+"""How much larger than itself a compressed source may become: the same lines over and over do not
+reach it, zeros do."""
+_RATIO_FROM_BYTES: Final = 16 << 20
+# A kilobyte of zstd is at most 32 MiB of data: a block of 4 bytes can stand for 128 KiB.
+_ZSTD_BYTES: Final = 1 << 10
+_BUFFER_BYTES: Final = 1 << 18
+_MAGIC_BYTES: Final = 8
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_OTHERS: Final = {
+    b"LZ4Block": "lz4 blocks as Spark writes them",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"\x82SNAPPY\x00": "snappy",
+    b"ZV": "LZF",
+    b"PK\x03\x04": "a zip archive",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+}
+
+
+class TruncatedError(SourceError):
+    """A compressed source ends before its end."""
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[Source]:
+    """Open a source for reading, decompressed; `-` is standard input.
+
+    A progress bar over its bytes is drawn where a terminal is attached.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be read, is compressed in another way, is cut or broken, or grows to more
+        than 1000 times its size.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            plain = stack.enter_context(_source(path))
+            size = None if path == STDIN else Path(path).stat().st_size
+        except OSError as error:
+            raise SourceError(
+                path, f"It cannot be read: {error.strerror}.", "Name a file."
+            ) from None
+        counted = _Counted(plain, stack.enter_context(ProgressBar("bytes", total=size)))
+        yield Source(path, counted)
+
+
+def _source(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    return contextlib.nullcontext(sys.stdin.buffer) if path == STDIN else Path(path).open("rb")
+
+
+class _Counted:
+    """Reads on, counts and shows how far."""
+
+    def __init__(self, source: IO[bytes], progress: ProgressBar) -> None:
+        self._head = source.read(_MAGIC_BYTES)
+        self.magic = self._head
+        self._source = source
+        self._progress = progress
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = size if size >= 0 else _BUFFER_BYTES
+        piece = self._head[:wanted] or self._source.read(wanted)
+        self._head = self._head[wanted:]
+        self.count += len(piece)
+        self._progress.advance(len(piece))
+        return piece
+
+
+class Source:
+    """Reads decompressed bytes and refuses what no honest source holds."""
+
+    def __init__(self, path: str, source: _Counted) -> None:
+        self._path = path
+        self._source = source
+        self._is_compressed = True
+        self._stream = self._decompressed()
+        self._count = 0
+
+    def _decompressed(self) -> Any:
+        magic = self._source.magic
+        if magic.startswith(_GZIP):
+            return gzip.GzipFile(fileobj=self._source, mode="rb")  # type: ignore[call-overload] # it only reads
+        if magic.startswith(_ZSTD):
+            return _Zstd(self._path, self._source)
+        for mark, name in _OTHERS.items():
+            if magic.startswith(mark):
+                raise SourceError(
+                    self._path,
+                    f"It is compressed as {name}.",
+                    "Unpack it, or compress it with gzip or zstd"
+                    " (Spark: spark.eventLog.compression.codec=zstd).",
+                )
+        self._is_compressed = False
+        return self._source
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes, none at the end.
+
+        Raises
+        ------
+        SourceError
+            If the source is cut, broken, or grows too much.
+        """
+        piece = self._read(size)
+        self._count += len(piece)
+        grown = self._count > max(_RATIO_FROM_BYTES, MAX_RATIO * self._source.count)
+        if self._is_compressed and grown:
+            raise SourceError(
+                self._path,
+                f"It grows to more than {MAX_RATIO:,} times its size: no honest file does.",
+                "If you trust it, unpack it first.",
+            )
+        return piece
+
+    def _read(self, size: int) -> bytes:
+        try:
+            piece: bytes = self._stream.read(size)
+        except EOFError:
+            raise _truncated(self._path) from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise SourceError(
+                self._path, f"It is broken: {error}.", "Copy it again; check it with gzip -t."
+            ) from None
+        except OSError as error:
+            raise SourceError(self._path, f"It cannot be read: {error}.", "Name a file.") from None
+        return piece
+
+
+class _Zstd:
+    """Decompresses frame after frame, a kilobyte at a time."""
+
+    def __init__(self, path: str, source: _Counted) -> None:
+        self._path = path
+        self._source = source
+        self._module = _zstandard(path)
+        self._frame: Any = None
+        self._input = b""
+        self._output = memoryview(b"")
+
+    def read(self, size: int) -> bytes:
+        while not self._output:
+            piece, self._input = self._input[:_ZSTD_BYTES], self._input[_ZSTD_BYTES:]
+            if not piece:
+                self._input = self._source.read(_BUFFER_BYTES)
+                if self._input:
+                    continue
+                if self._frame is not None:
+                    raise _truncated(self._path)
+                return b""
+            self._output = memoryview(self._decompress(piece))
+        taken, self._output = self._output[:size], self._output[size:]
+        return bytes(taken)
+
+    def _decompress(self, piece: bytes) -> bytes:
+        if self._frame is None:
+            self._frame = self._module.ZstdDecompressor().decompressobj()
+        try:
+            output: bytes = self._frame.decompress(piece)
+        except self._module.ZstdError as error:
+            raise SourceError(
+                self._path, f"It is broken: {error}.", "Copy it again; check it with zstd -t."
+            ) from None
+        if self._frame.eof:
+            self._input = self._frame.unused_data + self._input
+            self._frame = None
+        return output
+
+
+def _zstandard(path: str) -> Any:
+    try:
+        import zstandard  # noqa: PLC0415 - only sources in zstd need it
+    except ImportError:
+        raise SourceError(
+            path,
+            "It is compressed with zstd, which this Python cannot read.",
+            "pip install 'trainfare-client[zstd]', or unpack it with zstd -d.",
+        ) from None
+    return zstandard
+
+
+def _truncated(path: str) -> TruncatedError:
+    return TruncatedError(
+        path,
+        "It is cut: its compressed data end too early.",
+        "Copy it again, whole; was it still being written?",
+    )

@@ -1,0 +1,185 @@
+"""Rows on their way: checked, kept in a temporary file, written as the CSV of an upload."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from trainfare_client.importers.expressions import Cell, is_number, number_in
+from trainfare_client.importers.faults import ImportRefusedError, Report, RowError
+from trainfare_client.importers.fields import STATUSES, column_order
+from trainfare_client.importers.naming import digest, run_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from trainfare_client.importers.mapping import ColumnMap
+
+MAX_ROWS: Final = 1_000_000
+_TEN_YEARS_S: Final = 10 * 366 * 86_400.0
+_FORMULA_MARKS: Final = ("=", "+", "-", "@")
+
+
+@dataclass(frozen=True)
+class ImportedRow:
+    """One run as a source tells it.
+
+    Attributes
+    ----------
+    place
+        Where it stands.
+    fields
+        What the importer makes of it, by the names of an upload.
+    facts
+        What the source says, for maps.
+    """
+
+    place: str
+    fields: Mapping[str, Cell]
+    facts: Mapping[str, Cell] = field(default_factory=dict)
+
+
+class RowFile:
+    """Rows of one import in a temporary file, so that a million need no memory."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._file: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed by __exit__
+        self._columns: set[str] = set()
+        self._keys: Counter[str] = Counter()
+        self.workloads: set[str] = set()
+        self.count = 0
+
+    def fill(self, rows: Iterable[ImportedRow], mapping: ColumnMap, report: Report) -> None:
+        """Take in all rows; bad ones are named in the report.
+
+        Raises
+        ------
+        ImportRefusedError
+            If there are more than a million.
+        MapError
+            If the map reads a column that no row has.
+        """
+        for row in rows:
+            fields = self._checked(row, mapping, report)
+            if fields:
+                self._add(row.place, fields)
+        if self.count or report.fault_count:
+            mapping.check()
+
+    def _checked(
+        self, row: ImportedRow, mapping: ColumnMap, report: Report
+    ) -> dict[str, Cell] | None:
+        try:
+            mapped = mapping.apply(row.fields, row.facts)
+            fields: dict[str, Cell] = {
+                name: cell for name, cell in mapped.items() if cell not in {None, ""}
+            }
+            _check(fields)
+        except RowError as error:
+            report.add(row.place, error.message, error.remedy)
+            return None
+        fields.setdefault("external_id", self._content_key(row))
+        return fields
+
+    def _content_key(self, row: ImportedRow) -> str:
+        told = json.dumps([sorted(row.facts.items()), sorted(row.fields.items())], default=str)
+        content = digest(told)
+        self._keys[content] += 1
+        occurrence = self._keys[content]
+        return run_key(self._source, content, *([str(occurrence)] if occurrence > 1 else []))
+
+    def _add(self, place: str, fields: Mapping[str, Cell]) -> None:
+        self.count += 1
+        if self.count > MAX_ROWS:
+            raise ImportRefusedError(
+                f"There are more than {MAX_ROWS:,} runs.", "Import fewer files at a time."
+            )
+        self._columns.update(fields)
+        self.workloads.add(str(fields["workload"]))
+        self._file.write(json.dumps([place, fields]) + "\n")
+
+    def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        self._file.seek(0)
+        for line in self._file:
+            place, fields = json.loads(line)
+            yield place, fields
+
+    def places(self, numbers: Iterable[int]) -> dict[int, str]:
+        """Return where the rows of the given numbers, from 1 on, come from."""
+        wanted = set(numbers)
+        rows = enumerate(self._rows(), start=1)
+        return {number: place for number, (place, _) in rows if number in wanted}
+
+    def write_csv(self, target: IO[str]) -> None:
+        """Write the rows as an upload, its columns those that any row has."""
+        columns = sorted(self._columns, key=column_order)
+        writer = csv.writer(target, lineterminator="\n")
+        writer.writerow(columns)
+        for _, fields in self._rows():
+            writer.writerow(_cells(fields, columns))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+
+def _check(fields: Mapping[str, Cell]) -> None:
+    if not fields.get("workload"):
+        raise RowError("The run's workload is not known.", "Name it by --workload.")
+    _check_status(fields)
+    _check_duration(fields)
+
+
+def _check_status(fields: Mapping[str, Cell]) -> None:
+    status = fields.get("status")
+    if status is not None and str(status).casefold() not in STATUSES:
+        raise RowError(
+            f"The status {str(status)[:60]!r} is not known.", f"Known: {', '.join(STATUSES)}."
+        )
+
+
+def _check_duration(fields: Mapping[str, Cell]) -> None:
+    if "duration_seconds" not in fields:
+        if "started_at" in fields and "ended_at" in fields:
+            return
+        raise RowError(
+            "The run's duration is not known.",
+            "Map it, such as --map duration_seconds=elapsed_ms*0.001.",
+        )
+    seconds = number_in(fields["duration_seconds"], "duration_seconds")
+    if seconds is None or not 0 < seconds <= _TEN_YEARS_S or not math.isfinite(seconds):
+        raise RowError(
+            f"The duration {seconds!r} s is not above 0 and below ten years.",
+            "Mend it, or its unit in the map.",
+        )
+
+
+def _cells(fields: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+    return [_text(fields.get(name)) for name in columns]
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if not isinstance(cell, str):
+        return repr(cell)
+    # The service takes one such mark away; a spreadsheet takes no formula from a dry run.
+    is_formula = cell.lstrip("'").startswith(_FORMULA_MARKS) and not is_number(cell)
+    return f"'{cell}" if is_formula else cell

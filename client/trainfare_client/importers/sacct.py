@@ -1,0 +1,173 @@
+"""Slurm's accounting: each ended job of `sacct --parsable2` is a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from trainfare_client.importers.csv_files import table
+from trainfare_client.importers.faults import Report, RowError, SourceError, at_line
+from trainfare_client.importers.fields import NUMBERS
+from trainfare_client.importers.naming import run_key, slug
+from trainfare_client.importers.rows import ImportedRow
+from trainfare_client.importers.slurm_values import (
+    bytes_in,
+    elapsed_s,
+    gpus_in_gres,
+    gpus_in_tres,
+    instant,
+    resources,
+    status_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trainfare_client.importers.expressions import Cell
+    from trainfare_client.importers.options import Options
+
+NEEDED: Final = (
+    "Cluster,JobID,JobIDRaw,JobName,State,ElapsedRaw,Start,NNodes,AllocCPUS,AllocTRES,Partition"
+)
+_REMEDY: Final = f"Export with: sacct --parsable2 --format={NEEDED}"
+_UNDER_A_SECOND: Final = "jobs that never ran, or for less than a second"
+_LABELS: Final = {
+    "Partition": "label.partition",
+    "Cluster": "label.cluster",
+    "JobName": "label.job_name",
+}
+
+
+def read_sacct(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:
+    """Yield the ended jobs of `sacct --parsable2`; steps and jobs that go on are left out.
+
+    Raises
+    ------
+    SourceError
+        If a file is no such output, or lacks a column that is needed.
+    """
+    seen: Counter[str] = Counter()
+    for path in paths:
+        checked = False
+        for place, cells in table(path, report, options.delimiter or "|", quoted=False):
+            if not checked:
+                _check_columns(path, cells)
+                checked = True
+            row = _row(place, {name: str(cell) for name, cell in cells.items()}, report, options)
+            if row is not None:
+                yield _with_key(row, cells, seen)
+
+
+def _check_columns(path: str, cells: Mapping[str, Cell]) -> None:
+    needed = (("JobIDRaw", "JobID"), ("State",), ("ElapsedRaw", "Elapsed"))
+    for names in needed:
+        if not any(name in cells for name in names):
+            raise SourceError(at_line(path, 1), f"There is no column {names[0]}.", _REMEDY)
+
+
+def _row(
+    place: str, cells: Mapping[str, str], report: Report, options: Options
+) -> ImportedRow | None:
+    reason = _why_not(cells)
+    if reason is not None:
+        report.leave_out(reason)
+        return None
+    try:
+        status = status_of(cells["State"])
+        seconds = elapsed_s(cells.get("ElapsedRaw") or cells.get("Elapsed") or "0")
+        if status is None or not seconds:
+            report.leave_out("jobs that have not ended" if status is None else _UNDER_A_SECOND)
+            return None
+        facts = _facts(cells, seconds)
+        fields = {
+            "status": status,
+            "duration_seconds": seconds,
+            "started_at": instant(cells.get("Start", ""), options.zone),
+            **_configuration(facts),
+            **_labels(cells),
+            **_said_in_comment(facts),
+            "workload": slug(cells.get("JobName", "")),
+        }
+    except RowError as error:
+        report.add(place, error.message, error.remedy)
+        return None
+    return ImportedRow(place, fields, facts)
+
+
+def _why_not(cells: Mapping[str, str]) -> str | None:
+    shown = cells.get("JobID") or cells.get("JobIDRaw", "")
+    if "." in shown:
+        return "steps of jobs"
+    if "+" in shown:
+        return "parts of heterogeneous jobs, which are not one configuration"
+    if "[" in shown:
+        return "jobs that have not ended"
+    return None
+
+
+def _facts(cells: Mapping[str, str], seconds: float) -> dict[str, Cell]:
+    nodes = cells.get("NNodes") or cells.get("AllocNodes") or ""
+    count = int(nodes) if nodes.isdecimal() and int(nodes) else None
+    gpus, types = _gpus(cells, count or 1)
+    if len(types) > 1:
+        raise RowError(
+            f"The job ran on several types of GPU: {', '.join(types)}.",
+            "A run has one; leave such jobs out with --skip-invalid.",
+        )
+    tres = resources(cells.get("AllocTRES", ""))
+    told = [part.partition("=") for part in cells.get("Comment", "").replace(",", " ").split()]
+    cpus = cells.get("AllocCPUS") or tres.get("cpu") or ""
+    return {
+        **cells,
+        "elapsed_s": seconds,
+        "nodes": count,
+        "gpus": gpus,
+        "gpu_type": types[0] if types else None,
+        "cpus": int(cpus) if cpus.isdecimal() and int(cpus) else None,
+        "memory_bytes": bytes_in(tres.get("mem", "")),
+        **{f"comment.{name}": value for name, mark, value in told if mark and name},
+    }
+
+
+def _gpus(cells: Mapping[str, str], nodes: int) -> tuple[int, list[str]]:
+    for name in ("AllocTRES", "ReqTRES"):
+        if cells.get(name):
+            return gpus_in_tres(cells[name])
+    if cells.get("AllocGRES"):
+        return gpus_in_gres(cells["AllocGRES"])
+    # What was asked for is counted by the node.
+    count, types = gpus_in_gres(cells.get("ReqGRES", ""))
+    return count * nodes, types
+
+
+def _configuration(facts: Mapping[str, Cell]) -> dict[str, Cell]:
+    nodes = facts["nodes"]
+    return {
+        "gpu_type": facts["gpu_type"],
+        "nodes": nodes,
+        "workers": facts["gpus"] or nodes,
+        "param.cpus": facts["cpus"],
+    }
+
+
+def _labels(cells: Mapping[str, str]) -> dict[str, Cell]:
+    labels: dict[str, Cell] = {label: cells.get(name) for name, label in _LABELS.items()}
+    array, mark, task = cells.get("JobID", "").partition("_")
+    if mark:
+        labels |= {"label.array_job": array, "label.array_task": task}
+    return labels
+
+
+def _said_in_comment(facts: Mapping[str, Cell]) -> dict[str, Cell]:
+    return {name: facts.get(f"comment.{name}") for name in NUMBERS if f"comment.{name}" in facts}
+
+
+def _with_key(row: ImportedRow, cells: Mapping[str, Cell], seen: Counter[str]) -> ImportedRow:
+    job = str(cells.get("JobIDRaw") or cells.get("JobID"))
+    key = run_key("slurm", *(str(cells[name]) for name in ("Cluster",) if cells.get(name)), job)
+    seen[key] += 1
+    # A job that was requeued comes again under its id: with -D, each time that it started.
+    restarts = str(cells.get("Restarts") or "")
+    times = int(restarts) if restarts.isdecimal() else seen[key] - 1
+    named = key if not times else f"{key}/restart-{times}"
+    return ImportedRow(row.place, {**row.fields, "external_id": named}, row.facts)

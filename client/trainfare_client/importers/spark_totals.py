@@ -1,0 +1,202 @@
+"""Adds up what a Spark log tells of executors, tasks and jobs; times are milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from trainfare_client.importers.spark_events import mapping_in, objects_in, text, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FILES_SIZE: Final = "size of files read"
+
+
+@dataclass
+class Executors:
+    """The executors that live, and the most that lived at once.
+
+    Attributes
+    ----------
+    most, most_nodes, most_cores
+        At any one time: executors, the nodes that they were on, and their cores.
+    largest_cores
+        The cores of one executor.
+    core_ms
+        Cores times the time that they were there.
+    """
+
+    most: int = 0
+    most_nodes: int = 0
+    most_cores: int = 0
+    largest_cores: int = 0
+    core_ms: int = 0
+    _alive: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _until_ms: int = 0
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Take in a new executor."""
+        self.pass_to(whole(event, "Timestamp"))
+        info = mapping_in(event, "Executor Info")
+        cores = whole(info, "Total Cores")
+        self._alive[text(event, "Executor ID")] = text(info, "Host"), cores
+        self.most = max(self.most, len(self._alive))
+        self.most_nodes = max(self.most_nodes, len({host for host, _ in self._alive.values()}))
+        self.most_cores = max(self.most_cores, self._cores())
+        self.largest_cores = max(self.largest_cores, cores)
+
+    def remove(self, event: Mapping[str, Any]) -> None:
+        """Take an executor out."""
+        self.pass_to(whole(event, "Timestamp"))
+        self._alive.pop(text(event, "Executor ID"), None)
+
+    def pass_to(self, now_ms: int) -> None:
+        """Count the cores until an instant."""
+        if now_ms > self._until_ms:
+            self.core_ms += self._cores() * (now_ms - self._until_ms)
+            self._until_ms = now_ms
+
+    def _cores(self) -> int:
+        return sum(cores for _, cores in self._alive.values())
+
+
+@dataclass
+class Tasks:
+    """What the tasks did: times over all of them, and bytes of those that succeeded."""
+
+    count: int = 0
+    failed: int = 0
+    run_ms: int = 0
+    overhead_ms: int = 0
+    collection_ms: int = 0
+    fetch_wait_ms: int = 0
+    shuffle_write_ns: int = 0
+    input_bytes: int = 0
+    input_records: int = 0
+    output_bytes: int = 0
+    shuffle_read_bytes: int = 0
+    shuffle_write_bytes: int = 0
+    spilled_bytes: int = 0
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Take in a task that has ended."""
+        self.count += 1
+        metrics = mapping_in(event, "Task Metrics")
+        self._add_times(mapping_in(event, "Task Info"), metrics)
+        if text(mapping_in(event, "Task End Reason"), "Reason") == "Success":
+            self._add_bytes(metrics)
+        else:
+            self.failed += 1
+
+    def _add_times(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
+        run_ms = whole(metrics, "Executor Run Time")
+        read = mapping_in(metrics, "Shuffle Read Metrics")
+        write = mapping_in(metrics, "Shuffle Write Metrics")
+        self.run_ms += run_ms
+        self.collection_ms += whole(metrics, "JVM GC Time")
+        self.fetch_wait_ms += whole(read, "Fetch Wait Time")
+        self.shuffle_write_ns += whole(write, "Shuffle Write Time")
+        lived_ms = whole(info, "Finish Time") - whole(info, "Launch Time")
+        # Deserialising, serialising the result, fetching it, and the scheduler's delay.
+        self.overhead_ms += max(lived_ms - run_ms, 0) if metrics else 0
+
+    def _add_bytes(self, metrics: Mapping[str, Any]) -> None:
+        taken, given = mapping_in(metrics, "Input Metrics"), mapping_in(metrics, "Output Metrics")
+        read = mapping_in(metrics, "Shuffle Read Metrics")
+        write = mapping_in(metrics, "Shuffle Write Metrics")
+        self.input_bytes += whole(taken, "Bytes Read")
+        self.input_records += whole(taken, "Records Read")
+        self.output_bytes += whole(given, "Bytes Written")
+        self.shuffle_read_bytes += whole(read, "Remote Bytes Read") + whole(
+            read, "Local Bytes Read"
+        )
+        self.shuffle_write_bytes += whole(write, "Shuffle Bytes Written")
+        self.spilled_bytes += whole(metrics, "Disk Bytes Spilled")
+
+
+@dataclass
+class Scans:
+    """The sizes of the files that SQL queries read, as their plans and the driver tell them."""
+
+    _wanted: set[int] = field(default_factory=set)
+    _sizes: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def bytes_read(self) -> int:
+        """The bytes of all files of all scans."""
+        return sum(self._sizes.values())
+
+    def plan(self, event: Mapping[str, Any]) -> None:
+        """Take in a plan: which counters will tell sizes of files."""
+        nodes = [mapping_in(event, "sparkPlanInfo")]
+        while nodes:
+            node = nodes.pop()
+            self._wanted.update(
+                whole(metric, "accumulatorId")
+                for metric in objects_in(node, "metrics")
+                if metric.get("name") == _FILES_SIZE
+            )
+            nodes.extend(objects_in(node, "children"))
+
+    def update(self, event: Mapping[str, Any]) -> None:
+        """Take in what the driver counted."""
+        updates = event.get("accumUpdates")
+        for update in updates if isinstance(updates, list) else ():
+            if isinstance(update, list) and update and update[0] in self._wanted:
+                self._sizes[update[0]] = whole({"size": update[-1]}, "size")
+
+
+@dataclass
+class Jobs:
+    """The jobs, how long any of them ran, and whether the last thing that ended failed.
+
+    Attributes
+    ----------
+    count, stages
+        Jobs that were started, stages that were completed.
+    first_ms
+        When the first job was submitted; None where there was none.
+    busy_ms
+        How long at least one job ran.
+    failure
+        Why the last job or query that ended failed; None where it did not.
+    """
+
+    count: int = 0
+    stages: int = 0
+    first_ms: int | None = None
+    busy_ms: int = 0
+    failure: str | None = None
+    _open: set[int] = field(default_factory=set)
+    _since_ms: int = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a job has begun and not ended."""
+        return bool(self._open)
+
+    def begin(self, event: Mapping[str, Any]) -> None:
+        """Take in a job's start."""
+        now_ms = whole(event, "Submission Time")
+        self.first_ms = now_ms if self.first_ms is None else self.first_ms
+        if not self._open:
+            self._since_ms = now_ms
+        self._open.add(whole(event, "Job ID"))
+        self.count += 1
+
+    def end(self, event: Mapping[str, Any]) -> None:
+        """Take in a job's end."""
+        was_running = self.is_running
+        self._open.discard(whole(event, "Job ID"))
+        if was_running and not self._open:
+            self.busy_ms += max(whole(event, "Completion Time") - self._since_ms, 0)
+        result = mapping_in(event, "Job Result")
+        has_failed = text(result, "Result") not in {"JobSucceeded", ""}
+        told = text(mapping_in(result, "Exception"), "Message")
+        self.failure = (told or "the job failed") if has_failed else None
+
+    def end_query(self, event: Mapping[str, Any]) -> None:
+        """Take in the end of an SQL query: it may fail without a job."""
+        if "errorMessage" in event:
+            self.failure = text(event, "errorMessage") or None

@@ -1,0 +1,86 @@
+"""What Spark's settings and messages mean."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SIZE: Final = re.compile(r"(\d{1,15})\s*([kmgtp]?)i?b?", re.ASCII | re.IGNORECASE)
+_SHIFTS: Final = {"k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+_OUTCOMES: Final = (
+    (
+        "out_of_memory",
+        re.compile(
+            r"OutOfMemoryError|OOMKilled|exceeding.{0,20}memory limits|out of memory|OutOfMemory"
+            r"|exit (?:code|status):? ?137",
+            re.IGNORECASE,
+        ),
+    ),
+    ("preempted", re.compile(r"preempt|spot interruption", re.IGNORECASE)),
+    ("cancelled", re.compile(r"\bcancell?ed\b|was shut down", re.IGNORECASE)),
+)
+_SIGNALS: Final = {130: "cancelled", 143: "preempted"}
+_DEFAULT_MEMORY: Final = "1g"
+_DEFAULT_PARTITIONS: Final = 200
+
+
+def bytes_of(size: str) -> int | None:
+    """Return the bytes of a size such as 4g; a bare number counts MiB, as Spark counts memory.
+
+    Examples
+    --------
+    >>> bytes_of("4g"), bytes_of("512"), bytes_of("lots")
+    (4294967296, 536870912, None)
+    """
+    found = _SIZE.fullmatch(size.strip())
+    return None if found is None else int(found[1]) << _SHIFTS[found[2].lower() or "m"]
+
+
+def executor_memory_bytes(conf: Mapping[str, str]) -> int | None:
+    """Return the heap of an executor; of a local run that of the driver, which is its executor."""
+    is_local = conf.get("spark.master", "").startswith("local")
+    name = "spark.driver.memory" if is_local else "spark.executor.memory"
+    return bytes_of(conf.get(name, _DEFAULT_MEMORY))
+
+
+def shuffle_partitions(conf: Mapping[str, str]) -> int | None:
+    """Return into how many partitions SQL shuffles."""
+    return count_of(conf.get("spark.sql.shuffle.partitions", str(_DEFAULT_PARTITIONS)))
+
+
+def count_of(value: str) -> int | None:
+    """Return the whole number that a setting is; None where it is none."""
+    return int(value) if value.strip().isdecimal() and len(value) < 10 else None  # noqa: PLR2004 - a billion
+
+
+def outcome(failure: str | None, *, exit_code: int, has_ended: bool, is_running: bool) -> str:
+    """Return how an application ended.
+
+    Parameters
+    ----------
+    failure
+        Why its last job failed; None where it did not.
+    exit_code
+        What the application said at its end; 0 also where it said nothing.
+    has_ended
+        Whether the log has an end. Without one the driver was killed, or still runs: what is
+        known is a lower bound, as of a run that was cancelled.
+    is_running
+        Whether a job had not ended.
+
+    Examples
+    --------
+    >>> outcome("java.lang.OutOfMemoryError", exit_code=1, has_ended=True, is_running=False)
+    'out_of_memory'
+    >>> outcome(None, exit_code=0, has_ended=False, is_running=True)
+    'cancelled'
+    """
+    if failure is not None:
+        found = (name for name, pattern in _OUTCOMES if pattern.search(failure))
+        return next(found, "failed")
+    if exit_code:
+        return _SIGNALS.get(exit_code, "failed")
+    return "succeeded" if has_ended and not is_running else "cancelled"
