@@ -16,7 +16,7 @@ from models.evidence import Evidence, MemoryRuns, UnfinishedRuns
 from models.explanation import TermShare
 from models.factory import factory_summaries
 from models.fitting import fit_portfolio
-from models.hardware import HardwareDescription
+from models.hardware import HardwareDescription, mean_description
 from models.holdout import FoldMap
 from models.joint import JointForecast, joint_forecast
 from models.memory_law import Feasibility
@@ -88,6 +88,7 @@ __all__ = [
     "fit_portfolio",
     "joint_forecast",
     "loads",
+    "mean_description",
     "prior_forecast",
     "summarise",
 ]

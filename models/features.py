@@ -198,6 +198,8 @@ class CategoryFeature:
 def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
     """Learn the levels of every categorical column, GPU and instance type first.
 
+    Levels stand in the order of their first row, so that renaming them changes nothing.
+
     Examples
     --------
     >>> table = FeatureTable({}, {"gpu_type": ["T4", "V100", "T4"]}, 3)
@@ -210,7 +212,7 @@ def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
     partitions: list[IntArray] = []
     for name in names:
         column = features.categorical[name]
-        levels = sorted(set(column), key=lambda level: (level is None, level or ""))
+        levels = sorted(dict.fromkeys(column), key=lambda level: level is None)
         if levels == [None]:
             continue
         index = {level: code for code, level in enumerate(levels)}

@@ -10,7 +10,7 @@ from importlib import metadata
 import numpy as np
 
 from models.arms import build_arms, choose_arm_weights, uses_pool
-from models.candidates import CANDIDATES, REGRESSOR_NAMES, Setting
+from models.candidates import CANDIDATES, Setting
 from models.censoring import Imputed, impute
 from models.configurations import Configurations, collapse, fingerprint
 from models.encoding import Encoded, Encoder
@@ -75,7 +75,7 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     time_budget_s
         Seconds after which no further held-out set is begun (later ones stay untested).
     regressors
-        Names out of `REGRESSOR_NAMES`; all by default.
+        Names out of `models.candidates.CANDIDATES`; all by default.
     hardware
         Data sheets of accelerators by GPU type.
     prior
@@ -118,10 +118,11 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     configurations = collapse(prepared.runs)
     encoder = Encoder.learn(configurations.features, hardware)
     encoded = encoder.encode(configurations.features)
+    center = float(np.median(configurations.log_duration))
     data = TrainingData(
         encoder,
         encoded.X,
-        configurations.log_duration,
+        configurations.log_duration - center,
         configurations.counts,
         configurations.noise_variance,
     )
@@ -130,7 +131,7 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     fitted, failed = _fit_candidates(data, configurations, arms, names, seed, progress)
     regime_map = map_regimes(encoder, encoded.X, encoded.codes)
     folds = [
-        *interpolation_folds(configurations.keys),
+        *interpolation_folds(configurations.structure),
         *axis_folds(encoder, encoded.X),
         *transfer_folds(encoder, encoded.codes, regime_map),
     ]
@@ -140,8 +141,9 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     memory = evidence.memory
     law = None if memory is None else fit_memory_law(memory, hardware, seed=seed)
     draft = _Draft(
-        configurations, encoder, encoded, regime_map, fitted, failed, held_out, prior, law, prepared
-    )
+        configurations, center, encoder, encoded, regime_map, fitted, failed, held_out, prior, law,
+        prepared,
+    )  # fmt: skip
     odd = EvidenceReport(change_points=changes, outliers=find_outliers(present, configurations))
     portfolio = draft.finish(runs, odd)
     progress(1.0, "done")
@@ -150,10 +152,10 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
 
 def _check_names(regressors: Collection[str] | None) -> list[str]:
     if regressors is None:
-        return list(REGRESSOR_NAMES)
+        return list(CANDIDATES)
     unknown = sorted(set(regressors) - set(CANDIDATES))
     if unknown or not regressors:
-        raise UnknownRegressorError(unknown, REGRESSOR_NAMES)
+        raise UnknownRegressorError(unknown, tuple(CANDIDATES))
     return [name for name in CANDIDATES if name in regressors]
 
 
@@ -213,6 +215,7 @@ class _Draft:
     """A portfolio before weights, calibration and report."""
 
     configurations: Configurations
+    center: float
     encoder: Encoder
     encoded: Encoded
     regime_map: RegimeMap
@@ -250,7 +253,7 @@ class _Draft:
             self.regime_map,
             members,
             slim,
-            float(np.median(self.configurations.log_duration)),
+            self.center,
             self._memory(regimes[INTERPOLATION], runs.features),
             self._report(runs, regimes, odd),
             self.memory_law,
@@ -289,7 +292,7 @@ class _Draft:
         if held_out is not None:
             mean, _ = _forecast(held_out, interpolation.weights)
             forecasts = {
-                self.configurations.keys[row]: float(value)
+                self.configurations.keys[row]: self.center + float(value)
                 for row, value in zip(held_out.rows, mean, strict=True)
             }
         known = {name for name, v in features.numeric.items() if not np.isnan(v).all()}

@@ -42,7 +42,7 @@ class FittedPortfolio:
     regimes
         How each kind of question is answered.
     center
-        Median log duration of the configurations.
+        Median log duration of the configurations; the members forecast what is above it.
     memory
         The configurations of the fit: rows, keys, names of runs, held-out forecasts.
     report
@@ -103,7 +103,7 @@ class FittedPortfolio:
         mean, variance = self._answer(encoded, features, regimes)
         variance = variance + encoded.variance
         variance = variance + encoded.excess**2 @ self.trend_breaks**2
-        bounded = np.clip(mean, self.center - MAX_LOG_DISTANCE, self.center + MAX_LOG_DISTANCE)
+        bounded = self.center + np.clip(mean, -MAX_LOG_DISTANCE, MAX_LOG_DISTANCE)
         curves = np.array([self.regimes[regime].curve for regime in regimes])
         scale = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
         return ForecastDistribution(np.where(np.isnan(mean), mean, bounded), scale, regimes, curves)
@@ -179,7 +179,7 @@ class FittedPortfolio:
         mixture = self._mixtures.get(regime)
         if mixture is None:
             members, layout = self.members.values(), self.encoder.layout
-            mixture = Mixture(layout, members, self.regimes[regime], self.center)
+            mixture = Mixture(layout, members, self.regimes[regime])
             self._mixtures[regime] = mixture
         return mixture
 

@@ -27,7 +27,7 @@ from models.report_state import build_law, build_report, law_header
 from models.tables import FloatArray
 from models.transfer import LevelTransfer
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 _FLOAT_BYTES = 8

@@ -22,6 +22,7 @@ from models import (
     MemoryRuns,
     RunTable,
     UnfinishedRuns,
+    mean_description,
 )
 
 PARAMETER_PREFIX = "param."
@@ -171,8 +172,12 @@ def _single(scenario: Scenario) -> FeatureTable:
 
 @cache
 def hardware_descriptions() -> Mapping[str, HardwareDescription]:
-    """Return the data sheets of the GPU types that the service knows, by canonical name."""
-    return {
+    """Return the data sheets of the GPU types that the service knows, by canonical name.
+
+    A name that stands for several variants (V100: 16 or 32 GB) has their geometric mean: nearly the
+    rates of each, so that runs under such a name tell of other types and the reverse.
+    """
+    sheets = {
         name: HardwareDescription(
             fp32_tflops=sheet.fp32_tflops,
             tensor_tflops=sheet.tensor_tflops,
@@ -181,3 +186,8 @@ def hardware_descriptions() -> Mapping[str, HardwareDescription]:
         )
         for name, sheet in gpus.specifications().items()
     }
+    means = {
+        name: mean_description([sheets[variant] for variant in variants])
+        for name, variants in gpus.families().items()
+    }
+    return means | sheets
