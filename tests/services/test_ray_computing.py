@@ -19,6 +19,7 @@ from app.services.wiring import Services
 from app.settings import Settings
 from tests.support.fit_tasks import make_task
 from tests.support.regressors import QUICK, store_runs
+from tests.support.server import start_process
 
 pytestmark = [
     pytest.mark.slow,
@@ -139,3 +140,12 @@ def test_cluster_that_is_gone_loses_the_computation(computer: RayComputer) -> No
 
     with pytest.raises(ComputationLostError):
         computer.compute(make_task(QUICK), ignore)
+
+
+def test_fitter_without_its_cluster_says_so(sqlite_url: str) -> None:
+    running = start_process("fitter", database_url=sqlite_url, ray_address="ray://127.0.0.1:1")
+
+    running.wait_for_line("No Ray cluster answers at ray://127.0.0.1:1")
+    running.drain()
+
+    assert running.wait() == 3
