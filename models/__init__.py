@@ -18,6 +18,7 @@ from models.factory import factory_summaries
 from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription, mean_description
 from models.holdout import FoldMap
+from models.influence import Lesson
 from models.joint import JointForecast, joint_forecast
 from models.memory_law import Feasibility
 from models.pooling import PooledPrior
@@ -65,6 +66,7 @@ __all__ = [
     "HardwareDescription",
     "IntArray",
     "JointForecast",
+    "Lesson",
     "MemoryCounts",
     "MemoryRuns",
     "NotEnoughRunsError",
