@@ -1,11 +1,9 @@
 """From runs to a fitted portfolio: encode, fit, hold out, weigh, calibrate."""
 
 import math
-import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 
 import numpy as np
 
@@ -44,6 +42,7 @@ from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingRe
 from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.transfer import LevelTransfer
+from models.versions import library_versions
 
 Progress = Callable[[float, str], None]
 
@@ -395,9 +394,3 @@ def _levels(features: FeatureTable) -> dict[str, tuple[str, ...]]:
         for name, column in sorted(features.categorical.items())
     }
     return {name: levels for name, levels in found.items() if levels}
-
-
-def library_versions() -> dict[str, str]:
-    """Return the versions that a fit depends on, without importing the libraries."""
-    names = ("lightgbm", "numpy", "scikit-learn", "scipy")
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
