@@ -142,8 +142,8 @@ def test_cluster_that_is_gone_loses_the_computation(computer: RayComputer) -> No
         computer.compute(make_task(QUICK), ignore)
 
 
-def test_fitter_without_its_cluster_says_so(sqlite_url: str) -> None:
-    running = start_process("fitter", database_url=sqlite_url, ray_address="ray://127.0.0.1:1")
+def test_fitter_without_its_cluster_says_so(database_url: str) -> None:
+    running = start_process("fitter", database_url=database_url, ray_address="ray://127.0.0.1:1")
 
     running.wait_for_line("No Ray cluster answers at ray://127.0.0.1:1")
     running.drain()
