@@ -3,6 +3,7 @@
 from models.candidates import REGRESSOR_NAMES
 from models.cold_start import PriorForecast, prior_forecast
 from models.comparison import Comparison, compare
+from models.convergence import ConvergenceLaw, ConvergenceRuns, NoiseScale
 from models.design import Design, DesignStep
 from models.distribution import NORMAL_KNOTS, ForecastDistribution
 from models.ernest import ernest_design, ernest_features
@@ -51,6 +52,8 @@ __all__ = [
     "CandidateReport",
     "ChangePoint",
     "Comparison",
+    "ConvergenceLaw",
+    "ConvergenceRuns",
     "Design",
     "DesignStep",
     "Evidence",
@@ -67,6 +70,7 @@ __all__ = [
     "Lesson",
     "MemoryCounts",
     "MemoryRuns",
+    "NoiseScale",
     "NotEnoughRunsError",
     "NothingFittedError",
     "Outlier",

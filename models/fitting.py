@@ -13,6 +13,7 @@ from models.arms import build_arms, choose_arm_weights, uses_pool
 from models.candidates import CANDIDATES, Setting
 from models.censoring import Imputed, impute
 from models.configurations import Configurations, collapse, fingerprint
+from models.convergence import fit_convergence
 from models.encoding import Encoded, Encoder
 from models.eras import at_present, find_change_points
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
@@ -80,7 +81,7 @@ def fit_portfolio(
     prior
         What other workloads say, never this one itself; physics and data sheets alone if None.
     evidence
-        Runs that are no durations: what they tell of memory, and unfinished runs.
+        What runs tell besides durations: memory, bounds of unfinished ones, samples to a target.
     on_progress
         Called with the share done and the step under way; an exception it raises ends the fit.
 
@@ -142,6 +143,7 @@ def fit_portfolio(
     )  # fmt: skip
     odd = EvidenceReport(change_points=changes, outliers=find_outliers(present, configurations))
     portfolio = draft.finish(runs, odd)
+    portfolio.convergence = fit_convergence(evidence.convergence)
     progress(1.0, "done")
     return portfolio
 

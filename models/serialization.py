@@ -11,6 +11,7 @@ import numpy as np
 from models.aliases import alias_values
 from models.arms import plain_name
 from models.candidates import CANDIDATES, Setting
+from models.convergence import build_convergence, convergence_arrays
 from models.distribution import LEVELS
 from models.encoding import Encoded, Encoder
 from models.errors import ArtifactError
@@ -54,6 +55,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
         "transfer.counts": portfolio.transfer.counts,
     }
+    arrays |= convergence_arrays(portfolio.convergence)
     if portfolio.memory_law is not None:
         arrays["memory_law.draws"] = portfolio.memory_law.draws
     for column, effects in portfolio.transfer.effects.items():
@@ -173,6 +175,7 @@ def _build(
         memory,
         build_report(header["report"]),
         build_law(header["memory_law"], arrays),
+        build_convergence(arrays),
     )
 
 
