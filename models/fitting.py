@@ -1,11 +1,9 @@
 """From runs to a fitted portfolio: encode, fit, hold out, weigh, calibrate."""
 
 import math
-import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 
 import numpy as np
 
@@ -31,6 +29,7 @@ from models.mixture import RegimeModel
 from models.outliers import find_outliers
 from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
+from models.provenance import library_versions, measured_levels, measured_ranges
 from models.regimes import (
     INTERPOLATION,
     Fold,
@@ -323,8 +322,8 @@ class _Draft:
             accuracy_by_axis=accuracy,
             coverage=self._coverage(regimes),
             noise_floor=configurations.noise_variance**0.5 if configurations.noise_dof else None,
-            numeric_ranges=_ranges(configurations.features),
-            category_levels=_levels(configurations.features),
+            numeric_ranges=measured_ranges(configurations.features),
+            category_levels=measured_levels(configurations.features),
             training_fingerprint=fingerprint(self.prepared.runs),
             library_versions=library_versions(),
             failed_candidates=dict(self.failed),
@@ -377,25 +376,3 @@ def _mape(held_out: HeldOut, weights: FloatArray) -> float:
     mean, _ = _forecast(held_out, weights)
     share = held_out.weights / held_out.weights.sum()
     return float(np.abs(np.expm1(np.clip(mean - held_out.observed, -50, 50))) @ share)
-
-
-def _ranges(features: FeatureTable) -> dict[str, tuple[float, float]]:
-    return {
-        name: (float(np.nanmin(values)), float(np.nanmax(values)))
-        for name, values in sorted(features.numeric.items())
-        if not np.isnan(values).all()
-    }
-
-
-def _levels(features: FeatureTable) -> dict[str, tuple[str, ...]]:
-    found = {
-        name: tuple(sorted({level for level in column if level is not None}))
-        for name, column in sorted(features.categorical.items())
-    }
-    return {name: levels for name, levels in found.items() if levels}
-
-
-def library_versions() -> dict[str, str]:
-    """Return the versions that a fit depends on, without importing the libraries."""
-    names = ("lightgbm", "numpy", "scikit-learn", "scipy")
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
