@@ -18,10 +18,11 @@ from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegress
 from models.evidence import Evidence
 from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
-from models.holdout import TrainingData, forecast_folds, gather
+from models.holdout import FoldMap, TrainingData, forecast_folds, gather
 from models.intervals import calibrate, prior_curve, tempered
 from models.layout import Layout
 from models.level_effects import LevelEffects, untold_effects
+from models.measured import measured_levels, measured_ranges
 from models.memory import Memory
 from models.memory_fit import fit_memory_law
 from models.memory_law import MemoryLaw
@@ -29,7 +30,6 @@ from models.mixture import RegimeModel
 from models.outliers import find_outliers
 from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
-from models.provenance import library_versions, measured_levels, measured_ranges
 from models.regimes import (
     INTERPOLATION,
     Fold,
@@ -44,6 +44,7 @@ from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingRe
 from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.transfer import LevelTransfer
+from models.versions import library_versions
 
 Progress = Callable[[float, str], None]
 
@@ -51,7 +52,7 @@ _SHARE_OF_FULL_FITS = 0.3
 _UNTESTED_VARIANCE = 0.25
 
 
-def fit_portfolio(
+def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     runs: RunTable,
     *,
     seed: int,
@@ -61,6 +62,7 @@ def fit_portfolio(
     prior: PooledPrior | None = None,
     evidence: Evidence | None = None,
     on_progress: Progress | None = None,
+    fold_map: FoldMap = map,
 ) -> FittedPortfolio:
     """Fit the portfolio on the runs of one workload.
 
@@ -83,6 +85,9 @@ def fit_portfolio(
         What runs tell besides durations: memory, bounds of unfinished ones, samples to a target.
     on_progress
         Called with the share done and the step under way; an exception it raises ends the fit.
+    fold_map
+        Where held-out sets are forecast: the built-in `map` does so in turn, another one may use a
+        cluster. It changes nothing in the result.
 
     Raises
     ------
@@ -132,7 +137,7 @@ def fit_portfolio(
         *transfer_folds(encoder, encoded.codes, regime_map),
     ]
     go_on = _Budget(folds, started, time_budget_s, progress).go_on
-    held_out = gather(data, forecast_folds(data, fitted, folds, go_on))
+    held_out = gather(data, forecast_folds(data, fitted, folds, go_on, fold_map))
     progress(0.97, "calibrating")
     memory = evidence.memory
     law = None if memory is None else fit_memory_law(memory, hardware, seed=seed)

@@ -1,7 +1,4 @@
-"""What a fit was made on and with: ranges, levels, versions of libraries."""
-
-import platform
-from importlib import metadata
+"""What the runs of a fit were measured on: ranges of numbers, levels of categories."""
 
 import numpy as np
 
@@ -24,9 +21,3 @@ def measured_levels(features: FeatureTable) -> dict[str, tuple[str, ...]]:
         for name, column in sorted(features.categorical.items())
     }
     return {name: levels for name, levels in found.items() if levels}
-
-
-def library_versions() -> dict[str, str]:
-    """Return the versions that a fit depends on, without importing the libraries."""
-    names = ("lightgbm", "numpy", "scikit-learn", "scipy")
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
