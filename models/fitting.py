@@ -9,7 +9,7 @@ from importlib import metadata
 
 import numpy as np
 
-from models.arms import build_arms, choose_arm_weights, uses_pool
+from models.arms import WITHOUT_PRIOR, build_arms, choose_arm_weights, uses_pool
 from models.candidates import CANDIDATES, Setting
 from models.censoring import Imputed, impute
 from models.configurations import Configurations, collapse, fingerprint
@@ -167,7 +167,12 @@ def _fit_candidates(
     setting = Setting(data.encoder.layout, noise, configurations.noise_dof, seed)
     fitted: dict[str, PortfolioRegressor] = {}
     failed: dict[str, str] = {}
-    every = [(prefix + name, name, layout) for prefix, layout in arms.items() for name in names]
+    every = [
+        (prefix + name, name, layout)
+        for prefix, layout in arms.items()
+        for name in names
+        if not (prefix and name in WITHOUT_PRIOR)
+    ]
     for index, (name, kind, layout) in enumerate(every):
         progress(0.02 + _SHARE_OF_FULL_FITS * index / len(every), f"fitting {name}")
         setting = replace(setting, layout=layout)

@@ -8,6 +8,7 @@ from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
 from models.explanation import TermShare, explain_rows
 from models.holdout import SHORT_AXIS_BREAK, TREND_BREAK
+from models.influence import Influences, Lesson, name_lessons
 from models.intervals import tempered
 from models.memory import Memory
 from models.memory_law import Feasibility, MemoryLaw
@@ -74,6 +75,7 @@ class FittedPortfolio:
         self.center, self.memory, self.report = center, memory, report
         self.memory_law = memory_law
         self._mixtures: dict[str, Mixture] = {}
+        self._influences: Influences | None = None
         self.trend_breaks = _trend_breaks(encoder, regime_map, report.n_configurations)
 
     def predict(self, features: FeatureTable) -> ForecastDistribution:
@@ -141,6 +143,29 @@ class FittedPortfolio:
         for term, column in shares.items():
             np.add.at(total[term], expansion.source, expansion.weights * column)
         return explain_rows(total)
+
+    def taught_by(self, features: FeatureTable) -> list[tuple[Lesson, ...]]:
+        """Return for each row which configurations taught its forecast most, and what.
+
+        A forecast by trees alone names none.
+        """
+        if features.n_rows == 0:
+            return []
+        if self._influences is None:
+            self._influences = Influences(self.encoder.layout, self.members, self.memory.X)
+        encoded = self.transfer.settle(self.encoder.encode(features))
+        regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
+        expansion = self.transfer.expand(encoded, features)
+        lessons: list[tuple[Lesson, ...]] = []
+        for row, regime in enumerate(regimes):
+            X, shares = encoded.X[[row]], np.ones(1)
+            if expansion is not None:
+                own = expansion.source == row
+                X, shares = expansion.X[own], expansion.weights[own]
+            derivatives = self._influences.of(X, self.regimes[regime].weights)
+            whole = np.tensordot(shares, derivatives, axes=1)
+            lessons.append(name_lessons(whole, self.memory.run_ids))
+        return lessons
 
     def _term_shares(self, X: FloatArray, regimes: Sequence[str]) -> dict[Term, FloatArray]:
         total = {term: np.zeros(len(X)) for term in TERMS}

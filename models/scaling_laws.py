@@ -1,12 +1,14 @@
 """Regressors that are physical laws: a non-negative sum of power laws, and a single one."""
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
 from typing_extensions import override
 
 from models.checks import MAX_LOG, check_bounded, check_weights, demand
-from models.layout import Layout
+from models.layout import Layout, LayoutPrior
 from models.power_laws import (
     TEMPLATES,
     FittedLaw,
@@ -26,6 +28,9 @@ MAX_LAW_CONFIGURATIONS = 250
 """A law has few parameters; more configurations than this are thinned out."""
 
 
+_KEPT_LAWS = 32
+
+
 def spread_subset(n_rows: int, limit: int, seed: int) -> IntArray | slice:
     """Return a random subset of `limit` rows in order, or all rows if there are no more."""
     if n_rows <= limit:
@@ -38,6 +43,27 @@ def _template(name: object) -> Template:
         if known == name:
             return known
     raise ValueError(f"There is no template {name!r}.")
+
+
+@lru_cache(maxsize=_KEPT_LAWS)
+def _fitted(
+    layout: Layout,
+    prior: LayoutPrior | None,
+    template: Template,
+    terms: tuple[Term, ...],
+    tightness: float,
+    told: bytes,
+) -> FittedLaw:
+    """Return the law fitted to log durations with median 0, the first column of what is told.
+
+    Several members of a portfolio stand on the same law: it is fitted once for all of them. The
+    prior, by which layouts are not compared, is part of the key.
+    """
+    layout = replace(layout, prior=prior)
+    n_columns = 2 + layout.n_numeric + len(layout.levels)
+    table = np.frombuffer(told).reshape(-1, n_columns)
+    belief = law_prior(layout, template, terms, tightness)
+    return fit_law(layout, belief, table[:, 1:], table[:, 0])
 
 
 class ScalingLaw(PortfolioRegressor):
@@ -92,10 +118,12 @@ class ScalingLaw(PortfolioRegressor):
         """Fit every template and keep the two most plausible."""
         self.center_ = float(np.median(y))
         rows = spread_subset(len(y), MAX_LAW_CONFIGURATIONS, self.seed)
-        fitted = []
-        for template in self.templates:
-            prior = law_prior(self.layout, template, self.terms, self.tightness)
-            fitted.append((fit_law(self.layout, prior, X[rows], y[rows] - self.center_), template))
+        layout = self.layout
+        told = np.column_stack([y[rows] - self.center_, X[rows]]).tobytes()
+        fitted = [
+            (_fitted(layout, layout.prior, template, self.terms, self.tightness, told), template)
+            for template in self.templates
+        ]
         fitted.sort(key=lambda pair: -pair[0].evidence)
         # Residuals are not independent, hence the tempered evidence.
         temper = max(1.0, min(len(y), MAX_LAW_CONFIGURATIONS) / 10)

@@ -1,6 +1,6 @@
 """Writes forecasts as JSON documents, by hand: a batch has ten thousand of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -8,7 +8,14 @@ from typing import Any
 
 from app.api.schemas.quantities import money_text, plain_number
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
-from app.domain.forecasts import CostForecast, Forecast, LedgerEntry, LinkedRun, SupportReport
+from app.domain.forecasts import (
+    CostForecast,
+    Forecast,
+    LedgerEntry,
+    Lesson,
+    LinkedRun,
+    SupportReport,
+)
 from app.domain.prices import Price
 from app.domain.runs import RunStatus
 
@@ -30,6 +37,7 @@ FORECAST_MEMBERS = (
     "basis",
     "energy",
     "explanation",
+    "taught_by",
     "warnings",
 )
 
@@ -181,11 +189,21 @@ def forecast_document(forecast: Forecast, now: datetime) -> Document:
         "explanation": [
             {"term": term, "share": share} for term, share in forecast.explanation.items()
         ],
+        "taught_by": _lessons(forecast.taught_by),
         "warnings": [
             {"code": each.code, "message": each.message, "remedy": each.remedy}
             for each in forecast.warnings
         ],
     }
+
+
+def _lessons(taught_by: Sequence[Lesson] | None) -> list[Document] | None:
+    if taught_by is None:
+        return None
+    return [
+        {"run_ids": list(each.run_ids), "influence": each.influence, "about": each.about}
+        for each in taught_by
+    ]
 
 
 def _significant(value: float | None) -> float | None:

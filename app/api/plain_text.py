@@ -89,11 +89,27 @@ def forecast_sentences(forecast: Document) -> str:
     if probability.get("budget") is not None:
         lines.append(f"It keeps the budget with probability {_percent(probability['budget'])}.")
     lines.append(f"A time limit of {say_seconds(forecast['time_limit_seconds'])} would be safe.")
+    lines += _explanation(forecast)
     lines += [
         f"Warning ({entry['code']}): {entry['message']} {entry['remedy']}"
         for entry in forecast.get("warnings") or ()
     ]
     return "\n".join(lines) + "\n"
+
+
+def _explanation(forecast: Document) -> list[str]:
+    lines = []
+    parts = [
+        f"{part['term']} {100 * part['share']:.0f}%" for part in forecast.get("explanation") or ()
+    ]
+    if parts:
+        lines.append(f"Where the time goes: {', '.join(parts)}.")
+    taught = forecast.get("taught_by") or ()
+    if taught:
+        first, *others = [f"{each['run_ids'][0]} ({each['influence']:+.2f}%)" for each in taught]
+        also = f"; also {', '.join(others)}" if others else ""
+        lines.append(f"Taught most by {first}{also}: what 1% more time there would change here.")
+    return lines
 
 
 def _outcome(forecast: Document) -> list[str]:

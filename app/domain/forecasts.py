@@ -38,7 +38,8 @@ class ForecastRequest:
     """One question to a workload's regressor.
 
     `confidence` and `time_limit_quantile` are probabilities strictly between 0 and 1;
-    `deadline_s` is in seconds, `budget` in the currency of the price.
+    `deadline_s` is in seconds, `budget` in the currency of the price; `explain` asks which runs
+    taught the forecast.
     """
 
     workload: Slug
@@ -51,6 +52,7 @@ class ForecastRequest:
     regressor_version: int | None = None
     time_limit_quantile: float = 0.95
     record: bool = True
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,24 @@ class Feasibility:
 
 
 @dataclass(frozen=True, slots=True)
+class Lesson:
+    """What the runs of one configuration taught a forecast.
+
+    `influence` is how many percent longer the forecast would be had they all taken 1 % longer;
+    `about` the part of the forecast that they taught most.
+    """
+
+    run_ids: tuple[RunId, ...]
+    influence: float
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
-    """The answer to one question; `forecast_id` is None where it is not kept."""
+    """The answer to one question.
+
+    `forecast_id` is None where it is not kept, `taught_by` where it was not asked for.
+    """
 
     forecast_id: ForecastId | None
     workload: Slug
@@ -151,6 +169,7 @@ class Forecast:
     energy_kwh: float | None
     explanation: Mapping[str, float]
     warnings: tuple[ForecastWarning, ...]
+    taught_by: tuple[Lesson, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

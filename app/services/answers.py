@@ -17,6 +17,7 @@ from app.domain.forecasts import (
     Forecast,
     ForecastRequest,
     Interval,
+    Lesson,
     SupportReport,
 )
 from app.domain.identifiers import RunId, Slug
@@ -31,8 +32,16 @@ from app.services.warnings import warnings_of
 from models import FeatureTable, FloatArray, ForecastDistribution, Support
 
 Answer = Forecast | DomainError
-Reason = tuple[Support, dict[str, float], Feasibility]
-"""What a forecast rests on, the shares of its terms, and whether it fits into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What a forecast rests on, the shares of its terms, its memory, and who taught it what."""
+
+    support: Support
+    explanation: dict[str, float]
+    feasibility: Feasibility
+    taught_by: tuple[Lesson, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,7 @@ def _answer(
         for request, scenario in zip(requests, scenarios, strict=True)
     ]
     forecast, refusals = distributions(requests, scenarios, served, offers)
-    reasons = _reasons(scenarios, served)
+    reasons = _reasons(requests, scenarios, served)
     figures = figures_of(requests, forecast, offers)
     answers: list[Answer] = []
     known = zip(requests, scenarios, offers, reasons, strict=True)
@@ -124,7 +133,9 @@ def _answer(
     return answers
 
 
-def _reasons(scenarios: Sequence[Scenario], served: ServedRegressor) -> list[Reason]:
+def _reasons(
+    requests: Sequence[ForecastRequest], scenarios: Sequence[Scenario], served: ServedRegressor
+) -> list[Reason]:
     """Return what each forecast rests on and what it is made of."""
     if not scenarios:
         return []
@@ -134,7 +145,25 @@ def _reasons(scenarios: Sequence[Scenario], served: ServedRegressor) -> list[Rea
         {part.term: float(f"{part.share:.4g}") for part in explanation} for explanation in explained
     ]
     fits = _feasibilities(features, served)
-    return list(zip(served.portfolio.support(features), shares, fits, strict=True))
+    lessons = _lessons([request.explain for request in requests], features, served)
+    support = served.portfolio.support(features)
+    return [Reason(*parts) for parts in zip(support, shares, fits, lessons, strict=True)]
+
+
+def _lessons(
+    is_asked: Sequence[bool], features: FeatureTable, served: ServedRegressor
+) -> list[tuple[Lesson, ...] | None]:
+    """Return which runs taught each forecast that is to be explained."""
+    rows = np.flatnonzero(is_asked)
+    lessons: list[tuple[Lesson, ...] | None] = [None] * len(is_asked)
+    if len(rows):
+        found = served.portfolio.taught_by(features.take(rows))
+        for row, taught in zip(rows.tolist(), found, strict=True):
+            lessons[row] = tuple(
+                Lesson(tuple(map(RunId, each.run_ids)), float(f"{each.influence:.4g}"), each.about)
+                for each in taught
+            )
+    return lessons
 
 
 def _feasibilities(features: FeatureTable, served: ServedRegressor) -> list[Feasibility]:
@@ -213,7 +242,7 @@ def _forecast(
     now: datetime,
 ) -> Forecast:
     configuration = scenario.configuration
-    support, explanation, feasibility = reason
+    support, feasibility = reason.support, reason.feasibility
     duration = Interval(
         figures.median[row], figures.lower[row], figures.upper[row], request.confidence
     )
@@ -233,10 +262,11 @@ def _forecast(
         support=_support_report(support, served),
         basis=Basis(support.basis),
         energy_kwh=kilowatt_hours(configuration.gpu_type, configuration.workers, duration.median),
-        explanation=explanation,
+        explanation=reason.explanation,
         warnings=warnings_of(
             request, served, support, offer, now, fits_probability=feasibility.fits_probability
         ),
+        taught_by=reason.taught_by,
     )
 
 

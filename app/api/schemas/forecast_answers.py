@@ -113,6 +113,19 @@ class TermOut(ResponseModel):
     share: float
 
 
+class LessonOut(ResponseModel):
+    """What the runs of one configuration taught the forecast.
+
+    `influence` is how many percent longer the forecast would be had they all taken 1 % longer;
+    `about` the part that they taught most: a term of the explanation, `category` or
+    `neighbourhood`.
+    """
+
+    run_ids: list[str]
+    influence: float
+    about: str
+
+
 class WarningOut(ResponseModel):
     """What should be known before trusting the figures."""
 
@@ -140,6 +153,7 @@ class ForecastOut(ResponseModel):
     basis: Basis
     energy: EnergyOut
     explanation: list[TermOut]
+    taught_by: list[LessonOut] | None = None
     warnings: list[WarningOut]
 
 

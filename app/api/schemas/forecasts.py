@@ -173,6 +173,9 @@ class ForecastIn(RequestModel):
         Probability, Field(description="share of runs that end within time_limit_seconds")
     ] = 0.95
     record: Annotated[bool, Field(description="keep it in the ledger")] = True
+    explain: Annotated[bool, Field(description="name the runs that taught it (`taught_by`)")] = (
+        False
+    )
 
     def to_domain(self) -> ForecastRequest:
         """Return the question."""
@@ -191,6 +194,7 @@ class ForecastIn(RequestModel):
             regressor_version=self.regressor_version,
             time_limit_quantile=self.time_limit_quantile,
             record=self.record,
+            explain=self.explain,
         )
 
 

@@ -122,6 +122,11 @@ def evaluate(node: Node, cells: Mapping[str, Cell]) -> Cell:
     return value
 
 
+def is_number(text: str) -> bool:
+    """Return whether a text is a plain number."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def number_in(cell: Cell, name: str) -> float | None:
     """Return the number in a cell, None where it is absent.
 
@@ -134,7 +139,7 @@ def number_in(cell: Cell, name: str) -> float | None:
         text = cell.strip()
         if not text:
             return None
-        if not _NUMBER.fullmatch(text):
+        if not is_number(text):
             raise RowError(
                 f"{name} {text[:60]!r} is no number.",
                 "Write numbers as 5123.7, without units and with a decimal point.",

@@ -51,6 +51,16 @@ function supportText(forecast) {
   return parts.join("; ");
 }
 
+/** Name the runs that a forecast rests on most, with what 1 % more time there would change. */
+function lessons(taught) {
+  const each = taught.map(({ run_ids, influence, about }) => {
+    const change = `${influence > 0 ? "+" : ""}${Number(influence.toPrecision(2))}%`;
+    const title = `${run_ids.join(", ")}: 1% more time there is ${change} here, through ${label(about)}`;
+    return h("span", { class: "lesson", title }, `${run_ids[0]} (${label(about)})`);
+  });
+  return h("span", {}, each.flatMap((node, index) => (index ? [", ", node] : [node])));
+}
+
 function facts(forecast) {
   const chance = forecast.probability ?? {};
   const lines = [
@@ -67,6 +77,7 @@ function facts(forecast) {
   if (forecast.explanation?.length) {
     lines.push(["Where the time goes", forecast.explanation.map((part) => `${label(part.term)} ${percent(part.share)}`).join(", ")]);
   }
+  if (forecast.taught_by?.length) lines.push(["Taught most by", lessons(forecast.taught_by)]);
   return h("dl", { class: "facts-list" }, lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
