@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 import tracemalloc
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -384,16 +383,6 @@ def test_header_longer_than_any_is_refused(artefact: _Artefact) -> None:
         loads(pack({**parts, "header.json": b" " * (48 * 2**20 + 1)}))
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
-def test_other_compressions_are_refused(method: int) -> None:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", method) as archive:
-        archive.writestr("manifest.json", b"{}" * 1000)
-
-    with pytest.raises(ArtifactError, match="compressed in a way"):
-        loads(_sealed(buffer.getvalue()))
-
-
 def _peak_bytes(hostile: bytes) -> int:
     tracemalloc.start()
     with pytest.raises(ArtifactError):
@@ -401,15 +390,6 @@ def _peak_bytes(hostile: bytes) -> int:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
-
-
-def test_part_larger_than_it_declares_takes_no_memory() -> None:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("manifest.json", bytes(64 * 2**20))
-    body = buffer.getvalue().replace((64 * 2**20).to_bytes(4, "little"), (10).to_bytes(4, "little"))
-
-    assert _peak_bytes(_sealed(body)) < 8 * 2**20
 
 
 @pytest.mark.parametrize("shape", [[2**31], [2**40, 2**40], [10**9, 0, 7], [2**62, 2**62, 2**62]])
