@@ -227,4 +227,7 @@ def _build_memory(encoder: Encoder, header: Mapping[str, Any], arrays: Arrays) -
     known, unfinished = (
         frozenset(read_texts(header[name])) for name in ("known_columns", "unfinished")
     )
-    return Memory.of(encoded, keys, run_ids, held_out, known, unfinished)
+    ranges = arrays["memory.ranges"]
+    check_bounded(ranges, (len(X), 2), "a range of repetitions")
+    demand((ranges[:, 0] <= ranges[:, 1]).all(), "repetitions are turned round")
+    return Memory.of(encoded, keys, run_ids, held_out, known, unfinished, ranges)

@@ -45,6 +45,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
     arrays: dict[str, FloatArray] = {
         "memory.X": portfolio.memory.X,
         "memory.codes": portfolio.memory.codes,
+        "memory.ranges": portfolio.memory.ranges,
         "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
         "transfer.counts": portfolio.transfer.counts,
     }
