@@ -311,6 +311,7 @@ class _Draft:
             forecasts,
             frozenset(known),
             self.prepared.keys,
+            self.configurations.ranges,
         )
 
     def _report(
