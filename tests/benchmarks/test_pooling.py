@@ -36,13 +36,13 @@ def test_every_task_and_prior_is_a_row_of_the_file(
 ) -> None:
     out = data / "result.csv"
 
-    main(["--data", str(data), "--only", "second", "--out", str(out)])
+    main(["--data", str(data), "--only", "second", "--draws", "1", "--out", str(out)])
 
     with out.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert {row["arm"] for row in rows} == set(ARMS)
     assert {row["kind"] for row in rows} == {"first 1", "first 3", "first 6", "unseen type"}
-    assert len(rows) == len(ARMS) * 4
+    assert len(rows) == len(ARMS) * 5
     assert all(float(row["mape"]) >= 0 and float(row["fit_seconds"]) > 0 for row in rows)
     assert "worse" in capsys.readouterr().out
 
