@@ -17,6 +17,7 @@ from models.explanation import TermShare
 from models.factory import factory_summaries
 from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription, mean_description
+from models.holdout import FoldMap
 from models.influence import Lesson
 from models.joint import JointForecast, joint_forecast
 from models.memory_law import Feasibility
@@ -60,6 +61,7 @@ __all__ = [
     "FitReport",
     "FittedPortfolio",
     "FloatArray",
+    "FoldMap",
     "ForecastDistribution",
     "HardwareDescription",
     "IntArray",

@@ -1,11 +1,9 @@
 """From runs to a fitted portfolio: encode, fit, hold out, weigh, calibrate."""
 
 import math
-import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 
 import numpy as np
 
@@ -19,7 +17,7 @@ from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegress
 from models.evidence import Evidence
 from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
-from models.holdout import TrainingData, forecast_folds, gather
+from models.holdout import FoldMap, TrainingData, forecast_folds, gather
 from models.intervals import calibrate, prior_curve, tempered
 from models.layout import Layout
 from models.level_effects import LevelEffects, untold_effects
@@ -44,6 +42,7 @@ from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingRe
 from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.transfer import LevelTransfer
+from models.versions import library_versions
 
 Progress = Callable[[float, str], None]
 
@@ -51,7 +50,7 @@ _SHARE_OF_FULL_FITS = 0.3
 _UNTESTED_VARIANCE = 0.25
 
 
-def fit_portfolio(
+def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     runs: RunTable,
     *,
     seed: int,
@@ -61,6 +60,7 @@ def fit_portfolio(
     prior: PooledPrior | None = None,
     evidence: Evidence | None = None,
     on_progress: Progress | None = None,
+    fold_map: FoldMap = map,
 ) -> FittedPortfolio:
     """Fit the portfolio on the runs of one workload.
 
@@ -83,6 +83,9 @@ def fit_portfolio(
         Runs that are no durations: what they tell of memory, and unfinished runs.
     on_progress
         Called with the share done and the step under way; an exception it raises ends the fit.
+    fold_map
+        Where held-out sets are forecast: the built-in `map` does so in turn, another one may use a
+        cluster. It changes nothing in the result.
 
     Raises
     ------
@@ -132,7 +135,7 @@ def fit_portfolio(
         *transfer_folds(encoder, encoded.codes, regime_map),
     ]
     go_on = _Budget(folds, started, time_budget_s, progress).go_on
-    held_out = gather(data, forecast_folds(data, fitted, folds, go_on))
+    held_out = gather(data, forecast_folds(data, fitted, folds, go_on, fold_map))
     progress(0.97, "calibrating")
     memory = evidence.memory
     law = None if memory is None else fit_memory_law(memory, hardware, seed=seed)
@@ -305,6 +308,7 @@ class _Draft:
             forecasts,
             frozenset(known),
             self.prepared.keys,
+            self.configurations.ranges,
         )
 
     def _report(
@@ -391,9 +395,3 @@ def _levels(features: FeatureTable) -> dict[str, tuple[str, ...]]:
         for name, column in sorted(features.categorical.items())
     }
     return {name: levels for name, levels in found.items() if levels}
-
-
-def library_versions() -> dict[str, str]:
-    """Return the versions that a fit depends on, without importing the libraries."""
-    names = ("lightgbm", "numpy", "scikit-learn", "scipy")
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}

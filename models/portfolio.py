@@ -91,7 +91,7 @@ class FittedPortfolio:
         -------
         ForecastDistribution
             Log seconds, shape (n_rows,): positive and finite, wider with the distance from the
-            measured range.
+            measured range; the median of a repeated configuration lies within its repetitions.
 
         Raises
         ------
@@ -108,7 +108,8 @@ class FittedPortfolio:
         bounded = self.center + np.clip(mean, -MAX_LOG_DISTANCE, MAX_LOG_DISTANCE)
         curves = np.array([self.regimes[regime].curve for regime in regimes])
         scale = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
-        return ForecastDistribution(np.where(np.isnan(mean), mean, bounded), scale, regimes, curves)
+        median = self.memory.within_repetitions(encoded, np.where(np.isnan(mean), mean, bounded))
+        return ForecastDistribution(median, scale, regimes, curves)
 
     def support(self, features: FeatureTable) -> list[Support]:
         """Return how well the runs support each row: ranges, levels, nearest runs, basis."""

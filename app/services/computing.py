@@ -125,8 +125,12 @@ class InProcessComputer(Computer):
         pass
 
 
-def compute_fit(task: FitTask, on_progress: OnProgress) -> FitOutcome:
+def compute_fit(
+    task: FitTask, on_progress: OnProgress, fold_map: models.FoldMap = map
+) -> FitOutcome:
     """Fit the portfolio, compare it with the incumbent if there is one, and serialize it.
+
+    `fold_map` tells where held-out sets are forecast; the outcome is the same everywhere.
 
     Raises
     ------
@@ -144,6 +148,7 @@ def compute_fit(task: FitTask, on_progress: OnProgress) -> FitOutcome:
             evidence=task.evidence,
             prior=_prior(task),
             on_progress=on_progress,
+            fold_map=fold_map,
         )
     except models.NotEnoughRunsError as error:
         raise FitRefusedError(FitProblem("no_regressor", str(error))) from error

@@ -23,7 +23,7 @@ from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import insert_runs
 from app.storage.lists import each_text
 from app.storage.measured import measured_features
-from app.storage.run_rows import to_run
+from app.storage.run_rows import IS_USABLE, to_run
 from app.storage.tables import RunRow, WorkloadRow
 
 _FIT_COLUMNS = (
@@ -210,11 +210,7 @@ def _to_columns(columns: Sequence[Sequence[Any]]) -> RunColumns:
 
 
 def _usable(workload_id: WorkloadId) -> tuple[sa.ColumnElement[bool], ...]:
-    return (
-        RunRow.workload_id == workload_id,
-        RunRow.status == RunStatus.SUCCEEDED,
-        ~RunRow.excluded,
-    )
+    return (RunRow.workload_id == workload_id, *IS_USABLE)
 
 
 def _conditions(wanted: RunFilter) -> Iterator[sa.ColumnElement[bool]]:

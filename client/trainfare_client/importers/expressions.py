@@ -119,7 +119,8 @@ def evaluate(node: Node, cells: Mapping[str, Cell]) -> Cell:
         value = math.inf
     if value is not None and not math.isfinite(value):
         raise RowError("The map gives no finite number.", "Mend the cell, or the map.")
-    return value
+    # 9875300 * 0.001 is meant to be 9875.3, and not what the last bit makes of it.
+    return None if value is None else float(f"{value:.15g}")
 
 
 def is_number(text: str) -> bool:
