@@ -112,7 +112,7 @@ def test_price_without_a_rate_counts_only_where_there_is_no_other() -> None:
 
 def _random_book(random: np.random.Generator) -> PriceBook:
     def money(most: float, digits: int = 6) -> Decimal:
-        return Decimal(str(round(random.uniform(0.001, most), digits)))
+        return Decimal(str(round(random.uniform(most / 1000, most), digits)))
 
     rules: dict[str, int] = {}
     if random.random() < 0.4:
