@@ -197,7 +197,6 @@ class Forecast(TypedDict):
     basis: str
     energy: dict[str, float | None]
     explanation: list[dict[str, Any]]
-    explained_by: str
     taught_by: list[dict[str, Any]] | None
     to_target: dict[str, Any] | None
     warnings: list[dict[str, str]]
