@@ -23,7 +23,8 @@ from app.domain.forecasts import (
 from app.domain.identifiers import RunId, Slug
 from app.pricing.billing import affordable_seconds
 from app.pricing.energy import kilowatt_hours
-from app.pricing.resolution import Offer, PriceBook, is_in_currency
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
 from app.services.costs import cost_of
 from app.services.frames import scenario_features
 from app.services.questions import to_features, to_question
@@ -77,23 +78,43 @@ def answer_all(
     return [answer for answer in answers if answer is not None]
 
 
-def distributions(
+def offers_for(
     requests: Sequence[ForecastRequest],
     scenarios: Sequence[Scenario],
-    served: ServedRegressor,
+    book: PriceBook,
+    seconds: FloatArray,
+    currency: str | None = None,
+) -> list[Offer | None]:
+    """Return the offers of durations without interruptions, in the currency that is wanted.
+
+    Of several, the one counts whose bill is smallest.
+    """
+    return [
+        book.resolve(scenario.configuration, request.pricing, currency=currency, seconds=each)
+        for request, scenario, each in zip(requests, scenarios, seconds.tolist(), strict=True)
+    ]
+
+
+def interrupted(
+    forecast: ForecastDistribution,
+    requests: Sequence[ForecastRequest],
     offers: Sequence[Offer | None],
 ) -> tuple[ForecastDistribution, dict[int, DomainError]]:
     """Return the distributions of the durations, spot interruptions included, and refusals."""
-    forecast = served.portfolio.predict(features_of(scenarios, served))
     spot = {
-        row: (request.spot, 1 if offer is None else offer.instances)
+        row: (request.spot, 1 if offer is None else offer.total_instances)
         for row, (request, offer) in enumerate(zip(requests, offers, strict=True))
         if is_spot(request, offer)
     }
     if not spot:
         return forecast, {}
-    interrupted, refusals = with_interruptions(forecast, spot)
-    return interrupted, dict(refusals)
+    later, refusals = with_interruptions(forecast, spot)
+    return later, dict(refusals)
+
+
+def predict(scenarios: Sequence[Scenario], served: ServedRegressor) -> ForecastDistribution:
+    """Return the distributions of the durations without interruptions."""
+    return served.portfolio.predict(features_of(scenarios, served))
 
 
 def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> FeatureTable:
@@ -116,11 +137,9 @@ def _answer(
     book: PriceBook,
     now: datetime,
 ) -> list[Answer]:
-    offers = [
-        book.resolve(scenario.configuration, request.pricing)
-        for request, scenario in zip(requests, scenarios, strict=True)
-    ]
-    durations, refusals = distributions(requests, scenarios, served, offers)
+    work = predict(scenarios, served)
+    offers = offers_for(requests, scenarios, book, work.median(), served.currency)
+    durations, refusals = interrupted(work, requests, offers)
     reasons = _reasons(requests, scenarios, served)
     figures = figures_of(requests, durations, offers)
     law = served.portfolio.convergence
@@ -222,7 +241,7 @@ def _shown(seconds: FloatArray) -> list[float]:
 
 
 def _affordable(request: ForecastRequest, offer: Offer | None) -> float | None:
-    if request.budget is None or offer is None or not is_in_currency(request.pricing, offer):
+    if request.budget is None or offer is None or not offer.is_as_asked:
         return None
     seconds = affordable_seconds(offer, request.budget)
     return math.inf if seconds is None else seconds

@@ -17,6 +17,28 @@ class BandOut(ResponseModel):
     confidence: float
 
 
+class FurtherInstancesOut(ResponseModel):
+    """Instances of another size beside the main ones; same place, purchase and currency."""
+
+    instance_type: str | None
+    gpu_count: int | None
+    instances: int
+    price_per_hour: str
+    price_id: str | None
+
+
+class ConversionOut(ResponseModel):
+    """The exchange rate that every price of the cost was multiplied by; an exact decimal."""
+
+    from_currency: str
+    to_currency: str
+    rate: str
+    valid_from: str
+    age_days: int
+    source: str
+    listed_price_per_hour: str
+
+
 class UsedPriceOut(ResponseModel):
     """The price that was used; `age_days` counts from its date."""
 
@@ -31,6 +53,7 @@ class UsedPriceOut(ResponseModel):
     gpu_count: int | None
     instances: int
     price_id: str | None
+    others: list[FurtherInstancesOut]
 
 
 class LineItemOut(ResponseModel):
@@ -52,6 +75,7 @@ class CostOut(ResponseModel):
     upper: str
     price_per_hour: str
     price: UsedPriceOut
+    conversion: ConversionOut | None
     line_items: list[LineItemOut]
 
 
