@@ -16,10 +16,12 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from models import (
     ArtifactError,
+    ConvergenceRuns,
     Evidence,
     FloatArray,
     HardwareDescription,
     MemoryRuns,
+    PhaseRuns,
     dumps,
     fit_portfolio,
     loads,
@@ -100,6 +102,15 @@ def _forest() -> Any:
     del CANDIDATES["forest"]
 
 
+def _evidence(memory: MemoryRuns) -> Evidence:
+    """Return evidence of every kind that an artefact may hold."""
+    seconds = np.linspace(1.0, 2.0, memory.n_runs)
+    phases = PhaseRuns(memory.features, 2 * seconds, {"setup": seconds, "compute": seconds / 2})
+    batches = np.array([64.0, 256.0, 1024.0])
+    convergence = ConvergenceRuns(batches, 1e6 + 1e3 * batches)
+    return Evidence(memory=memory, convergence=convergence, phases=phases)
+
+
 @pytest.fixture(scope="module")
 def artefact(_forest: Any) -> _Artefact:
     runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
@@ -112,7 +123,7 @@ def artefact(_forest: Any) -> _Artefact:
         time_budget_s=600,
         regressors=names,
         hardware=_HARDWARE,
-        evidence=Evidence(memory=memory),
+        evidence=_evidence(memory),
     )
     assert "forest" in portfolio.members
     return _Artefact(dumps(portfolio))
@@ -151,6 +162,15 @@ def _is_refused_or_useful(hostile: bytes) -> None:
     portfolio.support(_ASKED)
     portfolio.explain(_ASKED)
     portfolio.feasibility(_ASKED)
+    with np.errstate(all="ignore"):
+        lessons = portfolio.taught_by(_ASKED)
+    assert all(np.isfinite(lesson.influence) for each in lessons for lesson in each)
+    for shares in portfolio.explain_phases(_ASKED):
+        assert sum(part.share for part in shares) == pytest.approx(1.0 if shares else 0.0)
+    if portfolio.convergence is not None:
+        mean, variance = portfolio.convergence.moments(np.array([1.0, 1e9]))
+        assert np.isfinite(mean).all()
+        assert (variance > 0).all()
     loads(dumps(portfolio))
 
 
