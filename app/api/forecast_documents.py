@@ -11,10 +11,12 @@ from app.domain.configurations import Configuration, ParameterValue, Scenario, W
 from app.domain.forecasts import (
     CostForecast,
     Forecast,
+    Interval,
     LedgerEntry,
     Lesson,
     LinkedRun,
     SupportReport,
+    TargetForecast,
 )
 from app.domain.prices import Price
 from app.domain.runs import RunStatus
@@ -35,6 +37,7 @@ FORECAST_MEMBERS = (
     "probability",
     "support",
     "basis",
+    "to_target",
     "energy",
     "explanation",
     "taught_by",
@@ -160,19 +163,14 @@ def _support_document(support: SupportReport) -> Document:
 
 def forecast_document(forecast: Forecast, now: datetime) -> Document:
     """Return the document of a forecast, its members in the order of the contract."""
-    duration, scenario = forecast.duration_seconds, forecast.scenario
+    scenario = forecast.scenario
     return {
         "forecast_id": forecast.forecast_id,
         "workload": forecast.workload,
         "regressor_version": forecast.regressor_version,
         "fitted_at": instant_text(forecast.fitted_at),
         **scenario_document(scenario),
-        "duration_seconds": {
-            "median": duration.median,
-            "lower": duration.lower,
-            "upper": duration.upper,
-            "confidence": duration.confidence,
-        },
+        "duration_seconds": _band(forecast.duration_seconds),
         "time_limit_seconds": plain_number(forecast.time_limit_seconds),
         "cost": None if forecast.cost is None else cost_document(forecast.cost, now),
         "feasibility": {
@@ -185,6 +183,7 @@ def forecast_document(forecast: Forecast, now: datetime) -> Document:
         },
         "support": _support_document(forecast.support),
         "basis": forecast.basis,
+        "to_target": _target_document(forecast.to_target, now),
         "energy": {"kilowatt_hours": _significant(forecast.energy_kwh), "kg_co2e": None},
         "explanation": [
             {"term": term, "share": share} for term, share in forecast.explanation.items()
@@ -194,6 +193,26 @@ def forecast_document(forecast: Forecast, now: datetime) -> Document:
             {"code": each.code, "message": each.message, "remedy": each.remedy}
             for each in forecast.warnings
         ],
+    }
+
+
+def _band(interval: Interval) -> Document:
+    return {
+        "median": interval.median,
+        "lower": interval.lower,
+        "upper": interval.upper,
+        "confidence": interval.confidence,
+    }
+
+
+def _target_document(target: TargetForecast | None, now: datetime) -> Document | None:
+    if target is None:
+        return None
+    return {
+        "samples": _band(target.samples),
+        "epochs": _band(target.epochs),
+        "duration_seconds": _band(target.duration_seconds),
+        "cost": None if target.cost is None else cost_document(target.cost, now),
     }
 
 

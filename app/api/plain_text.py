@@ -88,6 +88,8 @@ def forecast_sentences(forecast: Document) -> str:
         lines.append(f"It keeps the deadline with probability {_percent(probability['deadline'])}.")
     if probability.get("budget") is not None:
         lines.append(f"It keeps the budget with probability {_percent(probability['budget'])}.")
+    if forecast.get("to_target") is not None:
+        lines.append(_target_sentence(forecast["to_target"]))
     lines.append(f"A time limit of {say_seconds(forecast['time_limit_seconds'])} would be safe.")
     lines += _explanation(forecast)
     lines += [
@@ -95,6 +97,16 @@ def forecast_sentences(forecast: Document) -> str:
         for entry in forecast.get("warnings") or ()
     ]
     return "\n".join(lines) + "\n"
+
+
+def _target_sentence(target: Document) -> str:
+    duration, epochs, cost = target["duration_seconds"], target["epochs"], target["cost"]
+    money = "" if cost is None else f" and cost {cost['median']} {cost['currency']}"
+    return (
+        f"To the target it takes about {say_number(float(format(epochs['median'], '.3g')))} epochs:"
+        f" {say_seconds(duration['median'])} ({say_seconds(duration['lower'])} to"
+        f" {say_seconds(duration['upper'])}){money}."
+    )
 
 
 def _explanation(forecast: Document) -> list[str]:

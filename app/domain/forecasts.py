@@ -133,6 +133,20 @@ class Feasibility:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetForecast:
+    """What the training takes until it is good enough, at the batch size that was asked for.
+
+    `samples` and `epochs` (passes over the data set) grow with the batch; the duration is that of
+    so many samples at the asked configuration.
+    """
+
+    samples: Interval
+    epochs: Interval
+    duration_seconds: Interval
+    cost: CostForecast | None
+
+
+@dataclass(frozen=True, slots=True)
 class Lesson:
     """What the runs of one configuration taught a forecast.
 
@@ -149,7 +163,8 @@ class Lesson:
 class Forecast:
     """The answer to one question.
 
-    `forecast_id` is None where it is not kept, `taught_by` where it was not asked for.
+    `forecast_id` is None where it is not kept, `taught_by` where it was not asked for,
+    `to_target` where no run told what the target takes, or batch, data set or epochs are open.
     """
 
     forecast_id: ForecastId | None
@@ -170,6 +185,7 @@ class Forecast:
     explanation: Mapping[str, float]
     warnings: tuple[ForecastWarning, ...]
     taught_by: tuple[Lesson, ...] | None = None
+    to_target: TargetForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from app.domain.configurations import Configuration, Scenario
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest
 from app.services.beliefs import Beliefs
+from models import ConvergenceLaw
 
 ANY_TYPE: Final = "any"
 """The name of capacity that has no GPU type (workers of a CPU cluster)."""
@@ -123,11 +124,14 @@ def questions_of(request: AllocationRequest, options: Sequence[Option]) -> list[
     return questions
 
 
-def samples_factor(job: ElasticJob, batch_size: float | None) -> float:
+def samples_factor(
+    job: ElasticJob, batch_size: float | None, law: ConvergenceLaw | None = None
+) -> float:
     """Return by how many times more samples a job needs with a batch size than with its own.
 
     ``(1 + B / N) / (1 + B0 / N)`` with the gradient noise scale N: larger batches learn less from
-    each sample. 1 where the scale or a batch size is unknown.
+    each sample. The job's own N goes before the `law` that its workload's runs showed; 1 where
+    neither or a batch size is known.
 
     References
     ----------
@@ -143,8 +147,12 @@ def samples_factor(job: ElasticJob, batch_size: float | None) -> float:
     """
     own = job.work.batch_size or min(job.batch_sizes, default=None)
     noise = job.gradient_noise_scale
-    if noise is None or own is None or batch_size is None:
+    if own is None or batch_size is None:
         return 1.0
+    if noise is None:
+        if law is None:
+            return 1.0
+        return float(law.samples_factor(np.array([batch_size]), np.array([own]))[0])
     return (1.0 + batch_size / noise) / (1.0 + own / noise)
 
 
@@ -167,8 +175,15 @@ def forecasts_of(
     known = [options[row] for row in beliefs.known]
     jobs = [request.jobs[option.job] for option in known]
     pairs = list(zip(jobs, known, strict=True))
+    asked = {(option.job, option.placed.batch_size) for option in known}
+    factors = {
+        (index, batch): samples_factor(
+            request.jobs[index], batch, beliefs.convergence.get(request.jobs[index].workload)
+        )
+        for index, batch in asked
+    }
     factor = [
-        (1.0 - job.progress) * samples_factor(job, option.placed.batch_size)
+        (1.0 - job.progress) * factors[option.job, option.placed.batch_size]
         for job, option in pairs
     ]
     restart = np.array([restart_of(job, option.placed) for job, option in pairs], dtype=np.float64)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -12,7 +12,6 @@ from app.domain.errors import DomainError
 from app.domain.forecasts import (
     AxisOutside,
     Basis,
-    CostForecast,
     Feasibility,
     Forecast,
     ForecastRequest,
@@ -21,13 +20,15 @@ from app.domain.forecasts import (
     SupportReport,
 )
 from app.domain.identifiers import RunId, Slug
-from app.pricing.billing import affordable_seconds, bill
+from app.pricing.billing import affordable_seconds
 from app.pricing.energy import kilowatt_hours
 from app.pricing.resolution import Offer, PriceBook, is_in_currency
+from app.services.costs import cost_of
 from app.services.frames import scenario_features
 from app.services.questions import to_features, to_question
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import with_interruptions
+from app.services.targets import targets_of
 from app.services.warnings import warnings_of
 from models import FeatureTable, FloatArray, ForecastDistribution, Support
 
@@ -118,18 +119,22 @@ def _answer(
         book.resolve(scenario.configuration, request.pricing)
         for request, scenario in zip(requests, scenarios, strict=True)
     ]
-    forecast, refusals = distributions(requests, scenarios, served, offers)
+    durations, refusals = distributions(requests, scenarios, served, offers)
     reasons = _reasons(requests, scenarios, served)
-    figures = figures_of(requests, forecast, offers)
+    figures = figures_of(requests, durations, offers)
+    law = served.portfolio.convergence
+    targets = targets_of(requests, scenarios, offers, durations, law)
     answers: list[Answer] = []
     known = zip(requests, scenarios, offers, reasons, strict=True)
     for row, (request, scenario, offer, reason) in enumerate(known):
-        answers.append(
-            refusals.get(row)
-            or _forecast(
-                row, request, scenario, offer, reason, figures=figures, served=served, now=now
-            )
+        refusal = refusals.get(row)
+        if refusal is not None:
+            answers.append(refusal)
+            continue
+        forecast = _forecast(
+            row, request, scenario, offer, reason, figures=figures, served=served, now=now
         )
+        answers.append(replace(forecast, to_target=targets[row]) if targets[row] else forecast)
     return answers
 
 
@@ -255,7 +260,7 @@ def _forecast(
         scenario=scenario,
         duration_seconds=duration,
         time_limit_seconds=figures.time_limit[row],
-        cost=None if offer is None else _cost(offer, duration),
+        cost=None if offer is None else cost_of(offer, duration),
         feasibility=feasibility,
         deadline_probability=_known(figures.deadline[row]),
         budget_probability=_known(figures.budget[row]),
@@ -272,20 +277,6 @@ def _forecast(
 
 def _known(probability: float) -> float | None:
     return None if math.isnan(probability) else probability
-
-
-def _cost(offer: Offer, duration: Interval) -> CostForecast:
-    money = bill(offer, duration.median, duration.lower, duration.upper)
-    return CostForecast(
-        currency=offer.price.currency,
-        median=money.median,
-        lower=money.lower,
-        upper=money.upper,
-        price_per_hour=offer.price.price_per_hour,
-        price=offer.price,
-        instances=offer.instances,
-        line_items=money.line_items,
-    )
 
 
 def _support_report(support: Support, served: ServedRegressor) -> SupportReport:

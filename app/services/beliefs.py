@@ -1,8 +1,8 @@
 """What the published regressors believe of many jobs' durations, one evaluation a workload."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from app.services.answers import distributions
 from app.services.prices import PriceService
 from app.services.questions import to_question
 from app.services.serving import RegressorCache, ServedRegressor
-from models import NORMAL_KNOTS, FloatArray
+from models import NORMAL_KNOTS, ConvergenceLaw, FloatArray
 
 _Group = tuple[Slug, int | None]
 
@@ -37,6 +37,8 @@ class Beliefs:
         What they would be bought at; None where no price was asked for or is known.
     problems
         The refusals of the others, by position.
+    convergence
+        How many samples a target takes, by workload, where its runs told.
     """
 
     durations: DurationBeliefs
@@ -44,6 +46,7 @@ class Beliefs:
     scenarios: list[Scenario]
     offers: list[Offer | None]
     problems: dict[int, DomainError]
+    convergence: Mapping[Slug, ConvergenceLaw] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -87,7 +90,7 @@ class BeliefReader:
         groups: defaultdict[_Group, list[int]] = defaultdict(list)
         for row, request in enumerate(requests):
             groups[request.workload, request.regressor_version].append(row)
-        gathered = []
+        gathered, laws = [], {}
         for (slug, version), rows in groups.items():
             try:
                 served = self._regressors.get(project_id, slug, version)
@@ -95,7 +98,9 @@ class BeliefReader:
                 problems.update(dict.fromkeys(rows, error))
                 continue
             gathered.append(_gather(rows, requests, served, book, problems))
-        return _merge(gathered, problems)
+            if served.portfolio.convergence is not None:
+                laws[slug] = served.portfolio.convergence
+        return replace(_merge(gathered, problems), convergence=laws)
 
 
 def _is_spot(request: ForecastRequest) -> bool:

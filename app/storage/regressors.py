@@ -15,6 +15,7 @@ from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, ProjectId, Slug, WorkloadId
 from app.domain.pages import Page
 from app.domain.regressors import (
+    Convergence,
     MemoryEvidence,
     OutlierRun,
     PoolingUse,
@@ -57,7 +58,7 @@ def _report_document(report: RegressorReport) -> Json:
 
 
 def _to_evidence(document: Json) -> RunEvidence:
-    memory = document["memory"]
+    memory, convergence = document["memory"], document.get("convergence")
     return RunEvidence(
         memory=None if memory is None else MemoryEvidence(**memory),
         unfinished=UnfinishedUse(**document["unfinished"]),
@@ -66,6 +67,7 @@ def _to_evidence(document: Json) -> RunEvidence:
             for change in document["change_points"]
         ),
         outliers=tuple(OutlierRun(**outlier) for outlier in document["outliers"]),
+        convergence=None if convergence is None else Convergence(**convergence),
     )
 
 

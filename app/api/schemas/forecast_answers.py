@@ -9,7 +9,7 @@ from app.domain.forecasts import Basis
 
 
 class BandOut(ResponseModel):
-    """A median with the bounds for a new run at a confidence, in seconds."""
+    """A median with the bounds for a new run at a confidence, in seconds or as its name says."""
 
     median: float
     lower: float
@@ -113,6 +113,15 @@ class TermOut(ResponseModel):
     share: float
 
 
+class TargetOut(ResponseModel):
+    """What the training takes until it is good enough, at the batch size that was asked for."""
+
+    samples: BandOut
+    epochs: BandOut
+    duration_seconds: BandOut
+    cost: CostOut | None
+
+
 class LessonOut(ResponseModel):
     """What the runs of one configuration taught the forecast.
 
@@ -151,6 +160,7 @@ class ForecastOut(ResponseModel):
     probability: ChancesOut
     support: SupportOut
     basis: Basis
+    to_target: TargetOut | None = None
     energy: EnergyOut
     explanation: list[TermOut]
     taught_by: list[LessonOut] | None = None
