@@ -7,16 +7,16 @@ import sqlalchemy as sa
 
 import models
 from app.domain.fits import FitState
-from app.services.context import ServiceContext
+from app.storage.database import Database
 from app.storage.tables import FitRow, PublicationRow, RegressorRow, RunRow, WorkloadRow
 from tests.soak.load import Promises
 
 _FINAL = {FitState.SUCCEEDED.value, FitState.FAILED.value, FitState.CANCELLED.value}
 
 
-def find_faults(context: ServiceContext, promises: Promises) -> list[str]:
+def find_faults(database: Database, promises: Promises) -> list[str]:
     """Return every broken promise, in words; none is what is hoped for."""
-    with context.database.engine.connect() as connection:
+    with database.engine.connect() as connection:
         runs = connection.execute(sa.select(RunRow.external_id)).scalars().all()
         fits = connection.execute(sa.select(FitRow.__table__)).mappings().all()
         regressors = (

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from app.services.context import ServiceContext
-from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import migrate
 from tests.support.postgresql import PostgreSQLServer, running_postgresql
@@ -33,6 +31,7 @@ class Member:
     running: RunningProcess
     url: str = ""
     lines: list[str] = field(default_factory=list)
+    listener: threading.Thread | None = None
 
     @property
     def process_id(self) -> int:
@@ -53,7 +52,6 @@ class Fleet:
 
     def __init__(self, server: PostgreSQLServer, *, services: int, fitters: int) -> None:
         self.server = server
-        self.context = ServiceContext(Database(server.url), Settings(database_url=server.url))
         self._stop = threading.Event()
         self._members = [
             *(self._start("service") for _ in range(services)),
@@ -72,15 +70,17 @@ class Fleet:
             fitter_poll_s=0.1,
         )
         member = Member(kind, running)
-        threading.Thread(target=self._listen, args=(member,), daemon=True).start()
+        member.listener = threading.Thread(target=self._listen, args=(member,), daemon=True)
+        member.listener.start()
         return member
 
     def _listen(self, member: Member) -> None:
         assert member.running.process.stderr is not None
-        for line in member.running.process.stderr:
-            member.lines.append(line)
-            if found := LISTENING.search(line):
-                member.url = found["url"]
+        with member.running.process.stderr as log:
+            for line in log:
+                member.lines.append(line)
+                if found := LISTENING.search(line):
+                    member.url = found["url"]
 
     def _keep(self) -> None:
         while not self._stop.wait(_LOOK_EVERY_S):
@@ -124,16 +124,32 @@ class Fleet:
             member.running.process.terminate()
         for member in self._members:
             member.running.process.wait(60)
-        self.context.database.close()
+        for member in [*self._members, *self._ended]:
+            assert member.listener is not None
+            member.listener.join(60)
+
+    @contextmanager
+    def database(self) -> Iterator[Database]:
+        """Yield the fleet's database, with connections of its own."""
+        database = Database(self.server.url, pool_size=1)
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+def _migrate(url: str) -> None:
+    """Bring a new database's schema up to date."""
+    database = Database(url)
+    migrate(database)
+    database.close()
 
 
 @contextmanager
 def running_fleet(*, services: int, fitters: int) -> Iterator[Fleet]:
     """Yield a fleet on a PostgreSQL of its own, whose commits survive kill -9."""
     with running_postgresql(synchronous_commit=True) as server:
-        database = Database(server.url)
-        migrate(database)
-        database.close()
+        _migrate(server.url)
         fleet = Fleet(server, services=services, fitters=fitters)
         try:
             yield fleet

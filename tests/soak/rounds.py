@@ -8,6 +8,7 @@ from typing import Final
 
 import httpx2
 
+from app.storage.database import Database
 from tests.soak.checking import find_faults
 from tests.soak.faults import ALL, FITTERS_ONLY, Misfortune
 from tests.soak.fleet import Fleet, running_fleet
@@ -111,8 +112,10 @@ def _wait_for_fits(clients: Clients, client: httpx2.Client) -> None:
 
 
 def _judge(fleet: Fleet, clients: Clients, misfortune: Misfortune, started: float) -> Verdict:
-    _settle(fleet)
     promises = clients.promises
+    with fleet.database() as database:
+        _settle(database)
+        faults = find_faults(database, promises)
     return Verdict(
         seconds=time.monotonic() - started,
         struck=Counter(misfortune.struck),
@@ -123,15 +126,15 @@ def _judge(fleet: Fleet, clients: Clients, misfortune: Misfortune, started: floa
             "forecasts": promises.forecasts,
             "publications": promises.publications,
         },
-        faults=find_faults(fleet.context, promises) + fleet.tracebacks(),
+        faults=faults + fleet.tracebacks(),
     )
 
 
-def _settle(fleet: Fleet) -> None:
+def _settle(database: Database) -> None:
     """Wait until the fitters have brought every fit to its end."""
     deadline = time.monotonic() + _SETTLE_S
     while time.monotonic() < deadline:
-        with fleet.context.database.engine.connect() as connection:
+        with database.engine.connect() as connection:
             active = connection.exec_driver_sql(
                 "SELECT count(*) FROM fit WHERE state IN ('queued', 'running')"
             ).scalar_one()
