@@ -37,7 +37,10 @@ def find_faults(database: Database, promises: Promises) -> list[str]:
                 sa.select(PublicationRow.workload_id, PublicationRow.version)
             )
         }
-        slugs = dict(connection.execute(sa.select(WorkloadRow.id, WorkloadRow.slug)).tuples().all())
+        slugs = {
+            row.id: row.slug
+            for row in connection.execute(sa.select(WorkloadRow.id, WorkloadRow.slug))
+        }
     return [
         *promises.faults,
         *_runs(promises, runs),
