@@ -1,7 +1,7 @@
 """Print how many dollars a profiling plan takes against other orders of measuring.
 
 Usage: ``python -m benchmarks.profiling --data DIR [--hardware FILE.csv] [--seeds 20] [--jobs N]
-[--only NAME ...] [--members NAME ...] [--held-out] [--stop-rule] [--growth 1.25] [--out FILE.csv]``.
+[--only NAME ...] [--members NAME ...] [--held-out] [--stop-rule] [--growth 1.25] [--out FILE]``.
 Each folder of DIR holds a ``runs.csv``; workloads with at least 40 configurations count. From four
 random runs on, configurations are measured until the held-out targets are forecast with at most 1.2
 times the error of a regressor of all candidates: in the order of the plan (renewed at each fit), of
@@ -10,7 +10,7 @@ Ernest's design, by expected price, at random. Fits follow when the runs have gr
 
 All fits, the final one as well, are of two members of the portfolio with their prior weights, which
 takes a thirtieth of the time of what the service does; ``--members all`` fits the whole portfolio,
-``--held-out`` learns its weights. What is in FILE.csv already is not measured again.
+``--held-out`` learns its weights. What is in FILE already is not measured again.
 """
 
 import argparse
