@@ -76,6 +76,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--stop-rule", action="store_true", help="also until the plan's own stop rule ends it"
     )
+    parser.add_argument(
+        "--price-power", type=float, default=1.0, help="gain per price to this power"
+    )
     parser.add_argument("--out", type=Path, help="CSV of one row per workload, seed and order")
     return parser.parse_args()
 

@@ -29,15 +29,16 @@ def expected_dollars(problem: Problem, portfolio: FittedPortfolio) -> FloatArray
     return np.asarray(seconds / 3600 * problem.hourly, dtype=np.float64)
 
 
-def planned(problem: Problem, *, min_narrowing: float = 0.0) -> Order:
+def planned(problem: Problem, *, price_power: float, min_narrowing: float = 0.0) -> Order:
     """Return the order of the greedy design, renewed at every fit.
 
-    Runs that narrow the intervals by less than `min_narrowing` of their mean are not made.
+    Gains are weighed by the price to the power `price_power` (1 in the service). Runs that narrow
+    the intervals by less than `min_narrowing` of their mean are not made.
     """
 
     def choose(portfolio: FittedPortfolio, measured: Sequence[int], count: int) -> list[int]:
         joints = joint_forecast(portfolio, problem.candidates.features, problem.targets.features)
-        design = Design(joints, expected_dollars(problem, portfolio))
+        design = Design(joints, expected_dollars(problem, portfolio) ** price_power)
         left = np.ones(problem.candidates.n_runs, dtype=np.bool_)
         left[list(measured)] = False
         chosen: list[int] = []

@@ -67,6 +67,8 @@ class Replay:
         they have their prior weights.
     has_stop_rule
         Whether the plan is replayed once more, until its default stop rule ends it.
+    price_power
+        The plan takes the largest gain per price to this power.
     """
 
     hardware: Mapping[str, HardwareDescription]
@@ -74,6 +76,7 @@ class Replay:
     members: tuple[str, ...] | None = MEMBERS
     has_held_out: bool = False
     has_stop_rule: bool = False
+    price_power: float = 1.0
 
     def fit(self, problem: Problem, rows: Sequence[int]) -> FittedPortfolio:
         """Return the portfolio of some of the candidates' runs."""
@@ -106,14 +109,16 @@ class Trials:
         sequence = generator.permutation(problem.candidates.n_runs)
         start = sequence[:START_RUNS].tolist()
         first = self.replay.fit(problem, start)
+        power = self.replay.price_power
         orders: dict[str, Order] = {
-            "plan": planned(problem),
+            "plan": planned(problem, price_power=power),
             "ernest": in_sequence(ernest_sequence(problem, first)),
             "cheapest": in_sequence(cheapest_sequence(problem, first)),
             "random": in_sequence(sequence),
         }
         if self.replay.has_stop_rule:
-            orders[STOP_RULE] = planned(problem, min_narrowing=StopRule().min_narrowing)
+            least = StopRule().min_narrowing
+            orders[STOP_RULE] = planned(problem, price_power=power, min_narrowing=least)
         for name, order in orders.items():
             goal = 0.0 if name == STOP_RULE else WITHIN * final
             measured, error = self._measure(problem, first, start, order, goal)
