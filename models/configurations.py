@@ -13,6 +13,9 @@ from models.tables import FeatureTable, FloatArray, IntArray, RunTable
 MAX_NAMED_RUNS = 3
 """How many runs of one configuration an artefact remembers by name."""
 
+UNBOUNDED = 1e3
+"""No log duration is as large."""
+
 LOG_GRID = 2.0**-26
 """Log durations are multiples of this (1.5e-8 of a duration).
 
@@ -38,6 +41,9 @@ class Configurations:
         Hash of the features that stays when levels are renamed (`models.ordering`), ascending.
     run_ids
         Up to three runs of each configuration.
+    ranges
+        Least and largest log duration of its runs, shape (n, 2), from two runs on; without bounds
+        (-1000 to 1000) below.
     noise_variance, noise_dof
         Pooled variance of the log duration within configurations and its degrees of freedom
         (0 and 0 without repetitions).
@@ -49,6 +55,7 @@ class Configurations:
     keys: tuple[str, ...]
     structure: tuple[str, ...]
     run_ids: tuple[tuple[str, ...], ...]
+    ranges: FloatArray
     noise_variance: float
     noise_dof: int
 
@@ -121,9 +128,19 @@ def collapse(runs: RunTable) -> Configurations:
             tuple(sorted(runs.run_ids[row] for row in parts[index])[:MAX_NAMED_RUNS])
             for index in order
         ),
+        np.array([_range(runs.duration_seconds[parts[index]]) for index in order]),
         float(ordered @ ordered) / dof if dof else 0.0,
         dof,
     )
+
+
+def _range(seconds: FloatArray) -> tuple[float, float]:
+    """Return the ends of the log durations of a configuration, a grain within them."""
+    if len(seconds) < 2:  # noqa: PLR2004 - one run has no range
+        return -UNBOUNDED, UNBOUNDED
+    low, high = float(np.log(seconds.min())), float(np.log(seconds.max()))
+    grain = min(2 * LOG_GRID, (high - low) / 4)
+    return low + grain, high - grain
 
 
 def _on_grid(logs: FloatArray) -> tuple[float, FloatArray]:

@@ -10,6 +10,7 @@ from models.layout import Layout
 from models.regressor import PortfolioRegressor, State
 from models.tables import FloatArray
 from models.translation import check_translation, translate
+from models.typed_json import read_number
 
 _LEAST_ROWS = 2
 
@@ -82,5 +83,5 @@ class ScikitRegressor(PortfolioRegressor):
         ValueError
             If the numbers do not fit together.
         """
-        self.center_ = float(str(state.values["center"]))
+        self.center_ = read_number(state.values["center"])
         self.form_ = read_form(state, self.layout.n_numeric + sum(self.layout.levels))

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from models.layout import Role
-from models.tables import CORE_COLUMNS, SMALLEST, FeatureTable, FloatArray, IntArray
+from models.tables import CORE_COLUMNS, LARGEST, SMALLEST, FeatureTable, FloatArray, IntArray
 
 Transform = Literal["log", "log1p", "scaled"]
 Quotient = Literal["", "per_worker", "workers_per"]
@@ -162,7 +162,7 @@ def _choose_transform(known: FloatArray) -> tuple[Transform, float, float]:
     largest = float(np.abs(known).max())
     few_decades = bool(len(positive)) and largest <= MAX_LINEAR_RATIO * positive.min()
     if known.min() < 0 or few_decades or largest == 0:
-        return "scaled", largest or 1.0, -np.inf
+        return "scaled", largest or 1.0, -LARGEST
     return "log1p", float(positive.min()), 0.0
 
 

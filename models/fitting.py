@@ -1,11 +1,9 @@
 """From runs to a fitted portfolio: encode, fit, hold out, weigh, calibrate."""
 
 import math
-import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 
 import numpy as np
 
@@ -13,16 +11,18 @@ from models.arms import WITHOUT_PRIOR, build_arms, choose_arm_weights, uses_pool
 from models.candidates import CANDIDATES, Setting
 from models.censoring import Imputed, impute
 from models.configurations import Configurations, collapse, fingerprint
+from models.convergence import fit_convergence
 from models.encoding import Encoded, Encoder
 from models.eras import at_present, find_change_points
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
 from models.evidence import Evidence
 from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
-from models.holdout import TrainingData, forecast_folds, gather
+from models.holdout import FoldMap, TrainingData, forecast_folds, gather
 from models.intervals import calibrate, prior_curve, tempered
 from models.layout import Layout
 from models.level_effects import LevelEffects, untold_effects
+from models.measured import measured_levels, measured_ranges
 from models.memory import Memory
 from models.memory_fit import fit_memory_law
 from models.memory_law import MemoryLaw
@@ -44,6 +44,7 @@ from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingRe
 from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.transfer import LevelTransfer
+from models.versions import library_versions
 
 Progress = Callable[[float, str], None]
 
@@ -51,7 +52,7 @@ _SHARE_OF_FULL_FITS = 0.3
 _UNTESTED_VARIANCE = 0.25
 
 
-def fit_portfolio(
+def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     runs: RunTable,
     *,
     seed: int,
@@ -61,6 +62,7 @@ def fit_portfolio(
     prior: PooledPrior | None = None,
     evidence: Evidence | None = None,
     on_progress: Progress | None = None,
+    fold_map: FoldMap = map,
 ) -> FittedPortfolio:
     """Fit the portfolio on the runs of one workload.
 
@@ -80,9 +82,12 @@ def fit_portfolio(
     prior
         What other workloads say, never this one itself; physics and data sheets alone if None.
     evidence
-        Runs that are no durations: what they tell of memory, and unfinished runs.
+        What runs tell besides durations: memory, bounds of unfinished ones, samples to a target.
     on_progress
         Called with the share done and the step under way; an exception it raises ends the fit.
+    fold_map
+        Where held-out sets are forecast: the built-in `map` does so in turn, another one may use a
+        cluster. It changes nothing in the result.
 
     Raises
     ------
@@ -132,7 +137,7 @@ def fit_portfolio(
         *transfer_folds(encoder, encoded.codes, regime_map),
     ]
     go_on = _Budget(folds, started, time_budget_s, progress).go_on
-    held_out = gather(data, forecast_folds(data, fitted, folds, go_on))
+    held_out = gather(data, forecast_folds(data, fitted, folds, go_on, fold_map))
     progress(0.97, "calibrating")
     memory = evidence.memory
     law = None if memory is None else fit_memory_law(memory, hardware, seed=seed)
@@ -142,6 +147,7 @@ def fit_portfolio(
     )  # fmt: skip
     odd = EvidenceReport(change_points=changes, outliers=find_outliers(present, configurations))
     portfolio = draft.finish(runs, odd)
+    portfolio.convergence = fit_convergence(evidence.convergence)
     progress(1.0, "done")
     return portfolio
 
@@ -305,6 +311,7 @@ class _Draft:
             forecasts,
             frozenset(known),
             self.prepared.keys,
+            self.configurations.ranges,
         )
 
     def _report(
@@ -321,8 +328,8 @@ class _Draft:
             accuracy_by_axis=accuracy,
             coverage=self._coverage(regimes),
             noise_floor=configurations.noise_variance**0.5 if configurations.noise_dof else None,
-            numeric_ranges=_ranges(configurations.features),
-            category_levels=_levels(configurations.features),
+            numeric_ranges=measured_ranges(configurations.features),
+            category_levels=measured_levels(configurations.features),
             training_fingerprint=fingerprint(self.prepared.runs),
             library_versions=library_versions(),
             failed_candidates=dict(self.failed),
@@ -375,25 +382,3 @@ def _mape(held_out: HeldOut, weights: FloatArray) -> float:
     mean, _ = _forecast(held_out, weights)
     share = held_out.weights / held_out.weights.sum()
     return float(np.abs(np.expm1(np.clip(mean - held_out.observed, -50, 50))) @ share)
-
-
-def _ranges(features: FeatureTable) -> dict[str, tuple[float, float]]:
-    return {
-        name: (float(np.nanmin(values)), float(np.nanmax(values)))
-        for name, values in sorted(features.numeric.items())
-        if not np.isnan(values).all()
-    }
-
-
-def _levels(features: FeatureTable) -> dict[str, tuple[str, ...]]:
-    found = {
-        name: tuple(sorted({level for level in column if level is not None}))
-        for name, column in sorted(features.categorical.items())
-    }
-    return {name: levels for name, levels in found.items() if levels}
-
-
-def library_versions() -> dict[str, str]:
-    """Return the versions that a fit depends on, without importing the libraries."""
-    names = ("lightgbm", "numpy", "scikit-learn", "scipy")
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}

@@ -74,7 +74,9 @@ def read_form(state: State, n_inputs: int) -> Form:
         If a kind is not known, forms are nested too deep or are too many, or numbers are missing,
         are not finite or do not fit each other.
     """
-    kinds = [name for name, value in state.values.items() if value in _KINDS]
+    kinds = [
+        name for name, value in state.values.items() if isinstance(value, str) and value in _KINDS
+    ]
     if len(kinds) > MAX_FORMS:
         raise ValueError("there are too many forms")
     form = _read(state, "form", 0)

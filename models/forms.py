@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from typing_extensions import override
 
+from models.checks import demand
 from models.tables import FloatArray, IntArray
 
 MAX_DEPTH = 64
@@ -38,11 +39,6 @@ class Form(ABC):
         """
 
 
-def _demand(is_true: object, fault: str) -> None:
-    if not is_true:
-        raise ValueError(fault)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Affine(Form):
     """``X M + b``: linear regressors, principal components, weighted means."""
@@ -58,8 +54,8 @@ class Affine(Form):
     @override
     def n_outputs(self, n_inputs: int) -> int:
         """Return the number of columns of M."""
-        _demand(self.offset.ndim == 1, "an offset is no vector")
-        _demand(self.matrix.shape == (n_inputs, len(self.offset)), "a matrix has another shape")
+        demand(self.offset.ndim == 1, "an offset is no vector")
+        demand(self.matrix.shape == (n_inputs, len(self.offset)), "a matrix has another shape")
         return len(self.offset)
 
 
@@ -78,8 +74,8 @@ class Scaled(Form):
     @override
     def n_outputs(self, n_inputs: int) -> int:
         """Return the number of inputs."""
-        _demand(self.center.shape == self.scale.shape == (n_inputs,), "a scale has another shape")
-        _demand((np.abs(self.scale) > 1e-100).all(), "a scale is zero")  # noqa: PLR2004 - or nearly
+        demand(self.center.shape == self.scale.shape == (n_inputs,), "a scale has another shape")
+        demand((np.abs(self.scale) > 1e-100).all(), "a scale is zero")  # noqa: PLR2004 - or nearly
         return n_inputs
 
 
@@ -99,8 +95,8 @@ class Powers(Form):
     def n_outputs(self, n_inputs: int) -> int:
         """Return the number of products."""
         shape = self.exponents.shape
-        _demand(len(shape) == 2 and shape[0] > 0 and shape[1] == n_inputs, "powers do not fit")  # noqa: PLR2004 - a matrix
-        _demand(np.isin(self.exponents, np.arange(10)).all(), "a power is no small whole number")
+        demand(len(shape) == 2 and shape[0] > 0 and shape[1] == n_inputs, "powers do not fit")  # noqa: PLR2004 - a matrix
+        demand(np.isin(self.exponents, np.arange(10)).all(), "a power is no small whole number")
         return len(self.exponents)
 
 
@@ -118,8 +114,8 @@ class Columns(Form):
     @override
     def n_outputs(self, n_inputs: int) -> int:
         """Return the number of chosen columns."""
-        _demand(self.index.ndim == 1 and len(self.index), "no column is chosen")
-        _demand(np.isin(self.index, np.arange(n_inputs)).all(), "a column is not there")
+        demand(self.index.ndim == 1 and len(self.index), "no column is chosen")
+        demand(np.isin(self.index, np.arange(n_inputs)).all(), "a column is not there")
         return len(self.index)
 
 
@@ -158,9 +154,9 @@ class Neighbours(Form):
     @override
     def n_outputs(self, n_inputs: int) -> int:
         """Return 1."""
-        _demand(self.rows.shape == (len(self.targets), n_inputs), "neighbours do not fit")
-        _demand(self.targets.ndim == 1 and 1 <= self.k <= len(self.targets), "too few neighbours")
-        _demand(self.power in (1, 2), "distances have another power")
+        demand(self.rows.shape == (len(self.targets), n_inputs), "neighbours do not fit")
+        demand(self.targets.ndim == 1 and 1 <= self.k <= len(self.targets), "too few neighbours")
+        demand(self.power in (1, 2), "distances have another power")
         return 1
 
 
@@ -197,10 +193,10 @@ class Kernel(Form):
     @override
     def n_outputs(self, n_inputs: int) -> int:
         """Return 1."""
-        _demand(self.rows.shape == (len(self.weights), n_inputs), "a kernel's rows do not fit")
-        _demand(self.weights.ndim == 1 and self.name in _KERNELS, "a kernel is not known")
-        _demand(np.isfinite([self.gamma, self.shift, self.offset]).all(), "a kernel is not finite")
-        _demand(self.gamma >= 0 and 1 <= self.degree <= 10, "a kernel is out of range")  # noqa: PLR2004 - as in use
+        demand(self.rows.shape == (len(self.weights), n_inputs), "a kernel's rows do not fit")
+        demand(self.weights.ndim == 1 and self.name in _KERNELS, "a kernel is not known")
+        demand(np.isfinite([self.gamma, self.shift, self.offset]).all(), "a kernel is not finite")
+        demand(self.gamma >= 0 and 1 <= self.degree <= 10, "a kernel is out of range")  # noqa: PLR2004 - as in use
         return 1
 
 
@@ -222,7 +218,7 @@ class Activation(Form):
     @override
     def n_outputs(self, n_inputs: int) -> int:
         """Return the number of inputs."""
-        _demand(self.name in _ACTIVATIONS, "an activation is not known")
+        demand(self.name in _ACTIVATIONS, "an activation is not known")
         return n_inputs
 
 
@@ -298,19 +294,19 @@ class Trees(Form):
     @override
     def n_outputs(self, n_inputs: int) -> int:
         """Return 1."""
-        _demand(self.nodes.ndim == 2 and self.nodes.shape[1] == 5, "nodes have other columns")  # noqa: PLR2004 - see above
+        demand(self.nodes.ndim == 2 and self.nodes.shape[1] == 5, "nodes have other columns")  # noqa: PLR2004 - see above
         n = len(self.nodes)
-        _demand(self.roots.ndim == 1 and 0 < len(self.roots) <= MAX_TREES, "too many trees or none")
-        _demand(np.isin(self.roots, np.arange(n)).all(), "a root is not there")
+        demand(self.roots.ndim == 1 and 0 < len(self.roots) <= MAX_TREES, "too many trees or none")
+        demand(np.isin(self.roots, np.arange(n)).all(), "a root is not there")
         is_split = self.nodes[:, 2] >= 0
         split, place = self.nodes[is_split], np.flatnonzero(is_split)[:, None]
         children = split[:, 2:4]
-        _demand((children == np.floor(children)).all(), "a child is no whole number")
-        _demand((children > place).all() and (children < n).all(), "a child leads back or nowhere")
-        _demand(np.isin(split[:, 0], np.arange(n_inputs)).all(), "a feature is not there")
-        _demand(np.isfinite([self.offset, self.divisor]).all(), "a sum is not finite")
-        _demand(self.divisor > 0, "a sum is divided by nothing")
-        _demand(self._depth >= 0, "a tree has no depth")
+        demand((children == np.floor(children)).all(), "a child is no whole number")
+        demand((children > place).all() and (children < n).all(), "a child leads back or nowhere")
+        demand(np.isin(split[:, 0], np.arange(n_inputs)).all(), "a feature is not there")
+        demand(np.isfinite([self.offset, self.divisor]).all(), "a sum is not finite")
+        demand(self.divisor > 0, "a sum is divided by nothing")
+        demand(self._depth >= 0, "a tree has no depth")
         return 1
 
 
@@ -349,7 +345,7 @@ class Beside(Form):
     @override
     def n_outputs(self, n_inputs: int) -> int:
         """Return the number of all outputs."""
-        _demand(self.parts, "there is nothing side by side")
+        demand(self.parts, "there is nothing side by side")
         return sum(part.n_outputs(n_inputs) for part in self.parts)
 
 

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from typing_extensions import override
 
+from models.checks import MAX_LOG, check_bounded, check_weights, demand
 from models.layout import Layout, LayoutPrior
 from models.power_laws import (
     TEMPLATES,
@@ -17,9 +18,11 @@ from models.power_laws import (
     evaluate_law,
     fit_law,
     law_prior,
+    n_parameters,
 )
 from models.regressor import PortfolioRegressor, State
 from models.tables import FloatArray, IntArray
+from models.typed_json import read_number
 
 MAX_LAW_CONFIGURATIONS = 250
 """A law has few parameters; more configurations than this are thinned out."""
@@ -40,11 +43,6 @@ def _template(name: object) -> Template:
         if known == name:
             return known
     raise ValueError(f"There is no template {name!r}.")
-
-
-def _prior(terms: tuple[Term, ...], state: State, index: int) -> LawPrior:
-    means, sds = state.arrays[f"prior{index}"]
-    return LawPrior(terms, means, sds, state.arrays.get(f"spread{index}"))
 
 
 @lru_cache(maxsize=_KEPT_LAWS)
@@ -191,22 +189,41 @@ class ScalingLaw(PortfolioRegressor):
 
     @override
     def load_state(self, state: State) -> None:
-        """Take over laws from data."""
+        """Take over laws from data.
+
+        Raises
+        ------
+        ValueError
+            If the numbers do not fit each other.
+        """
         names = state.values["templates"]
+        demand(isinstance(names, list) and names, "a law has no template")
         assert isinstance(names, list)
         self.templates_ = tuple(_template(name) for name in names)
-        self.center_ = float(str(state.values["center"]))
+        self.center_ = read_number(state.values["center"])
         self.weights_ = state.arrays["weights"]
-        self.laws_ = [
-            FittedLaw(
-                _prior(self.terms, state, index),
-                state.arrays[f"theta{index}"],
-                state.arrays[f"covariance{index}"],
-                float(state.arrays[f"scalars{index}"][0]),
-                float(state.arrays[f"scalars{index}"][1]),
-            )
-            for index in range(len(self.templates_))
-        ]
+        check_weights(self.weights_, len(names))
+        n = n_parameters(self.layout, self.terms)
+        self.laws_ = [_read_law(self.terms, state, index, n) for index in range(len(names))]
+
+
+def _read_law(terms: tuple[Term, ...], state: State, index: int, n: int) -> FittedLaw:
+    """Return a law of n parameters, whose numbers were checked."""
+    theta, covariance, prior, scalars = (
+        state.arrays[f"{name}{index}"] for name in ("theta", "covariance", "prior", "scalars")
+    )
+    check_bounded(theta, (n,), "theta")
+    check_bounded(covariance, (n, n), "a covariance")
+    check_bounded(prior, (2, n), "a prior")
+    demand((prior[1] > 0).all() and (np.diag(covariance) >= 0).all(), "a deviation is not positive")
+    spread = state.arrays.get(f"spread{index}")
+    if spread is not None:
+        check_bounded(spread, (n, n), "a prior covariance")
+    demand(scalars.shape == (2,) and 0 <= scalars[0] <= MAX_LOG, "a misfit is out of range")
+    misfit, evidence = scalars.tolist()
+    return FittedLaw(
+        LawPrior(terms, prior[0], prior[1], spread), theta, covariance, misfit, evidence
+    )
 
 
 class LogLinearLaw(ScalingLaw):

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import subprocess
 import sys
 import time
@@ -213,3 +214,25 @@ def test_driver_that_was_killed_leaves_a_lower_bound(
 
     assert run["status"] == "cancelled"
     assert run["duration_seconds"] > 0
+
+
+def test_block_of_the_page_runs_and_its_runs_arrive(client: Client, tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "integrations" / "spark.md"
+    (block,) = re.findall(r"^```bash\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    command = tmp_path / "bin" / "trainfare"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m trainfare_client "$@"\n')
+    command.chmod(0o755)
+
+    answer = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert answer.returncode == 0, answer.stderr
+    cores = {run["parameters"]["executor_cores"] for run in client.runs.all("count")}
+    assert cores == {1, 2}
