@@ -3,6 +3,7 @@
 from models.candidates import REGRESSOR_NAMES
 from models.cold_start import PriorForecast, prior_forecast
 from models.comparison import Comparison, compare
+from models.convergence import ConvergenceLaw, ConvergenceRuns, NoiseScale
 from models.design import Design, DesignStep
 from models.distribution import NORMAL_KNOTS, ForecastDistribution
 from models.ernest import ernest_design, ernest_features
@@ -52,6 +53,8 @@ __all__ = [
     "CandidateReport",
     "ChangePoint",
     "Comparison",
+    "ConvergenceLaw",
+    "ConvergenceRuns",
     "Design",
     "DesignStep",
     "Evidence",
@@ -69,6 +72,7 @@ __all__ = [
     "Lesson",
     "MemoryCounts",
     "MemoryRuns",
+    "NoiseScale",
     "NotEnoughRunsError",
     "NothingFittedError",
     "Outlier",

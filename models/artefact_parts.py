@@ -10,6 +10,7 @@ from models.aliases import alias_values
 from models.arms import plain_name
 from models.candidates import CANDIDATES, Setting
 from models.checks import MAX_LOG, check_bounded, check_codes, check_rows, check_weights, demand
+from models.convergence import build_convergence
 from models.distribution import LEVELS
 from models.encoding import Encoded, Encoder
 from models.errors import ArtifactError
@@ -116,6 +117,7 @@ def build_portfolio(
         memory,
         read_json(FitReport, header["report"], allows_nan=True),
         build_law(header["memory_law"], arrays),
+        build_convergence(arrays),
     )
 
 

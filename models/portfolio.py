@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from models.convergence import ConvergenceLaw
 from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
 from models.explanation import TermShare, explain_rows
@@ -50,6 +51,8 @@ class FittedPortfolio:
         What was fitted on what, and how well.
     memory_law
         Whether a configuration fits into GPU memory, None if no run tells anything of it.
+    convergence
+        How many samples the target takes with a batch size, None if no run reached one.
 
     Attributes
     ----------
@@ -69,11 +72,12 @@ class FittedPortfolio:
         memory: Memory,
         report: FitReport,
         memory_law: MemoryLaw | None = None,
+        convergence: ConvergenceLaw | None = None,
     ) -> None:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
-        self.memory_law = memory_law
+        self.memory_law, self.convergence = memory_law, convergence
         self._mixtures: dict[str, Mixture] = {}
         self._influences: Influences | None = None
         self.trend_breaks = _trend_breaks(encoder, regime_map, report.n_configurations)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from models.artefact_parts import build_portfolio, check_controls, controls
+from models.convergence import convergence_arrays
 from models.encoding import Encoder
 from models.errors import ArtifactError
 from models.memory import Memory
@@ -49,6 +50,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
         "transfer.counts": portfolio.transfer.counts,
     }
+    arrays |= convergence_arrays(portfolio.convergence)
     if portfolio.memory_law is not None:
         arrays["memory_law.draws"] = portfolio.memory_law.draws
     for column, effects in portfolio.transfer.effects.items():

@@ -14,6 +14,7 @@ from app.domain.configurations import (
 from app.domain.runs import EvidenceColumns, RunColumns, RunStatus
 from app.pricing import gpus
 from models import (
+    ConvergenceRuns,
     Evidence,
     FeatureTable,
     FloatArray,
@@ -104,7 +105,19 @@ def evidence(columns: EvidenceColumns) -> Evidence:
             progress[stopped],
             [columns.runs.run_ids[row] for row in stopped],
         ),
+        _convergence(columns),
     )
+
+
+def _convergence(columns: EvidenceColumns) -> ConvergenceRuns:
+    """Return the succeeded runs that tell how many samples their target took."""
+    sizes = _numeric(columns.runs.dataset_size)
+    samples, epochs = _numeric(columns.samples_to_target), _numeric(columns.epochs_to_target)
+    samples = np.where(np.isnan(samples), epochs * sizes, samples)
+    batches = _numeric(columns.runs.batch_size)
+    succeeded = np.array([status is RunStatus.SUCCEEDED for status in columns.status], dtype=bool)
+    telling = np.flatnonzero(succeeded & ~np.isnan(batches) & ~np.isnan(samples))
+    return ConvergenceRuns(batches[telling], samples[telling])
 
 
 def _rows(columns: EvidenceColumns, wanted: frozenset[RunStatus]) -> IntArray:

@@ -41,7 +41,7 @@ _FIT_COLUMNS = (
     RunRow.parameters,
     RunRow.started_at,
 )
-PEAK_MEMORY = "peak_gpu_memory_bytes"
+PEAK_MEMORY, TARGETS = "peak_gpu_memory_bytes", ("samples_to_target", "epochs_to_target")
 _FIT_FIELDS = tuple(field.name for field in fields(RunColumns))
 
 
@@ -188,7 +188,10 @@ class RunStore:
             _to_columns(columns[:-3]),
             [RunStatus(each) for each in status],
             progress,
-            [(values or {}).get(PEAK_MEMORY) for values in resources],
+            *(
+                [(values or {}).get(name) for values in resources]
+                for name in (PEAK_MEMORY, *TARGETS)
+            ),
         )
 
     def count_usable(self, workload_id: WorkloadId, since: datetime | None = None) -> int:

@@ -173,6 +173,16 @@ def test_what_is_no_benchmark_file_is_refused(
     assert said in answer.err
 
 
+def test_name_that_no_file_can_hold_is_written_as_far_as_it_can(
+    uploading: Importing, workload: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "a.json", '[{"name": "a\\ud800", "value": 1, "unit": "s"}]')
+
+    answer = uploading("github-action-benchmark", file, "--workload", workload)
+
+    assert answer.exit_code == 0
+
+
 def test_unit_that_is_no_time_is_wrong_usage(importing: Importing, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as end:
         importing("bencher", tmp_path / "a.json", "--measure", "size=MB")
