@@ -56,9 +56,23 @@ def _cost_sentence(cost: Document | None) -> str:
     origin = "given with the question" if price["source"] == "inline" else price["source"]
     details = [*([unit] if unit else []), origin, price["valid_from"][:10]]
     each = f"{instances} x " if instances > 1 else ""
+    others = "".join(
+        f" and {other['instances']} x {other['price_per_hour']} ({other['instance_type']})"
+        for other in price.get("others") or ()
+    )
     return (
         f"It costs about {cost['median']} {cost['currency']} ({cost['lower']} to {cost['upper']})"
-        f" at {each}{cost['price_per_hour']} {cost['currency']} an hour ({', '.join(details)})."
+        f" at {each}{cost['price_per_hour']} {cost['currency']} an hour"
+        f" ({', '.join(details)}){others}.{_conversion_sentence(cost.get('conversion'))}"
+    )
+
+
+def _conversion_sentence(conversion: Document | None) -> str:
+    if conversion is None:
+        return ""
+    return (
+        f" That is {conversion['listed_price_per_hour']} {conversion['from_currency']} at"
+        f" {conversion['rate']} ({conversion['source']}, {conversion['valid_from'][:10]})."
     )
 
 

@@ -13,6 +13,7 @@ from app.domain.allocations import AllocationRequest, ElasticJob, Goal, Placed
 from app.domain.configurations import Configuration, Scenario
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest
+from app.pricing.billing import costs_of
 from app.services.beliefs import Beliefs
 from models import ConvergenceLaw
 
@@ -40,7 +41,8 @@ class Forecasts:
     """The options that can be forecast, each array of shape (n_options,).
 
     `restart_s` is what changing to the option costs, `completion_s` the expected time to the end
-    with it; `per_hour` is NaN where no price is known, `on_time` 1 where there is no deadline.
+    with it; `cost` is the bill of the expected completion, NaN where no price is known; `on_time`
+    is 1 where there is no deadline.
     """
 
     options: list[Option]
@@ -48,7 +50,7 @@ class Forecasts:
     restart_s: FloatArray
     completion_s: FloatArray
     on_time: FloatArray
-    per_hour: FloatArray
+    cost: FloatArray
 
     def of(self, name: str) -> IntArray:
         """Return the jobs or kinds of the options."""
@@ -191,16 +193,14 @@ def forecasts_of(
     until = np.array([_seconds_until(job, now) for job in jobs], dtype=np.float64)
     finite = np.where(np.isinf(until), 1.0, until)
     chance = left.probability_below(finite - restart)
+    completion_s = left.mean() + restart
     return Forecasts(
         options=known,
         left=left,
         restart_s=restart,
-        completion_s=left.mean() + restart,
+        completion_s=completion_s,
         on_time=np.where(np.isinf(until), 1.0, chance),
-        per_hour=np.array(
-            [np.nan if offer is None else float(offer.per_hour) for offer in beliefs.offers],
-            dtype=np.float64,
-        ),
+        cost=costs_of(beliefs.offers, completion_s),
     )
 
 
@@ -219,4 +219,4 @@ def goal_values(request: AllocationRequest, forecasts: Forecasts) -> FloatArray:
         case Goal.MAKESPAN:
             return forecasts.left.quantile(request.confidence) + forecasts.restart_s
         case Goal.COST:
-            return forecasts.completion_s / _SECONDS_PER_HOUR * forecasts.per_hour
+            return forecasts.cost

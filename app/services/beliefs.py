@@ -11,8 +11,9 @@ from app.domain.configurations import Purchase, Scenario
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId, Slug
-from app.pricing.resolution import Offer, PriceBook
-from app.services.answers import distributions
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.answers import interrupted, offers_for, predict
 from app.services.prices import PriceService
 from app.services.questions import to_question
 from app.services.serving import RegressorCache, ServedRegressor
@@ -124,11 +125,11 @@ def _gather(
         except DomainError as error:
             problems[row] = error
     wanted = [requests[row] for row in asked]
-    offers = [
-        None if book is None else book.resolve(scenario.configuration, request.pricing)
-        for scenario, request in zip(scenarios, wanted, strict=True)
-    ]
-    forecast, refusals = distributions(wanted, scenarios, served, offers)
+    work = predict(scenarios, served)
+    offers: list[Offer | None] = [None] * len(asked)
+    if book is not None:
+        offers = offers_for(wanted, scenarios, book, work.median())
+    forecast, refusals = interrupted(work, wanted, offers)
     problems.update({asked[row]: refusal for row, refusal in refusals.items()})
     kept = [row for row in range(len(asked)) if row not in refusals]
     return _Gathered(

@@ -2,7 +2,7 @@
 
 from app.domain.forecasts import CostForecast, Interval
 from app.pricing.billing import bill
-from app.pricing.resolution import Offer
+from app.pricing.offers import Offer
 
 
 def cost_of(offer: Offer, duration: Interval) -> CostForecast:
@@ -17,4 +17,7 @@ def cost_of(offer: Offer, duration: Interval) -> CostForecast:
         price=offer.price,
         instances=offer.instances,
         line_items=money.line_items,
+        others=tuple((lot.price, lot.instances) for lot in offer.others),
+        conversion=offer.conversion,
+        listed_per_hour=offer.listed_per_hour,
     )

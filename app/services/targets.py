@@ -8,7 +8,7 @@ import numpy as np
 
 from app.domain.configurations import Scenario, Work
 from app.domain.forecasts import ForecastRequest, Interval, TargetForecast
-from app.pricing.resolution import Offer
+from app.pricing.offers import Offer
 from app.services.costs import cost_of
 from models import ConvergenceLaw, FloatArray, ForecastDistribution
 

@@ -159,14 +159,14 @@ class RegressorStore:
             sa.select(PublicationRow.version).where(PublicationRow.workload_id == workload_id)
         ).scalar_one_or_none()
 
-    def published(self, project_id: ProjectId, slug: Slug) -> tuple[WorkloadId, int] | None:
-        """Return a workload's key and its published version, None without one."""
+    def published(self, project_id: ProjectId, slug: Slug) -> tuple[WorkloadId, int, str] | None:
+        """Return a workload's key, its published version and its currency, None without one."""
         row = self._session.execute(
-            sa.select(PublicationRow.workload_id, PublicationRow.version)
+            sa.select(PublicationRow.workload_id, PublicationRow.version, WorkloadRow.currency)
             .join(WorkloadRow, WorkloadRow.id == PublicationRow.workload_id)
             .where(WorkloadRow.project_id == project_id, WorkloadRow.slug == slug)
         ).one_or_none()
-        return None if row is None else (WorkloadId(row.workload_id), row.version)
+        return None if row is None else (WorkloadId(row.workload_id), row.version, row.currency)
 
     def published_versions(
         self, project_id: ProjectId | None = None

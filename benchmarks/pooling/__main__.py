@@ -63,7 +63,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--hardware", type=Path, help="CSV of GPU specifications")
     parser.add_argument("--out", type=Path, required=True, help="CSV of one row per task and arm")
     parser.add_argument("--draws", type=int, default=2, help="draws of first runs per workload")
-    parser.add_argument("--types", type=int, default=3, help="GPU types left out per workload")
+    parser.add_argument("--types", type=int, default=2, help="GPU types left out per workload")
     parser.add_argument("--full", action="store_true", help="five draws, every GPU type")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", nargs="*", help="names of folders whose workloads are targets")
