@@ -12,7 +12,8 @@ export OMP_NUM_THREADS ?= 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 FRAMEWORKS := $(VENV)-frameworks
-.PHONY: help demo serve test lint unit frameworks pythons lock clean
+IMPORTERS := $(VENV)-importers
+.PHONY: help demo serve test lint unit frameworks importers pythons lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -39,7 +40,14 @@ unit: $(VENV)/.installed-dev ## the quick tests, on SQLite alone
 
 frameworks: $(FRAMEWORKS)/.installed $(VENV)/.installed-dev ## the collectors with torch, lightning, transformers, accelerate, ray
 	TRAINFARE_TEST_PYTHON=$(BIN)/python $(FRAMEWORKS)/bin/python -m pytest -q --durations=5 \
-		-o filterwarnings=default -o addopts=--import-mode=importlib client/tests_frameworks
+		-o filterwarnings=default -o addopts=--import-mode=importlib client/tests_frameworks \
+		--ignore=client/tests_frameworks/test_spark.py --ignore=client/tests_frameworks/test_mlflow.py
+
+importers: $(IMPORTERS)/.installed $(VENV)/.installed-dev ## the importers with logs that a real Spark and MLflow write (Java 17)
+	TRAINFARE_TEST_PYTHON=$(BIN)/python PATH="$(abspath $(IMPORTERS)/bin):$$PATH" \
+		$(IMPORTERS)/bin/python -m pytest -q --durations=5 -o filterwarnings=default \
+		-o addopts=--import-mode=importlib client/tests_frameworks/test_spark.py \
+		client/tests_frameworks/test_mlflow.py
 
 pythons: $(VENV)/.installed-dev ## the client on every Python from 3.10 to 3.13 that is found here
 	$(BIN)/python client/try_pythons.py
@@ -51,12 +59,18 @@ lock: ## pin all dependencies anew, with hashes (needs uv)
 		--no-annotate --upgrade --extra dev -c requirements.lock -o requirements-dev.lock \
 		pyproject.toml requirements-build.in
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --upgrade --extra ray -c requirements.lock -o requirements-ray.lock \
+		pyproject.toml requirements-build.in
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --upgrade client/requirements-frameworks.in client/pyproject.toml \
 		| awk '/^[^ ]/ {cuda = /^(nvidia-|cuda-|triton=|torch=)/} !cuda' \
 		> client/requirements-frameworks.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --upgrade client/requirements-importers.in client/pyproject.toml \
+		> client/requirements-importers.lock
 
 clean: ## remove the environment and the caches, not the data in var/
-	rm -rf $(VENV) $(FRAMEWORKS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build
+	rm -rf $(VENV) $(FRAMEWORKS) $(IMPORTERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
@@ -84,5 +98,14 @@ $(FRAMEWORKS)/.installed: client/requirements-frameworks.lock client/requirement
 	@$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		-r client/requirements-frameworks.lock -r client/requirements-torch.lock
 	@$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation -e client
+	@touch $@
+
+$(IMPORTERS)/.installed: client/requirements-importers.lock client/pyproject.toml | $(BIN)/python
+	@echo "Installing Spark and MLflow for the importers' tests (once, about 1 GB) ..."
+	@$(PYTHON) -m venv $(IMPORTERS)
+	@$(IMPORTERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		-r client/requirements-importers.lock
+	@$(IMPORTERS)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation -e client
 	@touch $@

@@ -173,12 +173,27 @@ def run(settings: Settings) -> None:
         database.close()
 
 
+def open_computer(settings: Settings, beat_s: float) -> Computer:
+    """Return where fits are computed: on a Ray cluster if one is named, else on this machine.
+
+    Raises
+    ------
+    ConnectionError
+        If there is no cluster at the address.
+    """
+    if settings.ray_address is None:
+        return ProcessComputer(beat_s=beat_s)
+    from app.services.ray_computing import RayComputer  # noqa: PLC0415 - Ray is an extra
+
+    return RayComputer(settings.ray_address, beat_s=beat_s)
+
+
 def run_until(stop: threading.Event, context: ServiceContext) -> None:
     """Run as many fits at once as the settings say until `stop` is set."""
     settings, owner = context.settings, new_owner()
     fitting, started_at = FittingService(context), context.now()
     beat_s = min(_LONGEST_BEAT_S, settings.lease_s / _BEATS_PER_LEASE)
-    computer = ProcessComputer(beat_s=beat_s)
+    computer = open_computer(settings, beat_s)
     fitter = Fitter(fitting, computer, settings, stop=stop, owner=owner, beat_s=beat_s)
     _logger.info("fitter started", extra={"fitter": owner, "fits": settings.fitter_processes})
     with ThreadPoolExecutor(settings.fitter_processes, "fit") as pool:

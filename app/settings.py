@@ -49,6 +49,11 @@ class Settings(BaseSettings):
     fit_time_budget_s: float = Field(60.0, gt=0, le=3600, description="default budget of a fit")
     fitter_poll_s: float = Field(0.5, gt=0, description="pause between looks for queued fits")
     fitter_processes: int = Field(1, ge=1, le=256, description="fits a fitter computes at once")
+    ray_address: str | None = Field(
+        None,
+        description="Ray cluster that computes the fits (ray://HOST:10001 from outside, "
+        "HOST:6379 from a node of it); default: processes of the fitter's own machine",
+    )
     lease_s: float = Field(
         30.0, gt=0, description="a fitter that is silent this long loses its fit"
     )

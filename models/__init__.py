@@ -3,6 +3,7 @@
 from models.candidates import REGRESSOR_NAMES
 from models.cold_start import PriorForecast, prior_forecast
 from models.comparison import Comparison, compare
+from models.convergence import ConvergenceLaw, ConvergenceRuns, NoiseScale
 from models.design import Design, DesignStep
 from models.distribution import NORMAL_KNOTS, ForecastDistribution
 from models.ernest import ernest_design, ernest_features
@@ -16,7 +17,9 @@ from models.evidence import Evidence, MemoryRuns, UnfinishedRuns
 from models.explanation import TermShare
 from models.factory import factory_summaries
 from models.fitting import fit_portfolio
-from models.hardware import HardwareDescription
+from models.hardware import HardwareDescription, mean_description
+from models.holdout import FoldMap
+from models.influence import Lesson
 from models.joint import JointForecast, joint_forecast
 from models.memory_law import Feasibility
 from models.pooling import PooledPrior
@@ -50,6 +53,8 @@ __all__ = [
     "CandidateReport",
     "ChangePoint",
     "Comparison",
+    "ConvergenceLaw",
+    "ConvergenceRuns",
     "Design",
     "DesignStep",
     "Evidence",
@@ -59,12 +64,15 @@ __all__ = [
     "FitReport",
     "FittedPortfolio",
     "FloatArray",
+    "FoldMap",
     "ForecastDistribution",
     "HardwareDescription",
     "IntArray",
     "JointForecast",
+    "Lesson",
     "MemoryCounts",
     "MemoryRuns",
+    "NoiseScale",
     "NotEnoughRunsError",
     "NothingFittedError",
     "Outlier",
@@ -86,6 +94,7 @@ __all__ = [
     "fit_portfolio",
     "joint_forecast",
     "loads",
+    "mean_description",
     "prior_forecast",
     "summarise",
 ]

@@ -13,6 +13,9 @@ from models.tables import FloatArray, IntArray
 POOLED = "pooled."
 """Prefix of the name of a member whose prior was learned from other workloads."""
 
+WITHOUT_PRIOR = frozenset({"boosted_trees"})
+"""Regressors that no prior changes: fitted once."""
+
 MAX_POOLED_CONFIGURATIONS = 150
 """A workload with more configurations than this learns its laws from its own runs alone."""
 

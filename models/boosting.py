@@ -11,6 +11,7 @@ from models.regressor import PortfolioRegressor, State
 from models.scaling_laws import ScalingLaw
 from models.tables import FloatArray
 from models.trees import TreeTables
+from models.typed_json import read_number
 
 MIN_TREE_CONFIGURATIONS = 20
 FEW_CONFIGURATIONS = 60
@@ -77,7 +78,7 @@ class BoostedTrees(PortfolioRegressor):
     @override
     def load_state(self, state: State) -> None:
         """Take over trees from their text form; LightGBM itself is not needed."""
-        self.center_ = float(str(state.values["center"]))
+        self.center_ = read_number(state.values["center"])
         self.text_ = state.texts["trees"]
         self._tables = TreeTables(self.text_, self.layout.n_columns)
 

@@ -28,7 +28,7 @@ def compare(challenger: FittedPortfolio, incumbent: FittedPortfolio, runs: RunTa
     """Judge both regressors on the configurations of `runs`, each by what it had not seen.
 
     A regressor's error on a configuration that it was fitted with is its held-out one, in the fold
-    that the configuration's hash names; on any other it is that of its forecast. Configurations
+    that its own fit dealt it to; on any other it is that of its forecast. Configurations
     that one of them was fitted with but never held out are left out.
 
     Parameters

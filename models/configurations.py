@@ -7,15 +7,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.ordering import numeric_columns, structural_keys
 from models.tables import FeatureTable, FloatArray, IntArray, RunTable
 
 MAX_NAMED_RUNS = 3
 """How many runs of one configuration an artefact remembers by name."""
 
+UNBOUNDED = 1e3
+"""No log duration is as large."""
+
+LOG_GRID = 2.0**-26
+"""Log durations are multiples of this (1.5e-8 of a duration).
+
+Sums and differences of such numbers are exact, so that durations in another unit give the same
+fit to the last bit; the logarithm's own rounding would grow in every optimiser."""
+
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """Distinct configurations in the order of their keys.
+    """Distinct configurations in an order that depends on what they hold alone.
 
     Parameters
     ----------
@@ -26,9 +36,14 @@ class Configurations:
     counts
         Runs of each configuration, shape (n,).
     keys
-        Hash of the features, independent of the order of rows and columns.
+        Hash of the features, names included, independent of the order of rows and columns.
+    structure
+        Hash of the features that stays when levels are renamed (`models.ordering`), ascending.
     run_ids
         Up to three runs of each configuration.
+    ranges
+        Least and largest log duration of its runs, shape (n, 2), from two runs on; without bounds
+        (-1000 to 1000) below.
     noise_variance, noise_dof
         Pooled variance of the log duration within configurations and its degrees of freedom
         (0 and 0 without repetitions).
@@ -38,7 +53,9 @@ class Configurations:
     log_duration: FloatArray
     counts: FloatArray
     keys: tuple[str, ...]
+    structure: tuple[str, ...]
     run_ids: tuple[tuple[str, ...], ...]
+    ranges: FloatArray
     noise_variance: float
     noise_dof: int
 
@@ -85,42 +102,59 @@ def collapse(runs: RunTable) -> Configurations:
     >>> sorted(table.counts.tolist()), table.noise_dof
     ([1.0, 2.0], 1)
     """
-    first, inverse = _distinct_rows(runs.features)
-    keys = configuration_keys(runs.features.take(first))
-    order = np.argsort(keys, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    group = rank[inverse]
-    logs = np.log(runs.duration_seconds)
+    first, group = _distinct_rows(runs.features)
+    center, logs = _on_grid(np.log(runs.duration_seconds))
     # Within a configuration runs stand by duration, so that their order in the upload is no matter.
     by_group = np.lexsort((logs, group))
-    starts = np.searchsorted(group[by_group], np.arange(len(order) + 1))
-    means, deviations = np.empty(len(order)), np.zeros(len(logs))
-    names = []
-    for index in range(len(order)):
-        rows = by_group[starts[index] : starts[index + 1]]
-        means[index], scale = _robust_mean(logs[rows])
-        deviations[rows] = np.clip(logs[rows] - means[index], -3 * scale, 3 * scale)
-        names.append(tuple(sorted(runs.run_ids[row] for row in rows)[:MAX_NAMED_RUNS]))
-    dof = len(logs) - len(order)
-    ordered = deviations[by_group]
+    parts = np.split(by_group, np.flatnonzero(np.diff(group[by_group])) + 1)
+    robust = [_robust_mean(logs[rows]) for rows in parts]
+    means = np.array([mean for mean, _ in robust])
+    distinct = runs.features.take(first)
+    structure = structural_keys(distinct, means)
+    order = np.argsort(structure, kind="stable")
+    deviations = [
+        np.clip(logs[parts[index]] - means[index], -3 * robust[index][1], 3 * robust[index][1])
+        for index in order
+    ]
+    ordered, dof = np.concatenate(deviations), len(logs) - len(order)
+    ordered_features = distinct.take(order)
     return Configurations(
-        runs.features.take(first[order]),
-        means,
-        np.diff(starts).astype(np.float64),
-        tuple(keys[index] for index in order),
-        tuple(names),
+        ordered_features,
+        center + _rounded(means[order]),
+        np.array([len(parts[index]) for index in order], dtype=np.float64),
+        tuple(configuration_keys(ordered_features)),
+        tuple(structure[index] for index in order),
+        tuple(
+            tuple(sorted(runs.run_ids[row] for row in parts[index])[:MAX_NAMED_RUNS])
+            for index in order
+        ),
+        np.array([_range(runs.duration_seconds[parts[index]]) for index in order]),
         float(ordered @ ordered) / dof if dof else 0.0,
         dof,
     )
 
 
+def _range(seconds: FloatArray) -> tuple[float, float]:
+    """Return the ends of the log durations of a configuration, a grain within them."""
+    if len(seconds) < 2:  # noqa: PLR2004 - one run has no range
+        return -UNBOUNDED, UNBOUNDED
+    low, high = float(np.log(seconds.min())), float(np.log(seconds.max()))
+    grain = min(2 * LOG_GRID, (high - low) / 4)
+    return low + grain, high - grain
+
+
+def _on_grid(logs: FloatArray) -> tuple[float, FloatArray]:
+    """Return a centre and the logs relative to it, both multiples of the grid."""
+    center = float(np.median(logs))
+    return float(_rounded(np.array(center))), _rounded(logs - center)
+
+
+def _rounded(logs: FloatArray) -> FloatArray:
+    return np.asarray(np.rint(logs / LOG_GRID) * LOG_GRID, dtype=np.float64)
+
+
 def _distinct_rows(features: FeatureTable) -> tuple[IntArray, IntArray]:
-    columns = [
-        # No value is infinite, so that this stands for missing alone.
-        np.where(np.isnan(features.numeric[name]), -np.inf, features.numeric[name]) + 0.0
-        for name in sorted(features.numeric)
-    ]
+    columns = numeric_columns(features)
     for name in sorted(features.categorical):
         index = {
             level: code for code, level in enumerate(dict.fromkeys(features.categorical[name]))

@@ -15,6 +15,10 @@ NORMAL_KNOTS: FloatArray = np.array([0.0, *(NormalDist().inv_cdf((1 + c) / 2) fo
 """The standard normal's half widths at 0 and at `LEVELS`: abscissae of the calibrated curve."""
 
 
+MAX_LOG_BOUND = 700.0
+"""No bound is further out, in log units: its exponential would be infinite or zero."""
+
+
 @dataclass(frozen=True, slots=True)
 class ForecastDistribution:
     """Distributions of the duration of new runs, one per row.
@@ -36,7 +40,8 @@ class ForecastDistribution:
     Raises
     ------
     ValueError
-        If a value is not finite, or a scale or a curve is not positive and increasing.
+        If a value is not finite, a scale or a curve is not positive and increasing, or a bound is
+        beyond all numbers.
 
     Examples
     --------
@@ -64,6 +69,9 @@ class ForecastDistribution:
             (self.curves[:, 0] > 0).all() and (self.curves[:, 1:] > self.curves[:, :-1]).all()
         ):
             raise ValueError("Calibrated half widths must be positive and increase.")
+        widest = np.abs(self.log_median) + 2 * self.scale * self.curves[:, -1:].sum(axis=1)
+        if (widest > MAX_LOG_BOUND).any():
+            raise ValueError("The bounds of a forecast are beyond all numbers.")
 
     def median(self) -> FloatArray:
         """Return the median durations in seconds, shape (n,)."""

@@ -65,8 +65,10 @@ def find_change_points(
     [(12.0, 0.4)]
     """
     found: list[ChangePoint] = []
-    if runs.n_runs < FEWEST_RUNS:
+    if runs.n_runs < FEWEST_RUNS or runs.started_at is None:
         return ()
+    # The bootstrap draws run by run: by time, so that the order of the upload is no matter.
+    runs = runs.take(np.lexsort((runs.duration_seconds, runs.started_at)))
     while len(found) < MAX_CHANGE_POINTS:
         change = _strongest(at_present(runs, found), hardware, seed)
         if change is None:

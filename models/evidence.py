@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.convergence import ConvergenceRuns
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 
@@ -115,3 +116,4 @@ class Evidence:
 
     memory: MemoryRuns | None = None
     unfinished: UnfinishedRuns | None = None
+    convergence: ConvergenceRuns | None = None

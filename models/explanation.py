@@ -10,7 +10,7 @@ from models.tables import FloatArray
 
 TermName = Literal["computation", "overhead", "communication", "fixed"]
 
-_NAMES: Mapping[Term, TermName] = {
+TERM_NAMES: Mapping[Term, TermName] = {
     "compute": "computation",
     "overhead": "overhead",
     "comm": "communication",
@@ -38,7 +38,7 @@ def explain_rows(shares: Mapping[Term, FloatArray]) -> list[tuple[TermShare, ...
     >>> explain_rows({"compute": np.array([0.25]), "comm": np.array([0.75])})
     [(TermShare(term='communication', share=0.75), TermShare(term='computation', share=0.25))]
     """
-    names = [_NAMES[term] for term in shares]
+    names = [TERM_NAMES[term] for term in shares]
     rows = np.stack(list(shares.values()), axis=1).tolist()
     return [_explain(names, row) for row in rows]
 

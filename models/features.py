@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from models.layout import Role
-from models.tables import CORE_COLUMNS, SMALLEST, FeatureTable, FloatArray, IntArray
+from models.tables import CORE_COLUMNS, LARGEST, SMALLEST, FeatureTable, FloatArray, IntArray
 
 Transform = Literal["log", "log1p", "scaled"]
 Quotient = Literal["", "per_worker", "workers_per"]
@@ -162,7 +162,7 @@ def _choose_transform(known: FloatArray) -> tuple[Transform, float, float]:
     largest = float(np.abs(known).max())
     few_decades = bool(len(positive)) and largest <= MAX_LINEAR_RATIO * positive.min()
     if known.min() < 0 or few_decades or largest == 0:
-        return "scaled", largest or 1.0, -np.inf
+        return "scaled", largest or 1.0, -LARGEST
     return "log1p", float(positive.min()), 0.0
 
 
@@ -198,6 +198,8 @@ class CategoryFeature:
 def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
     """Learn the levels of every categorical column, GPU and instance type first.
 
+    Levels stand in the order of their first row, so that renaming them changes nothing.
+
     Examples
     --------
     >>> table = FeatureTable({}, {"gpu_type": ["T4", "V100", "T4"]}, 3)
@@ -210,7 +212,7 @@ def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
     partitions: list[IntArray] = []
     for name in names:
         column = features.categorical[name]
-        levels = sorted(set(column), key=lambda level: (level is None, level or ""))
+        levels = sorted(dict.fromkeys(column), key=lambda level: level is None)
         if levels == [None]:
             continue
         index = {level: code for code, level in enumerate(levels)}

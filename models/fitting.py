@@ -1,28 +1,28 @@
 """From runs to a fitted portfolio: encode, fit, hold out, weigh, calibrate."""
 
 import math
-import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 
 import numpy as np
 
-from models.arms import build_arms, choose_arm_weights, uses_pool
-from models.candidates import CANDIDATES, REGRESSOR_NAMES, Setting
+from models.arms import WITHOUT_PRIOR, build_arms, choose_arm_weights, uses_pool
+from models.candidates import CANDIDATES, Setting
 from models.censoring import Imputed, impute
 from models.configurations import Configurations, collapse, fingerprint
+from models.convergence import fit_convergence
 from models.encoding import Encoded, Encoder
 from models.eras import at_present, find_change_points
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
 from models.evidence import Evidence
 from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
-from models.holdout import TrainingData, forecast_folds, gather
+from models.holdout import FoldMap, TrainingData, forecast_folds, gather
 from models.intervals import calibrate, prior_curve, tempered
 from models.layout import Layout
 from models.level_effects import LevelEffects, untold_effects
+from models.measured import measured_levels, measured_ranges
 from models.memory import Memory
 from models.memory_fit import fit_memory_law
 from models.memory_law import MemoryLaw
@@ -44,6 +44,7 @@ from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingRe
 from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.transfer import LevelTransfer
+from models.versions import library_versions
 
 Progress = Callable[[float, str], None]
 
@@ -51,7 +52,7 @@ _SHARE_OF_FULL_FITS = 0.3
 _UNTESTED_VARIANCE = 0.25
 
 
-def fit_portfolio(
+def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     runs: RunTable,
     *,
     seed: int,
@@ -61,6 +62,7 @@ def fit_portfolio(
     prior: PooledPrior | None = None,
     evidence: Evidence | None = None,
     on_progress: Progress | None = None,
+    fold_map: FoldMap = map,
 ) -> FittedPortfolio:
     """Fit the portfolio on the runs of one workload.
 
@@ -74,15 +76,18 @@ def fit_portfolio(
     time_budget_s
         Seconds after which no further held-out set is begun (later ones stay untested).
     regressors
-        Names out of `REGRESSOR_NAMES`; all by default.
+        Names out of `models.candidates.CANDIDATES`; all by default.
     hardware
         Data sheets of accelerators by GPU type.
     prior
         What other workloads say, never this one itself; physics and data sheets alone if None.
     evidence
-        Runs that are no durations: what they tell of memory, and unfinished runs.
+        What runs tell besides durations: memory, bounds of unfinished ones, samples to a target.
     on_progress
         Called with the share done and the step under way; an exception it raises ends the fit.
+    fold_map
+        Where held-out sets are forecast: the built-in `map` does so in turn, another one may use a
+        cluster. It changes nothing in the result.
 
     Raises
     ------
@@ -114,10 +119,11 @@ def fit_portfolio(
     configurations = collapse(prepared.runs)
     encoder = Encoder.learn(configurations.features, hardware)
     encoded = encoder.encode(configurations.features)
+    center = float(np.median(configurations.log_duration))
     data = TrainingData(
         encoder,
         encoded.X,
-        configurations.log_duration,
+        configurations.log_duration - center,
         configurations.counts,
         configurations.noise_variance,
     )
@@ -126,30 +132,32 @@ def fit_portfolio(
     fitted, failed = _fit_candidates(data, configurations, arms, names, seed, progress)
     regime_map = map_regimes(encoder, encoded.X, encoded.codes)
     folds = [
-        *interpolation_folds(configurations.keys),
+        *interpolation_folds(configurations.structure),
         *axis_folds(encoder, encoded.X),
         *transfer_folds(encoder, encoded.codes, regime_map),
     ]
     go_on = _Budget(folds, started, time_budget_s, progress).go_on
-    held_out = gather(data, forecast_folds(data, fitted, folds, go_on))
+    held_out = gather(data, forecast_folds(data, fitted, folds, go_on, fold_map))
     progress(0.97, "calibrating")
     memory = evidence.memory
     law = None if memory is None else fit_memory_law(memory, hardware, seed=seed)
     draft = _Draft(
-        configurations, encoder, encoded, regime_map, fitted, failed, held_out, prior, law, prepared
-    )
+        configurations, center, encoder, encoded, regime_map, fitted, failed, held_out, prior, law,
+        prepared,
+    )  # fmt: skip
     odd = EvidenceReport(change_points=changes, outliers=find_outliers(present, configurations))
     portfolio = draft.finish(runs, odd)
+    portfolio.convergence = fit_convergence(evidence.convergence)
     progress(1.0, "done")
     return portfolio
 
 
 def _check_names(regressors: Collection[str] | None) -> list[str]:
     if regressors is None:
-        return list(REGRESSOR_NAMES)
+        return list(CANDIDATES)
     unknown = sorted(set(regressors) - set(CANDIDATES))
     if unknown or not regressors:
-        raise UnknownRegressorError(unknown, REGRESSOR_NAMES)
+        raise UnknownRegressorError(unknown, tuple(CANDIDATES))
     return [name for name in CANDIDATES if name in regressors]
 
 
@@ -165,7 +173,12 @@ def _fit_candidates(
     setting = Setting(data.encoder.layout, noise, configurations.noise_dof, seed)
     fitted: dict[str, PortfolioRegressor] = {}
     failed: dict[str, str] = {}
-    every = [(prefix + name, name, layout) for prefix, layout in arms.items() for name in names]
+    every = [
+        (prefix + name, name, layout)
+        for prefix, layout in arms.items()
+        for name in names
+        if not (prefix and name in WITHOUT_PRIOR)
+    ]
     for index, (name, kind, layout) in enumerate(every):
         progress(0.02 + _SHARE_OF_FULL_FITS * index / len(every), f"fitting {name}")
         setting = replace(setting, layout=layout)
@@ -209,6 +222,7 @@ class _Draft:
     """A portfolio before weights, calibration and report."""
 
     configurations: Configurations
+    center: float
     encoder: Encoder
     encoded: Encoded
     regime_map: RegimeMap
@@ -246,7 +260,7 @@ class _Draft:
             self.regime_map,
             members,
             slim,
-            float(np.median(self.configurations.log_duration)),
+            self.center,
             self._memory(regimes[INTERPOLATION], runs.features),
             self._report(runs, regimes, odd),
             self.memory_law,
@@ -285,7 +299,7 @@ class _Draft:
         if held_out is not None:
             mean, _ = _forecast(held_out, interpolation.weights)
             forecasts = {
-                self.configurations.keys[row]: float(value)
+                self.configurations.keys[row]: self.center + float(value)
                 for row, value in zip(held_out.rows, mean, strict=True)
             }
         known = {name for name, v in features.numeric.items() if not np.isnan(v).all()}
@@ -297,6 +311,7 @@ class _Draft:
             forecasts,
             frozenset(known),
             self.prepared.keys,
+            self.configurations.ranges,
         )
 
     def _report(
@@ -313,8 +328,8 @@ class _Draft:
             accuracy_by_axis=accuracy,
             coverage=self._coverage(regimes),
             noise_floor=configurations.noise_variance**0.5 if configurations.noise_dof else None,
-            numeric_ranges=_ranges(configurations.features),
-            category_levels=_levels(configurations.features),
+            numeric_ranges=measured_ranges(configurations.features),
+            category_levels=measured_levels(configurations.features),
             training_fingerprint=fingerprint(self.prepared.runs),
             library_versions=library_versions(),
             failed_candidates=dict(self.failed),
@@ -367,25 +382,3 @@ def _mape(held_out: HeldOut, weights: FloatArray) -> float:
     mean, _ = _forecast(held_out, weights)
     share = held_out.weights / held_out.weights.sum()
     return float(np.abs(np.expm1(np.clip(mean - held_out.observed, -50, 50))) @ share)
-
-
-def _ranges(features: FeatureTable) -> dict[str, tuple[float, float]]:
-    return {
-        name: (float(np.nanmin(values)), float(np.nanmax(values)))
-        for name, values in sorted(features.numeric.items())
-        if not np.isnan(values).all()
-    }
-
-
-def _levels(features: FeatureTable) -> dict[str, tuple[str, ...]]:
-    found = {
-        name: tuple(sorted({level for level in column if level is not None}))
-        for name, column in sorted(features.categorical.items())
-    }
-    return {name: levels for name, levels in found.items() if levels}
-
-
-def library_versions() -> dict[str, str]:
-    """Return the versions that a fit depends on, without importing the libraries."""
-    names = ("lightgbm", "numpy", "scikit-learn", "scipy")
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}

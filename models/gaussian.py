@@ -5,6 +5,7 @@ from typing import Self
 import numpy as np
 from typing_extensions import override
 
+from models.checks import check_bounded, check_rows, demand
 from models.kernels import KernelParameters, ServingKernel, TrainingKernel
 from models.layout import Layout
 from models.optimisation import minimise_in_box
@@ -19,6 +20,7 @@ MAX_PROCESS_CONFIGURATIONS = 200
 _JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 _BOX = 3.5
 _N_DEVIATIONS = 3
+_MAX_LOG_PARAMETER = 50.0
 
 
 class GaussianProcess(PortfolioRegressor):
@@ -193,7 +195,13 @@ class GaussianProcess(PortfolioRegressor):
 
     @override
     def load_state(self, state: State) -> None:
-        """Take over law and process from data."""
+        """Take over law and process from data.
+
+        Raises
+        ------
+        ValueError
+            If the numbers do not fit each other.
+        """
         self.law_ = self._new_law()
         self.law_.load_state(
             State(
@@ -204,9 +212,23 @@ class GaussianProcess(PortfolioRegressor):
         self.X_, self.alpha_ = state.arrays["X"], state.arrays["alpha"]
         self.coupling_, self.scales_ = state.arrays["coupling"], state.arrays["scales"]
         self.log_parameters_ = state.arrays["log_parameters"]
+        factor = state.arrays["inverse_factor"]
+        self._check(factor)
         self.inverse_factor_ = np.zeros((len(self.alpha_),) * 2)
-        self.inverse_factor_[np.tril_indices(len(self.alpha_))] = state.arrays["inverse_factor"]
+        self.inverse_factor_[np.tril_indices(len(self.alpha_))] = factor
         self._prepare()
+
+    def _check(self, factor: FloatArray) -> None:
+        """Check what was loaded: shapes, bounds, and a law with one template."""
+        n, width = len(self.X_), self.layout.n_numeric
+        check_rows(self.X_, self.layout)
+        demand(self.alpha_.shape == (n,) and factor.shape == (n * (n + 1) // 2,), "rows do not fit")
+        demand(self.coupling_.shape == (len(self._best.theta), n), "a coupling does not fit")
+        check_bounded(self.scales_, (width,), "scales")
+        demand((self.scales_ > 0).all(), "a scale is not positive")
+        n_parameters = _N_DEVIATIONS + 2 * width + len(self.layout.levels)
+        demand(self.log_parameters_.shape == (n_parameters,), "hyper-parameters do not fit")
+        demand((np.abs(self.log_parameters_) <= _MAX_LOG_PARAMETER).all(), "a kernel is absurd")
 
     def _new_law(self) -> ScalingLaw:
         law = self.law or LogLinearLaw(self.layout, seed=self.seed)

@@ -1,13 +1,13 @@
 """What the data sheet of an accelerator says, and how durations scale with it beforehand."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from models.tables import FloatArray
 
-SPECIFICATION_EXPONENTS: FloatArray = np.array([-0.35, -0.15, -0.30])
+SPECIFICATION_EXPONENTS: FloatArray = np.array([-0.25, -0.1, -0.5])
 """Prior exponents of the duration in (tensor or FP32 TFLOPS, FP32 TFLOPS, GB/s); a heuristic."""
 
 UNKNOWN_SD = 0.5
@@ -25,7 +25,7 @@ class HardwareDescription:
     tensor_tflops
         Peak dense 16-bit rate of the tensor cores in TFLOPS, None without tensor cores.
     memory_gib
-        Memory in GiB, positive.
+        Memory in GiB, positive; None where a name stands for boards with more and with less.
     memory_bandwidth_gb_s
         Memory bandwidth in GB/s, positive.
 
@@ -37,14 +37,42 @@ class HardwareDescription:
 
     fp32_tflops: float
     tensor_tflops: float | None
-    memory_gib: float
+    memory_gib: float | None
     memory_bandwidth_gb_s: float
 
     def __post_init__(self) -> None:
-        tensor = 1.0 if self.tensor_tflops is None else self.tensor_tflops
-        figures = (self.fp32_tflops, tensor, self.memory_gib, self.memory_bandwidth_gb_s)
-        if not all(np.isfinite(figure) and figure > 0 for figure in figures):
+        figures = (
+            self.fp32_tflops, self.tensor_tflops, self.memory_gib, self.memory_bandwidth_gb_s
+        )  # fmt: skip
+        told = [figure for figure in figures if figure is not None]
+        if not all(np.isfinite(figure) and figure > 0 for figure in told):
             raise ValueError("Every figure of a hardware description is positive and finite.")
+
+
+def mean_description(variants: Sequence[HardwareDescription]) -> HardwareDescription:
+    """Return the geometric mean of variants that share a name.
+
+    There are tensor cores where every variant has them, and a memory where all have the same.
+
+    Examples
+    --------
+    >>> small, large = (HardwareDescription(15.7, 125.0, gib, 900.0) for gib in (16.0, 32.0))
+    >>> mean_description([small, large])
+    HardwareDescription(fp32_tflops=15.7, tensor_tflops=125.0, memory_gib=None, \
+memory_bandwidth_gb_s=900.0)
+    """
+    tensor = [item.tensor_tflops for item in variants if item.tensor_tflops is not None]
+    memories = {item.memory_gib for item in variants}
+    return HardwareDescription(
+        _geometric_mean([item.fp32_tflops for item in variants]),
+        _geometric_mean(tensor) if len(tensor) == len(variants) else None,
+        memories.pop() if len(memories) == 1 else None,
+        _geometric_mean([item.memory_bandwidth_gb_s for item in variants]),
+    )
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return round(float(np.exp(np.mean(np.log(values)))), 6)
 
 
 def specification_vector(hardware: HardwareDescription) -> FloatArray:

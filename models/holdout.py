@@ -1,7 +1,10 @@
 """Held-out forecasts: every candidate refitted on each fold and asked what it had not seen."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import Protocol
 
 import numpy as np
 
@@ -71,19 +74,26 @@ def _as_asked(data: TrainingData, fold: Fold) -> FloatArray:
     return X
 
 
+class FoldMap(Protocol):
+    """Applies a function to folds in order, as the built-in `map` does, here or elsewhere."""
+
+    def __call__(
+        self, function: Callable[[Fold], FoldForecast], folds: Iterable[Fold], /
+    ) -> Iterable[FoldForecast]:
+        """Return the function's results in the order of the folds, which are taken lazily."""
+        ...
+
+
 def forecast_folds(
     data: TrainingData,
     fitted: Mapping[str, PortfolioRegressor],
     folds: Sequence[Fold],
     go_on: Callable[[int, Fold], bool],
+    fold_map: FoldMap = map,
 ) -> list[FoldForecast]:
-    """Forecast folds in turn as long as `go_on` allows."""
-    done: list[FoldForecast] = []
-    for index, fold in enumerate(folds):
-        if not go_on(index, fold):
-            break
-        done.append(forecast_fold(data, fitted, fold))
-    return done
+    """Forecast folds as long as `go_on` allows, in turn or wherever `fold_map` computes."""
+    begun = (fold for _, fold in takewhile(lambda item: go_on(*item), enumerate(folds)))
+    return list(fold_map(partial(forecast_fold, data, fitted), begun))
 
 
 def gather(data: TrainingData, forecasts: Sequence[FoldForecast]) -> dict[str, HeldOut]:

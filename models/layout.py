@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
+from typing_extensions import override
 
 from models.tables import FloatArray, IntArray
 
@@ -21,6 +22,9 @@ Role = Literal[
 
 class LayoutPrior(Protocol):
     """What is believed of a law's parameters beforehand, in place of what the templates say."""
+
+    @override
+    def __hash__(self) -> int: ...
 
     @property
     def has_deviations(self) -> bool:

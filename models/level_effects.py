@@ -110,7 +110,7 @@ def untold_effects(category: str) -> LevelEffects:
     Examples
     --------
     >>> untold_effects("gpu_type").mean.tolist()
-    [-0.35, -0.15, -0.3]
+    [-0.25, -0.1, -0.5]
     """
     own, deviation, slope = _UNTOLD_SDS
     covariance = np.diag([_SLOPE_SD**2] * _N_SPECIFICATIONS)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from models.configurations import UNBOUNDED
 from models.encoding import Encoded
 from models.tables import FloatArray, IntArray
 
@@ -13,6 +14,7 @@ MAX_NEIGHBOURS = 500
 
 N_NEAREST = 3
 _PART = 256
+_ROUNDING = 1e-9
 
 
 def row_signatures(encoded: Encoded) -> list[bytes]:
@@ -43,6 +45,11 @@ class Memory:
         What `row_signatures` gives for the rows that some run completed.
     unfinished
         Keys of the configurations that none did.
+    ranges
+        Least and largest log duration of the runs of each configuration, shape (n, 2); without
+        bounds where there is one run.
+    repeated
+        The ranges of those with several runs, by what `row_signatures` gives.
     """
 
     X: FloatArray
@@ -53,6 +60,8 @@ class Memory:
     known_columns: frozenset[str]
     signatures: frozenset[bytes] = field(default=frozenset())
     unfinished: frozenset[str] = frozenset()
+    ranges: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
+    repeated: Mapping[bytes, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -62,16 +71,39 @@ class Memory:
         run_ids: tuple[tuple[str, ...], ...],
         held_out: Mapping[str, float],
         known_columns: frozenset[str],
-        unfinished: frozenset[str] = frozenset(),
+        unfinished: frozenset[str],
+        ranges: FloatArray,
     ) -> "Memory":
         """Remember encoded configurations."""
         codes = encoded.codes.astype(np.float64)
-        signatures = frozenset(
+        signatures = row_signatures(encoded)
+        completed = frozenset(
             signature
-            for signature, key in zip(row_signatures(encoded), keys, strict=True)
+            for signature, key in zip(signatures, keys, strict=True)
             if key not in unfinished
         )
-        return cls(encoded.X, codes, keys, run_ids, held_out, known_columns, signatures, unfinished)
+        repeated: dict[bytes, tuple[float, float]] = {}
+        for row in np.flatnonzero(ranges[:, 1] < UNBOUNDED).tolist():
+            low, high = ranges[row].tolist()
+            # Configurations that the regressors cannot tell apart have one range.
+            other = repeated.get(signatures[row], (low, high))
+            repeated[signatures[row]] = min(low, other[0]), max(high, other[1])
+        return cls(
+            encoded.X, codes, keys, run_ids, held_out, known_columns, completed, unfinished, ranges,
+            repeated,
+        )  # fmt: skip
+
+    def within_repetitions(self, encoded: Encoded, log_median: FloatArray) -> FloatArray:
+        """Return the medians, those of repeated configurations moved into their repetitions."""
+        if not self.repeated:
+            return log_median
+        found = log_median.copy()
+        is_outside = np.any((encoded.excess > _ROUNDING) | encoded.missing, axis=1).tolist()
+        for row, signature in enumerate(row_signatures(encoded)):
+            span = self.repeated.get(signature)
+            if span is not None and not is_outside[row]:
+                found[row] = min(max(found[row], span[0]), span[1])
+        return found
 
     def nearest(self, encoded: Encoded, spans: FloatArray) -> list[tuple[str, ...]]:
         """Return up to three runs most like each row.

@@ -52,7 +52,9 @@ def fit_memory_law(
     (True, True)
     """
     capacities = {
-        name: float(np.log(sheet.memory_gib * GIB)) for name, sheet in (hardware or {}).items()
+        name: float(np.log(sheet.memory_gib * GIB))
+        for name, sheet in (hardware or {}).items()
+        if sheet.memory_gib is not None
     }
     features = MemoryFeatures.learn(runs.features)
     names = capacity_names(runs.features)

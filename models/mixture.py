@@ -77,8 +77,6 @@ class Mixture:
         The regressors; those without weight are left out.
     regime
         Their weights and residual variances.
-    center
-        A log duration near which variances between members are computed.
     """
 
     def __init__(
@@ -86,9 +84,8 @@ class Mixture:
         layout: Layout,
         members: Iterable[PortfolioRegressor],
         regime: RegimeModel,
-        center: float,
     ) -> None:
-        self._layout, self._center = layout, center
+        self._layout = layout
         self._others: list[_Other] = []
         self._components: list[_Component] = []
         weights, variances = regime.weights.tolist(), regime.residual_variances.tolist()
@@ -178,7 +175,7 @@ class Mixture:
         """Collect what the components add to the laws: slopes, form and constants."""
         items = self._components
         self._weights = np.array([item.weight for item in items])
-        self._offsets = np.array([item.center - self._center for item in items])
+        self._offsets = np.array([item.center for item in items])
         self._slopes = np.zeros((width, len(items)))
         self._form = np.zeros((width, width))
         self._scatter = self._noise = 0.0
@@ -234,12 +231,12 @@ class Mixture:
             within = np.maximum(left, 0.0) + self._noise
         for item, law_shares in zip(self._others, self._below.T, strict=True):
             mean, variance = item.member.predict_moments(X)
-            mean = mean + item.center - self._center
+            mean = mean + item.center
             if item.below:
                 mean = mean + logs @ law_shares
             total, square = total + item.weight * mean, square + item.weight * mean**2
             within = within + item.weight * (item.own_variance if variance is None else variance)
-        return total + self._center, within + np.maximum(square - total**2, 0.0)
+        return total, within + np.maximum(square - total**2, 0.0)
 
 
 class _Distinct(Generic[Item]):

@@ -30,6 +30,9 @@ _COMMON_SD = 0.3
 Estimates = tuple[FloatArray, FloatArray]
 """Locations and informations of one parameter, one a workload."""
 
+_Gathered = Mapping[tuple[tuple[str, ...], str], Mapping[str, Estimates]]
+"""Per family and template, per parameter, what each workload of a group found."""
+
 
 class PooledPrior:
     """Priors of a workload's laws, learned from summaries of other workloads; immutable.
@@ -39,7 +42,7 @@ class PooledPrior:
     Parameters
     ----------
     estimates
-        Per family and template, per parameter, what each workload found.
+        What the public workloads found, then what the project's own did.
     template_weights
         Log prior probability of each template per family, up to a constant.
     effects
@@ -50,7 +53,7 @@ class PooledPrior:
 
     def __init__(
         self,
-        estimates: Mapping[tuple[tuple[str, ...], str], Mapping[str, Estimates]],
+        estimates: Sequence[_Gathered],
         template_weights: Mapping[tuple[tuple[str, ...], str], float],
         effects: Mapping[str, LevelEffects],
         report: PoolingReport,
@@ -74,7 +77,13 @@ class PooledPrior:
         specifications
             Data sheets of accelerators by GPU type.
         factory
-            Summaries of public workloads, all in one pool with the others.
+            Summaries of public workloads.
+
+        Notes
+        -----
+        For exponents and shares the project's own workloads vary around a mean that itself varies
+        as public workloads do: a handful of siblings tells more than any number of strangers. The
+        effects of levels, GPU types above all, are the same everywhere: there all count alike.
 
         Raises
         ------
@@ -103,7 +112,7 @@ class PooledPrior:
         }
         text = json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
         return cls(
-            _gather(everyone),
+            (_gather(public), _gather(own)),
             _template_weights(everyone),
             _pool_effects(everyone, specifications),
             PoolingReport(tuple(sorted(names)), len(public), hashlib.sha256(text).hexdigest()),
@@ -118,12 +127,13 @@ class PooledPrior:
     ) -> tuple[FloatArray, FloatArray]:
         """Return means and standard deviations of named parameters, given the template's."""
         means, sds = own[0].copy(), own[1].copy()
-        found = self._estimates.get((terms, template), {})
-        for index, name in enumerate(names):
-            if name is not None and name in found:
-                means[index], sds[index] = pool_parameter(
-                    *found[name], float(means[index]), float(sds[index])
-                )
+        for gathered in self._estimates:
+            found = gathered.get((terms, template), {})
+            for index, name in enumerate(names):
+                if name is not None and name in found:
+                    means[index], sds[index] = pool_parameter(
+                        *found[name], float(means[index]), float(sds[index])
+                    )
         return means, sds
 
     def log_weight(self, template: str, terms: tuple[str, ...]) -> float:
@@ -170,7 +180,7 @@ def pool_parameter(
 
 def _gather(
     summaries: Sequence[WorkloadSummary],
-) -> dict[tuple[tuple[str, ...], str], dict[str, Estimates]]:
+) -> _Gathered:
     found: dict[tuple[tuple[str, ...], str], dict[str, list[tuple[float, float]]]] = {}
     for summary in summaries:
         for law in summary.laws:

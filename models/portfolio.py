@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from models.convergence import ConvergenceLaw
 from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
 from models.explanation import TermShare, explain_rows
 from models.holdout import SHORT_AXIS_BREAK, TREND_BREAK
+from models.influence import Influences, Lesson, name_lessons
 from models.intervals import tempered
 from models.memory import Memory
 from models.memory_law import Feasibility, MemoryLaw
@@ -42,13 +44,15 @@ class FittedPortfolio:
     regimes
         How each kind of question is answered.
     center
-        Median log duration of the configurations.
+        Median log duration of the configurations; the members forecast what is above it.
     memory
         The configurations of the fit: rows, keys, names of runs, held-out forecasts.
     report
         What was fitted on what, and how well.
     memory_law
         Whether a configuration fits into GPU memory, None if no run tells anything of it.
+    convergence
+        How many samples the target takes with a batch size, None if no run reached one.
 
     Attributes
     ----------
@@ -68,12 +72,14 @@ class FittedPortfolio:
         memory: Memory,
         report: FitReport,
         memory_law: MemoryLaw | None = None,
+        convergence: ConvergenceLaw | None = None,
     ) -> None:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
-        self.memory_law = memory_law
+        self.memory_law, self.convergence = memory_law, convergence
         self._mixtures: dict[str, Mixture] = {}
+        self._influences: Influences | None = None
         self.trend_breaks = _trend_breaks(encoder, regime_map, report.n_configurations)
 
     def predict(self, features: FeatureTable) -> ForecastDistribution:
@@ -89,7 +95,7 @@ class FittedPortfolio:
         -------
         ForecastDistribution
             Log seconds, shape (n_rows,): positive and finite, wider with the distance from the
-            measured range.
+            measured range; the median of a repeated configuration lies within its repetitions.
 
         Raises
         ------
@@ -103,10 +109,11 @@ class FittedPortfolio:
         mean, variance = self._answer(encoded, features, regimes)
         variance = variance + encoded.variance
         variance = variance + encoded.excess**2 @ self.trend_breaks**2
-        bounded = np.clip(mean, self.center - MAX_LOG_DISTANCE, self.center + MAX_LOG_DISTANCE)
+        bounded = self.center + np.clip(mean, -MAX_LOG_DISTANCE, MAX_LOG_DISTANCE)
         curves = np.array([self.regimes[regime].curve for regime in regimes])
         scale = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
-        return ForecastDistribution(np.where(np.isnan(mean), mean, bounded), scale, regimes, curves)
+        median = self.memory.within_repetitions(encoded, np.where(np.isnan(mean), mean, bounded))
+        return ForecastDistribution(median, scale, regimes, curves)
 
     def support(self, features: FeatureTable) -> list[Support]:
         """Return how well the runs support each row: ranges, levels, nearest runs, basis."""
@@ -141,6 +148,29 @@ class FittedPortfolio:
         for term, column in shares.items():
             np.add.at(total[term], expansion.source, expansion.weights * column)
         return explain_rows(total)
+
+    def taught_by(self, features: FeatureTable) -> list[tuple[Lesson, ...]]:
+        """Return for each row which configurations taught its forecast most, and what.
+
+        A forecast by trees alone names none.
+        """
+        if features.n_rows == 0:
+            return []
+        if self._influences is None:
+            self._influences = Influences(self.encoder.layout, self.members, self.memory.X)
+        encoded = self.transfer.settle(self.encoder.encode(features))
+        regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
+        expansion = self.transfer.expand(encoded, features)
+        lessons: list[tuple[Lesson, ...]] = []
+        for row, regime in enumerate(regimes):
+            X, shares = encoded.X[[row]], np.ones(1)
+            if expansion is not None:
+                own = expansion.source == row
+                X, shares = expansion.X[own], expansion.weights[own]
+            derivatives = self._influences.of(X, self.regimes[regime].weights)
+            whole = np.tensordot(shares, derivatives, axes=1)
+            lessons.append(name_lessons(whole, self.memory.run_ids))
+        return lessons
 
     def _term_shares(self, X: FloatArray, regimes: Sequence[str]) -> dict[Term, FloatArray]:
         total = {term: np.zeros(len(X)) for term in TERMS}
@@ -179,7 +209,7 @@ class FittedPortfolio:
         mixture = self._mixtures.get(regime)
         if mixture is None:
             members, layout = self.members.values(), self.encoder.layout
-            mixture = Mixture(layout, members, self.regimes[regime], self.center)
+            mixture = Mixture(layout, members, self.regimes[regime])
             self._mixtures[regime] = mixture
         return mixture
 

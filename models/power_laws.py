@@ -146,6 +146,19 @@ def has_deviations(layout: Layout, terms: tuple[Term, ...]) -> bool:
     return few and (layout.prior is None or layout.prior.has_deviations)
 
 
+def n_parameters(layout: Layout, terms: tuple[Term, ...]) -> int:
+    """Return how many parameters a law has: shares, exponents, effects of levels, deviations.
+
+    Examples
+    --------
+    >>> n_parameters(Layout(("workers", "epochs"), (2,), ((0.0, 0.0),)), ("compute",))
+    5
+    """
+    levels = sum(layout.levels)
+    deviations = len(terms) * levels if has_deviations(layout, terms) else 0
+    return len(terms) * (1 + layout.n_numeric) + levels + deviations
+
+
 def _exponent_prior(template: Template, term: Term, role: Role) -> tuple[float, float]:
     if role == "multi_node":
         return 0.0, 1.0 if term == "comm" else 0.1

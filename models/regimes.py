@@ -91,24 +91,24 @@ def map_regimes(encoder: Encoder, X: FloatArray, codes: IntArray) -> RegimeMap:
     return RegimeMap(kinds, tuple(few_levels))
 
 
-def interpolation_folds(keys: tuple[str, ...]) -> list[Fold]:
-    """Return folds over configurations, given by their keys and not by their order or number.
+def interpolation_folds(structure: tuple[str, ...]) -> list[Fold]:
+    """Return folds over configurations, given by their structure and not by their order or names.
 
-    With at most 12 configurations each is held out alone; above, the key's hash names one of six
-    folds, so that a configuration is in the same fold of every fit.
+    With at most 12 configurations each is held out alone; above, the hash of its structure (see
+    `models.ordering`) names one of six folds.
 
     Examples
     --------
     >>> [fold.test.tolist() for fold in interpolation_folds(("0a", "0b", "0c", "0d"))]
     [[0], [1], [2], [3]]
     """
-    n = len(keys)
+    n = len(structure)
     if n < MIN_TRAINING:
         return []
     if n <= FEW_CONFIGURATIONS:
         bucket = np.arange(n)
     else:
-        bucket = np.array([int(key[:8], 16) % N_FOLDS for key in keys])
+        bucket = np.array([int(key[:8], 16) % N_FOLDS for key in structure])
     folds = []
     for index in np.unique(bucket):
         test = np.flatnonzero(bucket == index)

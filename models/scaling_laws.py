@@ -1,11 +1,14 @@
 """Regressors that are physical laws: a non-negative sum of power laws, and a single one."""
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
 from typing_extensions import override
 
-from models.layout import Layout
+from models.checks import MAX_LOG, check_bounded, check_weights, demand
+from models.layout import Layout, LayoutPrior
 from models.power_laws import (
     TEMPLATES,
     FittedLaw,
@@ -15,12 +18,17 @@ from models.power_laws import (
     evaluate_law,
     fit_law,
     law_prior,
+    n_parameters,
 )
 from models.regressor import PortfolioRegressor, State
 from models.tables import FloatArray, IntArray
+from models.typed_json import read_number
 
 MAX_LAW_CONFIGURATIONS = 250
 """A law has few parameters; more configurations than this are thinned out."""
+
+
+_KEPT_LAWS = 32
 
 
 def spread_subset(n_rows: int, limit: int, seed: int) -> IntArray | slice:
@@ -37,9 +45,25 @@ def _template(name: object) -> Template:
     raise ValueError(f"There is no template {name!r}.")
 
 
-def _prior(terms: tuple[Term, ...], state: State, index: int) -> LawPrior:
-    means, sds = state.arrays[f"prior{index}"]
-    return LawPrior(terms, means, sds, state.arrays.get(f"spread{index}"))
+@lru_cache(maxsize=_KEPT_LAWS)
+def _fitted(
+    layout: Layout,
+    prior: LayoutPrior | None,
+    template: Template,
+    terms: tuple[Term, ...],
+    tightness: float,
+    told: bytes,
+) -> FittedLaw:
+    """Return the law fitted to log durations with median 0, the first column of what is told.
+
+    Several members of a portfolio stand on the same law: it is fitted once for all of them. The
+    prior, by which layouts are not compared, is part of the key.
+    """
+    layout = replace(layout, prior=prior)
+    n_columns = 2 + layout.n_numeric + len(layout.levels)
+    table = np.frombuffer(told).reshape(-1, n_columns)
+    belief = law_prior(layout, template, terms, tightness)
+    return fit_law(layout, belief, table[:, 1:], table[:, 0])
 
 
 class ScalingLaw(PortfolioRegressor):
@@ -94,10 +118,12 @@ class ScalingLaw(PortfolioRegressor):
         """Fit every template and keep the two most plausible."""
         self.center_ = float(np.median(y))
         rows = spread_subset(len(y), MAX_LAW_CONFIGURATIONS, self.seed)
-        fitted = []
-        for template in self.templates:
-            prior = law_prior(self.layout, template, self.terms, self.tightness)
-            fitted.append((fit_law(self.layout, prior, X[rows], y[rows] - self.center_), template))
+        layout = self.layout
+        told = np.column_stack([y[rows] - self.center_, X[rows]]).tobytes()
+        fitted = [
+            (_fitted(layout, layout.prior, template, self.terms, self.tightness, told), template)
+            for template in self.templates
+        ]
         fitted.sort(key=lambda pair: -pair[0].evidence)
         # Residuals are not independent, hence the tempered evidence.
         temper = max(1.0, min(len(y), MAX_LAW_CONFIGURATIONS) / 10)
@@ -163,22 +189,41 @@ class ScalingLaw(PortfolioRegressor):
 
     @override
     def load_state(self, state: State) -> None:
-        """Take over laws from data."""
+        """Take over laws from data.
+
+        Raises
+        ------
+        ValueError
+            If the numbers do not fit each other.
+        """
         names = state.values["templates"]
+        demand(isinstance(names, list) and names, "a law has no template")
         assert isinstance(names, list)
         self.templates_ = tuple(_template(name) for name in names)
-        self.center_ = float(str(state.values["center"]))
+        self.center_ = read_number(state.values["center"])
         self.weights_ = state.arrays["weights"]
-        self.laws_ = [
-            FittedLaw(
-                _prior(self.terms, state, index),
-                state.arrays[f"theta{index}"],
-                state.arrays[f"covariance{index}"],
-                float(state.arrays[f"scalars{index}"][0]),
-                float(state.arrays[f"scalars{index}"][1]),
-            )
-            for index in range(len(self.templates_))
-        ]
+        check_weights(self.weights_, len(names))
+        n = n_parameters(self.layout, self.terms)
+        self.laws_ = [_read_law(self.terms, state, index, n) for index in range(len(names))]
+
+
+def _read_law(terms: tuple[Term, ...], state: State, index: int, n: int) -> FittedLaw:
+    """Return a law of n parameters, whose numbers were checked."""
+    theta, covariance, prior, scalars = (
+        state.arrays[f"{name}{index}"] for name in ("theta", "covariance", "prior", "scalars")
+    )
+    check_bounded(theta, (n,), "theta")
+    check_bounded(covariance, (n, n), "a covariance")
+    check_bounded(prior, (2, n), "a prior")
+    demand((prior[1] > 0).all() and (np.diag(covariance) >= 0).all(), "a deviation is not positive")
+    spread = state.arrays.get(f"spread{index}")
+    if spread is not None:
+        check_bounded(spread, (n, n), "a prior covariance")
+    demand(scalars.shape == (2,) and 0 <= scalars[0] <= MAX_LOG, "a misfit is out of range")
+    misfit, evidence = scalars.tolist()
+    return FittedLaw(
+        LawPrior(terms, prior[0], prior[1], spread), theta, covariance, misfit, evidence
+    )
 
 
 class LogLinearLaw(ScalingLaw):

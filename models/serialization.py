@@ -2,35 +2,30 @@
 
 import io
 import json
-from collections.abc import Mapping
+import math
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from models.aliases import alias_values
-from models.arms import plain_name
-from models.candidates import CANDIDATES, Setting
-from models.distribution import LEVELS
-from models.encoding import Encoded, Encoder
+from models.artefact_parts import build_portfolio, check_controls, controls
+from models.convergence import convergence_arrays
+from models.encoding import Encoder
 from models.errors import ArtifactError
-from models.features import CategoryFeature, NumericFeature
-from models.hardware import HardwareDescription
-from models.level_effects import LevelEffects
 from models.memory import Memory
-from models.mixture import RegimeModel
+from models.memory_state import law_header
 from models.packing import MAX_PART_BYTES, pack, unpack
 from models.portfolio import FittedPortfolio
-from models.regimes import RegimeMap
-from models.regressor import PortfolioRegressor, State, StateValue
-from models.report_state import build_law, build_report, law_header
 from models.tables import FloatArray
-from models.transfer import LevelTransfer
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 _FLOAT_BYTES = 8
+_MAX_HEADER_BYTES = 48 * 2**20
+_MAX_ARRAY_NUMBER = 1e30
+_MAX_TOLD = 300
+_CONTROLS = "controls"
 _MISFITS = (
     LookupError,
     TypeError,
@@ -51,9 +46,11 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
     arrays: dict[str, FloatArray] = {
         "memory.X": portfolio.memory.X,
         "memory.codes": portfolio.memory.codes,
+        "memory.ranges": portfolio.memory.ranges,
         "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
         "transfer.counts": portfolio.transfer.counts,
     }
+    arrays |= convergence_arrays(portfolio.convergence)
     if portfolio.memory_law is not None:
         arrays["memory_law.draws"] = portfolio.memory_law.draws
     for column, effects in portfolio.transfer.effects.items():
@@ -63,13 +60,14 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         arrays[f"regime.{name}"] = np.concatenate(
             [regime.weights, regime.residual_variances, regime.curve]
         )
-    members: dict[str, dict[str, StateValue]] = {}
+    members = {}
     texts: dict[str, bytes] = {}
     for name, member in portfolio.members.items():
         state = member.to_state()
         members[name] = dict(state.values)
         arrays |= {f"member.{name}.{key}": array for key, array in state.arrays.items()}
         texts |= {f"{name}.{key}.txt": text.encode() for key, text in state.texts.items()}
+    arrays[_CONTROLS] = controls(portfolio.members, portfolio.memory)
     names = sorted(arrays)
     header = {
         "format_version": FORMAT_VERSION,
@@ -101,19 +99,30 @@ def loads(data: bytes) -> FittedPortfolio:
     Raises
     ------
     ArtifactError
-        If the bytes are not an artefact, were truncated or altered, have another format version,
-        or do not fit together.
+        If the bytes are not an artefact, were truncated or altered, have another format version, do
+        not fit together, or forecast otherwise here than where they were written.
     """
     parts = unpack(data)
     try:
-        header = json.loads(parts["header.json"])
-        _check_version(header["format_version"])
-        arrays = _read_arrays(parts["arrays.npy"], header["arrays"])
-        return _build(header, arrays, parts)
+        # What overflows on the way is found by its end: it is not finite.
+        with np.errstate(all="ignore"):
+            return _load(parts)
     except ArtifactError:
         raise
     except _MISFITS as error:
-        raise ArtifactError(f"The artefact's parts do not fit together: {error!r}") from error
+        told = repr(error)[:_MAX_TOLD]
+        raise ArtifactError(f"The artefact's parts do not fit together: {told}") from error
+
+
+def _load(parts: dict[str, bytes]) -> FittedPortfolio:
+    if len(parts["header.json"]) > _MAX_HEADER_BYTES:
+        raise ArtifactError("The artefact's header is longer than any fit's.")
+    header = json.loads(parts["header.json"])
+    _check_version(header["format_version"])
+    arrays = _read_arrays(parts["arrays.npy"], header["arrays"])
+    portfolio = build_portfolio(header, arrays, parts)
+    check_controls(portfolio, arrays[_CONTROLS])
+    return portfolio
 
 
 def _check_version(version: object) -> None:
@@ -126,13 +135,10 @@ def _check_version(version: object) -> None:
 def _read_arrays(part: bytes, shapes: list[tuple[str, list[int]]]) -> dict[str, FloatArray]:
     sizes = []
     for _, shape in shapes:
-        if any(not isinstance(length, int) or length < 0 for length in shape):
-            raise ArtifactError("The artefact declares a negative length.")
+        if any(type(length) is not int or length < 0 for length in shape):
+            raise ArtifactError("The artefact declares a length that is none.")
         # Python's integers do not overflow: an absurd shape is seen before anything is allocated.
-        size = 1
-        for length in shape:
-            size *= length
-        sizes.append(size)
+        sizes.append(math.prod(shape))
     if sum(sizes) * _FLOAT_BYTES > min(len(part), MAX_PART_BYTES):
         raise ArtifactError("The artefact declares more numbers than it has.")
     stream = io.BytesIO(part)
@@ -141,93 +147,13 @@ def _read_arrays(part: bytes, shapes: list[tuple[str, list[int]]]) -> dict[str, 
         raise ArtifactError("The artefact's numbers are not of the declared count.")
     if not np.isfinite(block).all():
         raise ArtifactError("The artefact holds a number that is not finite.")
+    if (np.abs(block) > _MAX_ARRAY_NUMBER).any():
+        raise ArtifactError("The artefact holds a number that no fit gives.")
     ends = np.cumsum([0, *sizes])
     return {
         name: block[ends[index] : ends[index + 1]].reshape(shape).copy()
         for index, (name, shape) in enumerate(shapes)
     }
-
-
-def _build(
-    header: Mapping[str, Any], arrays: Mapping[str, FloatArray], parts: Mapping[str, bytes]
-) -> FittedPortfolio:
-    encoder = _build_encoder(header["encoder"])
-    memory = _build_memory(header["memory"], arrays)
-    members = {
-        name: _build_member(name, encoder, header["members"][name], arrays, parts)
-        for name in header["member_order"]
-    }
-    regimes = {
-        name: _build_regime(arrays[f"regime.{name}"], len(members)) for name in header["kinds"]
-    }
-    few_levels = tuple(frozenset(few) for few in header["few_levels"])
-    if len(few_levels) != len(encoder.categories):
-        raise ArtifactError("The artefact's categories do not fit together.")
-    return FittedPortfolio(
-        encoder,
-        _build_transfer(encoder, header["effects"], memory, arrays),
-        RegimeMap(dict(header["kinds"]), few_levels),
-        members,
-        regimes,
-        float(header["center"]),
-        memory,
-        build_report(header["report"]),
-        build_law(header["memory_law"], arrays),
-    )
-
-
-def _build_member(
-    name: str,
-    encoder: Encoder,
-    values: Mapping[str, Any],
-    arrays: Mapping[str, FloatArray],
-    parts: Mapping[str, bytes],
-) -> PortfolioRegressor:
-    if plain_name(name) not in CANDIDATES:
-        raise ArtifactError(f"The artefact has a regressor {name!r} that is not known here.")
-    prefix = f"member.{name}."
-    own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-    texts = {
-        key.removeprefix(f"{name}.").removesuffix(".txt"): part.decode()
-        for key, part in parts.items()
-        if key.startswith(f"{name}.")
-    }
-    member = CANDIDATES[plain_name(name)](Setting(encoder.layout, 0.02, 0, 0))
-    member.load_state(State(values, own, texts))
-    return member
-
-
-def _build_effects(
-    column: str, header: Mapping[str, Any], arrays: Mapping[str, FloatArray]
-) -> LevelEffects:
-    mean, covariance = arrays[f"effects.{column}.mean"], arrays[f"effects.{column}.covariance"]
-    own, deviation, slope = (float(sd) for sd in header["sds"])
-    levels = tuple(str(level) for level in header["levels"])
-    if len(mean) != len(levels) + 3 or covariance.shape != (len(mean),) * 2:
-        raise ArtifactError("The artefact's effects do not fit their levels.")
-    return LevelEffects(column, levels, mean, covariance, (own, deviation, slope))
-
-
-def _build_transfer(
-    encoder: Encoder,
-    header: Mapping[str, Any],
-    memory: Memory,
-    arrays: Mapping[str, FloatArray],
-) -> LevelTransfer:
-    effects = {column: _build_effects(column, item, arrays) for column, item in header.items()}
-    return LevelTransfer(
-        encoder,
-        arrays["transfer.combinations"].astype(np.int64),
-        arrays["transfer.counts"],
-        effects,
-        alias_values(encoder, memory.X, memory.codes.astype(np.int64)),
-    )
-
-
-def _build_regime(array: FloatArray, n_members: int) -> RegimeModel:
-    if array.shape != (2 * n_members + len(LEVELS),):
-        raise ArtifactError("The artefact's weights do not fit its members.")
-    return RegimeModel(array[:n_members], array[n_members:-5], array[-5:])
 
 
 def _encoder_header(encoder: Encoder) -> dict[str, Any]:
@@ -239,20 +165,6 @@ def _encoder_header(encoder: Encoder) -> dict[str, Any]:
     }
 
 
-def _build_encoder(header: Mapping[str, Any]) -> Encoder:
-    return Encoder(
-        tuple(NumericFeature(**feature) for feature in header["numeric"]),
-        tuple(
-            CategoryFeature(
-                item["column"], tuple(item["levels"]), tuple(item["counts"]), item["used"]
-            )
-            for item in header["categories"]
-        ),
-        {name: HardwareDescription(**item) for name, item in header["hardware"].items()},
-        multi_node=header["multi_node"],
-    )
-
-
 def _memory_header(memory: Memory) -> dict[str, Any]:
     return {
         "keys": list(memory.keys),
@@ -261,14 +173,3 @@ def _memory_header(memory: Memory) -> dict[str, Any]:
         "known_columns": sorted(memory.known_columns),
         "unfinished": sorted(memory.unfinished),
     }
-
-
-def _build_memory(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Memory:
-    X, codes = arrays["memory.X"], arrays["memory.codes"]
-    nothing = np.zeros((len(X), 0))
-    encoded = Encoded(X, nothing, nothing, nothing > 0, nothing, codes.astype(np.int64))
-    keys, run_ids = tuple(header["keys"]), tuple(tuple(names) for names in header["run_ids"])
-    if not len(X) == len(codes) == len(keys) == len(run_ids):
-        raise ArtifactError("The artefact's configurations do not fit together.")
-    known, unfinished = frozenset(header["known_columns"]), frozenset(header["unfinished"])
-    return Memory.of(encoded, keys, run_ids, dict(header["held_out"]), known, unfinished)

@@ -7,6 +7,7 @@ from app.api.schedule_documents import Document, band_document, percent, say_ban
 from app.api.schemas.quantities import plain_number
 from app.domain.allocations import AllocatedJob, Allocation, OmittedJob
 from app.domain.wording import align, say_number, say_seconds
+from app.services.allocation_options import ANY_TYPE
 
 _PATH = "/v1/schedules:allocate"
 _REASONS = {
@@ -96,10 +97,11 @@ def _has(document: Document, member: str) -> list[bool]:
 
 def _summary(document: Document) -> str:
     used = ", ".join(
-        f"{document['used'][name]} of {gpus} x {name}"
+        f"{document['used'][name]} of {gpus} {'workers' if name == ANY_TYPE else f'x {name}'}"
         for name, gpus in document["capacity"].items()
     )
-    return f"{len(document['allocated'])} jobs on {used}."
+    n = len(document["allocated"])
+    return f"{n} job{'' if n == 1 else 's'} on {used}."
 
 
 def _quality(document: Document) -> list[str]:
@@ -126,7 +128,7 @@ def _row(each: Document, extra: list[str]) -> list[str]:
     }
     return [
         each["ref"],
-        each["gpu_type"],
+        "-" if each["gpu_type"] == ANY_TYPE else each["gpu_type"],
         str(each["workers"]),
         "-" if batch is None else say_number(batch),
         each["change"],

@@ -4,6 +4,7 @@ from app.api import problems
 from app.api.schedule_documents import Document, instant_text, percent, significant
 from app.domain.capacity import CapacityView, OmittedFromDemand, TypeDemand
 from app.domain.wording import align, say_number
+from app.services.allocation_options import ANY_TYPE
 
 _PATH = "/v1/schedules:capacity"
 
@@ -57,7 +58,9 @@ def capacity_text(document: Document) -> str:
 
 def _type_text(demand: Document, confidence: str) -> str:
     capacity = demand["capacity"]
-    size = "as many as needed" if capacity is None else f"{capacity} GPUs"
+    is_any = demand["gpu_type"] == ANY_TYPE
+    noun, name = ("workers", "Without a GPU") if is_any else ("GPUs", demand["gpu_type"])
+    size = "as many as needed" if capacity is None else f"{capacity} {noun}"
     ends = demand["ends_at"]
     last = (
         "no end in sight" if ends is None else f"all ended by {ends} with {confidence} confidence"
@@ -74,4 +77,4 @@ def _type_text(demand: Document, confidence: str) -> str:
         ]
         if not rows or rows[-1][1:] != row[1:]:
             rows.append(row)
-    return "\n".join([f"{demand['gpu_type']}, {size}; {last}:", "", align(header, rows)])
+    return "\n".join([f"{name}, {size}; {last}:", "", align(header, rows)])

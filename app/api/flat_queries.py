@@ -35,6 +35,7 @@ _SINGLE_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
             "budget",
             "regressor_version",
             "time_limit_quantile",
+            "explain",
         )
     },
     **{name: ("pricing", name) for name in ("price_per_hour", "currency", "as_of")},
@@ -42,6 +43,7 @@ _SINGLE_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 FLAT_FIELDS: Final = (*_GRID_PLACES, *_SINGLE_PLACES)
 _WHOLE: Final = frozenset({"nodes", "workers", "regressor_version"})
+_FLAGS: Final = frozenset({"explain"})
 _TEXTS: Final = frozenset(
     {"gpu_type", "instance_type", "provider", "region", "purchase", "framework", "currency"}
 )
@@ -147,6 +149,8 @@ def _unknown(name: str) -> Fault:
 def _schema(name: str) -> dict[str, Any]:
     if name in _TEXTS or name == "as_of":
         return {"type": "string", "maxLength": 1000}
+    if name in _FLAGS:
+        return {"type": "string", "enum": ["true", "false"]}
     number = r"[1-9][0-9]{0,4}" if name in _WHOLE else r"(0\.[0-9]{0,3}[1-9]|[1-9][0-9]{0,8})"
     pattern = rf"^{number}$" if name in _SINGLE_PLACES else rf"^{number}(,{number}){{0,9}}$"
     return {"type": "string", "pattern": pattern}

@@ -1,5 +1,6 @@
 """Routes of forecasts: one, a batch, the ledger."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -55,6 +56,9 @@ async def make_forecast(request: Request) -> Response:
     services, caller = services_and_reader(request)
     body = await read_json(request)
     asked = check(FORECAST_IN, body).to_domain()
+    is_text = preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT
+    if is_text:
+        asked = replace(asked, explain=True)
     forecast = services.forecasts.forecast_from_memory(caller.project_id, asked)
     if forecast is None:
         forecast = await run_in_threadpool(services.forecasts.forecast, caller.project_id, asked)
@@ -63,7 +67,7 @@ async def make_forecast(request: Request) -> Response:
     document = forecast_document(forecast, services.context.now())
     if asked.record:
         services.forecasts.record(forecast, request=body, answer=document)
-    if preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT:
+    if is_text:
         return Response(plain_text.forecast_sentences(document), media_type=TEXT)
     return json_response(document)
 

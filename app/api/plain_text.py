@@ -56,9 +56,23 @@ def _cost_sentence(cost: Document | None) -> str:
     origin = "given with the question" if price["source"] == "inline" else price["source"]
     details = [*([unit] if unit else []), origin, price["valid_from"][:10]]
     each = f"{instances} x " if instances > 1 else ""
+    others = "".join(
+        f" and {other['instances']} x {other['price_per_hour']} ({other['instance_type']})"
+        for other in price.get("others") or ()
+    )
     return (
         f"It costs about {cost['median']} {cost['currency']} ({cost['lower']} to {cost['upper']})"
-        f" at {each}{cost['price_per_hour']} {cost['currency']} an hour ({', '.join(details)})."
+        f" at {each}{cost['price_per_hour']} {cost['currency']} an hour"
+        f" ({', '.join(details)}){others}.{_conversion_sentence(cost.get('conversion'))}"
+    )
+
+
+def _conversion_sentence(conversion: Document | None) -> str:
+    if conversion is None:
+        return ""
+    return (
+        f" That is {conversion['listed_price_per_hour']} {conversion['from_currency']} at"
+        f" {conversion['rate']} ({conversion['source']}, {conversion['valid_from'][:10]})."
     )
 
 
@@ -88,12 +102,40 @@ def forecast_sentences(forecast: Document) -> str:
         lines.append(f"It keeps the deadline with probability {_percent(probability['deadline'])}.")
     if probability.get("budget") is not None:
         lines.append(f"It keeps the budget with probability {_percent(probability['budget'])}.")
+    if forecast.get("to_target") is not None:
+        lines.append(_target_sentence(forecast["to_target"]))
     lines.append(f"A time limit of {say_seconds(forecast['time_limit_seconds'])} would be safe.")
+    lines += _explanation(forecast)
     lines += [
         f"Warning ({entry['code']}): {entry['message']} {entry['remedy']}"
         for entry in forecast.get("warnings") or ()
     ]
     return "\n".join(lines) + "\n"
+
+
+def _target_sentence(target: Document) -> str:
+    duration, epochs, cost = target["duration_seconds"], target["epochs"], target["cost"]
+    money = "" if cost is None else f" and cost {cost['median']} {cost['currency']}"
+    return (
+        f"To the target it takes about {say_number(float(format(epochs['median'], '.3g')))} epochs:"
+        f" {say_seconds(duration['median'])} ({say_seconds(duration['lower'])} to"
+        f" {say_seconds(duration['upper'])}){money}."
+    )
+
+
+def _explanation(forecast: Document) -> list[str]:
+    lines = []
+    parts = [
+        f"{part['term']} {100 * part['share']:.0f}%" for part in forecast.get("explanation") or ()
+    ]
+    if parts:
+        lines.append(f"Where the time goes: {', '.join(parts)}.")
+    taught = forecast.get("taught_by") or ()
+    if taught:
+        first, *others = [f"{each['run_ids'][0]} ({each['influence']:+.2f}%)" for each in taught]
+        also = f"; also {', '.join(others)}" if others else ""
+        lines.append(f"Taught most by {first}{also}: what 1% more time there would change here.")
+    return lines
 
 
 def _outcome(forecast: Document) -> list[str]:

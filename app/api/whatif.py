@@ -1,5 +1,6 @@
 """Routes of what-if questions by curl: a point, a grid, a curve."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -39,6 +40,8 @@ def ask_what_if(
 ) -> Response:
     points = read_grid(request.query_params.multi_items(), workload)
     asked = [check(FORECAST_IN, point, place="query").to_domain() for point in points]
+    if len(asked) == 1 and _wanted(request) == TEXT:
+        asked = [replace(asked[0], explain=True)]
     now = services.context.now()
     documents: list[Document] = []
     for answer in services.forecasts.forecast_many(caller.project_id, asked):
@@ -48,8 +51,12 @@ def ask_what_if(
     return _respond(request, documents)
 
 
+def _wanted(request: Request) -> str:
+    return preferred(request.headers.get("accept"), (JSON, TEXT, CSV))
+
+
 def _respond(request: Request, documents: list[Document]) -> Response:
-    wanted = preferred(request.headers.get("accept"), (JSON, TEXT, CSV))
+    wanted = _wanted(request)
     is_single = len(documents) == 1
     if wanted == CSV:
         return Response(forecast_csv(documents), media_type=CSV)
@@ -87,7 +94,7 @@ def draw_curve(
     asked = check(FORECAST_IN, point, place="query").to_domain()
     curve = services.curves.curve(caller.project_id, asked, query.to_axis())
     document = curve_document(curve, services.context.now())
-    wanted = preferred(request.headers.get("accept"), (JSON, TEXT, CSV))
+    wanted = _wanted(request)
     if wanted == CSV:
         return Response(forecast_csv([p["forecast"] for p in document["points"]]), media_type=CSV)
     if wanted == TEXT:

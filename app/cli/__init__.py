@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from app.cli import client, keys, operator, profiling
+from app.cli import client, keys, operator, profiling, refitting
 from app.cli.extensions import add_extensions
 from app.cli.failures import CommandError, ExitCode
 from app.domain.errors import DomainError, StorageUnavailableError
@@ -56,6 +56,7 @@ _COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (operator.fitter, ()),
     (operator.migrate, operator.MIGRATE_EXAMPLES),
     (operator.doctor, ()),
+    (refitting.refit, refitting.REFIT_EXAMPLES),
     (operator.demo, ()),
     (client.upload, client.UPLOAD_EXAMPLES),
     (client.fit, client.FIT_EXAMPLES),

@@ -14,7 +14,9 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_mess
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    members = vars(record).items()
+    # Ray leaves a member of its own on every record.
+    return {name: v for name, v in members if name not in _STANDARD and not name.startswith("_")}
 
 
 def _instant(record: logging.LogRecord) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from app.cli.failures import UsageError
 
@@ -88,9 +88,22 @@ def environment_of(fields: Mapping[str, str], **more: str) -> dict[str, str]:
 
 @dataclass
 class Interruption:
-    """A signal that came while the command ran, None if none did."""
+    """A signal that came since the command was about to start, None if none did."""
 
     signal_number: int | None = None
+    pid: int | None = None
+
+    def started(self, pid: int) -> None:
+        """Say whom to forward signals to, the one that came before included."""
+        self.pid = pid
+        if self.signal_number is not None:
+            end_group(pid, self.signal_number)
+
+    def note(self, number: int, _frame: FrameType | None) -> None:
+        """Forward a signal; the handler of all of them."""
+        self.signal_number = number
+        if self.pid is not None:
+            end_group(self.pid, number)
 
 
 class CommandRunner:
@@ -127,24 +140,13 @@ class CommandRunner:
             If the command cannot be started.
         """
         killed_before = _killed_for_memory()
-        with output.open("wb") as file:
+        # Signals are caught before there is a command: one in between would leave it an orphan.
+        with output.open("wb") as file, _forwarding() as interruption:
             started = time.perf_counter()
-            try:
-                process = subprocess.Popen(  # noqa: S603 - the user's own command
-                    command,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise UsageError(
-                    f"{command[0]} cannot be started: {error.strerror}.", "Mend the command."
-                ) from None
-            with _forwarding(process.pid) as interruption:
-                on_start(process.pid)
-                is_late = self._wait(process, started, interruption, on_tick)
+            process = _start(command, environment, file)
+            interruption.started(process.pid)
+            on_start(process.pid)
+            is_late = self._wait(process, started, interruption, on_tick)
             seconds = time.perf_counter() - started
         if interruption.signal_number is not None:
             status = "cancelled"
@@ -199,20 +201,33 @@ def end_group(pid: int, number: int) -> None:
 
 
 @contextmanager
-def _forwarding(pid: int) -> Iterator[Interruption]:
-    """Forward signals to a process group for as long as the block lasts."""
+def _forwarding() -> Iterator[Interruption]:
+    """Note and forward the signals that end this process for as long as the block lasts."""
     interruption = Interruption()
-
-    def forward(number: int, _frame: FrameType | None) -> None:
-        interruption.signal_number = number
-        end_group(pid, number)
-
-    before = {number: signal.signal(number, forward) for number in _FORWARDED}
+    before = {number: signal.signal(number, interruption.note) for number in _FORWARDED}
     try:
         yield interruption
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _start(
+    command: Sequence[str], environment: Mapping[str, str], output: BinaryIO
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(  # noqa: S603 - the user's own command
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise UsageError(
+            f"{command[0]} cannot be started: {error.strerror}.", "Mend the command."
+        ) from None
 
 
 def _killed_for_memory() -> int:

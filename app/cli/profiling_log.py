@@ -54,7 +54,7 @@ class Session:
         """Take one event of the log into account."""
         match event["event"]:
             case "started":
-                self.interrupted = event
+                self.interrupted, self.stopped = event, None
             case "finished":
                 self.interrupted = None
                 if event["status"] not in _REPEATED:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from app.cli.client import check_fit
 from app.cli.connection import Connection
-from app.cli.failures import ExitCode, RefusedError, UsageError
+from app.cli.failures import ExitCode, RefusedError, UnreachableError, UsageError
 from app.cli.following import follow, request_fit
 from app.cli.machine import Machine
 from app.cli.output import print_note, share_progress
@@ -34,6 +34,7 @@ _EXACT: Final = Decimal("1e-9")
 _FRESH_ATTEMPTS: Final = 20
 _FRESH_PAUSE_S: Final = 0.5
 _NOT_FOUND: Final = "404"
+_RUNS_MADE: Final = "runs"
 
 
 class Profiler:
@@ -98,12 +99,23 @@ class Profiler:
             If too many runs fail in a row.
         UsageError
             If the log is another session's, or the command asks for what the plan does not set.
+        UnreachableError
+            If the service went away; the log keeps what was not uploaded yet.
         """
         self._declare()
         session = self._resume(is_new=is_new)
         if session.stopped is None:
-            self._settle(session)
-            self._measure(session)
+            try:
+                self._settle(session)
+                self._measure(session)
+            except UnreachableError:
+                left = len(session.pending())
+                waiting = f" with {left} run not uploaded yet" if left else ""
+                print_note(
+                    f"The session is kept in {self._log.path}{waiting}; type the same line again"
+                    " when the service answers."
+                )
+                raise
         show_session(session, self._ask(session)["targets"], as_json=as_json)
 
     def _declare(self) -> None:
@@ -127,10 +139,14 @@ class Profiler:
                 f"{self._log.path} is the log of another plan, for {session.workload}.",
                 "Name another file by --log, or begin anew with --again.",
             )
+        done = len(session.finished)
+        if session.stopped is not None and session.stopped["reason"] == _RUNS_MADE:
+            # The number of runs is no part of the plan: more may be asked of the same session.
+            session.stopped = session.stopped if done >= self._most_runs else None
         if session.stopped is not None:
             print_note(f"{self._log.path} has ended; --again begins anew.")
         else:
-            print_note(f"Going on after {len(session.finished)} runs of {self._log.path}.")
+            print_note(f"Going on after {done} run{'' if done == 1 else 's'} of {self._log.path}.")
         return session
 
     def _settle(self, session: Session) -> None:
@@ -147,7 +163,9 @@ class Profiler:
     def _measure(self, session: Session) -> None:
         while True:
             if len(session.finished) >= self._most_runs:
-                self._stop(session, "runs", f"{self._most_runs} runs were made, as many as asked.")
+                self._stop(
+                    session, _RUNS_MADE, f"{self._most_runs} runs were made, as many as asked."
+                )
                 return
             plan = self._ask(session)
             if not plan["runs"]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.domain.configurations import Scenario
+from app.domain.exchange_rates import Conversion
 from app.domain.identifiers import ForecastId, RunId, Slug, WorkloadId
 from app.domain.prices import Price, PriceQuery
 from app.domain.runs import RunStatus
@@ -38,7 +39,8 @@ class ForecastRequest:
     """One question to a workload's regressor.
 
     `confidence` and `time_limit_quantile` are probabilities strictly between 0 and 1;
-    `deadline_s` is in seconds, `budget` in the currency of the price.
+    `deadline_s` is in seconds, `budget` in the currency of the price; `explain` asks which runs
+    taught the forecast.
     """
 
     workload: Slug
@@ -51,6 +53,7 @@ class ForecastRequest:
     regressor_version: int | None = None
     time_limit_quantile: float = 0.95
     record: bool = True
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,11 @@ class LineItem:
 
 @dataclass(frozen=True, slots=True)
 class CostForecast:
-    """Money: the line items add up to the median."""
+    """Money: the line items add up to the median.
+
+    `others` are instances of other sizes beside those of `price`, with their number. `conversion`
+    is the exchange rate that all prices were multiplied by, `listed_per_hour` the price before.
+    """
 
     currency: str
     median: Decimal
@@ -86,6 +93,9 @@ class CostForecast:
     price: Price
     instances: int
     line_items: tuple[LineItem, ...]
+    others: tuple[tuple[Price, int], ...] = ()
+    conversion: Conversion | None = None
+    listed_per_hour: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +141,39 @@ class Feasibility:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetForecast:
+    """What the training takes until it is good enough, at the batch size that was asked for.
+
+    `samples` and `epochs` (passes over the data set) grow with the batch; the duration is that of
+    so many samples at the asked configuration.
+    """
+
+    samples: Interval
+    epochs: Interval
+    duration_seconds: Interval
+    cost: CostForecast | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What the runs of one configuration taught a forecast.
+
+    `influence` is how many percent longer the forecast would be had they all taken 1 % longer;
+    `about` the part of the forecast that they taught most.
+    """
+
+    run_ids: tuple[RunId, ...]
+    influence: float
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
-    """The answer to one question; `forecast_id` is None where it is not kept."""
+    """The answer to one question.
+
+    `forecast_id` is None where it is not kept, `taught_by` where it was not asked for,
+    `to_target` where no run told what the target takes, or batch, data set or epochs are open.
+    """
 
     forecast_id: ForecastId | None
     workload: Slug
@@ -151,6 +192,8 @@ class Forecast:
     energy_kwh: float | None
     explanation: Mapping[str, float]
     warnings: tuple[ForecastWarning, ...]
+    taught_by: tuple[Lesson, ...] | None = None
+    to_target: TargetForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)

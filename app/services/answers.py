@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -12,27 +12,38 @@ from app.domain.errors import DomainError
 from app.domain.forecasts import (
     AxisOutside,
     Basis,
-    CostForecast,
     Feasibility,
     Forecast,
     ForecastRequest,
     Interval,
+    Lesson,
     SupportReport,
 )
 from app.domain.identifiers import RunId, Slug
-from app.pricing.billing import affordable_seconds, bill
+from app.pricing.billing import affordable_seconds
 from app.pricing.energy import kilowatt_hours
-from app.pricing.resolution import Offer, PriceBook, is_in_currency
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.costs import cost_of
 from app.services.frames import scenario_features
 from app.services.questions import to_features, to_question
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import with_interruptions
+from app.services.targets import targets_of
 from app.services.warnings import warnings_of
 from models import FeatureTable, FloatArray, ForecastDistribution, Support
 
 Answer = Forecast | DomainError
-Reason = tuple[Support, dict[str, float], Feasibility]
-"""What a forecast rests on, the shares of its terms, and whether it fits into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What a forecast rests on, the shares of its terms, its memory, and who taught it what."""
+
+    support: Support
+    explanation: dict[str, float]
+    feasibility: Feasibility
+    taught_by: tuple[Lesson, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +77,43 @@ def answer_all(
     return [answer for answer in answers if answer is not None]
 
 
-def distributions(
+def offers_for(
     requests: Sequence[ForecastRequest],
     scenarios: Sequence[Scenario],
-    served: ServedRegressor,
+    book: PriceBook,
+    seconds: FloatArray,
+    currency: str | None = None,
+) -> list[Offer | None]:
+    """Return the offers of durations without interruptions, in the currency that is wanted.
+
+    Of several, the one counts whose bill is smallest.
+    """
+    return [
+        book.resolve(scenario.configuration, request.pricing, currency=currency, seconds=each)
+        for request, scenario, each in zip(requests, scenarios, seconds.tolist(), strict=True)
+    ]
+
+
+def interrupted(
+    forecast: ForecastDistribution,
+    requests: Sequence[ForecastRequest],
     offers: Sequence[Offer | None],
 ) -> tuple[ForecastDistribution, dict[int, DomainError]]:
     """Return the distributions of the durations, spot interruptions included, and refusals."""
-    forecast = served.portfolio.predict(features_of(scenarios, served))
     spot = {
-        row: (request.spot, 1 if offer is None else offer.instances)
+        row: (request.spot, 1 if offer is None else offer.total_instances)
         for row, (request, offer) in enumerate(zip(requests, offers, strict=True))
         if is_spot(request, offer)
     }
     if not spot:
         return forecast, {}
-    interrupted, refusals = with_interruptions(forecast, spot)
-    return interrupted, dict(refusals)
+    later, refusals = with_interruptions(forecast, spot)
+    return later, dict(refusals)
+
+
+def predict(scenarios: Sequence[Scenario], served: ServedRegressor) -> ForecastDistribution:
+    """Return the distributions of the durations without interruptions."""
+    return served.portfolio.predict(features_of(scenarios, served))
 
 
 def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> FeatureTable:
@@ -105,26 +136,30 @@ def _answer(
     book: PriceBook,
     now: datetime,
 ) -> list[Answer]:
-    offers = [
-        book.resolve(scenario.configuration, request.pricing)
-        for request, scenario in zip(requests, scenarios, strict=True)
-    ]
-    forecast, refusals = distributions(requests, scenarios, served, offers)
-    reasons = _reasons(scenarios, served)
-    figures = figures_of(requests, forecast, offers)
+    work = predict(scenarios, served)
+    offers = offers_for(requests, scenarios, book, work.median(), served.currency)
+    durations, refusals = interrupted(work, requests, offers)
+    reasons = _reasons(requests, scenarios, served)
+    figures = figures_of(requests, durations, offers)
+    law = served.portfolio.convergence
+    targets = targets_of(requests, scenarios, offers, durations, law)
     answers: list[Answer] = []
     known = zip(requests, scenarios, offers, reasons, strict=True)
     for row, (request, scenario, offer, reason) in enumerate(known):
-        answers.append(
-            refusals.get(row)
-            or _forecast(
-                row, request, scenario, offer, reason, figures=figures, served=served, now=now
-            )
+        refusal = refusals.get(row)
+        if refusal is not None:
+            answers.append(refusal)
+            continue
+        forecast = _forecast(
+            row, request, scenario, offer, reason, figures=figures, served=served, now=now
         )
+        answers.append(replace(forecast, to_target=targets[row]) if targets[row] else forecast)
     return answers
 
 
-def _reasons(scenarios: Sequence[Scenario], served: ServedRegressor) -> list[Reason]:
+def _reasons(
+    requests: Sequence[ForecastRequest], scenarios: Sequence[Scenario], served: ServedRegressor
+) -> list[Reason]:
     """Return what each forecast rests on and what it is made of."""
     if not scenarios:
         return []
@@ -134,7 +169,25 @@ def _reasons(scenarios: Sequence[Scenario], served: ServedRegressor) -> list[Rea
         {part.term: float(f"{part.share:.4g}") for part in explanation} for explanation in explained
     ]
     fits = _feasibilities(features, served)
-    return list(zip(served.portfolio.support(features), shares, fits, strict=True))
+    lessons = _lessons([request.explain for request in requests], features, served)
+    support = served.portfolio.support(features)
+    return [Reason(*parts) for parts in zip(support, shares, fits, lessons, strict=True)]
+
+
+def _lessons(
+    is_asked: Sequence[bool], features: FeatureTable, served: ServedRegressor
+) -> list[tuple[Lesson, ...] | None]:
+    """Return which runs taught each forecast that is to be explained."""
+    rows = np.flatnonzero(is_asked)
+    lessons: list[tuple[Lesson, ...] | None] = [None] * len(is_asked)
+    if len(rows):
+        found = served.portfolio.taught_by(features.take(rows))
+        for row, taught in zip(rows.tolist(), found, strict=True):
+            lessons[row] = tuple(
+                Lesson(tuple(map(RunId, each.run_ids)), float(f"{each.influence:.4g}"), each.about)
+                for each in taught
+            )
+    return lessons
 
 
 def _feasibilities(features: FeatureTable, served: ServedRegressor) -> list[Feasibility]:
@@ -185,7 +238,7 @@ def _shown(seconds: FloatArray) -> list[float]:
 
 
 def _affordable(request: ForecastRequest, offer: Offer | None) -> float | None:
-    if request.budget is None or offer is None or not is_in_currency(request.pricing, offer):
+    if request.budget is None or offer is None or not offer.is_as_asked:
         return None
     seconds = affordable_seconds(offer, request.budget)
     return math.inf if seconds is None else seconds
@@ -213,7 +266,7 @@ def _forecast(
     now: datetime,
 ) -> Forecast:
     configuration = scenario.configuration
-    support, explanation, feasibility = reason
+    support, feasibility = reason.support, reason.feasibility
     duration = Interval(
         figures.median[row], figures.lower[row], figures.upper[row], request.confidence
     )
@@ -226,36 +279,23 @@ def _forecast(
         scenario=scenario,
         duration_seconds=duration,
         time_limit_seconds=figures.time_limit[row],
-        cost=None if offer is None else _cost(offer, duration),
+        cost=None if offer is None else cost_of(offer, duration),
         feasibility=feasibility,
         deadline_probability=_known(figures.deadline[row]),
         budget_probability=_known(figures.budget[row]),
         support=_support_report(support, served),
         basis=Basis(support.basis),
         energy_kwh=kilowatt_hours(configuration.gpu_type, configuration.workers, duration.median),
-        explanation=explanation,
+        explanation=reason.explanation,
         warnings=warnings_of(
             request, served, support, offer, now, fits_probability=feasibility.fits_probability
         ),
+        taught_by=reason.taught_by,
     )
 
 
 def _known(probability: float) -> float | None:
     return None if math.isnan(probability) else probability
-
-
-def _cost(offer: Offer, duration: Interval) -> CostForecast:
-    money = bill(offer, duration.median, duration.lower, duration.upper)
-    return CostForecast(
-        currency=offer.price.currency,
-        median=money.median,
-        lower=money.lower,
-        upper=money.upper,
-        price_per_hour=offer.price.price_per_hour,
-        price=offer.price,
-        instances=offer.instances,
-        line_items=money.line_items,
-    )
 
 
 def _support_report(support: Support, served: ServedRegressor) -> SupportReport:

@@ -3,14 +3,12 @@
 import os
 import sys
 import threading
-import traceback
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Final, TypeAlias
 
-from app.domain.fits import FitProblem
-from app.services.computing import FitRefusedError, FitTask, compute_fit
-from app.services.fit_messages import Done, Message, Progress, Refused
+from app.services.computing import FitTask
+from app.services.fit_messages import Message, Progress, answer
 
 _FromFitter: TypeAlias = "Connection[Message, FitTask]"
 _NICENESS: Final = 10
@@ -26,29 +24,18 @@ def _receive(connection: _FromFitter, tasks: SimpleQueue[FitTask]) -> None:
             os._exit(0)
 
 
-def _answer(task: FitTask, connection: _FromFitter) -> Done | Refused:
-    def tell(share: float, step: str) -> None:
-        connection.send(Progress(share, step))
-
-    try:
-        return Done(compute_fit(task, tell))
-    except FitRefusedError as refusal:
-        return Refused(refusal.problem)
-    except MemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever went wrong is told to the fitter
-        detail = f"The computation failed unexpectedly: {type(error).__name__}: {error}"
-        return Refused(FitProblem("internal", detail), traceback.format_exc())
-
-
 def main() -> None:
     """Compute the tasks of the connection whose file descriptor is the first argument."""
     os.nice(_NICENESS)
     connection: _FromFitter = Connection(int(sys.argv[1]))
     tasks: SimpleQueue[FitTask] = SimpleQueue()
     threading.Thread(target=_receive, args=(connection, tasks), daemon=True).start()
+
+    def tell(share: float, step: str) -> None:
+        connection.send(Progress(share, step))
+
     while True:
-        connection.send(_answer(tasks.get(), connection))
+        connection.send(answer(tasks.get(), tell))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,17 @@
-"""What the process that computes a fit tells the fitter."""
+"""What whoever computes a fit tells the fitter."""
 
+import traceback
 from dataclasses import dataclass
 
 from app.domain.fits import FitProblem
-from app.services.computing import FitOutcome
+from app.services.computing import (
+    FitOutcome,
+    FitRefusedError,
+    FitTask,
+    OnProgress,
+    compute_fit,
+)
+from models import FoldMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +38,16 @@ class Refused:
 
 
 Message = Progress | Done | Refused
+
+
+def answer(task: FitTask, on_progress: OnProgress, fold_map: FoldMap = map) -> Done | Refused:
+    """Compute a task and return what is to be told of it, a bug of ours included."""
+    try:
+        return Done(compute_fit(task, on_progress, fold_map))
+    except FitRefusedError as refusal:
+        return Refused(refusal.problem)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever went wrong is told to the fitter
+        detail = f"The computation failed unexpectedly: {type(error).__name__}: {error}"
+        return Refused(FitProblem("internal", detail), traceback.format_exc())

@@ -32,7 +32,7 @@ _ONE_THREAD: Final = dict.fromkeys(
 )
 
 
-class _TimedOutError(FitRefusedError):
+class TimedOutError(FitRefusedError):
     """A computation goes on far beyond its time budget."""
 
     def __init__(self, limit_s: float) -> None:
@@ -104,7 +104,7 @@ class _Child:
                     if trace:
                         _logger.error("fit failed unexpectedly\n%s", trace)
                     raise FitRefusedError(problem)
-        raise _TimedOutError(limit_s)
+        raise TimedOutError(limit_s)
 
     def end(self) -> None:
         """End an idle child: it leaves when it sees the connection end."""
@@ -144,7 +144,7 @@ class ProcessComputer(Computer):
         try:
             outcome = child.compute(task, on_progress, beat_s=self._beat_s, limit_s=limit_s)
         except BaseException as error:
-            if isinstance(error, FitRefusedError) and not isinstance(error, _TimedOutError):
+            if isinstance(error, FitRefusedError) and not isinstance(error, TimedOutError):
                 self._keep(child)
             else:
                 # It computes what nobody waits for any more.

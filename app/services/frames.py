@@ -14,6 +14,7 @@ from app.domain.configurations import (
 from app.domain.runs import EvidenceColumns, RunColumns, RunStatus
 from app.pricing import gpus
 from models import (
+    ConvergenceRuns,
     Evidence,
     FeatureTable,
     FloatArray,
@@ -22,6 +23,7 @@ from models import (
     MemoryRuns,
     RunTable,
     UnfinishedRuns,
+    mean_description,
 )
 
 PARAMETER_PREFIX = "param."
@@ -103,7 +105,19 @@ def evidence(columns: EvidenceColumns) -> Evidence:
             progress[stopped],
             [columns.runs.run_ids[row] for row in stopped],
         ),
+        _convergence(columns),
     )
+
+
+def _convergence(columns: EvidenceColumns) -> ConvergenceRuns:
+    """Return the succeeded runs that tell how many samples their target took."""
+    sizes = _numeric(columns.runs.dataset_size)
+    samples, epochs = _numeric(columns.samples_to_target), _numeric(columns.epochs_to_target)
+    samples = np.where(np.isnan(samples), epochs * sizes, samples)
+    batches = _numeric(columns.runs.batch_size)
+    succeeded = np.array([status is RunStatus.SUCCEEDED for status in columns.status], dtype=bool)
+    telling = np.flatnonzero(succeeded & ~np.isnan(batches) & ~np.isnan(samples))
+    return ConvergenceRuns(batches[telling], samples[telling])
 
 
 def _rows(columns: EvidenceColumns, wanted: frozenset[RunStatus]) -> IntArray:
@@ -171,8 +185,12 @@ def _single(scenario: Scenario) -> FeatureTable:
 
 @cache
 def hardware_descriptions() -> Mapping[str, HardwareDescription]:
-    """Return the data sheets of the GPU types that the service knows, by canonical name."""
-    return {
+    """Return the data sheets of the GPU types that the service knows, by canonical name.
+
+    A name that stands for several variants (V100: 16 or 32 GB) has their geometric mean: nearly the
+    rates of each, so that runs under such a name tell of other types and the reverse.
+    """
+    sheets = {
         name: HardwareDescription(
             fp32_tflops=sheet.fp32_tflops,
             tensor_tflops=sheet.tensor_tflops,
@@ -181,3 +199,8 @@ def hardware_descriptions() -> Mapping[str, HardwareDescription]:
         )
         for name, sheet in gpus.specifications().items()
     }
+    means = {
+        name: mean_description([sheets[variant] for variant in variants])
+        for name, variants in gpus.families().items()
+    }
+    return means | sheets

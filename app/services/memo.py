@@ -39,6 +39,7 @@ def _key(request: ForecastRequest) -> Hashable:
         request.spot,
         request.regressor_version,
         request.time_limit_quantile,
+        request.explain,
     )
 
 

@@ -1,15 +1,20 @@
-"""Asks for the fits that a workload's refit policy wants after an upload."""
+"""Asks for the fits that a refit policy wants after an upload, or an operator for all workloads."""
 
+import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
+from app.domain.errors import NotFoundError
 from app.domain.fits import Fit, FitRequest
-from app.domain.identifiers import WorkloadId
+from app.domain.identifiers import ProjectId, WorkloadId
 from app.domain.workloads import RefitMode, RefitPolicy, Workload
+from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.stores import Stores
 
+_logger = logging.getLogger(__name__)
+_AT_ONCE: Final = 200
 _INSTANT: Final = timedelta(microseconds=1)
 
 
@@ -41,3 +46,58 @@ def _is_due(
     if policy.max_age_s is None or seen_until is None:
         return False
     return new_runs > 0 and (now - seen_until).total_seconds() >= policy.max_age_s
+
+
+class RefitService:
+    """Renews the regressors of many workloads.
+
+    Parameters
+    ----------
+    context
+        The process's database, settings and clock.
+    at_once
+        Fits asked for in one transaction: on SQLite other writers wait for it.
+    """
+
+    def __init__(self, context: ServiceContext, *, at_once: int = _AT_ONCE) -> None:
+        self._context = context
+        self._at_once = at_once
+
+    def request_all(self, older_than: timedelta, *, project: str | None = None) -> int:
+        """Queue a fit for every workload without a regressor of that age or younger.
+
+        Workloads without a usable run or with an active fit are left alone, so that asking twice
+        does nothing twice. Returns how many fits were queued.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such project.
+        """
+        project_id = None if project is None else self._project(project)
+        before, last, count = self._context.now() - older_than, WorkloadId(0), 0
+        while found := self._request_some(before, project_id, last):
+            last, queued = found
+            count += queued
+        _logger.info("refits requested", extra={"fits": count})
+        return count
+
+    def _project(self, name: str) -> ProjectId:
+        with self._context.database.reading() as stores:
+            project = stores.access.find_project(name)
+        if project is None:
+            raise NotFoundError("project", name)
+        return project.project_id
+
+    def _request_some(
+        self, before: datetime, project_id: ProjectId | None, after: WorkloadId
+    ) -> tuple[WorkloadId, int] | None:
+        """Return the last workload of a batch and the fits queued for it; None after the last."""
+        now, settings = self._context.now(), self._context.settings
+        request = FitRequest(time_budget_s=settings.fit_time_budget_s)
+        with self._context.database.transaction() as stores:
+            keys = stores.fits.stale_workloads(
+                before, project_id=project_id, after=after, limit=self._at_once
+            )
+            queued = sum(stores.fits.request(key, request, now)[1] for key in keys)
+        return (keys[-1], queued) if keys else None

@@ -12,7 +12,15 @@ from app.domain.fits import Fit, FitRequest, FitState
 from app.domain.identifiers import FitId, ProjectId, WorkloadId, new_identifier
 from app.domain.pages import Page
 from app.storage.fit_rows import CANCELLED_STEP, is_lapsed, request_document, to_fit
-from app.storage.tables import FitRow, FitterRow, WorkloadRow
+from app.storage.run_rows import IS_USABLE
+from app.storage.tables import (
+    FitRow,
+    FitterRow,
+    PublicationRow,
+    RegressorRow,
+    RunRow,
+    WorkloadRow,
+)
 
 _ACTIVE: Final = (FitState.QUEUED, FitState.RUNNING)
 
@@ -96,6 +104,35 @@ class FitStore:
             .limit(limit)
             .execution_options(populate_existing=True)
         ).all()
+
+    def stale_workloads(
+        self, before: datetime, *, project_id: ProjectId | None, after: WorkloadId, limit: int
+    ) -> list[WorkloadId]:
+        """Return workloads of a project, or of all, that a refit would renew, by ascending id.
+
+        Those have a run that a fit may use, no active fit, and no published regressor that was
+        computed at or after `before`.
+        """
+        workload_id = WorkloadRow.id
+        query = (
+            sa.select(workload_id)
+            .where(
+                workload_id > after,
+                sa.exists().where(RunRow.workload_id == workload_id, *IS_USABLE),
+                ~sa.exists().where(FitRow.workload_id == workload_id, FitRow.state.in_(_ACTIVE)),
+                ~sa.exists().where(
+                    PublicationRow.workload_id == workload_id,
+                    RegressorRow.workload_id == workload_id,
+                    RegressorRow.version == PublicationRow.version,
+                    RegressorRow.created_at >= before,
+                ),
+            )
+            .order_by(workload_id)
+            .limit(limit)
+        )
+        if project_id is not None:
+            query = query.where(WorkloadRow.project_id == project_id)
+        return [WorkloadId(found) for found in self._session.execute(query).scalars()]
 
     def request_cancel(self, fit_id: FitId, now: datetime) -> None:
         """Cancel at once what no fitter works on, and tell the fitter of a running fit.

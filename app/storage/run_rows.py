@@ -1,9 +1,14 @@
 """Translates rows of runs into the domain."""
 
+from typing import Final
+
 from app.domain.configurations import Configuration, Purchase, Scenario, Work
 from app.domain.identifiers import ForecastId, RunId, Slug
 from app.domain.runs import Money, Run, RunStatus
 from app.storage.tables import RunRow
+
+IS_USABLE: Final = (RunRow.status == RunStatus.SUCCEEDED, ~RunRow.excluded)
+"""Which runs a fit may learn durations from."""
 
 
 def to_run(row: RunRow, slug: str) -> Run:

@@ -23,7 +23,7 @@ from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import insert_runs
 from app.storage.lists import each_text
 from app.storage.measured import measured_features
-from app.storage.run_rows import to_run
+from app.storage.run_rows import IS_USABLE, to_run
 from app.storage.tables import RunRow, WorkloadRow
 
 _FIT_COLUMNS = (
@@ -41,7 +41,7 @@ _FIT_COLUMNS = (
     RunRow.parameters,
     RunRow.started_at,
 )
-PEAK_MEMORY = "peak_gpu_memory_bytes"
+PEAK_MEMORY, TARGETS = "peak_gpu_memory_bytes", ("samples_to_target", "epochs_to_target")
 _FIT_FIELDS = tuple(field.name for field in fields(RunColumns))
 
 
@@ -188,7 +188,10 @@ class RunStore:
             _to_columns(columns[:-3]),
             [RunStatus(each) for each in status],
             progress,
-            [(values or {}).get(PEAK_MEMORY) for values in resources],
+            *(
+                [(values or {}).get(name) for values in resources]
+                for name in (PEAK_MEMORY, *TARGETS)
+            ),
         )
 
     def count_usable(self, workload_id: WorkloadId, since: datetime | None = None) -> int:
@@ -210,11 +213,7 @@ def _to_columns(columns: Sequence[Sequence[Any]]) -> RunColumns:
 
 
 def _usable(workload_id: WorkloadId) -> tuple[sa.ColumnElement[bool], ...]:
-    return (
-        RunRow.workload_id == workload_id,
-        RunRow.status == RunStatus.SUCCEEDED,
-        ~RunRow.excluded,
-    )
+    return (RunRow.workload_id == workload_id, *IS_USABLE)
 
 
 def _conditions(wanted: RunFilter) -> Iterator[sa.ColumnElement[bool]]:

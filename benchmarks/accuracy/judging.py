@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,6 +11,16 @@ from models import HardwareDescription, PooledPrior, fit_portfolio
 from models.metrics import coverage, log_interval_score, mape, relative_width, share_off
 
 SEED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Measured and forecast seconds of the runs asked for, with the bounds of the .9 interval."""
+
+    observed: tuple[float, ...]
+    predicted: tuple[float, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,20 @@ class Judgement:
     fit_seconds: float
     noise_floor: float
     peer_mape: float
+    points: Points = field(repr=False)
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """Return data set, kind and axis."""
+        return self.data_set, self.kind, self.axis
+
+    @property
+    def floor(self) -> float:
+        """Return the least error that repetitions allow (a fraction), NaN without any.
+
+        No forecast has a smaller mean absolute error than ``sqrt(2 / pi)`` of their deviation.
+        """
+        return 0.8 * self.noise_floor
 
     @property
     def ratio(self) -> float:
@@ -42,11 +66,8 @@ class Judgement:
 
     @property
     def floor_ratio(self) -> float:
-        """Return the error relative to the least that repetitions allow, NaN without any.
-
-        No forecast has a smaller mean absolute error than ``sqrt(2 / pi)`` of their deviation.
-        """
-        return self.mape / max(0.8 * self.noise_floor, 1e-3)
+        """Return the error relative to the least that repetitions allow, NaN without any."""
+        return self.mape / max(self.floor, 1e-3)
 
     @property
     def knows_itself(self) -> bool:
@@ -96,4 +117,5 @@ def judge(
         fit_seconds=fit_seconds,
         noise_floor=report.noise_floor if report.noise_floor is not None else np.nan,
         peer_mape=peers.get(task.name, np.nan),
+        points=Points(*(tuple(each.tolist()) for each in (observed, predicted, lower, upper))),
     )

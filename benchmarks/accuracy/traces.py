@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from models import FeatureTable, HardwareDescription, RunTable
+from app.pricing.gpus import families
+from models import FeatureTable, HardwareDescription, RunTable, mean_description
 
 NUMERIC_COLUMNS = ("workers", "nodes", "dataset_size", "batch_size", "epochs")
 CATEGORICAL_COLUMNS = ("gpu_type", "instance_type", "framework")
@@ -93,7 +94,10 @@ def read_best_peers(path: Path | None) -> dict[str, float]:
 
 
 def read_hardware(path: Path | None) -> dict[str, HardwareDescription]:
-    """Return data sheets from a CSV file of specifications; incomplete rows are left out."""
+    """Return data sheets from a CSV file of specifications; incomplete rows are left out.
+
+    Names that stand for several of them have their mean, as in the service.
+    """
     sheets: dict[str, HardwareDescription] = {}
     if path is None:
         return sheets
@@ -106,4 +110,8 @@ def read_hardware(path: Path | None) -> dict[str, HardwareDescription]:
                 sheets[row["gpu_type"]] = HardwareDescription(
                     fp32, float(tensor) if tensor else None, memory, bandwidth
                 )
+    for name, variants in families().items():
+        described = [sheets[variant] for variant in variants if variant in sheets]
+        if described:
+            sheets.setdefault(name, mean_description(described))
     return sheets

@@ -1,8 +1,9 @@
 """Replay a job trace under several policies and print how they compare.
 
 Usage: ``python -m benchmarks.scheduling [--trace FILE.csv] [--jobs N] [--capacity GPUS]
-[--load L] [--overload L] [--seeds 0 1 2] [--plots DIR]``. Without a trace one is generated after
-published statistics of GPU clusters (see `traces.Statistics`).
+[--load L] [--overload L] [--seeds 0 1 2] [--plots DIR] [--vary]``. Without a trace one is generated
+in the manner of published GPU clusters (see `traces.Statistics` for what is published and what is
+assumed); ``--vary`` replays it with other assumptions instead, one at a time.
 """
 
 import argparse
@@ -30,7 +31,8 @@ from benchmarks.scheduling.replay import (  # noqa: E402 - see above
     replay_elastic,
     replay_fixed,
 )
-from benchmarks.scheduling.traces import Job, Statistics, Trace, generate, read  # noqa: E402
+from benchmarks.scheduling.traces import Statistics, Trace, generate, read  # noqa: E402
+from benchmarks.scheduling.varying import variants  # noqa: E402 - threads are limited before
 
 FIFO, SHORTEST, PERFECT = "first come", "shortest by forecast", "shortest by the truth"
 FIXED, FIXED_SHORTEST, ELASTIC = "fixed, first come", "fixed, shortest by forecast", "elastic"
@@ -40,6 +42,9 @@ _CONSOLE = Console(width=132)
 def main() -> None:
     """Replay, print, plot."""
     arguments = _parse()
+    if arguments.vary:
+        _vary(arguments)
+        return
     gains, factors = [], []
     for seed in arguments.seeds:
         _CONSOLE.rule(f"seed {seed}")
@@ -64,23 +69,33 @@ def _spread(values: Sequence[float]) -> str:
     return f"{min(values):.3f} .. {float(np.median(values)):.3f} .. {max(values):.3f}"
 
 
+def _vary(arguments: argparse.Namespace) -> None:
+    """Print the two results under other assumptions, without the figures of each replay."""
+    table = Table(title="Lowest .. median .. highest over the seeds")
+    for column in ("trace", "share of perfect knowledge's gain", "elastic / fixed, jobs ended"):
+        table.add_column(column)
+    for name, statistics in variants().items():
+        gains, factors = [], []
+        for seed in arguments.seeds:
+            trace = _generate(arguments, statistics, seed, arguments.load)
+            gains.append(_gain(_judge(_replay_orders(trace, arguments), arguments)))
+            trace = _generate(arguments, statistics, seed, arguments.overload)
+            figures = _judge(_replay_elastic(trace, arguments), arguments)
+            factors.append(figures[ELASTIC].completed / figures[FIXED].completed)
+        table.add_row(name, _spread(gains), _spread(factors))
+    _CONSOLE.print(table)
+
+
 def _compare_orders(arguments: argparse.Namespace, seed: int) -> float:
-    trace = _trace(arguments, seed, arguments.load)
-    forecaster = Forecaster(trace.past, time_budget_s=arguments.time_budget)
-    jobs, capacity = trace.replayed, arguments.capacity
-    expected = forecaster.service(jobs)
-    outcomes = {
-        FIFO: replay_fixed(jobs, capacity),
-        SHORTEST: replay_fixed(jobs, capacity, lambda job: expected[job.ref]),
-        PERFECT: replay_fixed(jobs, capacity, lambda job: job.duration_s * job.gpus),
-    }
-    figures = _show(outcomes, jobs, arguments, f"Order of the queue, load {arguments.load}")
+    outcomes = _replay_orders(_trace(arguments, seed, arguments.load), arguments)
+    figures = _judge(outcomes, arguments)
+    _show(figures, outcomes, f"Order of the queue, load {arguments.load}")
     if arguments.plots is not None:
         plot_completions(outcomes, arguments.plots / f"completion-times-{seed}.svg")
     first, shortest, perfect = (
         figures[name].mean_completion_s for name in (FIFO, SHORTEST, PERFECT)
     )
-    gain = (first - shortest) / (first - perfect)
+    gain = _gain(figures)
     _CONSOLE.print(
         f"Mean completion {first / shortest:.2f} times shorter by the forecast,"
         f" {first / perfect:.2f} times by the truth: {gain:.3f} of the gain.\n"
@@ -89,28 +104,48 @@ def _compare_orders(arguments: argparse.Namespace, seed: int) -> float:
 
 
 def _compare_elastic(arguments: argparse.Namespace, seed: int) -> tuple[float, float]:
-    trace = _trace(arguments, seed, arguments.overload)
-    forecaster = Forecaster(trace.past, time_budget_s=arguments.time_budget)
-    jobs, capacity = trace.replayed, arguments.capacity
-    expected = forecaster.service(jobs)
-    outcomes = {
-        FIXED: replay_fixed(jobs, capacity),
-        FIXED_SHORTEST: replay_fixed(jobs, capacity, lambda job: expected[job.ref]),
-        ELASTIC: replay_elastic(jobs, capacity, forecaster, restart_s=arguments.restart),
-    }
-    title = f"Fixed against elastic, load {arguments.overload}"
-    figures = _show(outcomes, jobs, arguments, title)
+    outcomes = _replay_elastic(_trace(arguments, seed, arguments.overload), arguments)
+    figures = _judge(outcomes, arguments)
+    _show(figures, outcomes, f"Fixed against elastic, load {arguments.overload}")
     if arguments.plots is not None:
         plot_progress(outcomes, arguments.plots / f"jobs-ended-{seed}.svg")
     elastic = figures[ELASTIC].completed
     return elastic / figures[FIXED].completed, elastic / figures[FIXED_SHORTEST].completed
 
 
+def _replay_orders(trace: Trace, arguments: argparse.Namespace) -> dict[str, Outcome]:
+    forecaster = Forecaster(trace.past, time_budget_s=arguments.time_budget)
+    jobs, capacity = trace.replayed, arguments.capacity
+    expected = forecaster.service(jobs)
+    return {
+        FIFO: replay_fixed(jobs, capacity),
+        SHORTEST: replay_fixed(jobs, capacity, lambda job: expected[job.ref]),
+        PERFECT: replay_fixed(jobs, capacity, lambda job: job.duration_s * job.gpus),
+    }
+
+
+def _replay_elastic(trace: Trace, arguments: argparse.Namespace) -> dict[str, Outcome]:
+    forecaster = Forecaster(trace.past, time_budget_s=arguments.time_budget)
+    jobs, capacity = trace.replayed, arguments.capacity
+    expected = forecaster.service(jobs)
+    return {
+        FIXED: replay_fixed(jobs, capacity),
+        FIXED_SHORTEST: replay_fixed(jobs, capacity, lambda job: expected[job.ref]),
+        ELASTIC: replay_elastic(jobs, capacity, forecaster, restart_s=arguments.restart),
+    }
+
+
 def _trace(arguments: argparse.Namespace, seed: int, load: float) -> Trace:
     if arguments.trace is not None:
         return read(arguments.trace, history=arguments.history, capacity=arguments.capacity)
+    return _generate(arguments, Statistics(), seed, load)
+
+
+def _generate(
+    arguments: argparse.Namespace, statistics: Statistics, seed: int, load: float
+) -> Trace:
     return generate(
-        Statistics(),
+        statistics,
         jobs=arguments.jobs,
         workloads=arguments.workloads,
         past_runs=arguments.past_runs,
@@ -120,15 +155,24 @@ def _trace(arguments: argparse.Namespace, seed: int, load: float) -> Trace:
     )
 
 
-def _show(
-    outcomes: dict[str, Outcome], jobs: Sequence[Job], arguments: argparse.Namespace, title: str
-) -> dict[str, Figures]:
-    horizon = max(job.submitted_s for job in jobs)
-    figures = {
+def _judge(outcomes: dict[str, Outcome], arguments: argparse.Namespace) -> dict[str, Figures]:
+    horizon = max(job.submitted_s for outcome in outcomes.values() for job in outcome.jobs)
+    return {
         name: figures_of(outcome, price_per_gpu_hour=arguments.price, horizon_s=horizon)
         for name, outcome in outcomes.items()
     }
-    table = Table(title=f"{title}: {len(jobs)} jobs on {arguments.capacity} GPUs")
+
+
+def _gain(figures: dict[str, Figures]) -> float:
+    first, shortest, perfect = (
+        figures[name].mean_completion_s for name in (FIFO, SHORTEST, PERFECT)
+    )
+    return (first - shortest) / (first - perfect)
+
+
+def _show(figures: dict[str, Figures], outcomes: dict[str, Outcome], title: str) -> None:
+    first = next(iter(outcomes.values()))
+    table = Table(title=f"{title}: {len(first.jobs)} jobs on {first.capacity} GPUs")
     columns = ("mean h", "99 % h", "queueing h", "makespan h", "GPU-hours", "cost", "used", "ended")
     table.add_column("policy")
     for column in columns:
@@ -136,7 +180,6 @@ def _show(
     for name, each in figures.items():
         table.add_row(name, *_cells(each))
     _CONSOLE.print(table)
-    return figures
 
 
 def _cells(each: Figures) -> tuple[str, ...]:
@@ -178,6 +221,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--price", type=float, default=1.0, help="of a GPU-hour")
     parser.add_argument("--time-budget", type=float, default=5.0, help="seconds of each fit")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--vary", action="store_true", help="replay other assumptions")
     parser.add_argument("--plots", type=Path, help="folder for SVG files")
     arguments = parser.parse_args()
     if arguments.plots is not None:

@@ -1,4 +1,4 @@
-"""Job traces: read from CSV, or generated after published statistics of GPU clusters."""
+"""Job traces: read from CSV, or generated in the manner of published GPU clusters."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,13 +60,33 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a generated trace is like.
+    """What a generated trace is like: published orders of magnitude, and assumptions.
 
-    The defaults follow the statistics that the study of the Helios clusters gives, rounded: GPU
-    jobs with a median duration near 200 s and a mean near 6,650 s (a log-normal with these), most
-    of them on one GPU and 3.7 on average, submitted with a daily rhythm, nearly all recurring;
-    and the observation, there and for Philly, that many jobs end before their time. Jobs longer
-    than a day are cut there, so that none of them alone decides a replay of some thousand jobs.
+    It is in the manner of the published GPU clusters, not a fit to their traces. Three figures are
+    those that the Helios study gives for its GPU jobs (Hu et al. 2021, in its comparison with
+    Philly and its section on jobs): the median duration, the mean duration, and 3.72 GPUs a job on
+    average. They stand for the shape of the distribution alone; a trace of one's own (``--trace``)
+    goes before them. All else is an assumption, and ``--vary`` shows what depends on it.
+
+    Parameters
+    ----------
+    median_s, mean_s
+        Of the durations, 206 s and 6,652 s in the study; a log-normal distribution with both is
+        an assumption.
+    shortest_s, longest_s
+        Durations are cut there, so that no single job decides a replay; an assumption.
+    gpu_counts, gpu_shares
+        How many GPUs jobs ask for, and how often. That most ask for one and that the mean is 3.7
+        follows the study; the shares of the others are an assumption.
+    rhythm
+        Amplitude of the daily rhythm of submissions, as a share of their mean; an assumption (both
+        studies show a rhythm).
+    early_end
+        Share of the jobs that end at a random moment of their time; an assumption (Jeon et al.
+        2019 and the Helios study report larger shares of failed and cancelled jobs, of which many
+        end at once and are not worth a replay).
+    noise
+        Log standard deviation of a run against its workload's law; an assumption.
 
     References
     ----------

@@ -28,3 +28,62 @@ def test_shares_of_the_terms_add_up_and_follow_the_workers(
     assert sum(few.values()) == pytest.approx(1.0, abs=1e-3)
     assert sum(many.values()) == pytest.approx(1.0, abs=1e-3)
     assert few["computation"] > many["computation"]
+
+
+def test_runs_that_taught_a_forecast_are_named_when_asked_for(
+    client: TestClient, services: Services
+) -> None:
+    publish_regressor(services, "fitted", FitRequest(regressors=("scaling_law",)))
+    question = {
+        "workload": "fitted",
+        "configuration": {"gpu_type": "T4", "workers": 4},
+        "work": {"dataset_size": 2000},
+        "parameters": {"precision": "fp16"},
+    }
+
+    silent = client.post("/v1/forecasts", json=question).json()
+    told = client.post("/v1/forecasts", json={**question, "explain": True}).json()
+
+    stored = {run["run_id"] for run in client.get("/v1/workloads/fitted/runs").json()["runs"]}
+    assert silent["taught_by"] is None
+    assert silent["duration_seconds"] == told["duration_seconds"]
+    assert 1 <= len(told["taught_by"]) <= 5
+    for lesson in told["taught_by"]:
+        assert set(lesson["run_ids"]) <= stored
+        assert lesson["about"] in {"computation", "overhead", "communication", "fixed", "category"}
+
+
+def test_query_batch_and_text_explain_too(client: TestClient, services: Services) -> None:
+    publish_regressor(services, "fitted", FitRequest(regressors=("scaling_law",)))
+    path = "/v1/workloads/fitted/forecast?gpu_type=T4&workers=3&dataset_size=2000"
+
+    single = client.get(f"{path}&explain=true").json()
+    text = client.get(path, headers={"Accept": "text/plain"}).text
+    batch = client.post(
+        "/v1/forecasts:batch",
+        json={
+            "defaults": {"workload": "fitted", "explain": True},
+            "requests": [{"configuration": {"workers": workers}} for workers in (1, 8)],
+            "fields": ["taught_by"],
+        },
+    ).json()
+
+    assert single["taught_by"]
+    assert client.get(path).json()["taught_by"] is None
+    assert "Where the time goes: " in text
+    assert f"Taught most by {single['taught_by'][0]['run_ids'][0]} (" in text
+    assert all(entry["forecast"]["taught_by"] for entry in batch["forecasts"])
+
+
+def test_text_of_a_posted_forecast_names_the_runs_that_taught_it(
+    client: TestClient, services: Services
+) -> None:
+    publish_regressor(services, "fitted", FitRequest(regressors=("scaling_law",)))
+
+    answer = client.post(
+        "/v1/forecasts",
+        json={"workload": "fitted", "configuration": {"workers": 2}},
+        headers={"Accept": "text/plain"},
+    )
+
+    assert "Taught most by run_" in answer.text

@@ -264,7 +264,7 @@ def test_killed_session_goes_on_without_repeating_finished_runs(
 
     done = ran(tmp_path)
     assert again.returncode == 0, said
-    assert "Going on after 1 runs" in said
+    assert "Going on after 1 run of" in said
     assert "still going" in said
     assert not Path(f"/proc/{orphan}/cwd").exists()
     assert done.count(done[0]) == 1

@@ -2,20 +2,51 @@
 
 import hashlib
 import io
+import json
 import tracemalloc
-import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import ExtraTreesRegressor
 
-from models import ArtifactError, dumps, loads
+from models import (
+    ArtifactError,
+    Evidence,
+    FloatArray,
+    HardwareDescription,
+    MemoryRuns,
+    dumps,
+    fit_portfolio,
+    loads,
+)
+from models.candidates import CANDIDATES
+from models.estimators import ScikitRegressor
 from models.packing import MAGIC, pack, unpack
-from tests.models.workloads import fit, grid, make_runs
+from tests.models.workloads import grid, make_runs
 
 _ASKED = make_runs(grid((1, 3, 16), gpu_types=("V100", "K80", "T4"))).features
+_HARDWARE = {
+    "V100": HardwareDescription(15.7, 125.0, 16.0, 900.0),
+    "K80": HardwareDescription(4.1, None, 12.0, 240.0),
+    "T4": HardwareDescription(8.1, 65.0, 16.0, 320.0),
+}
+_HOSTILE: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.sampled_from([-1, 0, 1, 7, 2**31, 2**63, 10**400, 1e308, -1e308, 1e-320]),
+    st.sampled_from([float("nan"), float("inf"), -0.5, 1e18]),
+    st.sampled_from(["", "x", "workers", "nan", "1e999", "interpolation", "y" * 20_000]),
+    st.sampled_from([[], {}, [[]], [None], ["x"], {"x": 1}, [1] * 100, [[["x"]]]]),
+)
+_NUMBERS = st.sampled_from(
+    [0.0, -1.0, 1e300, -1e300, 1e-300, 0.5, 1e18, -7.0, 3.0, 1e29, np.nan, np.inf, -np.inf]
+)
+_SHARE = st.floats(0, 0.999999)
 
 
 @dataclass(frozen=True)
@@ -24,36 +55,165 @@ class _Artefact:
 
     data: bytes = field(repr=False)
 
+    def header(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(unpack(self.data)["header.json"])
+        return found
+
+    def with_header(self, header: object) -> bytes:
+        parts = unpack(self.data)
+        return pack({**parts, "header.json": json.dumps(header).encode()})
+
+    def array(self, name: str) -> FloatArray:
+        """Return an array of the block, as a copy."""
+        start, shape = self._place(name)
+        block = np.load(io.BytesIO(unpack(self.data)["arrays.npy"]))
+        found: FloatArray = block[start : start + int(np.prod(shape))].reshape(shape)
+        return found
+
+    def with_array(self, name: str, values: FloatArray) -> bytes:
+        parts, (start, _) = unpack(self.data), self._place(name)
+        block = np.load(io.BytesIO(parts["arrays.npy"]))
+        block[start : start + values.size] = values.ravel()
+        return pack({**parts, "arrays.npy": _saved(block)})
+
+    def _place(self, name: str) -> tuple[int, list[int]]:
+        start = 0
+        for each, shape in self.header()["arrays"]:
+            if each == name:
+                return start, shape
+            start += int(np.prod(shape))
+        raise KeyError(name)
+
+
+def _saved(block: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, block)
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forest() -> Any:
+    CANDIDATES["forest"] = lambda setting: ScikitRegressor(
+        setting.layout, lambda: ExtraTreesRegressor(3, random_state=0)
+    )
+    yield
+    del CANDIDATES["forest"]
+
 
 @pytest.fixture(scope="module")
-def artefact() -> _Artefact:
+def artefact(_forest: Any) -> _Artefact:
     runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
-    return _Artefact(
-        dumps(fit(runs, regressors=["scaling_law", "gaussian_process", "residual_trees"]))
+    peaks = np.linspace(2e9, 9e9, runs.n_runs)
+    memory = MemoryRuns(runs.features, np.zeros(runs.n_runs, dtype=np.bool_), peaks)
+    names = ["scaling_law", "gaussian_process", "held_process", "residual_trees", "forest"]
+    portfolio = fit_portfolio(
+        runs,
+        seed=0,
+        time_budget_s=600,
+        regressors=names,
+        hardware=_HARDWARE,
+        evidence=Evidence(memory=memory),
     )
+    assert "forest" in portfolio.members
+    return _Artefact(dumps(portfolio))
 
 
 def _sealed(body: bytes) -> bytes:
     return MAGIC + hashlib.sha256(body).digest() + body
 
 
-def _is_refused_or_finite(hostile: bytes) -> None:
-    # An overflow on the way ends in a refusal, not in a warning.
+def _places(value: object) -> list[tuple[Any, Any]]:
+    """Return every container and key of a header."""
+    if isinstance(value, dict):
+        children: list[tuple[Any, Any]] = list(value.items())
+    elif isinstance(value, list):
+        children = list(enumerate(value))
+    else:
+        return []
+    found = [(value, key) for key, _ in children]
+    return found + [place for _, child in children for place in _places(child)]
+
+
+def _is_refused_or_useful(hostile: bytes) -> None:
+    try:
+        portfolio = loads(hostile)
+    except ArtifactError:
+        return
     with np.errstate(all="ignore"):
         try:
-            lower, upper = loads(hostile).predict(_ASKED).interval(0.9)
+            forecast = portfolio.predict(_ASKED)
         except ValueError:
+            # Numbers that are sane at the measured configurations but nowhere else.
             return
-    assert np.isfinite(lower).all()
+        lower, upper = forecast.interval(0.9)
     assert np.isfinite(upper).all()
+    assert (lower > 0).all()
+    portfolio.support(_ASKED)
+    portfolio.explain(_ASKED)
+    portfolio.feasibility(_ASKED)
+    loads(dumps(portfolio))
 
 
-_SHARE = st.floats(0, 0.999999)
+@settings(max_examples=200, deadline=None)
+@given(share=_SHARE, is_kept=st.booleans(), value=_HOSTILE)
+def test_forged_header_is_refused_or_useful(
+    artefact: _Artefact, *, share: float, is_kept: bool, value: object
+) -> None:
+    header = artefact.header()
+    places = _places(header)
+    container, key = places[int(share * len(places))]
+    if is_kept:
+        container[key] = value
+    else:
+        del container[key]
+
+    _is_refused_or_useful(artefact.with_header(header))
+
+
+@settings(max_examples=60, deadline=None)
+@given(share=_SHARE, other=_SHARE)
+def test_header_with_two_places_exchanged_is_refused_or_useful(
+    artefact: _Artefact, share: float, other: float
+) -> None:
+    header = artefact.header()
+    places = _places(header)
+    one, two = places[int(share * len(places))], places[int(other * len(places))]
+    one[0][one[1]], two[0][two[1]] = two[0][two[1]], one[0][one[1]]
+
+    try:
+        text = json.dumps(header)
+    except ValueError:  # a container that holds itself is no JSON
+        return
+    _is_refused_or_useful(artefact.with_header(json.loads(text)))
+
+
+@settings(max_examples=120, deadline=None)
+@given(share=_SHARE, length=st.integers(1, 40), value=_NUMBERS)
+def test_forged_numbers_are_refused_or_useful(
+    artefact: _Artefact, share: float, length: int, value: float
+) -> None:
+    parts = unpack(artefact.data)
+    block = np.load(io.BytesIO(parts["arrays.npy"]))
+    start = int(share * len(block))
+    block[start : start + length] = value
+
+    _is_refused_or_useful(pack({**parts, "arrays.npy": _saved(block)}))
 
 
 @settings(max_examples=100, deadline=None)
+@given(share=_SHARE, value=_NUMBERS)
+def test_forged_arrays_are_refused_or_useful(
+    artefact: _Artefact, share: float, value: float
+) -> None:
+    names = [name for name, _ in artefact.header()["arrays"]]
+    name = names[int(share * len(names))]
+
+    _is_refused_or_useful(artefact.with_array(name, np.full_like(artefact.array(name), value)))
+
+
+@settings(max_examples=60, deadline=None)
 @given(share=_SHARE, flip=st.integers(1, 255))
-def test_damaged_archive_under_a_right_hash_is_refused(
+def test_damaged_archive_under_a_right_hash_is_refused_or_useful(
     artefact: _Artefact, share: float, flip: int
 ) -> None:
     body = bytearray(artefact.data[len(MAGIC) + 32 :])
@@ -61,36 +221,180 @@ def test_damaged_archive_under_a_right_hash_is_refused(
     place = int(2 * share * len(body)) if share < 0.5 else len(body) - 1 - int(800 * (share - 0.5))
     body[place] ^= flip
 
-    _is_refused_or_finite(_sealed(bytes(body)))
+    _is_refused_or_useful(_sealed(bytes(body)))
 
 
-@pytest.mark.parametrize("nested", [b"[" * 200_000, b'{"a":' * 200_000, b"9" * 5_000])
-def test_nested_or_endless_json_is_refused(artefact: _Artefact, nested: bytes) -> None:
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "<i8", "<c16", "|b1", "<U4", "|V8"])
+def test_numbers_of_another_type_are_refused(artefact: _Artefact, dtype: str) -> None:
+    parts = unpack(artefact.data)
+    block = np.load(io.BytesIO(parts["arrays.npy"]))
+
+    with pytest.raises(ArtifactError):
+        loads(pack({**parts, "arrays.npy": _saved(np.zeros(len(block), dtype=dtype))}))
+
+
+@pytest.mark.parametrize("part", ["header.json", "arrays.npy", "residual_trees.trees.txt"])
+def test_artefact_without_a_part_is_refused(artefact: _Artefact, part: str) -> None:
+    parts = unpack(artefact.data)
+    del parts[part]
+
+    with pytest.raises(ArtifactError):
+        loads(pack(parts))
+
+
+def _node(row: int, column: int, value: float) -> Callable[[FloatArray], None]:
+    def change(nodes: FloatArray) -> None:
+        split = np.flatnonzero(nodes[:, 2] >= 0)[row]
+        nodes[split, column] = value
+
+    return change
+
+
+def _circle(nodes: FloatArray) -> None:
+    split = np.flatnonzero(nodes[:, 2] >= 0)
+    nodes[split[-1], 2] = split[0]
+
+
+def _ladder(nodes: FloatArray) -> None:
+    nodes[:, 0], nodes[:, 2:4] = 0.0, -1.0
+    nodes[:-1, 2] = nodes[:-1, 3] = np.arange(1, len(nodes))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _node(0, 0, 99.0),
+        _node(0, 0, -1.0),
+        _node(0, 0, 0.5),
+        _node(0, 2, 1e9),
+        _node(0, 2, 1.5),
+        _node(0, 3, -5.0),
+        _node(0, 3, 0.0),
+        _circle,
+        _ladder,
+    ],
+)
+def test_nodes_that_form_no_tree_are_refused(
+    artefact: _Artefact, change: Callable[[FloatArray], None]
+) -> None:
+    nodes = artefact.array("member.forest.form.nodes")
+    change(nodes)
+
+    with pytest.raises(ArtifactError, match=r"child|feature|deep"):
+        loads(artefact.with_array("member.forest.form.nodes", nodes))
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"form": "oracle"}, "'oracle' is not known"),
+        ({"form": None}, "not known"),
+        ({"form": ["trees"]}, "not known"),
+        ({"form": "chain", "form.parts": 10**9}, "too many"),
+        ({"form": "chain", "form.parts": 0}, "no parts"),
+        ({"form": "chain", "form.parts": 1}, "not known"),
+        ({"form.divisor": 0.0}, "divided by nothing"),
+        ({"form.divisor": 5}, "another type"),
+        ({"form.divisor": float("inf")}, "not finite"),
+        ({"form.is_single": 1}, "another type"),
+        (
+            {
+                "form" + ".0" * depth + end: value
+                for depth in range(8)
+                for end, value in (("", "chain"), (".parts", 1))
+            },
+            "nested too deep",
+        ),
+        ({f"x{index}": "trees" for index in range(3000)}, "too many forms"),
+    ],
+)
+def test_forged_form_is_refused(
+    artefact: _Artefact, values: dict[str, object], reason: str
+) -> None:
+    header = artefact.header()
+    header["members"]["forest"] |= values
+
+    with pytest.raises(ArtifactError, match=reason):
+        loads(artefact.with_header(header))
+
+
+def test_member_of_a_kind_that_is_not_known_is_refused_by_name(artefact: _Artefact) -> None:
+    header = artefact.header()
+    header["member_order"][0] = "oracle"
+    header["members"]["oracle"] = {}
+    del header["members"][artefact.header()["member_order"][0]]
+
+    with pytest.raises(ArtifactError, match="a regressor 'oracle' that is not known here"):
+        loads(artefact.with_header(header))
+
+
+@pytest.mark.parametrize("library", ["numpy", "scikit-learn", "lightgbm", "python"])
+@pytest.mark.parametrize("version", ["0.0.1", "99.0", "made up"])
+def test_artefact_of_another_library_version_forecasts_the_same(
+    artefact: _Artefact, library: str, version: str
+) -> None:
+    header = artefact.header()
+    header["report"]["library_versions"][library] = version
+
+    other = loads(artefact.with_header(header))
+
+    assert other.report.library_versions[library] == version
+    np.testing.assert_array_equal(
+        other.predict(_ASKED).interval(0.9), loads(artefact.data).predict(_ASKED).interval(0.9)
+    )
+
+
+def test_artefact_that_forecasts_otherwise_here_is_refused_with_its_versions(
+    artefact: _Artefact,
+) -> None:
+    header = artefact.header()
+    header["report"]["library_versions"] = {"numpy": "99.1"}
+    controls = artefact.array("controls")
+    controls[0, 0, 0] += 0.001
+    changed = _Artefact(artefact.with_header(header)).with_array("controls", controls)
+
+    with pytest.raises(ArtifactError, match=r"otherwise here .*numpy 99\.1.*fit the workload"):
+        loads(changed)
+
+
+def test_number_that_is_read_otherwise_is_refused(artefact: _Artefact) -> None:
+    name = "member.forest.form.nodes"
+    nodes = artefact.array(name)
+    nodes[:, 4] += 0.01
+
+    with pytest.raises(ArtifactError, match="forecasts otherwise here"):
+        loads(artefact.with_array(name, nodes))
+
+
+@pytest.mark.parametrize(
+    "text", [b"[" * 200_000, b'{"a":' * 200_000, b"9" * 5_000, b"NaN", b"", b"\xff\xfe", b"[1]"]
+)
+def test_header_that_is_no_table_is_refused(artefact: _Artefact, text: bytes) -> None:
     parts = unpack(artefact.data)
 
     with pytest.raises(ArtifactError):
-        loads(pack({**parts, "header.json": nested}))
+        loads(pack({**parts, "header.json": text}))
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
-def test_other_compressions_are_refused(method: int) -> None:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", method) as archive:
-        archive.writestr("manifest.json", b"{}" * 1000)
+def test_header_longer_than_any_is_refused(artefact: _Artefact) -> None:
+    parts = unpack(artefact.data)
 
-    with pytest.raises(ArtifactError, match="compressed in a way"):
-        loads(_sealed(buffer.getvalue()))
+    with pytest.raises(ArtifactError, match="longer than any"):
+        loads(pack({**parts, "header.json": b" " * (48 * 2**20 + 1)}))
 
 
-def test_part_larger_than_it_declares_takes_no_memory() -> None:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("manifest.json", bytes(64 * 2**20))
-    body = buffer.getvalue().replace((64 * 2**20).to_bytes(4, "little"), (10).to_bytes(4, "little"))
+def _peak_bytes(hostile: bytes) -> int:
     tracemalloc.start()
-
     with pytest.raises(ArtifactError):
-        loads(_sealed(body))
-
-    assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+        loads(hostile)
+    peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize("shape", [[2**31], [2**40, 2**40], [10**9, 0, 7], [2**62, 2**62, 2**62]])
+def test_absurd_shape_takes_no_memory(artefact: _Artefact, shape: list[int]) -> None:
+    header = artefact.header()
+    header["arrays"][0][1] = shape
+
+    assert _peak_bytes(artefact.with_header(header)) < 32 * 2**20

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from models import (
-    ArtifactError,
     BoolArray,
     Evidence,
     FeatureTable,
@@ -20,7 +19,7 @@ from models import (
 )
 from models.memory_fit import MAX_ROWS, fit_memory_law
 from models.memory_law import MemoryLaw
-from models.report_state import build_law, law_header
+from models.memory_state import build_law, law_header
 from tests.models.workloads import grid, make_runs
 
 GIB = 2.0**30
@@ -237,7 +236,7 @@ def test_draws_that_do_not_fit_the_features_are_refused() -> None:
     header = law_header(law)
 
     for draws in (law.draws[:, :-1], law.draws[:0], law.draws[0]):
-        with pytest.raises(ArtifactError, match="memory law"):
+        with pytest.raises(ValueError, match="memory law"):
             build_law(header, {"memory_law.draws": draws})
 
 

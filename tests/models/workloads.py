@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from hypothesis import strategies as st
 
 from models import FeatureTable, FittedPortfolio, FloatArray, RunTable, fit_portfolio
 
@@ -64,3 +65,23 @@ def fit(
 ) -> FittedPortfolio:
     """Fit with a budget that never binds."""
     return fit_portfolio(runs, seed=seed, time_budget_s=600, regressors=regressors)
+
+
+@st.composite
+def run_tables(draw: st.DrawFn) -> RunTable:
+    """Draw runs without any law, from a millisecond to thirty years."""
+    n = draw(st.integers(1, 14))
+    counts = st.integers(1, 64).map(float)
+    sizes = st.floats(1e-3, 1e9, allow_subnormal=False)
+    numeric = {"workers": np.array(draw(st.lists(counts, min_size=n, max_size=n)))}
+    if draw(st.booleans()):
+        optional = st.one_of(st.just(float("nan")), sizes)
+        numeric["dataset_size"] = np.array(draw(st.lists(optional, min_size=n, max_size=n)))
+    if draw(st.booleans()):
+        signed = st.floats(-1e3, 1e3)
+        numeric["param.p"] = np.array(draw(st.lists(signed, min_size=n, max_size=n)))
+    levels = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=n, max_size=n)
+    categorical = {"gpu_type": draw(levels)} if draw(st.booleans()) else {}
+    seconds = np.array(draw(st.lists(st.floats(1e-3, 1e9), min_size=n, max_size=n)))
+    features = FeatureTable(numeric, categorical, n)
+    return RunTable(features, seconds, [str(index) for index in range(n)])

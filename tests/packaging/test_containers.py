@@ -36,7 +36,8 @@ def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
 def test_image_is_of_two_stages_and_runs_without_rights() -> None:
     assert len(re.findall(r"^FROM ", _DOCKERFILE, re.MULTILINE)) == 2
     assert "USER 10001:10001" in _DOCKERFILE
-    assert "--require-hashes -r requirements.lock" in _DOCKERFILE
+    assert "ARG REQUIREMENTS=requirements.lock" in _DOCKERFILE
+    assert "--require-hashes -r ${REQUIREMENTS}" in _DOCKERFILE
     assert "HEALTHCHECK" in _DOCKERFILE
     assert "PYTHONDONTWRITEBYTECODE=1" in _DOCKERFILE
 
@@ -61,7 +62,7 @@ def test_compose_file_follows_the_specification() -> None:
     parsed.validate()
 
     assert set(parsed.service_names()) == {
-        "postgres", "migrate", "api", "fitter", "ray-head", "ray-worker",
+        "postgres", "migrate", "api", "fitter", "ray-fitter", "ray-head", "ray-worker",
     }  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def test_migrations_are_their_own_step_between_database_and_service(
 
 
 def test_containers_of_the_service_have_no_rights(compose: dict[str, Any]) -> None:
-    for name in ("migrate", "api", "fitter"):
+    for name in ("migrate", "api", "fitter", "ray-fitter", "ray-head", "ray-worker"):
         service = compose["services"][name]
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
@@ -98,7 +99,16 @@ def test_images_are_pinned_and_nothing_listens_beyond_this_machine(
 def test_ray_runs_in_its_profile_only(compose: dict[str, Any]) -> None:
     with_profile = {name for name, each in compose["services"].items() if "profiles" in each}
 
-    assert with_profile == {"ray-head", "ray-worker"}
+    assert with_profile == {"ray-fitter", "ray-head", "ray-worker"}
+
+
+def test_nodes_of_the_cluster_hold_the_fitters_own_image(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    images = {services[name]["image"] for name in ("ray-fitter", "ray-head", "ray-worker")}
+
+    assert images == {"trainfare-ray:0.1.0"}
+    assert services["ray-fitter"]["build"]["args"]["REQUIREMENTS"] == "requirements-ray.lock"
+    assert services["ray-fitter"]["environment"]["TRAINFARE_RAY_ADDRESS"] == "ray://ray-head:10001"
 
 
 def test_every_variable_of_the_compose_file_is_in_the_example() -> None:

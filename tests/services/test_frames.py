@@ -104,3 +104,12 @@ def test_every_data_sheet_describes_its_hardware() -> None:
 
     assert sheets["T4"].memory_gib == 16.0
     assert all(sheet.fp32_tflops > 0 for sheet in sheets.values())
+
+
+def test_name_of_several_boards_has_their_mean_rates_and_no_memory() -> None:
+    sheets = hardware_descriptions()
+
+    assert sheets["V100"].tensor_tflops == sheets["V100-16GB"].tensor_tflops
+    assert sheets["V100"].memory_gib is None
+    low, high = (sheets[name].memory_bandwidth_gb_s for name in ("A100-40GB", "A100-80GB"))
+    assert low < sheets["A100"].memory_bandwidth_gb_s < high

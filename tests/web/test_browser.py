@@ -51,6 +51,7 @@ def test_newcomer_uploads_fits_and_asks(
     expect(page.locator("#curve-plot svg path").first).to_be_attached()
     expect(page.locator("#front-plot svg path").first).to_be_attached()
     expect(page.locator("#card")).to_contain_text("inside the measured range")
+    expect(page.locator("#answer .lesson").first).to_contain_text("run_")
 
 
 def test_what_ifs_are_compared_side_by_side(published_service: str, open_page: OpenPage) -> None:

@@ -9,12 +9,34 @@ from app.domain.forecasts import Basis
 
 
 class BandOut(ResponseModel):
-    """A median with the bounds for a new run at a confidence, in seconds."""
+    """A median with the bounds for a new run at a confidence, in seconds or as its name says."""
 
     median: float
     lower: float
     upper: float
     confidence: float
+
+
+class FurtherInstancesOut(ResponseModel):
+    """Instances of another size beside the main ones; same place, purchase and currency."""
+
+    instance_type: str | None
+    gpu_count: int | None
+    instances: int
+    price_per_hour: str
+    price_id: str | None
+
+
+class ConversionOut(ResponseModel):
+    """The exchange rate that every price of the cost was multiplied by; an exact decimal."""
+
+    from_currency: str
+    to_currency: str
+    rate: str
+    valid_from: str
+    age_days: int
+    source: str
+    listed_price_per_hour: str
 
 
 class UsedPriceOut(ResponseModel):
@@ -31,6 +53,7 @@ class UsedPriceOut(ResponseModel):
     gpu_count: int | None
     instances: int
     price_id: str | None
+    others: list[FurtherInstancesOut]
 
 
 class LineItemOut(ResponseModel):
@@ -52,6 +75,7 @@ class CostOut(ResponseModel):
     upper: str
     price_per_hour: str
     price: UsedPriceOut
+    conversion: ConversionOut | None
     line_items: list[LineItemOut]
 
 
@@ -113,6 +137,28 @@ class TermOut(ResponseModel):
     share: float
 
 
+class TargetOut(ResponseModel):
+    """What the training takes until it is good enough, at the batch size that was asked for."""
+
+    samples: BandOut
+    epochs: BandOut
+    duration_seconds: BandOut
+    cost: CostOut | None
+
+
+class LessonOut(ResponseModel):
+    """What the runs of one configuration taught the forecast.
+
+    `influence` is how many percent longer the forecast would be had they all taken 1 % longer;
+    `about` the part that they taught most: a term of the explanation, `category` or
+    `neighbourhood`.
+    """
+
+    run_ids: list[str]
+    influence: float
+    about: str
+
+
 class WarningOut(ResponseModel):
     """What should be known before trusting the figures."""
 
@@ -138,8 +184,10 @@ class ForecastOut(ResponseModel):
     probability: ChancesOut
     support: SupportOut
     basis: Basis
+    to_target: TargetOut | None = None
     energy: EnergyOut
     explanation: list[TermOut]
+    taught_by: list[LessonOut] | None = None
     warnings: list[WarningOut]
 
 

@@ -47,7 +47,7 @@ class Forecasts:
         """Return the forecast of one configuration and its work.
 
         `options` may hold `confidence`, `deadline_s`, `budget`, `pricing`, `regressor_version`,
-        `time_limit_quantile` and `record`.
+        `time_limit_quantile`, `record` and `explain`.
         """
         asked = given(configuration=configuration, work=work, parameters=parameters)
         body = {"workload": workload, **asked, **options}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -35,8 +36,12 @@ def main(arguments: Sequence[str]) -> int:
     except TrainfareError as error:
         return _fail(error)
     except KeyboardInterrupt:
-        sys.stderr.write("Interrupted; nothing was imported.\n")
+        sys.stderr.write("Interrupted. Import again: no run is stored twice.\n")
         return _INTERRUPTED
+    except BrokenPipeError:
+        # Who read a dry run has seen enough; what is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _parser() -> argparse.ArgumentParser:

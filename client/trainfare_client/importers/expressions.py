@@ -119,7 +119,13 @@ def evaluate(node: Node, cells: Mapping[str, Cell]) -> Cell:
         value = math.inf
     if value is not None and not math.isfinite(value):
         raise RowError("The map gives no finite number.", "Mend the cell, or the map.")
-    return value
+    # 9875300 * 0.001 is meant to be 9875.3, and not what the last bit makes of it.
+    return None if value is None else float(f"{value:.15g}")
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a plain number."""
+    return _NUMBER.fullmatch(text) is not None
 
 
 def number_in(cell: Cell, name: str) -> float | None:
@@ -134,13 +140,21 @@ def number_in(cell: Cell, name: str) -> float | None:
         text = cell.strip()
         if not text:
             return None
-        if not _NUMBER.fullmatch(text):
+        if not is_number(text):
             raise RowError(
                 f"{name} {text[:60]!r} is no number.",
                 "Write numbers as 5123.7, without units and with a decimal point.",
             )
         return float(text)
-    return None if cell is None else float(cell)
+    return None if cell is None else as_float(cell)
+
+
+def as_float(number: float) -> float:
+    """Return a number as float, infinity for a whole number that is larger than any."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def _number(node: Node, cells: Mapping[str, Cell]) -> float | None:

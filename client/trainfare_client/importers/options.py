@@ -25,6 +25,8 @@ class Options:
         The caller's own id of what a file measured, such as that of a CI run.
     measures
         Units of a benchmark's measures, by name.
+    parameters
+        The parameters to take; all where none is named.
     """
 
     mapping: ColumnMap = field(default_factory=ColumnMap)
@@ -32,6 +34,7 @@ class Options:
     zone: tzinfo = timezone.utc
     key: str | None = None
     measures: Mapping[str, str] = field(default_factory=dict)
+    parameters: frozenset[str] = frozenset()
 
     @property
     def has_workload(self) -> bool:

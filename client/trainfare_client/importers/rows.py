@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from trainfare_client.importers.expressions import Cell, number_in
+from trainfare_client.importers.expressions import Cell, is_number, number_in
 from trainfare_client.importers.faults import ImportRefusedError, Report, RowError
 from trainfare_client.importers.fields import STATUSES, column_order
 from trainfare_client.importers.naming import digest, run_key
@@ -181,4 +181,7 @@ def _text(cell: Cell) -> str:
     if not isinstance(cell, str):
         return repr(cell)
     # The service takes one such mark away; a spreadsheet takes no formula from a dry run.
-    return f"'{cell}" if cell.lstrip("'").startswith(_FORMULA_MARKS) else cell
+    is_formula = cell.lstrip("'").startswith(_FORMULA_MARKS) and not is_number(cell)
+    # Half of a surrogate pair, which JSON can name, is no text that can be written.
+    writable = cell.encode("utf-8", "backslashreplace").decode()
+    return f"'{writable}" if is_formula else writable

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from trainfare_client.importers.benchmarks import read_action, read_bencher
 from trainfare_client.importers.csv_files import read_csv
 from trainfare_client.importers.mapping import column_map
+from trainfare_client.importers.mlflow import read_mlflow
 from trainfare_client.importers.options import Options
 from trainfare_client.importers.rows import ImportedRow
 from trainfare_client.importers.sacct import NEEDED, read_sacct
 from trainfare_client.importers.spark import read_spark
+from trainfare_client.importers.units import duration_s
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -66,7 +69,7 @@ class Source:
         return Options(mapping=mapping, **named)
 
 
-_OWN: Final = frozenset({"delimiter", "zone", "key", "measures"})
+_OWN: Final = frozenset({"delimiter", "zone", "key", "measures", "parameters"})
 
 
 def _one_character(text: str) -> str:
@@ -99,6 +102,42 @@ _ZONE: Final = (
     },
 )
 
+
+def _measure(text: str) -> tuple[str, str]:
+    name, mark, unit = text.partition("=")
+    if not mark or duration_s(1.0, unit) is None:
+        raise argparse.ArgumentTypeError("NAME=UNIT is wanted, such as latency=ns or rate=ops/s")
+    return name, unit
+
+
+_KEY: Final = (
+    "--key",
+    {
+        "metavar": "TEXT",
+        "help": "your own id of the measurement, such as that of the CI run; without one the"
+        " content is its id",
+    },
+)
+_MEASURES: Final = (
+    "--measure",
+    {
+        "dest": "measures",
+        "action": "append",
+        "type": _measure,
+        "metavar": "NAME=UNIT",
+        "help": "the measure to take, and its unit (else latency=ns)",
+    },
+)
+_PARAMETERS: Final = (
+    "--params",
+    {
+        "dest": "parameters",
+        "type": lambda text: frozenset(name.strip() for name in text.split(",")),
+        "metavar": "NAMES",
+        "help": "the parameters to take, separated by commas (else all)",
+    },
+)
+
 SOURCES: Final[dict[str, Source]] = {
     "spark": Source(
         help="event logs of Spark",
@@ -118,6 +157,35 @@ SOURCES: Final[dict[str, Source]] = {
         read=read_sacct,
         nothing="Export ended jobs, such as with --starttime now-30days.",
         arguments=(_ZONE, _DELIMITER),
+    ),
+    "mlflow": Source(
+        help="runs of MLflow",
+        description="Imports the ended runs of MLflow. Parameters such as batch_size, epochs and"
+        " world_size become the work and the configuration, others param.NAME.",
+        paths="folder mlruns, database mlflow.db, or an answer of runs/search (JSON)",
+        workload="the experiment's name",
+        read=read_mlflow,
+        nothing="Are the runs over? Those that go on are left out.",
+        arguments=(_PARAMETERS,),
+    ),
+    "github-action-benchmark": Source(
+        help="history or results of github-action-benchmark",
+        description="Imports benchmarks that github-action-benchmark keeps (data.js) or reads."
+        " Benchmarks whose unit is no time are left out.",
+        paths="data.js, its JSON, or a list of results (JSON)",
+        workload="the benchmark's name",
+        read=read_action,
+        nothing="Its units are times (ns/iter, ms, s) or rates (ops/sec).",
+        arguments=(_KEY,),
+    ),
+    "bencher": Source(
+        help="results in Bencher Metric Format",
+        description="Imports benchmarks in Bencher Metric Format (JSON).",
+        paths="JSON file, also .gz or .zst; - for standard input",
+        workload="the benchmark's name",
+        read=read_bencher,
+        nothing="Say which measure is the duration: --measure NAME=UNIT.",
+        arguments=(_KEY, _MEASURES),
     ),
     "csv": Source(
         help="plain tables with a column map",

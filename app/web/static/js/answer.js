@@ -51,7 +51,18 @@ function supportText(forecast) {
   return parts.join("; ");
 }
 
+/** Name the runs that a forecast rests on most, with what 1 % more time there would change. */
+function lessons(taught) {
+  const each = taught.map(({ run_ids, influence, about }) => {
+    const change = `${influence > 0 ? "+" : ""}${Number(influence.toPrecision(2))}%`;
+    const title = `${run_ids.join(", ")}: 1% more time there is ${change} here, through ${label(about)}`;
+    return h("span", { class: "lesson", title }, `${run_ids[0]} (${label(about)})`);
+  });
+  return h("span", {}, each.flatMap((node, index) => (index ? [", ", node] : [node])));
+}
+
 function facts(forecast) {
+  const target = forecast.to_target;
   const chance = forecast.probability ?? {};
   const lines = [
     ["Basis", h("span", {}, basisBadge(forecast.basis), " ", supportText(forecast))],
@@ -64,9 +75,16 @@ function facts(forecast) {
   if (memory !== null && memory !== undefined) lines.push(["Fits into memory", `${percent(memory)} (${forecast.feasibility.basis})`]);
   const energy = forecast.energy?.kilowatt_hours;
   if (energy) lines.push(["Energy, at most", `${number(Number(energy.toPrecision(3)))} kWh`]);
+  if (target) {
+    const band = target.duration_seconds;
+    const epochs = number(Number(target.epochs.median.toPrecision(3)));
+    const cost = target.cost ? [", ", moneyNode(target.cost.median, target.cost.currency)] : [];
+    lines.push(["To the target", h("span", {}, durationNode(band.median), ` (${bandText(band)}), ${epochs} epochs`, ...cost)]);
+  }
   if (forecast.explanation?.length) {
     lines.push(["Where the time goes", forecast.explanation.map((part) => `${label(part.term)} ${percent(part.share)}`).join(", ")]);
   }
+  if (forecast.taught_by?.length) lines.push(["Taught most by", lessons(forecast.taught_by)]);
   return h("dl", { class: "facts-list" }, lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 

@@ -46,7 +46,7 @@ const forecast = latest(async (signal) => {
   history.replaceState(null, "", `?${new URLSearchParams(fields)}`);
   const place = byId("answer");
   place.setAttribute("aria-busy", "true");
-  const answer = await get(`${path}/forecast`, fields, { signal });
+  const answer = await get(`${path}/forecast`, { ...fields, explain: true }, { signal });
   const add = h("button", { type: "button", class: "outline", id: "add", onclick: () => comparison.add(answer) }, "Add to comparison");
   fill(place, answerPanel(answer, add), curlLine(fields));
   sections.drawCurve(fields);

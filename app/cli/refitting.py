@@ -1,0 +1,70 @@
+"""`trainfare refit`: queues fits for many workloads in the database itself."""
+
+import re
+from datetime import timedelta
+from typing import Annotated, Final
+
+import typer
+
+from app.cli.failures import UsageError
+from app.cli.operator import read_settings
+
+REFIT_EXAMPLES: Final = (
+    "trainfare refit --all",
+    "trainfare refit --all --older-than 7d --project vision",
+)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def parse_age(text: str) -> timedelta:
+    """Return a time span written as 90s, 30m, 12h, 7d or 2w.
+
+    Raises
+    ------
+    UsageError
+        If it is written otherwise.
+    """
+    parts = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])", text.strip())
+    if parts is None:
+        raise UsageError(
+            f"{text!r} is no time span.", "Write a number and s, m, h, d or w, such as 7d."
+        )
+    return timedelta(seconds=float(parts[1]) * _SECONDS[parts[2]])
+
+
+def refit(
+    *,
+    every: Annotated[
+        bool, typer.Option("--all", help="All workloads; one alone: `trainfare fit WORKLOAD`.")
+    ] = False,
+    older_than: Annotated[
+        str,
+        typer.Option(help="Only regressors computed longer ago than this (90s, 12h, 7d, 2w)."),
+    ] = "0s",
+    project: Annotated[
+        str | None, typer.Option(help="Workloads of this project alone; default: of all.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Queue a fit for every workload whose regressor is old or missing; fitters do the work.
+
+    Workloads without a usable run or with an active fit are left alone.
+    """
+    if not every:
+        raise UsageError("Which workloads?", "Say --all, or fit one with `trainfare fit WORKLOAD`.")
+    age = parse_age(older_than)
+    from app.cli.output import print_json
+    from app.services.context import ServiceContext
+    from app.services.refits import RefitService
+    from app.storage.database import Database
+
+    settings = read_settings()
+    database = Database(settings.url, pool_size=1)
+    try:
+        count = RefitService(ServiceContext(database, settings)).request_all(age, project=project)
+    finally:
+        database.close()
+    if as_json:
+        print_json({"queued": count})
+    else:
+        typer.echo(f"{count} fit(s) queued.")

@@ -1,0 +1,183 @@
+"""Computes fits on a Ray cluster; the held-out sets of one fit spread over its nodes."""
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError, TaskCancelledError
+from typing_extensions import override
+
+from app.services.computing import (
+    ComputationLostError,
+    Computer,
+    FitOutcome,
+    FitRefusedError,
+    FitTask,
+    OnProgress,
+)
+from app.services.fit_messages import Done, Progress, Refused, answer
+from app.services.fit_processes import TimedOutError, generous_limit_s
+
+_logger = logging.getLogger(__name__)
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+_TAKEN_UP_AGAIN: Final = 3
+"""How often Ray starts a task anew whose node was lost."""
+_BEACON_S: Final = 1.0
+_IN_FLIGHT_PER_CORE: Final = 2
+
+
+class _Beacon:
+    """Holds how far one computation is, where both sides can reach it."""
+
+    def __init__(self) -> None:
+        self._latest = Progress(0.0, "waiting for a free core of the cluster")
+
+    def tell(self, progress: Progress) -> None:
+        self._latest = progress
+
+    def latest(self) -> Progress:
+        return self._latest
+
+
+def _apply(function: Callable[[_Item], _Result], item: _Item) -> _Result:
+    return function(item)
+
+
+def _cluster_map(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+    """Apply a function to items on all nodes, results in order, a few items ahead at most."""
+    ahead = _IN_FLIGHT_PER_CORE * max(int(ray.cluster_resources().get("CPU", 1)), 1)
+    shared, pending = ray.put(function), deque[Any]()
+    remote = ray.remote(num_cpus=1, max_retries=_TAKEN_UP_AGAIN)(_apply)
+    for item in items:
+        pending.append(remote.remote(shared, item))
+        if len(pending) >= ahead:
+            yield ray.get(pending.popleft())
+    while pending:
+        yield ray.get(pending.popleft())
+
+
+def _compute(task: FitTask, beacon: Any) -> Done | Refused:
+    return answer(task, lambda share, step: beacon.tell.remote(Progress(share, step)), _cluster_map)
+
+
+@dataclass(frozen=True, slots=True)
+class _Computation:
+    """A task under way on the cluster."""
+
+    beacon: Any
+    result: Any
+
+    @classmethod
+    def start(cls, task: FitTask) -> "_Computation":
+        beacon = ray.remote(num_cpus=0, max_restarts=-1)(_Beacon).remote()
+        remote = ray.remote(num_cpus=1, max_retries=_TAKEN_UP_AGAIN)(_compute)
+        return cls(beacon, remote.remote(task, beacon))
+
+    def has_ended(self, within_s: float) -> bool:
+        return bool(ray.wait([self.result], timeout=within_s)[0])
+
+    def progress(self) -> Progress | None:
+        """Return how far the computation is, None while nobody knows."""
+        try:
+            latest: Progress = ray.get(self.beacon.latest.remote(), timeout=_BEACON_S)
+        except (GetTimeoutError, RayError):
+            return None
+        return latest
+
+    def cancel(self) -> None:
+        with suppress(RayError):
+            ray.cancel(self.result, force=True)
+
+    def forget(self) -> None:
+        with suppress(RayError):
+            ray.kill(self.beacon)
+
+
+class RayComputer(Computer):
+    """Computes on a Ray cluster whose nodes have this version of Trainfare installed.
+
+    A task is arrays and numbers and its outcome bytes, so that the nodes need neither the database
+    nor a shared disk. A node that is lost costs what it was computing, which starts anew on
+    another one.
+
+    Parameters
+    ----------
+    address
+        ``ray://HOST:10001`` from outside the cluster, ``HOST:6379`` from a node of it.
+    beat_s
+        The longest silence towards `on_progress`, but for a beacon that moves to another node.
+    limit_s
+        After how many seconds a fit of a time budget is ended.
+
+    Raises
+    ------
+    ConnectionError
+        If there is no cluster at the address.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        beat_s: float = 1.0,
+        limit_s: Callable[[float], float] = generous_limit_s,
+    ) -> None:
+        # The variable is Ray's own switch of its usage reports.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        self._beat_s = beat_s
+        self._limit_s = limit_s
+        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        _logger.info("computing on Ray", extra={"address": address, **self.resources()})
+
+    def resources(self) -> dict[str, float]:
+        """Return the cores of the cluster and its living nodes."""
+        nodes = sum(1 for node in ray.nodes() if node["Alive"])
+        return {"cores": ray.cluster_resources().get("CPU", 0.0), "nodes": nodes}
+
+    @override
+    def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+        if not ray.is_initialized():
+            raise ComputationLostError("The connection to the Ray cluster is closed.")
+        try:
+            computation = _Computation.start(task)
+        except (RayError, ConnectionError) as error:
+            raise ComputationLostError(f"The Ray cluster takes no task: {error}") from error
+        try:
+            return self._await(computation, on_progress, self._limit_s(task.request.time_budget_s))
+        except BaseException:
+            # It computes what nobody waits for any more, or has ended already.
+            computation.cancel()
+            raise
+        finally:
+            computation.forget()
+
+    def _await(
+        self, computation: _Computation, on_progress: OnProgress, limit_s: float
+    ) -> FitOutcome:
+        deadline, latest = time.monotonic() + limit_s, Progress(0.0, "starting")
+        on_progress(latest.share, latest.step)
+        try:
+            while not computation.has_ended(self._beat_s):
+                latest = computation.progress() or latest
+                on_progress(latest.share, latest.step)
+                if time.monotonic() > deadline:
+                    raise TimedOutError(limit_s)
+            message: Done | Refused = ray.get(computation.result)
+        except (RayError, TaskCancelledError, ConnectionError) as error:
+            raise ComputationLostError(f"The Ray cluster lost the fit: {error}") from error
+        if isinstance(message, Done):
+            return message.outcome
+        if message.trace:
+            _logger.error("fit failed unexpectedly\n%s", message.trace)
+        raise FitRefusedError(message.problem)
+
+    @override
+    def close(self) -> None:
+        ray.shutdown()

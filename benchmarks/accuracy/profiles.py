@@ -1,0 +1,89 @@
+"""Questions about profiles in the format of uploads: which runs are known, which are asked for."""
+
+import csv
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.accuracy.traces import CATEGORICAL_COLUMNS, NUMERIC_COLUMNS, Row, Task
+
+FEW_SHOT = 6
+"""Configurations that a few-shot task knows."""
+
+_KNOWN_SHARE = 0.7
+_MIN_LEVELS, _MIN_CONFIGURATIONS = 3, 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    folder: str
+    workload: str
+    configurations: tuple[tuple[Row, ...], ...]
+
+    def task(self, kind: str, axis: str, name: str, known: Sequence[bool]) -> Task:
+        """Return the task that knows some configurations and is asked about all others."""
+        sides: tuple[list[Row], list[Row]] = ([], [])
+        for rows, is_known in zip(self.configurations, known, strict=True):
+            sides[0 if is_known else 1].extend(rows)
+        full = f"{self.folder}/{self.workload}/{kind}-{name}"
+        return Task(self.folder, full, kind, axis, tuple(sides[0]), tuple(sides[1]))
+
+
+def read_profile_tasks(folder: Path) -> list[Task]:
+    """Return tasks made of the succeeded runs of every CSV file of uploads in a folder.
+
+    Per workload of at least eight configurations: 70 % of them known at random, six known at
+    random, and all known but the largest level of each numeric column of three and more levels.
+    """
+    return [task for path in sorted(folder.glob("*.csv")) for task in _tasks_of(path)]
+
+
+def _tasks_of(path: Path) -> Iterator[Task]:
+    workloads: dict[str, dict[tuple[str, ...], list[Row]]] = {}
+    with path.open(newline="") as stream:
+        for number, row in enumerate(csv.DictReader(stream)):
+            if (row.get("status") or "succeeded") != "succeeded":
+                continue
+            row["run_id"] = row.get("external_id") or f"row-{number}"
+            groups = workloads.setdefault(row["workload"], {})
+            groups.setdefault(_configuration(row), []).append(row)
+    for workload, groups in sorted(workloads.items()):
+        if len(groups) >= _MIN_CONFIGURATIONS:
+            configurations = tuple(tuple(groups[key]) for key in sorted(groups))
+            profile = _Profile(path.stem, workload, configurations)
+            yield from _random_tasks(profile)
+            yield from _axis_tasks(profile)
+
+
+def _configuration(row: Row) -> tuple[str, ...]:
+    parameters = sorted(name for name in row if name.startswith("param."))
+    names = (*NUMERIC_COLUMNS, *CATEGORICAL_COLUMNS, *parameters)
+    return tuple(row.get(name) or "" for name in names)
+
+
+def _random_tasks(profile: _Profile) -> Iterator[Task]:
+    n = len(profile.configurations)
+    seed = int(hashlib.sha256(profile.workload.encode()).hexdigest()[:8], 16)
+    rank = np.random.default_rng(seed).permutation(n)
+    for name, count in (("random", round(_KNOWN_SHARE * n)), ("few-shot", FEW_SHOT)):
+        yield profile.task("interpolation", "random", name, (rank < count).tolist())
+
+
+def _axis_tasks(profile: _Profile) -> Iterator[Task]:
+    parameters = [name for name in profile.configurations[0][0] if name.startswith("param.")]
+    for axis in (*NUMERIC_COLUMNS, *parameters):
+        values = [_number(rows[0].get(axis)) for rows in profile.configurations]
+        levels = {value for value in values if value is not None}
+        if len(levels) >= _MIN_LEVELS and None not in values:
+            known = [value != max(levels) for value in values]
+            yield profile.task("extrapolation", axis, axis, known)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""What importing a large event log costs."""

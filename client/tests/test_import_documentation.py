@@ -1,0 +1,110 @@
+"""Each importer's page has a block that runs as it stands, as a person would paste it."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from trainfare_client import Client
+from trainfare_client.importers.sources import SOURCES
+
+_FOLDER = Path(__file__).parents[2] / "docs" / "integrations"
+_BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_ACCOUNTING = """\
+Cluster|JobID|JobIDRaw|JobName|State|ElapsedRaw|Start|NNodes|AllocCPUS|AllocTRES|Partition|Comment
+tiger|7|7|slurm-page|COMPLETED|60|2026-11-01T10:00:00|1|8|cpu=8,gres/gpu:a100=4|gpu|epochs=3
+"""
+_DATA_JS = (
+    'window.BENCHMARK_DATA = {"entries": {"Go": [{"commit": {"id": "1f2e3d"}, "date":'
+    ' 1795259000000, "benches": [{"name": "action-page", "value": 5, "unit": "ms"}]}]}}'
+)
+
+
+def _nothing(folder: Path) -> None:
+    """The page's block brings all that it needs."""
+
+
+def _slurm(folder: Path) -> None:
+    """A cluster's command that prints what Slurm would."""
+    command = folder / "bin" / "sacct"
+    command.write_text(f"#!/bin/sh\ncat <<'END'\n{_ACCOUNTING}END\n")
+    command.chmod(0o755)
+
+
+def _mlflow(folder: Path) -> None:
+    """A store with one run."""
+    experiment = folder / "mlruns" / "7"
+    params = experiment / "r1" / "params"
+    params.mkdir(parents=True)
+    (params / "depth").write_text("4")
+    (experiment / "meta.yaml").write_text("experiment_id: '7'\nname: mlflow-page\n")
+    (experiment / "r1" / "meta.yaml").write_text(
+        "run_id: r1\nstatus: 3\nstart_time: 1795259000000\nend_time: 1795259001000\n"
+    )
+
+
+def _repository(folder: Path) -> None:
+    """A repository with the branch that the action writes."""
+    history = folder / "dev" / "bench" / "data.js"
+    history.parent.mkdir(parents=True)
+    history.write_text(_DATA_JS)
+    author = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+    for command in (
+        ["init", "--quiet"],
+        ["add", "dev"],
+        [*author, "commit", "--quiet", "--message", "Benchmarks"],
+        ["update-ref", "refs/remotes/origin/gh-pages", "HEAD"],
+    ):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+
+
+_PAGES: dict[str, tuple[Callable[[Path], None], str, int]] = {
+    "csv": (_nothing, "resnet50", 2),
+    "slurm": (_slurm, "slurm-page", 1),
+    "mlflow": (_mlflow, "mlflow-page", 1),
+    "github-action-benchmark": (_repository, "action-page", 1),
+    "bencher": (_nothing, "fit-small", 1),
+}
+
+
+def test_every_source_has_a_page() -> None:
+    pages = {page.stem for page in _FOLDER.glob("*.md")}
+    tried_elsewhere = {"spark"}
+
+    assert pages >= set(_PAGES) | tried_elsewhere
+    assert {"slurm" if name == "sacct" else name for name in SOURCES} == (
+        set(_PAGES) | tried_elsewhere
+    )
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_block_runs_and_its_runs_arrive(
+    page: str, client: Client, service_url: str, tmp_path: Path
+) -> None:
+    prepare, workload, expected = _PAGES[page]
+    (block,) = _BLOCK.findall((_FOLDER / f"{page}.md").read_text())
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    command = commands / "trainfare"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m trainfare_client "$@"\n')
+    command.chmod(0o755)
+    prepare(tmp_path)
+
+    answer = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block],
+        cwd=tmp_path,
+        env={
+            "PATH": f"{commands}:/usr/local/bin:/usr/bin:/bin",
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+            "TRAINFARE_URL": service_url,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith("workload,external_id,")
+    assert len(list(client.runs.all(workload))) == expected

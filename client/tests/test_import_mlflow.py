@@ -1,0 +1,247 @@
+"""MLflow's runs in files, in its database, and as its REST API answers."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.tests.importing import Importing, written
+
+_START_MS = 1_795_259_000_000
+_PARAMS = {"batch_size": "32", "max_epochs": "3", "world_size": "4", "lr": "0.1", "a/b": "x"}
+
+
+def _file_run(folder: Path, run_id: str = "r1", **changes: Any) -> Path:
+    told = {
+        "artifact_uri": "file:///nowhere",
+        "run_id": run_id,
+        "run_name": "'it''s a run'",
+        "start_time": _START_MS,
+        "end_time": _START_MS + 61_500,
+        "status": 3,
+        "lifecycle_stage": "active",
+        "tags": "[]",
+        **changes,
+    }
+    run = folder / run_id
+    for name, value in _PARAMS.items():
+        (run / "params" / name).parent.mkdir(parents=True, exist_ok=True)
+        written(run / "params" / name, value)
+    for kind in ("metrics", "tags"):
+        (run / kind).mkdir()
+    written(run / "metrics" / "loss", "1 0.5 0\n2 0.25 1\n")
+    written(run / "metrics" / "gpu_utilization", "1 0.9 0\n2 0.2 1\n")
+    written(run / "tags" / "mlflow.runName", "it's a run")
+    written(run / "meta.yaml", "".join(f"{name}: {value}\n" for name, value in told.items()))
+    return run
+
+
+def _store(folder: Path, name: str = "Digits") -> Path:
+    experiment = folder / "mlruns" / "7"
+    experiment.mkdir(parents=True)
+    written(experiment / "meta.yaml", f"experiment_id: '7'\nname: {name}\n")
+    return experiment
+
+
+def _answer(**changes: Any) -> dict[str, Any]:
+    info = {
+        "run_id": "r1",
+        "experiment_id": "7",
+        "status": "FINISHED",
+        "start_time": str(_START_MS),
+        "end_time": _START_MS + 61_500,
+        "lifecycle_stage": "active",
+        **changes,
+    }
+    data = {
+        "params": [{"key": key, "value": value} for key, value in _PARAMS.items()],
+        "metrics": [
+            {"key": "loss", "value": 0.25, "timestamp": 1, "step": 1},
+            {"key": "gpu_utilization", "value": 0.9, "timestamp": 1, "step": 1},
+        ],
+        "tags": [{"key": "mlflow.runName", "value": "it's a run"}],
+    }
+    return {"info": info, "data": data}
+
+
+def test_store_becomes_runs_with_their_work(importing: Importing, tmp_path: Path) -> None:
+    _file_run(_store(tmp_path))
+
+    (row,) = importing.dry("mlflow", tmp_path / "mlruns", "--map", "param.loss=metrics.loss")
+
+    assert row == {
+        "workload": "digits",
+        "external_id": "mlflow:r1",
+        "status": "succeeded",
+        "duration_seconds": "61.5",
+        "started_at": "2026-11-21T11:03:20.000+00:00",
+        "batch_size": "32",
+        "epochs": "3",
+        "workers": "4",
+        "param.a/b": "x",
+        "param.lr": "0.1",
+        "param.loss": "0.25",
+        "resource.gpu_utilization": "0.9",
+        "label.run_name": "it's a run",
+    }
+
+
+def test_store_experiment_run_and_export_tell_the_same(
+    importing: Importing, tmp_path: Path
+) -> None:
+    experiment = _store(tmp_path)
+    run = _file_run(experiment)
+    export = written(tmp_path / "runs.json", json.dumps({"runs": [_answer()]}))
+    single = written(tmp_path / "run.json", json.dumps({"run": _answer()}))
+
+    paths = [tmp_path / "mlruns", experiment, run, export, single]
+    rows = importing.dry("mlflow", *paths, "--workload", "digits")
+
+    assert len(rows) == 5
+    assert all(row == rows[0] for row in rows)
+
+
+def _database(file: Path) -> Path:
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(
+            f"""
+            CREATE TABLE experiments (experiment_id INTEGER, name TEXT);
+            CREATE TABLE runs (run_uuid TEXT, status TEXT, start_time BIGINT, end_time BIGINT,
+                lifecycle_stage TEXT, experiment_id INTEGER);
+            CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT);
+            CREATE TABLE tags (key TEXT, value TEXT, run_uuid TEXT);
+            CREATE TABLE metrics (key TEXT, value DOUBLE, is_nan BOOLEAN, run_uuid TEXT);
+            CREATE TABLE latest_metrics (key TEXT, value DOUBLE, is_nan BOOLEAN, run_uuid TEXT);
+            INSERT INTO experiments VALUES (7, 'Digits');
+            INSERT INTO runs VALUES ('r1', 'FINISHED', {_START_MS}, {_START_MS + 500}, 'active', 7);
+            INSERT INTO runs VALUES ('r2', 'RUNNING', {_START_MS}, NULL, 'active', 7);
+            INSERT INTO params VALUES ('lr', '0.1', 'r1');
+            INSERT INTO tags VALUES ('mlflow.source.git.commit', '1f2e3d', 'r1');
+            INSERT INTO metrics VALUES ('peak_memory_bytes', 7, 0, 'r1');
+            INSERT INTO metrics VALUES ('peak_memory_bytes', 5, 0, 'r1');
+            INSERT INTO latest_metrics VALUES ('peak_memory_bytes', 5, 0, 'r1');
+            INSERT INTO latest_metrics VALUES ('loss', 0, 1, 'r1');
+            """
+        )
+    return file
+
+
+def test_database_becomes_runs(importing: Importing, tmp_path: Path) -> None:
+    answer = importing("mlflow", _database(tmp_path / "mlflow.db"), "--dry-run")
+
+    (row,) = answer.rows
+    assert row["workload"] == "digits"
+    assert row["param.lr"] == "0.1"
+    assert row["resource.peak_memory_bytes"] == "7.0"
+    assert row["label.git_sha"] == "1f2e3d"
+    assert "Left out: 1 runs that have not ended" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"), [(3, "succeeded"), (4, "failed"), (5, "cancelled"), (1, None)]
+)
+def test_statuses_become_outcomes(
+    status: int, outcome: str | None, importing: Importing, tmp_path: Path
+) -> None:
+    experiment = _store(tmp_path)
+    _file_run(experiment, "other", lifecycle_stage="deleted")
+    _file_run(experiment, "r1", status=status)
+    _file_run(experiment, "r2", end_time="null")
+    _file_run(experiment, "r3")
+
+    answer = importing("mlflow", tmp_path / "mlruns", "--dry-run")
+
+    statuses = {row["external_id"]: row["status"] for row in answer.rows}
+    assert statuses.get("mlflow:r1") == outcome
+    assert set(statuses) - {"mlflow:r1"} == {"mlflow:r3"}
+    assert "Left out: 1 deleted runs" in answer.err
+
+
+def test_values_that_are_no_numbers_stay_parameters(importing: Importing, tmp_path: Path) -> None:
+    run = _file_run(_store(tmp_path))
+    written(run / "params" / "max_epochs", "-1")
+    written(run / "params" / "prompt", "word " * 200)
+    written(run / "metrics" / "epochs", "1 2 0\n")
+    written(run / "metrics" / "phase.setup_seconds", "1 2.5 0\n")
+
+    answer = importing("mlflow", tmp_path / "mlruns", "--dry-run")
+    (few,) = importing.dry("mlflow", tmp_path / "mlruns", "--params", "lr, depth")
+
+    (row,) = answer.rows
+    assert (row["param.max_epochs"], row["epochs"]) == ("-1", "2.0")
+    assert row["phase.setup_seconds"] == "2.5"
+    assert "Left out: 1 parameters whose name or value is too long" in answer.err
+    assert [name for name in few if name.startswith("param.")] == ["param.lr"]
+
+
+def test_names_in_every_spelling_of_yaml_are_read(importing: Importing, tmp_path: Path) -> None:
+    for number, name in enumerate(["'It''s: #1'", '"It\\u0027s: #1"', "It's\n  #1", '"a\\q"']):
+        experiment = _store(tmp_path / str(number), name)
+        _file_run(experiment, f"r{number}")
+
+    rows = [importing.dry("mlflow", tmp_path / str(number) / "mlruns")[0] for number in range(4)]
+
+    assert [row["workload"] for row in rows] == ["it-s-1", "it-s-1", "it-s-1", "a-q"]
+
+
+def test_further_pages_are_told(importing: Importing, tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "runs.json", json.dumps([{"runs": [_answer()], "next_page_token": "abc"}])
+    )
+
+    answer = importing("mlflow", file, "--dry-run")
+
+    assert answer.rows[0]["workload"] == "mlflow-7"
+    assert "next_page_token" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[3]", "no export of MLflow's REST API"),
+        ('{"runs": [{"info": {}}]}', "runs[0]: It is no run"),
+        ('{"runs": 3}', "runs[0]: It is no run"),
+        ("SQLite format 3\0" + "x" * 2000, "It is no database of MLflow"),
+        (json.dumps(_answer(start_time=1 << 59)), "beyond the year 9999"),
+        (json.dumps(_answer(end_time=_START_MS)), "The duration 0.0"),
+        (json.dumps({"runs": []}), "There are no runs to import."),
+    ],
+)
+def test_what_is_no_export_is_refused(
+    content: str, said: str, importing: Importing, tmp_path: Path
+) -> None:
+    answer = importing("mlflow", written(tmp_path / "a.json", content), "--dry-run")
+
+    assert answer.exit_code == 1
+    assert said in answer.err
+
+
+def test_folder_that_is_no_store_is_refused(importing: Importing, tmp_path: Path) -> None:
+    run = _file_run(_store(tmp_path / "bad"))
+    written(run / "metrics" / "loss", "nothing\n")
+    (run / "params" / "lr").write_bytes(b"\xff")
+
+    empty = importing("mlflow", tmp_path / "bad" / "mlruns" / "7" / "r1" / "tags", "--dry-run")
+    broken = importing("mlflow", tmp_path / "bad", "--dry-run")
+    (run / "params" / "lr").write_bytes(b"1")
+    worse = importing("mlflow", tmp_path / "bad" / "mlruns", "--dry-run")
+
+    assert "There are no runs of MLflow in it." in empty.err
+    assert "There are no runs of MLflow in it." in broken.err
+    assert "'nothing' is no value of a metric." in worse.err
+
+
+def test_uploading_twice_creates_nothing_new(
+    uploading: Importing, workload: str, tmp_path: Path
+) -> None:
+    _file_run(_store(tmp_path))
+    options = ["--workload", workload]
+
+    first = uploading("mlflow", tmp_path / "mlruns", *options)
+    second = uploading("mlflow", tmp_path / "mlruns", *options)
+
+    assert first.out == f"{workload}: 1 runs created, 0 were there already\n"
+    assert second.out == f"{workload}: 0 runs created, 1 were there already\n"

@@ -1,0 +1,153 @@
+"""Reads MLflow's folder of files: a file for each parameter, metric and tag."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from trainfare_client.importers.faults import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_META: Final = "meta.yaml"
+_MAX_BYTES: Final = 1 << 20
+_ENTRY: Final = re.compile(r"([A-Za-z_]\w*):(?: (.*))?")
+_STATUSES: Final = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5": "KILLED"}
+_REMEDY: Final = "Name MLflow's folder mlruns, or one of its experiments or runs."
+
+
+@dataclass
+class MlflowRun:
+    """A run as MLflow keeps it; instants are milliseconds since 1970.
+
+    Attributes
+    ----------
+    metrics, largest
+        The last and the largest value of each metric; where only the last is told, both are it.
+    """
+
+    place: str
+    run_id: str
+    experiment: str
+    status: str
+    start_ms: int | None
+    end_ms: int | None
+    is_deleted: bool = False
+    params: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    largest: dict[str, float] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+def read_folder(folder: Path, experiment: str | None = None) -> Iterator[MlflowRun]:
+    """Yield the runs in a folder: a store, an experiment, or a run.
+
+    Raises
+    ------
+    SourceError
+        If it is none of them.
+    """
+    meta = _meta(folder)
+    if meta.get("run_id") or meta.get("run_uuid"):
+        yield _run(folder, meta, experiment or _name_of_experiment(folder.parent))
+        return
+    inner = [path for path in sorted(folder.iterdir()) if (path / _META).is_file()]
+    if not inner and not meta:
+        raise SourceError(str(folder), "There are no runs of MLflow in it.", _REMEDY)
+    for path in inner:
+        yield from read_folder(path, meta.get("name") or experiment)
+
+
+def _name_of_experiment(folder: Path) -> str:
+    return _meta(folder).get("name") or folder.name
+
+
+def _meta(folder: Path) -> dict[str, str]:
+    file = folder / _META
+    if not file.is_file():
+        return {}
+    entries: dict[str, str] = {}
+    name = ""
+    for line in _text(file).splitlines():
+        found = _ENTRY.fullmatch(line)
+        if found:
+            name = found[1]
+            entries[name] = found[2] or ""
+        elif name and line.startswith(" "):
+            # Long words go on in the next line.
+            entries[name] += f" {line.strip()}"
+    return {name: _scalar(text.strip()) for name, text in entries.items()}
+
+
+def _scalar(text: str) -> str:
+    if text in {"null", "~"}:
+        return ""
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            return text[1:-1]
+    return text
+
+
+def _run(folder: Path, meta: dict[str, str], experiment: str) -> MlflowRun:
+    run = MlflowRun(
+        place=str(folder),
+        run_id=meta.get("run_id") or meta["run_uuid"],
+        experiment=experiment,
+        status=_STATUSES.get(meta.get("status", ""), meta.get("status", "")),
+        start_ms=whole_of(meta.get("start_time")),
+        end_ms=whole_of(meta.get("end_time")),
+        is_deleted=meta.get("lifecycle_stage") == "deleted",
+        params=dict(_values(folder / "params")),
+        tags=dict(_values(folder / "tags")),
+    )
+    for name, file in _files(folder / "metrics"):
+        values = [_metric(file, line) for line in _text(file).splitlines() if line.strip()]
+        if values:
+            run.metrics[name] = values[-1]
+            run.largest[name] = max(values)
+    return run
+
+
+def _values(folder: Path) -> Iterator[tuple[str, str]]:
+    for name, file in _files(folder):
+        yield name, _text(file)
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            yield file.relative_to(folder).as_posix(), file
+
+
+def _metric(file: Path, line: str) -> float:
+    parts = line.split()
+    try:
+        return float(parts[1])
+    except (IndexError, ValueError):
+        raise SourceError(
+            str(file), f"{line[:60]!r} is no value of a metric.", "Mend or remove the file."
+        ) from None
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_MAX_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(str(file), f"It cannot be read: {error}.", _REMEDY) from None
+
+
+def whole_of(value: Any) -> int | None:
+    """Return the whole number that a value is, also as text; None where it is none."""
+    if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value, re.ASCII):
+        return int(value)
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return int(value) if is_whole and 0 < value < 1 << 60 else None

@@ -1,0 +1,67 @@
+"""Units of durations and rates as benchmark tools write them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_SECONDS: Final = {
+    "ps": 1e-12,
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+}
+_WORDS: Final = {
+    "picosecond": "ps",
+    "nanosecond": "ns",
+    "microsecond": "us",
+    "millisecond": "ms",
+    "msec": "ms",
+    "usec": "us",
+    "nsec": "ns",
+    "second": "s",
+    "sec": "s",
+    "minute": "min",
+    "hour": "h",
+    "hr": "h",
+    "μs": "µs",
+}
+_PER: Final = re.compile(r"\s*(?:/|\bper\b)\s*")
+_BRACKETS: Final = re.compile(r".*\((\w+)\)")
+
+
+def duration_s(value: float, unit: str) -> float | None:
+    """Return the seconds of one execution, None where the unit is no time.
+
+    A rate of executions per second is read as the time of one.
+
+    Examples
+    --------
+    >>> duration_s(1500, "us/iter"), duration_s(4, "ops/sec"), duration_s(3, "MB/s")
+    (0.0015, 0.25, None)
+    >>> duration_s(88, "nanoseconds (ns)"), duration_s(2, "Minutes"), duration_s(1, "%")
+    (8.8e-08, 120.0, None)
+    """
+    found = _BRACKETS.fullmatch(unit)
+    counted, *per = _PER.split((found[1] if found else unit).strip().casefold(), maxsplit=1)
+    scale = _scale(counted)
+    if scale is not None:
+        return float(f"{value * scale:.12g}")
+    if per and counted in _EXECUTIONS and value > 0:
+        each = _scale(per[0])
+        return None if each is None else each / value
+    return None
+
+
+_EXECUTIONS: Final = frozenset(
+    {"iter", "iters", "iterations", "op", "ops", "operations", "runs", "executions"}
+)
+
+
+def _scale(word: str) -> float | None:
+    singular = word.removesuffix("s") if word.removesuffix("s") in _WORDS else word
+    return _SECONDS.get(_WORDS.get(singular, word))

@@ -1,0 +1,235 @@
+"""The parts of a portfolio out of an artefact: built only if every number fits every other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.aliases import alias_values
+from models.arms import plain_name
+from models.candidates import CANDIDATES, Setting
+from models.checks import MAX_LOG, check_bounded, check_codes, check_rows, check_weights, demand
+from models.convergence import build_convergence
+from models.distribution import LEVELS
+from models.encoding import Encoded, Encoder
+from models.errors import ArtifactError
+from models.features import CategoryFeature, NumericFeature
+from models.hardware import HardwareDescription
+from models.level_effects import LevelEffects
+from models.memory import Memory
+from models.memory_state import build_law
+from models.mixture import RegimeModel
+from models.portfolio import FittedPortfolio
+from models.regimes import INTERPOLATION, NEW_LEVEL, Kind, RegimeMap
+from models.regressor import PortfolioRegressor, State
+from models.reports import FitReport
+from models.tables import FloatArray
+from models.transfer import LevelTransfer
+from models.typed_json import read_json, read_number, read_texts
+
+MAX_MEMBERS = 100
+
+_N_CONTROLS = 4
+_CONTROL_DIGITS = 6
+_CONTROL_TOLERANCE = 1e-4
+
+Arrays = Mapping[str, FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class _Regimes:
+    """What an artefact tells of the kinds of question."""
+
+    kinds: Mapping[str, Kind]
+    few_levels: tuple[tuple[int, ...], ...]
+
+
+def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> FloatArray:
+    """Return what every member forecasts for a few measured configurations.
+
+    Returns
+    -------
+    FloatArray
+        Means and variances (-1 where a member has none) of the log duration, shape (n_members, 2,
+        n_rows), rounded.
+    """
+    X = memory.X[:_N_CONTROLS]
+    found = []
+    for member in members.values():
+        mean, variance = member.predict_moments(X)
+        found.append([mean, np.full(len(X), -1.0) if variance is None else variance])
+    return np.array(found).round(_CONTROL_DIGITS) + 0.0
+
+
+def check_controls(portfolio: FittedPortfolio, recorded: FloatArray) -> None:
+    """Check that the members forecast here what they forecast where they were written.
+
+    Raises
+    ------
+    ArtifactError
+        If they do not: another version of a library reads the numbers otherwise.
+    """
+    found = controls(portfolio.members, portfolio.memory)
+    demand(found.shape == recorded.shape, "controls are of other members")
+    check_bounded(recorded, found.shape, "a control")
+    if not (np.abs(found - recorded) <= _CONTROL_TOLERANCE).all():
+        versions = ", ".join(
+            f"{name} {version}" for name, version in portfolio.report.library_versions.items()
+        )
+        raise ArtifactError(
+            "The artefact forecasts otherwise here than where it was written "
+            f"({versions}); fit the workload again."
+        )
+
+
+def build_portfolio(
+    header: Mapping[str, Any], arrays: Arrays, parts: Mapping[str, bytes]
+) -> FittedPortfolio:
+    """Return the portfolio of a header, its arrays and its texts.
+
+    Raises
+    ------
+    ValueError
+        If anything is missing, out of range, or does not fit together.
+    """
+    encoder = _build_encoder(header["encoder"])
+    memory = _build_memory(encoder, header["memory"], arrays)
+    names = read_texts(header["member_order"])
+    demand(0 < len(set(names)) == len(names) <= MAX_MEMBERS, "members are too many or none")
+    demand(set(names) == set(header["members"]), "members are not those of their order")
+    members = {
+        name: _build_member(name, encoder, header["members"][name], arrays, parts) for name in names
+    }
+    regime_map = _build_regime_map(encoder, header["kinds"], header["few_levels"])
+    regimes = {
+        name: _build_regime(arrays[f"regime.{name}"], len(members)) for name in regime_map.kinds
+    }
+    center = read_number(header["center"])
+    demand(abs(center) <= MAX_LOG, "the centre is no log duration")
+    return FittedPortfolio(
+        encoder,
+        _build_transfer(encoder, header["effects"], memory, arrays),
+        regime_map,
+        members,
+        regimes,
+        center,
+        memory,
+        read_json(FitReport, header["report"], allows_nan=True),
+        build_law(header["memory_law"], arrays),
+        build_convergence(arrays),
+    )
+
+
+def _build_member(
+    name: str,
+    encoder: Encoder,
+    values: Mapping[str, Any],
+    arrays: Arrays,
+    parts: Mapping[str, bytes],
+) -> PortfolioRegressor:
+    if plain_name(name) not in CANDIDATES:
+        raise ArtifactError(f"The artefact has a regressor {name[:100]!r} that is not known here.")
+    prefix = f"member.{name}."
+    own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+    texts = {
+        key.removeprefix(f"{name}.").removesuffix(".txt"): part.decode()
+        for key, part in parts.items()
+        if key.startswith(f"{name}.")
+    }
+    member = CANDIDATES[plain_name(name)](Setting(encoder.layout, 0.02, 0, 0))
+    member.load_state(State(values, own, texts))
+    return member
+
+
+def _build_regime_map(encoder: Encoder, kinds: object, few_levels: object) -> RegimeMap:
+    expected = [INTERPOLATION, *encoder.axis_names()]
+    for category in encoder.categories:
+        expected += [category.column, category.column + NEW_LEVEL]
+    regimes = read_json(_Regimes, {"kinds": kinds, "few_levels": few_levels})
+    demand(set(regimes.kinds) == set(expected), "kinds of question are missing or too many")
+    few = tuple(frozenset(codes) for codes in regimes.few_levels)
+    demand(len(few) == len(encoder.categories), "levels with few runs are of other categories")
+    for codes, category in zip(few, encoder.categories, strict=True):
+        demand(codes <= set(range(len(category.levels))), "a level with few runs is not there")
+    return RegimeMap(dict(regimes.kinds), few)
+
+
+def _build_regime(array: FloatArray, n_members: int) -> RegimeModel:
+    demand(array.shape == (2 * n_members + len(LEVELS),), "weights do not fit the members")
+    weights, variances = array[:n_members], array[n_members : 2 * n_members]
+    curve = array[2 * n_members :]
+    check_weights(weights, n_members)
+    demand(((variances >= 0) & (variances <= MAX_LOG)).all(), "a variance is out of range")
+    increases = (np.diff(curve) > 0).all() and curve[0] > 0 and curve[-1] <= MAX_LOG
+    demand(increases, "calibrated half widths do not increase")
+    return RegimeModel(weights, variances, curve)
+
+
+def _build_effects(column: str, header: Mapping[str, Any], arrays: Arrays) -> LevelEffects:
+    mean, covariance = arrays[f"effects.{column}.mean"], arrays[f"effects.{column}.covariance"]
+    levels = read_texts(header["levels"])
+    own, deviation, slope = (read_number(sd) for sd in header["sds"])
+    demand(min(own, deviation, slope) >= 0, "a deviation is negative")
+    check_bounded(mean, (len(levels) + 3,), "effects")
+    check_bounded(covariance, (len(mean),) * 2, "a covariance of effects")
+    return LevelEffects(column, levels, mean, covariance, (own, deviation, slope))
+
+
+def _build_transfer(
+    encoder: Encoder, header: Mapping[str, Any], memory: Memory, arrays: Arrays
+) -> LevelTransfer:
+    effects = {column: _build_effects(column, item, arrays) for column, item in header.items()}
+    demand(set(effects) <= {item.column for item in encoder.categories}, "effects of no category")
+    combinations, counts = arrays["transfer.combinations"], arrays["transfer.counts"]
+    check_codes(combinations, tuple(len(item.levels) for item in encoder.categories))
+    demand(counts.shape == (len(combinations),) and len(counts), "combinations do not fit")
+    demand((counts > 0).all(), "a combination has no run")
+    return LevelTransfer(
+        encoder,
+        combinations.astype(np.int64),
+        counts,
+        effects,
+        alias_values(encoder, memory.X, memory.codes.astype(np.int64)),
+    )
+
+
+def _build_encoder(header: Mapping[str, Any]) -> Encoder:
+    numeric = tuple(read_json(NumericFeature, item) for item in header["numeric"])
+    categories = tuple(read_json(CategoryFeature, item) for item in header["categories"])
+    columns = [item.column for item in numeric] + [item.column for item in categories]
+    demand(len(set(columns)) == len(columns), "a column is there twice")
+    for feature in numeric:
+        logs = (feature.center, feature.fill, feature.low, feature.high, feature.spread)
+        demand(max(map(abs, logs)) <= MAX_LOG, "a feature is out of range")
+        demand(feature.low <= feature.high and feature.spread >= 0, "a range is turned round")
+        is_log = feature.transform == "log"
+        demand(feature.unit > 0 and not (is_log and feature.floor <= 0), "a unit is not positive")
+    for category in categories:
+        demand(0 < len(set(category.levels)) == len(category.levels), "a level is there twice")
+        demand(len(category.counts) == len(category.levels), "counts are of other levels")
+    demand(isinstance(header["hardware"], dict), "data sheets are no table")
+    hardware = {
+        name: read_json(HardwareDescription, item) for name, item in header["hardware"].items()
+    }
+    demand(isinstance(header["multi_node"], bool), "a truth value is none")
+    return Encoder(numeric, categories, hardware, multi_node=header["multi_node"])
+
+
+def _build_memory(encoder: Encoder, header: Mapping[str, Any], arrays: Arrays) -> Memory:
+    X, codes = arrays["memory.X"], arrays["memory.codes"]
+    check_rows(X, encoder.layout)
+    check_codes(codes, tuple(len(item.levels) for item in encoder.categories))
+    nothing = np.zeros((len(X), 0))
+    encoded = Encoded(X, nothing, nothing, nothing > 0, nothing, codes.astype(np.int64))
+    keys, run_ids = read_texts(header["keys"]), tuple(map(read_texts, header["run_ids"]))
+    demand(len(X) == len(codes) == len(keys) == len(run_ids), "configurations do not fit together")
+    demand(len(set(keys)) == len(keys) and all(run_ids), "a configuration is there twice")
+    held_out = {str(key): read_number(value) for key, value in header["held_out"].items()}
+    known, unfinished = (
+        frozenset(read_texts(header[name])) for name in ("known_columns", "unfinished")
+    )
+    ranges = arrays["memory.ranges"]
+    check_bounded(ranges, (len(X), 2), "a range of repetitions")
+    demand((ranges[:, 0] <= ranges[:, 1]).all(), "repetitions are turned round")
+    return Memory.of(encoded, keys, run_ids, held_out, known, unfinished, ranges)

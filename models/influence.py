@@ -1,0 +1,194 @@
+"""Which measured configuration taught a forecast what: derivatives by the measured durations."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from models.boosting import ResidualTrees
+from models.explanation import TERM_NAMES, TermName
+from models.gaussian import GaussianProcess
+from models.layout import Layout
+from models.power_laws import TERMS, FittedLaw, evaluate_law, jacobian_factors
+from models.regressor import PortfolioRegressor
+from models.scaling_laws import MAX_LAW_CONFIGURATIONS, ScalingLaw
+from models.tables import FloatArray, IntArray
+
+Subject = TermName | Literal["category", "neighbourhood"]
+
+MAX_LESSONS = 5
+"""How many configurations are named for a forecast, the most influential first."""
+
+_SUBJECTS: tuple[Subject, ...] = (
+    *(TERM_NAMES[term] for term in TERMS),
+    "category",
+    "neighbourhood",
+)
+_CATEGORY, _NEIGHBOURHOOD = len(TERMS), len(TERMS) + 1
+_SMALLEST = 0.01
+
+
+class Lesson(NamedTuple):
+    """What one measured configuration contributes to a forecast.
+
+    `influence` says how many percent longer the forecast would be, had all runs of that
+    configuration taken 1 % longer; runs on its other side count against it, hence negative values.
+    `about` says which part of the forecast it taught most: a term of the laws, what a category's
+    level changes, or the correction by runs in the neighbourhood.
+    """
+
+    run_ids: tuple[str, ...]
+    influence: float
+    about: Subject
+
+
+class Influences:
+    """The derivatives of a portfolio's forecasts by the log durations of its configurations.
+
+    For a law with parameters t fitted at Laplace's covariance P and misfit s2, ``dt/dy = P J' /
+    s2``; for a process around it ``dt/dy = P J' K^-1`` with the prior's P, and ``k' K^-1`` from
+    the process itself; where the law is held at its own fit both follow each other. A forecast is
+    ``J* dt/dy`` plus the process's part, term by term, weighted as in the mixture. Hyper-parameters
+    and the choice of templates are held; trees have no derivative and are left out.
+
+    Parameters
+    ----------
+    layout
+        How to read the columns of X.
+    members
+        The regressors by name.
+    X
+        The configurations of the fit, encoded, shape (n_configurations, n_columns).
+
+    References
+    ----------
+    Cook and Weisberg (1982), Residuals and influence in regression, ch. 3. Rasmussen and Williams
+    (2006), Gaussian processes for machine learning, section 2.6 (weights of the equivalent kernel).
+    """
+
+    def __init__(
+        self, layout: Layout, members: Mapping[str, PortfolioRegressor], X: FloatArray
+    ) -> None:
+        self._n = len(X)
+        rows = {row.tobytes(): index for index, row in enumerate(X)}
+        self._parts: list[tuple[int, float, _LawResponse | _ProcessResponse]] = []
+        for position, member in enumerate(members.values()):
+            if isinstance(member, GaussianProcess):
+                self._parts.append((position, 1.0, _ProcessResponse(layout, member, rows)))
+                continue
+            law = member.law_ if isinstance(member, ResidualTrees) else member
+            if isinstance(law, ScalingLaw):
+                self._parts += [
+                    (position, weight, _LawResponse(layout, fitted, X))
+                    for weight, fitted in zip(law.weights_.tolist(), law.laws_, strict=True)
+                ]
+
+    def of(self, X: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the derivatives by subject, shape (n, n_subjects, n_configurations).
+
+        Parameters
+        ----------
+        X
+            Encoded questions of one kind, shape (n, n_columns).
+        weights
+            The weights of the members for that kind, in their order.
+        """
+        total = np.zeros((len(X), len(_SUBJECTS), self._n))
+        for position, share, response in self._parts:
+            if weights[position] > 0:
+                response.add(X, weights[position] * share, total)
+        return total
+
+
+def name_lessons(derivatives: FloatArray, run_ids: Sequence[tuple[str, ...]]) -> tuple[Lesson, ...]:
+    """Return the most influential configurations of a forecast, those above 1 % alone.
+
+    Parameters
+    ----------
+    derivatives
+        By subject and configuration, shape (n_subjects, n_configurations).
+    run_ids
+        Runs of each configuration.
+
+    Examples
+    --------
+    >>> derivatives = np.zeros((6, 2))
+    >>> derivatives[0] = [0.001, 0.7]
+    >>> name_lessons(derivatives, [("a",), ("b", "c")])
+    (Lesson(run_ids=('b', 'c'), influence=0.7, about='computation'),)
+    """
+    whole, about = derivatives.sum(axis=0), np.abs(derivatives).argmax(axis=0)
+    order = np.argsort(-np.abs(whole), kind="stable")[:MAX_LESSONS].tolist()
+    return tuple(
+        Lesson(run_ids[index], float(whole[index]), _SUBJECTS[about[index]])
+        for index in order
+        if abs(whole[index]) >= _SMALLEST
+    )
+
+
+class _LawResponse:
+    """How a law's parameters follow the durations of all configurations.
+
+    A law of a large workload is fitted on a subset that is not known here: all configurations
+    share its influence alike.
+    """
+
+    def __init__(self, layout: Layout, law: FittedLaw, X: FloatArray) -> None:
+        self._slopes = _Slopes(layout, law)
+        thinned = min(1.0, MAX_LAW_CONFIGURATIONS / len(X))
+        self._response = thinned * law.covariance @ self._slopes.jacobian(X).T / law.misfit
+
+    def add(self, X: FloatArray, weight: float, total: FloatArray) -> None:
+        """Add the weighted derivatives of some questions."""
+        for subject, part in self._slopes.parts(X):
+            total[:, subject] += weight * (part @ self._response)
+
+
+class _ProcessResponse:
+    """How a process and the law that is its mean follow the durations of its configurations."""
+
+    def __init__(self, layout: Layout, process: GaussianProcess, rows: Mapping[bytes, int]) -> None:
+        law = process.law_.laws_[0]
+        self._process, self._slopes, self._layout = process, _Slopes(layout, law), layout
+        columns: IntArray = np.array([rows.get(row.tobytes(), -1) for row in process.X_])
+        # An artefact need not hold the configurations of a process among its own.
+        self._known = columns >= 0
+        self._columns = columns[self._known]
+        self._inverse = process.inverse_factor_.T @ process.inverse_factor_
+        response = process.coupling_ @ self._inverse
+        if process.held:
+            known = self._slopes.jacobian(process.X_)
+            held = law.covariance @ known.T / law.misfit
+            self._inverse = self._inverse - (self._inverse @ known) @ held
+            response = held + response - (response @ known) @ held
+        self._response = response
+
+    def add(self, X: FloatArray, weight: float, total: FloatArray) -> None:
+        """Add the weighted derivatives of some questions."""
+        for subject, part in self._slopes.parts(X):
+            total[:, subject, self._columns] += weight * (part @ self._response)[:, self._known]
+        x = self._layout.numeric(X) / self._process.scales_
+        near = self._process.scatter * self._process.kernel(x, self._layout.codes(X))
+        total[:, _NEIGHBOURHOOD, self._columns] += weight * (near @ self._inverse)[:, self._known]
+
+
+class _Slopes:
+    """The derivatives of a law by its parameters, sorted by what the parameters speak of."""
+
+    def __init__(self, layout: Layout, law: FittedLaw) -> None:
+        self._layout, self._law = layout, law
+        slots, _ = jacobian_factors(layout, law.prior.terms)
+        subjects = np.array([TERMS.index(term) for term in law.prior.terms])
+        self._subjects = np.where(slots < 0, _CATEGORY, subjects[slots])
+
+    def jacobian(self, X: FloatArray) -> FloatArray:
+        """Return the derivatives, shape (n, n_parameters)."""
+        return evaluate_law(self._layout, self._law.prior.terms, self._law.theta, X)[1]
+
+    def parts(self, X: FloatArray) -> list[tuple[int, FloatArray]]:
+        """Return the derivatives by each subject, zero for the parameters of all others."""
+        jacobian = self.jacobian(X)
+        return [
+            (subject, np.where(self._subjects == subject, jacobian, 0.0))
+            for subject in np.unique(self._subjects).tolist()
+        ]

@@ -1,0 +1,150 @@
+"""What goes wrong around a profiling session: its command, its service, the person at the keys."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.support.server import RunningProcess, running_service
+
+FIELDS = ("-t", "workers=8", "-t", "dataset_size=8000", "-s", "workers=1", "--max-workers", "8")
+SIZES = ("-s", "dataset_size=1000,2000,4000")
+TELL = "echo $$ > begun; read line < go"
+"""A command that says that it runs, and ends when it is told to."""
+
+
+@pytest.fixture
+def database_url(sqlite_template: Path, tmp_path: Path) -> str:
+    copy = tmp_path / "trainfare.db"
+    shutil.copy(sqlite_template, copy)
+    return f"sqlite:///{copy}"
+
+
+@pytest.fixture
+def service(database_url: str) -> Iterator[RunningProcess]:
+    with running_service(database_url, "--with-fitter") as running:
+        yield running
+
+
+@pytest.fixture
+def pipes(tmp_path: Path) -> Path:
+    for name in ("begun", "go"):
+        os.mkfifo(tmp_path / name)
+    return tmp_path
+
+
+def start(folder: Path, url: str, shell: str, *options: str) -> subprocess.Popen[str]:
+    """Start a session of its own process, as from a shell."""
+    line = ("profile", "--workload", "w", *FIELDS, *SIZES, *options, "--url", url)
+    return subprocess.Popen(
+        [sys.executable, "-m", "app.cli", *line, "--", "sh", "-c", shell],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+
+
+def said(session: subprocess.Popen[str]) -> str:
+    """Return what a session told until its end."""
+    return session.communicate()[1]
+
+
+def stored(url: str) -> list[dict[str, Any]]:
+    runs: list[dict[str, Any]] = httpx2.get(f"{url}/v1/workloads/w/runs").json()["runs"]
+    return runs
+
+
+def events(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "profile-w.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_command_that_is_killed_is_noted_and_the_session_goes_on(
+    service: RunningProcess, tmp_path: Path
+) -> None:
+    kill_the_first = "mkdir first 2>/dev/null && kill -9 $$; exit 0"
+
+    session = start(tmp_path, service.url, kill_the_first, "--runs", "2")
+    told = said(session)
+
+    assert session.returncode == 0, told
+    assert "exit code -9" in told
+    assert sorted(run["status"] for run in stored(service.url)) == ["failed", "succeeded"]
+    sizes = [run["work"]["dataset_size"] for run in stored(service.url)]
+    assert len(set(sizes)) == 2
+
+
+def test_interrupt_at_the_keys_ends_the_run_and_is_no_measurement(
+    service: RunningProcess, pipes: Path
+) -> None:
+    session = start(pipes, service.url, TELL, "--runs", "1")
+    command = int((pipes / "begun").read_text())
+
+    session.send_signal(signal.SIGINT)
+    told = said(session)
+
+    assert session.returncode == 130, told
+    assert "type the same line again" in told
+    assert not Path(f"/proc/{command}/cwd").exists()
+    assert stored(service.url) == []
+    assert [event["status"] for event in events(pipes) if event["event"] == "finished"] == [
+        "cancelled"
+    ]
+
+
+def test_run_that_ends_while_the_service_is_away_is_uploaded_later(
+    database_url: str, pipes: Path
+) -> None:
+    with running_service(database_url, "--with-fitter") as before:
+        session = start(pipes, before.url, TELL, "--runs", "1")
+        (pipes / "begun").read_text()
+    (pipes / "go").write_text("\n")
+    told = said(session)
+
+    assert session.returncode == 3, told
+    assert "1 run not uploaded yet" in told
+    assert "does not answer" in told
+    with running_service(database_url, "--with-fitter") as after:
+        again = start(pipes, after.url, TELL, "--runs", "1")
+        told = said(again)
+        runs = stored(after.url)
+
+    assert again.returncode == 0, told
+    assert "Going on after 1 run of" in told
+    assert [run["status"] for run in runs] == ["succeeded"]
+    names = [event["event"] for event in events(pipes)]
+    assert names.count("started") == names.count("uploaded") == 1
+
+
+def test_service_that_is_away_from_the_start_is_told(tmp_path: Path) -> None:
+    session = start(tmp_path, "http://127.0.0.1:9", "exit 0")
+    told = said(session)
+
+    assert session.returncode == 3
+    assert "does not answer" in told
+    assert list(tmp_path.glob("*.jsonl")) == []
+
+
+def test_more_runs_of_a_session_can_be_asked_for(service: RunningProcess, tmp_path: Path) -> None:
+    first = start(tmp_path, service.url, "exit 0", "--runs", "1")
+    said(first)
+
+    second = start(tmp_path, service.url, "exit 0", "--runs", "2")
+    told = said(second)
+
+    assert second.returncode == 0, told
+    assert "Going on after 1 run of" in told
+    assert len(stored(service.url)) == 2
+    names = [event["event"] for event in events(tmp_path)]
+    assert names.count("session") == 1
+    assert names[-1] == "stopped"

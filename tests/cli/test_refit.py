@@ -1,0 +1,51 @@
+"""`trainfare refit --all` queues fits and says how many."""
+
+from pathlib import Path
+
+import pytest
+
+from app.services.context import ServiceContext
+from app.settings import Settings
+from app.storage.database import Database
+from tests.support.regressors import store_runs
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture(autouse=True)
+def database_set(terminal: Terminal, sqlite_url: str, tmp_path: Path) -> None:
+    terminal.set(database_url=sqlite_url, data_dir=tmp_path)
+
+
+def test_refit_queues_a_fit_for_each_workload(terminal: Terminal, sqlite_url: str) -> None:
+    database = Database(sqlite_url)
+    context = ServiceContext(database, Settings(database_url=sqlite_url))
+    store_runs(context, "resnet")
+    store_runs(context, "bert")
+    database.close()
+
+    said = terminal.type("refit", "--all", "--older-than", "7d", "--json")
+
+    assert (said.exit_code, said.document) == (0, {"queued": 2})
+    assert terminal.type("refit", "--all").out == "0 fit(s) queued.\n"
+
+
+def test_refit_wants_to_be_told_all(terminal: Terminal) -> None:
+    said = terminal.type("refit")
+
+    assert said.exit_code == 2
+    assert "--all" in said.err
+
+
+@pytest.mark.parametrize("age", ["7", "soon", "-1d", "7 days"])
+def test_age_that_cannot_be_read_is_refused(terminal: Terminal, age: str) -> None:
+    said = terminal.type("refit", "--all", f"--older-than={age}")
+
+    assert said.exit_code == 2
+    assert "7d" in said.err
+
+
+def test_unknown_project_is_refused(terminal: Terminal) -> None:
+    said = terminal.type("refit", "--all", "--project", "nobody")
+
+    assert said.exit_code == 1
+    assert "nobody" in said.err

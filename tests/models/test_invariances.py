@@ -1,0 +1,155 @@
+"""What may not matter does not matter, to the last bit: unit, order, names, idle columns."""
+
+from collections.abc import Mapping
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import FeatureTable, FittedPortfolio, FloatArray, RunTable, dumps
+from models.ordering import structural_keys
+from tests.models.workloads import fit, grid, make_features, make_runs, run_tables
+
+FEW = settings(max_examples=6)
+
+_ASKED = make_features(grid((1, 3, 16, 64), (500, 3000, 9000), ("V100", "K80", "T4")))
+_WORKLOADS = {
+    "6 configurations": make_runs(grid((1, 2, 4), (1000,))),
+    "16 configurations": make_runs(grid()),
+    "repetitions": make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000), repetitions=2)),
+    "constant duration": RunTable(
+        make_runs(grid()).features, np.full(16, 5.0), [str(row) for row in range(16)]
+    ),
+}
+
+
+@pytest.fixture(params=sorted(_WORKLOADS), scope="module")
+def runs(request: pytest.FixtureRequest) -> RunTable:
+    return _WORKLOADS[request.param]
+
+
+@pytest.fixture(scope="module")
+def portfolio(runs: RunTable) -> FittedPortfolio:
+    return fit(runs)
+
+
+def _with(runs: RunTable, features: FeatureTable) -> RunTable:
+    return RunTable(features, runs.duration_seconds, runs.run_ids)
+
+
+def _answers(portfolio: FittedPortfolio, asked: FeatureTable) -> FloatArray:
+    forecast = portfolio.predict(asked)
+    return np.column_stack([forecast.log_median, forecast.scale, forecast.curves])
+
+
+@pytest.mark.parametrize("factor", [1e-3, 7.0, 1e6])
+def test_durations_times_k_give_forecasts_times_k(
+    runs: RunTable, portfolio: FittedPortfolio, factor: float
+) -> None:
+    scaled = fit(RunTable(runs.features, factor * runs.duration_seconds, runs.run_ids))
+
+    found, expected = scaled.predict(_ASKED), portfolio.predict(_ASKED)
+
+    np.testing.assert_allclose(found.median(), factor * expected.median(), rtol=1e-7)
+    np.testing.assert_array_equal(found.scale, expected.scale)
+    np.testing.assert_array_equal(found.curves, expected.curves)
+
+
+@FEW
+@given(run_tables(), st.floats(1e-3, 1e3))
+def test_any_durations_times_k_give_forecasts_times_k(runs: RunTable, factor: float) -> None:
+    scaled = fit(RunTable(runs.features, factor * runs.duration_seconds, runs.run_ids))
+
+    found, expected = scaled.predict(runs.features), fit(runs).predict(runs.features)
+
+    np.testing.assert_allclose(found.log_median, expected.log_median + np.log(factor), atol=1e-6)
+    np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_row_order_is_no_matter(runs: RunTable, portfolio: FittedPortfolio, seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(runs.n_runs)
+
+    assert dumps(fit(runs.take(order))) == dumps(portfolio)
+
+
+@FEW
+@given(run_tables(), st.randoms(use_true_random=False))
+def test_row_order_of_any_runs_is_no_matter(runs: RunTable, random: Random) -> None:
+    order = list(range(runs.n_runs))
+    random.shuffle(order)
+
+    assert dumps(fit(runs.take(np.array(order)))) == dumps(fit(runs))
+
+
+def test_row_order_of_dated_runs_is_no_matter() -> None:
+    runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
+    seconds = np.where(np.arange(24) < 12, 1.0, 1.6) * runs.duration_seconds
+    dated = RunTable(runs.features, seconds, runs.run_ids, np.resize([5.0, 1.0, 9.0, 2.0], 24))
+    order = np.random.default_rng(0).permutation(24)
+
+    assert dumps(fit(dated.take(order))) == dumps(fit(dated))
+
+
+def test_column_order_is_no_matter(runs: RunTable, portfolio: FittedPortfolio) -> None:
+    features = runs.features
+    numeric = dict(reversed(list(features.numeric.items())))
+    categorical = dict(reversed(list(features.categorical.items())))
+    reordered = FeatureTable(numeric, categorical, features.n_rows)
+
+    assert dumps(fit(_with(runs, reordered))) == dumps(portfolio)
+
+
+def _renamed(table: FeatureTable, column: str, names: Mapping[str, str]) -> FeatureTable:
+    levels = [names[str(level)] for level in table.categorical["gpu_type"]]
+    return FeatureTable(table.numeric, {column: levels}, table.n_rows)
+
+
+@pytest.mark.parametrize("column", ["gpu_type", "instance_type", "param.kind"])
+@pytest.mark.parametrize("names", [("zebra", "aa", "m"), ("Größe 7", "0", ""), ("T4", "x", "A")])
+def test_names_of_categories_are_no_matter(
+    runs: RunTable, column: str, names: tuple[str, ...]
+) -> None:
+    kinds = ("V100", "K80", "T4")
+    plain, other = ({kind: kind for kind in kinds}, dict(zip(kinds, names, strict=True)))
+
+    found, expected = (
+        _answers(fit(_with(runs, _renamed(runs.features, column, each))), asked)
+        for each, asked in ((naming, _renamed(_ASKED, column, naming)) for naming in (other, plain))
+    )
+
+    # Levels that no duration tells apart stand by name: exchanged, they differ by rounding alone.
+    is_telling = len(set(runs.duration_seconds.tolist())) > 1
+    np.testing.assert_allclose(found, expected, rtol=0, atol=0 if is_telling else 1e-11)
+
+
+@pytest.mark.parametrize("value", [0.0, -3.7, 0.1, 1e6])
+def test_columns_that_never_vary_change_nothing(
+    runs: RunTable, portfolio: FittedPortfolio, value: float
+) -> None:
+    def widened(table: FeatureTable) -> FeatureTable:
+        numeric = {"param.constant": np.full(table.n_rows, value), **table.numeric}
+        kinds = {"param.also": ["same"] * table.n_rows, **table.categorical}
+        return FeatureTable(numeric, kinds, table.n_rows)
+
+    found = _answers(fit(_with(runs, widened(runs.features))), widened(_ASKED))
+
+    np.testing.assert_array_equal(found, _answers(portfolio, _ASKED))
+
+
+def test_levels_of_two_categories_are_told_apart_by_each_other() -> None:
+    workers, seconds = np.array([1.0, 2.0] * 4), np.full(8, 3.0)
+    kinds = ["a"] * 4 + ["b"] * 4
+    zones = ["x", "x", "y", "y", "y", "y", "z", "z"]
+
+    keys, renamed = (
+        structural_keys(
+            FeatureTable({"workers": workers}, {"kind": kinds, "param.zone": levels}, 8), seconds
+        )
+        for levels in (zones, [{"x": "9", "y": "0", "z": "3"}[zone] for zone in zones])
+    )
+
+    assert len(set(keys)) == 8
+    assert sorted(keys) == sorted(renamed)

@@ -1,0 +1,148 @@
+"""The manifests are valid Kubernetes and say what the service reads and measures."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import kubernetes_validate
+import pytest
+import yaml
+from fastapi.testclient import TestClient
+
+from app.settings import Settings
+
+_FOLDER: Final = Path(__file__).parents[2] / "deploy" / "kubernetes"
+_VERSIONS: Final = ("1.31", "1.35")
+_LAYERS: Final = ("base", "autoscaling", "ray")
+
+
+def _kustomization(layer: str) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load((_FOLDER / layer / "kustomization.yaml").read_text())
+    return document
+
+
+def _files(layer: str) -> Iterator[Path]:
+    """Return the manifests that a layer names, those of the layers below first."""
+    for name in _kustomization(layer)["resources"]:
+        path = (_FOLDER / layer / name).resolve()
+        if path.is_dir():
+            yield from _files(path.name)
+        else:
+            yield path
+
+
+def _manifests(layer: str) -> list[dict[str, Any]]:
+    return [document for path in _files(layer) for document in yaml.safe_load_all(path.read_text())]
+
+
+def _pods(layer: str) -> dict[str, dict[str, Any]]:
+    return {
+        manifest["metadata"]["name"]: manifest["spec"]["template"]["spec"]
+        for manifest in _manifests(layer)
+        if manifest["kind"] in {"Deployment", "Job"}
+    }
+
+
+def _settings_of(container: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for each in container.get("env", [])}
+
+
+@pytest.mark.parametrize("version", _VERSIONS)
+@pytest.mark.parametrize("layer", _LAYERS)
+def test_manifests_follow_the_schemas(layer: str, version: str) -> None:
+    found = _manifests(layer)
+
+    for manifest in found:
+        kubernetes_validate.validate(manifest, version, strict=True)
+    names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in found]
+    assert len(names) == len(set(names)) > 0
+
+
+def test_every_file_belongs_to_a_layer() -> None:
+    named = {path for layer in _LAYERS for path in _files(layer)}
+    patches = {
+        (_FOLDER / layer / patch["path"]).resolve()
+        for layer in _LAYERS
+        for patch in _kustomization(layer).get("patches", [])
+    }
+    others = {"kustomization.yaml", "metrics-rule.yaml"}
+
+    present = {path.resolve() for path in _FOLDER.rglob("*.yaml") if path.name not in others}
+
+    assert present == named | patches
+
+
+@pytest.mark.parametrize("layer", _LAYERS)
+def test_containers_have_no_rights_and_bounds(layer: str) -> None:
+    for name, pod in _pods(layer).items():
+        assert pod["securityContext"]["runAsNonRoot"] is True, name
+        for container in pod["containers"]:
+            rights = container["securityContext"]
+            assert rights["readOnlyRootFilesystem"] is True, name
+            assert rights["allowPrivilegeEscalation"] is False, name
+            assert rights["capabilities"] == {"drop": ["ALL"]}, name
+            assert "memory" in container["resources"]["limits"], name
+
+
+def test_images_are_pinned() -> None:
+    images = {
+        image["name"]: image["newTag"]
+        for layer in _LAYERS
+        for image in _kustomization(layer).get("images", [])
+    }
+    used = {
+        container["image"]
+        for layer in _LAYERS
+        for pod in _pods(layer).values()
+        for container in pod["containers"]
+    }
+
+    assert used <= set(images)
+    assert all(tag and tag != "latest" for tag in images.values())
+
+
+def test_every_setting_is_one_of_the_service() -> None:
+    known = {f"TRAINFARE_{name.upper()}" for name in Settings.model_fields}
+    [settings] = [each for each in _manifests("base") if each["kind"] == "ConfigMap"]
+    patch = yaml.safe_load((_FOLDER / "ray" / "fitter.yaml").read_text())
+    [container] = patch["spec"]["template"]["spec"]["containers"]
+
+    given = {*settings["data"], *_settings_of(container)}
+
+    assert {name for name in given if name.startswith("TRAINFARE_")} <= known
+    Settings(**{name.removeprefix("TRAINFARE_").lower(): v for name, v in settings["data"].items()})
+
+
+def test_fitter_reaches_the_cluster_where_it_listens() -> None:
+    manifests = {(each["kind"], each["metadata"]["name"]): each for each in _manifests("ray")}
+    ports = {
+        port["name"]: port["port"]
+        for port in manifests["Service", "trainfare-ray"]["spec"]["ports"]
+    }
+    patch = yaml.safe_load((_FOLDER / "ray" / "fitter.yaml").read_text())
+    [container] = patch["spec"]["template"]["spec"]["containers"]
+
+    address = _settings_of(container)["TRAINFARE_RAY_ADDRESS"]
+
+    assert address == f"ray://trainfare-ray:{ports['client']}"
+    assert patch["metadata"]["name"] in _pods("base")
+
+
+def test_scaling_follows_a_metric_that_exists(client: TestClient) -> None:
+    scalers = [each for each in _manifests("autoscaling") if "Autoscaler" in each["kind"]]
+    asked = {
+        metric["external"]["metric"]["name"]
+        for scaler in scalers
+        for metric in scaler["spec"]["metrics"]
+        if metric["type"] == "External"
+    }
+    [rule] = yaml.safe_load((_FOLDER / "autoscaling" / "metrics-rule.yaml").read_text())["rules"][
+        "external"
+    ]
+
+    exposed = client.get("/metrics").text
+
+    assert asked == {rule["name"]["as"]}
+    assert all(f"\n{name} " in exposed for name in asked)
+    deployments = set(_pods("base"))
+    assert {scaler["spec"]["scaleTargetRef"]["name"] for scaler in scalers} <= deployments

@@ -1,0 +1,151 @@
+"""A Ray cluster of two nodes computes what this process would, also when a node is lost."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from ray.cluster_utils import Cluster
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.fits import FitRequest, FitState
+from app.domain.identifiers import Slug
+from app.fitter import Fitter, open_computer
+from app.services.computing import ComputationLostError, FitRefusedError, InProcessComputer
+from app.services.fit_processes import TimedOutError
+from app.services.fitting import FittingService
+from app.services.ray_computing import RayComputer
+from app.services.wiring import Services
+from app.settings import Settings
+from tests.support.fit_tasks import make_task
+from tests.support.regressors import QUICK, store_runs
+from tests.support.server import start_process
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("ray"),
+    # Ray's own.
+    pytest.mark.filterwarnings("default"),
+]
+LONG = FitRequest(time_budget_s=60.0)
+"""All regressors: seconds, of which the tests see the first part."""
+
+
+class StopComputingError(Exception):
+    """Raised by a caller that wants no more."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    # The head computes nothing, so that every task runs on a node that can be lost.
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    yield cluster
+    cluster.shutdown()
+
+
+@pytest.fixture
+def computer(cluster: Cluster) -> Iterator[RayComputer]:
+    computer = RayComputer(cluster.address, beat_s=0.1)
+    yield computer
+    computer.close()
+
+
+def ignore(_share: float, _step: str) -> None:
+    pass
+
+
+def test_cluster_computes_what_this_process_would_to_the_byte(computer: RayComputer) -> None:
+    task = make_task(LONG)
+    steps: list[tuple[float, str]] = []
+
+    outcome = computer.compute(task, lambda share, step: steps.append((share, step)))
+
+    here = InProcessComputer()
+    assert outcome == here.compute(task, ignore)
+    assert steps[0] == (0.0, "starting")
+    assert computer.resources() == {"cores": 2.0, "nodes": 3}
+
+
+def test_refusal_comes_back_from_the_cluster(computer: RayComputer) -> None:
+    hopeless = make_task(replace(QUICK, regressors=("boosted_trees",)))
+
+    with pytest.raises(FitRefusedError) as refused:
+        computer.compute(hopeless, ignore)
+
+    assert refused.value.problem.code == "fit_failed"
+
+
+def test_bug_on_a_node_is_told(computer: RayComputer) -> None:
+    broken = replace(make_task(QUICK), hardware={"T4": "no data sheet"})  # type: ignore[dict-item] # a bug of ours
+
+    with pytest.raises(FitRefusedError) as refused:
+        computer.compute(broken, ignore)
+
+    assert refused.value.problem.code == "internal"
+
+
+def test_caller_that_wants_no_more_frees_the_cluster(computer: RayComputer) -> None:
+    def stop_when_testing(_share: float, step: str) -> None:
+        if step.startswith("testing"):
+            raise StopComputingError
+
+    with pytest.raises(StopComputingError):
+        computer.compute(make_task(LONG, n_runs=60), stop_when_testing)
+
+    assert computer.compute(make_task(QUICK), ignore).artifact
+
+
+def test_fit_that_never_ends_is_ended(cluster: Cluster) -> None:
+    computer = RayComputer(cluster.address, beat_s=0.05, limit_s=lambda _budget_s: 0.0)
+
+    with pytest.raises(TimedOutError):
+        computer.compute(make_task(LONG, n_runs=60), ignore)
+
+    computer.close()
+
+
+def test_fit_goes_on_when_a_node_is_lost(cluster: Cluster, computer: RayComputer) -> None:
+    task, killed = make_task(LONG, n_runs=60), threading.Event()
+
+    def lose_a_node(share: float, step: str) -> None:
+        if step.startswith("testing") and share > 0 and not killed.is_set():
+            killed.set()
+            cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+
+    outcome = computer.compute(task, lose_a_node)
+
+    assert killed.is_set()
+    assert outcome == InProcessComputer().compute(task, ignore)
+    cluster.add_node(num_cpus=1)
+
+
+def test_fitter_publishes_what_the_cluster_computed(cluster: Cluster, services: Services) -> None:
+    settings = Settings(ray_address=cluster.address, data_dir=services.context.settings.data_dir)
+    store_runs(services.context, "resnet")
+    asked, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
+    computer = open_computer(settings, 0.1)
+
+    Fitter(FittingService(services.context), computer, settings, beat_s=0.1).step()
+
+    computer.close()
+    ended = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    assert (ended.state, ended.regressor_version) == (FitState.SUCCEEDED, 1)
+
+
+def test_cluster_that_is_gone_loses_the_computation(computer: RayComputer) -> None:
+    computer.close()
+
+    with pytest.raises(ComputationLostError):
+        computer.compute(make_task(QUICK), ignore)
+
+
+def test_fitter_without_its_cluster_says_so(database_url: str) -> None:
+    running = start_process("fitter", database_url=database_url, ray_address="ray://127.0.0.1:1")
+
+    running.wait_for_line("No Ray cluster answers at ray://127.0.0.1:1")
+    running.drain()
+
+    assert running.wait() == 3
