@@ -39,6 +39,7 @@ FORECAST_MEMBERS = (
     "to_target",
     "energy",
     "explanation",
+    "explained_by",
     "taught_by",
     "warnings",
 )
@@ -211,6 +212,7 @@ def forecast_document(forecast: Forecast, now: datetime) -> Document:
         "explanation": [
             {"term": term, "share": share} for term, share in forecast.explanation.items()
         ],
+        "explained_by": forecast.explained_by,
         "taught_by": _lessons(forecast.taught_by),
         "warnings": [
             {"code": each.code, "message": each.message, "remedy": each.remedy}

@@ -5,7 +5,7 @@ from typing import Any
 from app.api.schemas.base import ResponseModel
 from app.api.schemas.runs import ConfigurationOut, WorkOut
 from app.domain.configurations import Purchase
-from app.domain.forecasts import Basis
+from app.domain.forecasts import Basis, ExplainedBy
 
 
 class BandOut(ResponseModel):
@@ -131,7 +131,7 @@ class EnergyOut(ResponseModel):
 
 
 class TermOut(ResponseModel):
-    """A part of the duration."""
+    """A part of the duration: a term of the laws, or a phase where runs tell them."""
 
     term: str
     share: float
@@ -187,6 +187,7 @@ class ForecastOut(ResponseModel):
     to_target: TargetOut | None = None
     energy: EnergyOut
     explanation: list[TermOut]
+    explained_by: ExplainedBy = ExplainedBy.TERMS
     taught_by: list[LessonOut] | None = None
     warnings: list[WarningOut]
 
