@@ -14,7 +14,7 @@ from models.errors import (
     UnknownRegressorError,
 )
 from models.evidence import Evidence, MemoryRuns, UnfinishedRuns
-from models.explanation import TermShare
+from models.explanation import PhaseShare, TermShare
 from models.factory import factory_summaries
 from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription, mean_description
@@ -22,6 +22,7 @@ from models.holdout import FoldMap
 from models.influence import Lesson
 from models.joint import JointForecast, joint_forecast
 from models.memory_law import Feasibility
+from models.phases import PhaseRuns
 from models.pooling import PooledPrior
 from models.portfolio import FittedPortfolio
 from models.reports import (
@@ -76,6 +77,8 @@ __all__ = [
     "NotEnoughRunsError",
     "NothingFittedError",
     "Outlier",
+    "PhaseRuns",
+    "PhaseShare",
     "PooledPrior",
     "PoolingReport",
     "PriorForecast",

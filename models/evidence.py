@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.convergence import ConvergenceRuns
+from models.phases import PhaseRuns
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 
@@ -117,3 +118,4 @@ class Evidence:
     memory: MemoryRuns | None = None
     unfinished: UnfinishedRuns | None = None
     convergence: ConvergenceRuns | None = None
+    phases: PhaseRuns | None = None

@@ -28,6 +28,7 @@ from models.memory_fit import fit_memory_law
 from models.memory_law import MemoryLaw
 from models.mixture import RegimeModel
 from models.outliers import find_outliers
+from models.phases import fit_phases
 from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
 from models.regimes import (
@@ -43,6 +44,7 @@ from models.regressor import PortfolioRegressor
 from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
 from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
+from models.threads import single_thread
 from models.transfer import LevelTransfer
 from models.versions import library_versions
 
@@ -52,6 +54,7 @@ _SHARE_OF_FULL_FITS = 0.3
 _UNTESTED_VARIANCE = 0.25
 
 
+@single_thread
 def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     runs: RunTable,
     *,
@@ -82,7 +85,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     prior
         What other workloads say, never this one itself; physics and data sheets alone if None.
     evidence
-        What runs tell besides durations: memory, bounds of unfinished ones, samples to a target.
+        What runs tell besides durations: memory, bounds of unfinished ones, samples to a target,
+        phases.
     on_progress
         Called with the share done and the step under way; an exception it raises ends the fit.
     fold_map
@@ -148,6 +152,7 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     odd = EvidenceReport(change_points=changes, outliers=find_outliers(present, configurations))
     portfolio = draft.finish(runs, odd)
     portfolio.convergence = fit_convergence(evidence.convergence)
+    portfolio.phases = fit_phases(evidence.phases, encoder)
     progress(1.0, "done")
     return portfolio
 

@@ -51,6 +51,8 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "transfer.counts": portfolio.transfer.counts,
     }
     arrays |= convergence_arrays(portfolio.convergence)
+    if portfolio.phases is not None:
+        arrays["phases.coefficients"] = portfolio.phases.coefficients
     if portfolio.memory_law is not None:
         arrays["memory_law.draws"] = portfolio.memory_law.draws
     for column, effects in portfolio.transfer.effects.items():
@@ -84,6 +86,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "member_order": list(portfolio.members),
         "memory": _memory_header(portfolio.memory),
         "memory_law": law_header(portfolio.memory_law),
+        "phases": [] if portfolio.phases is None else list(portfolio.phases.names),
         "report": asdict(portfolio.report),
     }
     block = np.concatenate([arrays[name].ravel() for name in names])

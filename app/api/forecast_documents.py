@@ -44,6 +44,7 @@ FORECAST_MEMBERS = (
     "spot",
     "purchases",
     "explanation",
+    "explained_by",
     "taught_by",
     "warnings",
 )
@@ -218,6 +219,7 @@ def forecast_document(forecast: Forecast, now: datetime) -> Document:
         "explanation": [
             {"term": term, "share": share} for term, share in forecast.explanation.items()
         ],
+        "explained_by": forecast.explained_by,
         "taught_by": _lessons(forecast.taught_by),
         "warnings": [
             {"code": each.code, "message": each.message, "remedy": each.remedy}

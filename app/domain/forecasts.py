@@ -25,6 +25,13 @@ class Basis(StrEnum):
     PRIOR = "prior"
 
 
+class ExplainedBy(StrEnum):
+    """What a forecast's explanation tells the shares of."""
+
+    TERMS = "terms"
+    PHASES = "phases"
+
+
 @dataclass(frozen=True, slots=True)
 class SpotTerms:
     """What interruptions of spot capacity are assumed to be."""
@@ -223,6 +230,7 @@ class Forecast:
     basis: Basis
     energy: EnergyForecast
     explanation: Mapping[str, float]
+    explained_by: ExplainedBy
     warnings: tuple[ForecastWarning, ...]
     taught_by: tuple[Lesson, ...] | None = None
     spot: SpotReport | None = None

@@ -11,6 +11,7 @@ from app.domain.errors import DomainError
 from app.domain.forecasts import (
     AxisOutside,
     Basis,
+    ExplainedBy,
     Feasibility,
     Forecast,
     ForecastRequest,
@@ -38,7 +39,7 @@ Answer = Forecast | DomainError
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What a forecast rests on, the shares of its terms, its memory, and who taught it what."""
+    """What a forecast rests on, its explanation, its memory, and who taught it what."""
 
     support: Support
     explanation: dict[str, float]
@@ -194,9 +195,11 @@ def _reasons(
     if not scenarios:
         return []
     features = features_of(scenarios, served)
-    explained = served.portfolio.explain(features)
+    portfolio = served.portfolio
+    has_phases = portfolio.phases is not None
+    explained = portfolio.explain_phases(features) if has_phases else portfolio.explain(features)
     shares: list[dict[str, float]] = [
-        {part.term: float(f"{part.share:.4g}") for part in explanation} for explanation in explained
+        {name: float(f"{share:.4g}") for name, share in explanation} for explanation in explained
     ]
     fits = _feasibilities(features, served)
     lessons = _lessons([request.explain for request in requests], features, served)
@@ -268,6 +271,7 @@ def _forecast(
             request.pricing.as_of or now,
         ),
         explanation=reason.explanation,
+        explained_by=ExplainedBy.TERMS if served.portfolio.phases is None else ExplainedBy.PHASES,
         warnings=warnings_of(
             request, served, support, offer, now, fits_probability=feasibility.fits_probability
         ),

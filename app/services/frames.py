@@ -21,6 +21,7 @@ from models import (
     HardwareDescription,
     IntArray,
     MemoryRuns,
+    PhaseRuns,
     RunTable,
     UnfinishedRuns,
     mean_description,
@@ -106,6 +107,27 @@ def evidence(columns: EvidenceColumns) -> Evidence:
             [columns.runs.run_ids[row] for row in stopped],
         ),
         _convergence(columns),
+        _phases(columns, features),
+    )
+
+
+def _phases(columns: EvidenceColumns, features: FeatureTable) -> PhaseRuns | None:
+    """Return the succeeded runs that tell their phases, None without any."""
+    told = [
+        row
+        for row, (status, phases) in enumerate(zip(columns.status, columns.phases, strict=True))
+        if status is RunStatus.SUCCEEDED and phases
+    ]
+    if not told:
+        return None
+    names = sorted({name for row in told for name in columns.phases[row]})
+    return PhaseRuns(
+        features.take(np.array(told, dtype=np.int64)),
+        np.array([columns.runs.duration_seconds[row] for row in told], dtype=np.float64),
+        {
+            name.removesuffix("_seconds"): _numeric([columns.phases[row].get(name) for row in told])
+            for name in names
+        },
     )
 
 

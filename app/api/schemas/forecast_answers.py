@@ -5,7 +5,7 @@ from typing import Any
 from app.api.schemas.base import ResponseModel
 from app.api.schemas.runs import ConfigurationOut, WorkOut
 from app.domain.configurations import Purchase
-from app.domain.forecasts import Basis
+from app.domain.forecasts import Basis, ExplainedBy
 
 
 class BandOut(ResponseModel):
@@ -181,7 +181,7 @@ class PurchaseOptionOut(ResponseModel):
 
 
 class TermOut(ResponseModel):
-    """A part of the duration."""
+    """A part of the duration: a term of the laws, or a phase where runs tell them."""
 
     term: str
     share: float
@@ -239,6 +239,7 @@ class ForecastOut(ResponseModel):
     spot: SpotOut | None
     purchases: list[PurchaseOptionOut]
     explanation: list[TermOut]
+    explained_by: ExplainedBy = ExplainedBy.TERMS
     taught_by: list[LessonOut] | None = None
     warnings: list[WarningOut]
 
