@@ -119,7 +119,7 @@ class RankedOut(ResponseModel):
 
 
 class NextWorkerOut(ResponseModel):
-    """What one worker more than recommended would bring; null where a price is unknown or nothing more is paid."""
+    """One worker more than recommended; null where a price is unknown or nothing more is paid."""
 
     workers: int
     seconds_saved: float
