@@ -3,6 +3,7 @@
 from models.candidates import REGRESSOR_NAMES
 from models.cold_start import PriorForecast, prior_forecast
 from models.comparison import Comparison, compare
+from models.convergence import ConvergenceLaw, ConvergenceRuns, NoiseScale
 from models.design import Design, DesignStep
 from models.distribution import NORMAL_KNOTS, ForecastDistribution
 from models.ernest import ernest_design, ernest_features
@@ -13,7 +14,7 @@ from models.errors import (
     UnknownRegressorError,
 )
 from models.evidence import Evidence, MemoryRuns, UnfinishedRuns
-from models.explanation import TermShare
+from models.explanation import PhaseShare, TermShare
 from models.factory import factory_summaries
 from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription, mean_description
@@ -21,6 +22,7 @@ from models.holdout import FoldMap
 from models.influence import Lesson
 from models.joint import JointForecast, joint_forecast
 from models.memory_law import Feasibility
+from models.phases import PhaseRuns
 from models.pooling import PooledPrior
 from models.portfolio import FittedPortfolio
 from models.reports import (
@@ -52,6 +54,8 @@ __all__ = [
     "CandidateReport",
     "ChangePoint",
     "Comparison",
+    "ConvergenceLaw",
+    "ConvergenceRuns",
     "Design",
     "DesignStep",
     "Evidence",
@@ -69,9 +73,12 @@ __all__ = [
     "Lesson",
     "MemoryCounts",
     "MemoryRuns",
+    "NoiseScale",
     "NotEnoughRunsError",
     "NothingFittedError",
     "Outlier",
+    "PhaseRuns",
+    "PhaseShare",
     "PooledPrior",
     "PoolingReport",
     "PriorForecast",

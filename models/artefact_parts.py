@@ -10,6 +10,7 @@ from models.aliases import alias_values
 from models.arms import plain_name
 from models.candidates import CANDIDATES, Setting
 from models.checks import MAX_LOG, check_bounded, check_codes, check_rows, check_weights, demand
+from models.convergence import build_convergence
 from models.distribution import LEVELS
 from models.encoding import Encoded, Encoder
 from models.errors import ArtifactError
@@ -19,6 +20,7 @@ from models.level_effects import LevelEffects
 from models.memory import Memory
 from models.memory_state import build_law
 from models.mixture import RegimeModel
+from models.phases import PhaseLaw, check_phases
 from models.portfolio import FittedPortfolio
 from models.regimes import INTERPOLATION, NEW_LEVEL, Kind, RegimeMap
 from models.regressor import PortfolioRegressor, State
@@ -116,6 +118,8 @@ def build_portfolio(
         memory,
         read_json(FitReport, header["report"], allows_nan=True),
         build_law(header["memory_law"], arrays),
+        build_convergence(arrays),
+        _build_phases(encoder, header.get("phases", []), arrays),
     )
 
 
@@ -162,6 +166,11 @@ def _build_regime(array: FloatArray, n_members: int) -> RegimeModel:
     increases = (np.diff(curve) > 0).all() and curve[0] > 0 and curve[-1] <= MAX_LOG
     demand(increases, "calibrated half widths do not increase")
     return RegimeModel(weights, variances, curve)
+
+
+def _build_phases(encoder: Encoder, names: object, arrays: Arrays) -> PhaseLaw | None:
+    coefficients = arrays.get("phases.coefficients", np.empty((0, 0)))
+    return check_phases(read_texts(names), coefficients, encoder.layout)
 
 
 def _build_effects(column: str, header: Mapping[str, Any], arrays: Arrays) -> LevelEffects:

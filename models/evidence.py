@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.convergence import ConvergenceRuns
+from models.phases import PhaseRuns
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 
@@ -115,3 +117,5 @@ class Evidence:
 
     memory: MemoryRuns | None = None
     unfinished: UnfinishedRuns | None = None
+    convergence: ConvergenceRuns | None = None
+    phases: PhaseRuns | None = None

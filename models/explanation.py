@@ -1,7 +1,7 @@
 """What a forecast is made of: the shares of the terms of the laws behind it."""
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,17 @@ class TermShare(NamedTuple):
     share: float
 
 
+class PhaseShare(NamedTuple):
+    """The share, within (0, 1], of a forecast duration that one measured phase accounts for."""
+
+    phase: str
+    share: float
+
+
+Share = TypeVar("Share", TermShare, PhaseShare)
+Name = TypeVar("Name", bound=str)
+
+
 def explain_rows(shares: Mapping[Term, FloatArray]) -> list[tuple[TermShare, ...]]:
     """Return the shares of each row, the largest first, without those next to nothing.
 
@@ -39,12 +50,20 @@ def explain_rows(shares: Mapping[Term, FloatArray]) -> list[tuple[TermShare, ...
     [(TermShare(term='communication', share=0.75), TermShare(term='computation', share=0.25))]
     """
     names = [TERM_NAMES[term] for term in shares]
-    rows = np.stack(list(shares.values()), axis=1).tolist()
-    return [_explain(names, row) for row in rows]
+    return name_shares(names, np.stack(list(shares.values()), axis=1), TermShare)
 
 
-def _explain(names: list[TermName], row: list[float]) -> tuple[TermShare, ...]:
+def name_shares(
+    names: Sequence[Name], shares: FloatArray, kind: Callable[[Name, float], Share]
+) -> list[tuple[Share, ...]]:
+    """Return the named shares of each row, the largest first, those above 0.1 % alone."""
+    return [_explain(names, row, kind) for row in shares.tolist()]
+
+
+def _explain(
+    names: Sequence[Name], row: list[float], kind: Callable[[Name, float], Share]
+) -> tuple[Share, ...]:
     told = [(name, share) for name, share in zip(names, row, strict=True) if share >= _SMALLEST]
     total = sum(share for _, share in told)
     ordered = sorted(told, key=lambda pair: -pair[1])
-    return tuple(TermShare(name, share / total) for name, share in ordered)
+    return tuple(kind(name, share / total) for name, share in ordered)

@@ -11,6 +11,7 @@ from models.arms import WITHOUT_PRIOR, build_arms, choose_arm_weights, uses_pool
 from models.candidates import CANDIDATES, Setting
 from models.censoring import Imputed, impute
 from models.configurations import Configurations, collapse, fingerprint
+from models.convergence import fit_convergence
 from models.encoding import Encoded, Encoder
 from models.eras import at_present, find_change_points
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
@@ -21,11 +22,13 @@ from models.holdout import FoldMap, TrainingData, forecast_folds, gather
 from models.intervals import calibrate, prior_curve, tempered
 from models.layout import Layout
 from models.level_effects import LevelEffects, untold_effects
+from models.measured import measured_levels, measured_ranges
 from models.memory import Memory
 from models.memory_fit import fit_memory_law
 from models.memory_law import MemoryLaw
 from models.mixture import RegimeModel
 from models.outliers import find_outliers
+from models.phases import fit_phases
 from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
 from models.regimes import (
@@ -41,6 +44,7 @@ from models.regressor import PortfolioRegressor
 from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
 from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
+from models.threads import single_thread
 from models.transfer import LevelTransfer
 from models.versions import library_versions
 
@@ -50,6 +54,7 @@ _SHARE_OF_FULL_FITS = 0.3
 _UNTESTED_VARIANCE = 0.25
 
 
+@single_thread
 def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     runs: RunTable,
     *,
@@ -80,7 +85,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     prior
         What other workloads say, never this one itself; physics and data sheets alone if None.
     evidence
-        Runs that are no durations: what they tell of memory, and unfinished runs.
+        What runs tell besides durations: memory, bounds of unfinished ones, samples to a target,
+        phases.
     on_progress
         Called with the share done and the step under way; an exception it raises ends the fit.
     fold_map
@@ -145,6 +151,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     )  # fmt: skip
     odd = EvidenceReport(change_points=changes, outliers=find_outliers(present, configurations))
     portfolio = draft.finish(runs, odd)
+    portfolio.convergence = fit_convergence(evidence.convergence)
+    portfolio.phases = fit_phases(evidence.phases, encoder)
     progress(1.0, "done")
     return portfolio
 
@@ -325,8 +333,8 @@ class _Draft:
             accuracy_by_axis=accuracy,
             coverage=self._coverage(regimes),
             noise_floor=configurations.noise_variance**0.5 if configurations.noise_dof else None,
-            numeric_ranges=_ranges(configurations.features),
-            category_levels=_levels(configurations.features),
+            numeric_ranges=measured_ranges(configurations.features),
+            category_levels=measured_levels(configurations.features),
             training_fingerprint=fingerprint(self.prepared.runs),
             library_versions=library_versions(),
             failed_candidates=dict(self.failed),
@@ -379,19 +387,3 @@ def _mape(held_out: HeldOut, weights: FloatArray) -> float:
     mean, _ = _forecast(held_out, weights)
     share = held_out.weights / held_out.weights.sum()
     return float(np.abs(np.expm1(np.clip(mean - held_out.observed, -50, 50))) @ share)
-
-
-def _ranges(features: FeatureTable) -> dict[str, tuple[float, float]]:
-    return {
-        name: (float(np.nanmin(values)), float(np.nanmax(values)))
-        for name, values in sorted(features.numeric.items())
-        if not np.isnan(values).all()
-    }
-
-
-def _levels(features: FeatureTable) -> dict[str, tuple[str, ...]]:
-    found = {
-        name: tuple(sorted({level for level in column if level is not None}))
-        for name, column in sorted(features.categorical.items())
-    }
-    return {name: levels for name, levels in found.items() if levels}

@@ -150,7 +150,10 @@ class _ProcessResponse:
     def __init__(self, layout: Layout, process: GaussianProcess, rows: Mapping[bytes, int]) -> None:
         law = process.law_.laws_[0]
         self._process, self._slopes, self._layout = process, _Slopes(layout, law), layout
-        self._columns: IntArray = np.array([rows[row.tobytes()] for row in process.X_])
+        columns: IntArray = np.array([rows.get(row.tobytes(), -1) for row in process.X_])
+        # An artefact need not hold the configurations of a process among its own.
+        self._known = columns >= 0
+        self._columns = columns[self._known]
         self._inverse = process.inverse_factor_.T @ process.inverse_factor_
         response = process.coupling_ @ self._inverse
         if process.held:
@@ -163,10 +166,10 @@ class _ProcessResponse:
     def add(self, X: FloatArray, weight: float, total: FloatArray) -> None:
         """Add the weighted derivatives of some questions."""
         for subject, part in self._slopes.parts(X):
-            total[:, subject, self._columns] += weight * (part @ self._response)
+            total[:, subject, self._columns] += weight * (part @ self._response)[:, self._known]
         x = self._layout.numeric(X) / self._process.scales_
         near = self._process.scatter * self._process.kernel(x, self._layout.codes(X))
-        total[:, _NEIGHBOURHOOD, self._columns] += weight * (near @ self._inverse)
+        total[:, _NEIGHBOURHOOD, self._columns] += weight * (near @ self._inverse)[:, self._known]
 
 
 class _Slopes:

@@ -34,7 +34,7 @@ sometimes break."""
 _TYPICAL_SCALE = 0.12
 _SCALE_TRUST = 0.75
 
-_DOUBT, _POOLED_DOUBT = 6.0, 4.0
+_DOUBT, _POOLED_DOUBT, _MOST_POOLED_DOUBT = 6.0, 4.0, 2.0
 _MIN_HELD_OUT = 5
 _QUANTILE_BOUNDS = (0.1, 6.0)
 
@@ -61,8 +61,8 @@ def tempered(scale: FloatArray) -> FloatArray:
 def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -> FloatArray:
     """Return prior half widths at `LEVELS`, wider for few configurations; a heuristic.
 
-    ``q0 = q00 (1 + 6 / n)``, and ``q00 (1 + 4 / n)`` where other workloads tell the spread of what
-    fewer than 12 configurations leave open.
+    ``q0 = q00 (1 + 6 / n)``, and ``q00 (1 + min(2, 4 / n))`` where other workloads tell the spread
+    of what fewer than 12 configurations leave open.
 
     Examples
     --------
@@ -70,8 +70,10 @@ def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -
     [0.61, 1.12, 1.65, 2.23, 3.47]
     """
     few = n_configurations < FEW_CONFIGURATIONS
-    doubt = _POOLED_DOUBT if is_pooled and few else _DOUBT
-    return _PRIOR_90[kind, few] * _shape(kind) * (1 + doubt / n_configurations)
+    doubt = _DOUBT / n_configurations
+    if is_pooled and few:
+        doubt = min(_POOLED_DOUBT / n_configurations, _MOST_POOLED_DOUBT)
+    return _PRIOR_90[kind, few] * _shape(kind) * (1 + doubt)
 
 
 def _shape(kind: Kind) -> FloatArray:

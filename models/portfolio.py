@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from models.convergence import ConvergenceLaw
 from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
-from models.explanation import TermShare, explain_rows
+from models.explanation import PhaseShare, TermShare, explain_rows, name_shares
 from models.holdout import SHORT_AXIS_BREAK, TREND_BREAK
 from models.influence import Influences, Lesson, name_lessons
 from models.intervals import tempered
 from models.memory import Memory
 from models.memory_law import Feasibility, MemoryLaw
 from models.mixture import Mixture, RegimeModel
+from models.phases import PhaseLaw
 from models.power_laws import TERMS, Term
 from models.regimes import FEW_CONFIGURATIONS, RegimeMap
 from models.regressor import PortfolioRegressor
@@ -50,6 +52,10 @@ class FittedPortfolio:
         What was fitted on what, and how well.
     memory_law
         Whether a configuration fits into GPU memory, None if no run tells anything of it.
+    convergence
+        How many samples the target takes with a batch size, None if no run reached one.
+    phases
+        How the phases that runs told share the duration, None if no run told any.
 
     Attributes
     ----------
@@ -69,11 +75,13 @@ class FittedPortfolio:
         memory: Memory,
         report: FitReport,
         memory_law: MemoryLaw | None = None,
+        convergence: ConvergenceLaw | None = None,
+        phases: PhaseLaw | None = None,
     ) -> None:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
-        self.memory_law = memory_law
+        self.memory_law, self.convergence, self.phases = memory_law, convergence, phases
         self._mixtures: dict[str, Mixture] = {}
         self._influences: Influences | None = None
         self.trend_breaks = _trend_breaks(encoder, regime_map, report.n_configurations)
@@ -144,6 +152,16 @@ class FittedPortfolio:
         for term, column in shares.items():
             np.add.at(total[term], expansion.source, expansion.weights * column)
         return explain_rows(total)
+
+    def explain_phases(self, features: FeatureTable) -> list[tuple[PhaseShare, ...]]:
+        """Return for each row how the measured phases share its duration, the largest first.
+
+        They sum to 1 and leave out what is below 0.1 %; there are none where no run told phases.
+        """
+        if self.phases is None:
+            return [()] * features.n_rows
+        shares = self.phases.shares(self.encoder.layout, self.encoder.encode(features).X)
+        return name_shares(self.phases.names, shares, PhaseShare)
 
     def taught_by(self, features: FeatureTable) -> list[tuple[Lesson, ...]]:
         """Return for each row which configurations taught its forecast most, and what.

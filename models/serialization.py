@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from models.artefact_parts import build_portfolio, check_controls, controls
+from models.convergence import convergence_arrays
 from models.encoding import Encoder
 from models.errors import ArtifactError
 from models.memory import Memory
@@ -49,6 +50,9 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
         "transfer.counts": portfolio.transfer.counts,
     }
+    arrays |= convergence_arrays(portfolio.convergence)
+    if portfolio.phases is not None:
+        arrays["phases.coefficients"] = portfolio.phases.coefficients
     if portfolio.memory_law is not None:
         arrays["memory_law.draws"] = portfolio.memory_law.draws
     for column, effects in portfolio.transfer.effects.items():
@@ -82,6 +86,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "member_order": list(portfolio.members),
         "memory": _memory_header(portfolio.memory),
         "memory_law": law_header(portfolio.memory_law),
+        "phases": [] if portfolio.phases is None else list(portfolio.phases.names),
         "report": asdict(portfolio.report),
     }
     block = np.concatenate([arrays[name].ravel() for name in names])

@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from app.api.schemas.quantities import money_text, plain_number
+from app.api.schemas.quantities import money_text, number_text, plain_number
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
 from app.domain.forecasts import (
     CostForecast,
     Forecast,
+    Interval,
     LedgerEntry,
     Lesson,
     LinkedRun,
     SupportReport,
+    TargetForecast,
 )
 from app.domain.prices import Price
 from app.domain.runs import RunStatus
@@ -35,8 +36,10 @@ FORECAST_MEMBERS = (
     "probability",
     "support",
     "basis",
+    "to_target",
     "energy",
     "explanation",
+    "explained_by",
     "taught_by",
     "warnings",
 )
@@ -50,10 +53,6 @@ def instant_text(instant: datetime) -> str:
 
 def _plain(value: float | None) -> float | None:
     return None if value is None else plain_number(value)
-
-
-def _number_text(number: Decimal) -> str:
-    return format(number.normalize(), "f")
 
 
 def configuration_document(configuration: Configuration) -> Document:
@@ -113,6 +112,21 @@ def _price_document(price: Price, instances: int, age_days: int) -> Document:
     }
 
 
+def _conversion_document(cost: CostForecast, now: datetime) -> Document | None:
+    used = cost.conversion
+    if used is None or cost.listed_per_hour is None:
+        return None
+    return {
+        "from_currency": used.from_currency,
+        "to_currency": used.to_currency,
+        "rate": number_text(used.rate),
+        "valid_from": instant_text(used.valid_from),
+        "age_days": max((now - used.valid_from).days, 0),
+        "source": used.source,
+        "listed_price_per_hour": _price_text(cost.listed_per_hour),
+    }
+
+
 def cost_document(cost: CostForecast, now: datetime) -> Document:
     """Return the document of a cost; the median shows the decimals that its items have."""
     price = cost.price
@@ -122,11 +136,24 @@ def cost_document(cost: CostForecast, now: datetime) -> Document:
         "lower": format(cost.lower, "f"),
         "upper": format(cost.upper, "f"),
         "price_per_hour": _price_text(price.price_per_hour),
-        "price": _price_document(price, cost.instances, max((now - price.valid_from).days, 0)),
+        "price": {
+            **_price_document(price, cost.instances, max((now - price.valid_from).days, 0)),
+            "others": [
+                {
+                    "instance_type": each.instance_type,
+                    "gpu_count": each.gpu_count,
+                    "instances": instances,
+                    "price_per_hour": _price_text(each.price_per_hour),
+                    "price_id": each.price_id,
+                }
+                for each, instances in cost.others
+            ],
+        },
+        "conversion": _conversion_document(cost, now),
         "line_items": [
             {
                 "kind": item.kind,
-                "quantity": _number_text(item.quantity),
+                "quantity": number_text(item.quantity),
                 "unit": item.unit,
                 "unit_price": _price_text(item.unit_price),
                 "amount": format(item.amount, "f"),
@@ -160,19 +187,14 @@ def _support_document(support: SupportReport) -> Document:
 
 def forecast_document(forecast: Forecast, now: datetime) -> Document:
     """Return the document of a forecast, its members in the order of the contract."""
-    duration, scenario = forecast.duration_seconds, forecast.scenario
+    scenario = forecast.scenario
     return {
         "forecast_id": forecast.forecast_id,
         "workload": forecast.workload,
         "regressor_version": forecast.regressor_version,
         "fitted_at": instant_text(forecast.fitted_at),
         **scenario_document(scenario),
-        "duration_seconds": {
-            "median": duration.median,
-            "lower": duration.lower,
-            "upper": duration.upper,
-            "confidence": duration.confidence,
-        },
+        "duration_seconds": _band(forecast.duration_seconds),
         "time_limit_seconds": plain_number(forecast.time_limit_seconds),
         "cost": None if forecast.cost is None else cost_document(forecast.cost, now),
         "feasibility": {
@@ -185,15 +207,37 @@ def forecast_document(forecast: Forecast, now: datetime) -> Document:
         },
         "support": _support_document(forecast.support),
         "basis": forecast.basis,
+        "to_target": _target_document(forecast.to_target, now),
         "energy": {"kilowatt_hours": _significant(forecast.energy_kwh), "kg_co2e": None},
         "explanation": [
             {"term": term, "share": share} for term, share in forecast.explanation.items()
         ],
+        "explained_by": forecast.explained_by,
         "taught_by": _lessons(forecast.taught_by),
         "warnings": [
             {"code": each.code, "message": each.message, "remedy": each.remedy}
             for each in forecast.warnings
         ],
+    }
+
+
+def _band(interval: Interval) -> Document:
+    return {
+        "median": interval.median,
+        "lower": interval.lower,
+        "upper": interval.upper,
+        "confidence": interval.confidence,
+    }
+
+
+def _target_document(target: TargetForecast | None, now: datetime) -> Document | None:
+    if target is None:
+        return None
+    return {
+        "samples": _band(target.samples),
+        "epochs": _band(target.epochs),
+        "duration_seconds": _band(target.duration_seconds),
+        "cost": None if target.cost is None else cost_document(target.cost, now),
     }
 
 

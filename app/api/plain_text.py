@@ -56,9 +56,23 @@ def _cost_sentence(cost: Document | None) -> str:
     origin = "given with the question" if price["source"] == "inline" else price["source"]
     details = [*([unit] if unit else []), origin, price["valid_from"][:10]]
     each = f"{instances} x " if instances > 1 else ""
+    others = "".join(
+        f" and {other['instances']} x {other['price_per_hour']} ({other['instance_type']})"
+        for other in price.get("others") or ()
+    )
     return (
         f"It costs about {cost['median']} {cost['currency']} ({cost['lower']} to {cost['upper']})"
-        f" at {each}{cost['price_per_hour']} {cost['currency']} an hour ({', '.join(details)})."
+        f" at {each}{cost['price_per_hour']} {cost['currency']} an hour"
+        f" ({', '.join(details)}){others}.{_conversion_sentence(cost.get('conversion'))}"
+    )
+
+
+def _conversion_sentence(conversion: Document | None) -> str:
+    if conversion is None:
+        return ""
+    return (
+        f" That is {conversion['listed_price_per_hour']} {conversion['from_currency']} at"
+        f" {conversion['rate']} ({conversion['source']}, {conversion['valid_from'][:10]})."
     )
 
 
@@ -88,6 +102,8 @@ def forecast_sentences(forecast: Document) -> str:
         lines.append(f"It keeps the deadline with probability {_percent(probability['deadline'])}.")
     if probability.get("budget") is not None:
         lines.append(f"It keeps the budget with probability {_percent(probability['budget'])}.")
+    if forecast.get("to_target") is not None:
+        lines.append(_target_sentence(forecast["to_target"]))
     lines.append(f"A time limit of {say_seconds(forecast['time_limit_seconds'])} would be safe.")
     lines += _explanation(forecast)
     lines += [
@@ -95,6 +111,16 @@ def forecast_sentences(forecast: Document) -> str:
         for entry in forecast.get("warnings") or ()
     ]
     return "\n".join(lines) + "\n"
+
+
+def _target_sentence(target: Document) -> str:
+    duration, epochs, cost = target["duration_seconds"], target["epochs"], target["cost"]
+    money = "" if cost is None else f" and cost {cost['median']} {cost['currency']}"
+    return (
+        f"To the target it takes about {say_number(float(format(epochs['median'], '.3g')))} epochs:"
+        f" {say_seconds(duration['median'])} ({say_seconds(duration['lower'])} to"
+        f" {say_seconds(duration['upper'])}){money}."
+    )
 
 
 def _explanation(forecast: Document) -> list[str]:

@@ -7,14 +7,38 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api.dependencies import PricesWriter, Reader, ServicesDep
 from app.api.negotiation import CSV, JSON, preferred
-from app.api.price_files import price_body, price_csv, read_prices
 from app.api.problems import problem_responses
-from app.api.schemas.prices import CreatedPricesOut, PriceOut, PricesOut, PricesQuery
+from app.api.record_files import RecordFile
+from app.api.schemas.prices import (
+    PRICE_EXAMPLE,
+    PRICES_CSV,
+    CreatedPricesOut,
+    PriceIn,
+    PriceOut,
+    PricesOut,
+    PricesQuery,
+    function_columns,
+)
 from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
 from app.domain.identifiers import PriceId
+from app.domain.prices import Price
 
 router = APIRouter(prefix="/v1/prices", tags=["prices"])
+_FILE = RecordFile(
+    PriceIn,
+    "prices",
+    ("price_id", "origin", "withdrawn_at"),
+    PRICE_EXAMPLE,
+    csv_example=PRICES_CSV,
+)
 _AS_CSV: dict[str, Any] = {CSV: {"schema": {"type": "string"}}}
+
+
+def _row(price: Price) -> dict[str, object]:
+    """Return the cells of a price; that of a function has no price of an hour."""
+    functions = function_columns(price)
+    cells = {name: getattr(price, name, None) for name in ("price_id", *_FILE.columns)}
+    return {**cells, **functions, **({"price_per_hour": None} if functions else {})}
 
 
 @router.get(
@@ -42,7 +66,8 @@ def list_prices(
     )
     if preferred(request.headers.get("accept"), (JSON, CSV)) == CSV:
         headers = {"Next-Page-Token": page.next_key} if page.next_key else {}
-        return Response(price_csv(page.items), media_type=CSV, headers=headers)
+        rows = [_row(price) for price in page.items]
+        return Response(_FILE.write(rows), media_type=CSV, headers=headers)
     return Response(PricesOut.of(page).model_dump_json(), media_type=JSON)
 
 
@@ -56,13 +81,12 @@ def list_prices(
         **problem_responses(UnknownFieldError, InvalidRowsError),
         201: {"model": CreatedPricesOut, "description": "The stored prices"},
     },
-    openapi_extra=price_body(),
+    openapi_extra=_FILE.body(),
 )
 async def add_prices(request: Request, services: ServicesDep, caller: PricesWriter) -> Response:
-    body = await request.body()
-    content_type = request.headers.get("content-type")
-    now = services.context.now()
-    prices = await run_in_threadpool(read_prices, content_type, body, now)
+    body, now = await request.body(), services.context.now()
+    read = await run_in_threadpool(_FILE.read, request.headers.get("content-type"), body)
+    prices = [price.to_domain(now) for price in read]
     stored = await run_in_threadpool(services.prices.add, caller, prices)
     created = CreatedPricesOut(created=len(stored), prices=[PriceOut.of(price) for price in stored])
     return Response(created.model_dump_json(), 201, media_type=JSON)

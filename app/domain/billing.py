@@ -1,10 +1,13 @@
 """What is billed beside the hours of the instances that train."""
 
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Final
 
 _ZERO = Decimal(0)
 _HOURS_PER_MONTH = Decimal(730)
+_SECONDS_PER_HOUR = Decimal(3600)
+_EXACT: Final = Context(prec=80)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,64 @@ class Extras:
 
 
 NO_EXTRAS = Extras()
+
+
+@dataclass(frozen=True, slots=True)
+class Serverless:
+    """How functions are billed: each worker is one function at a time.
+
+    Attributes
+    ----------
+    memory_gb
+        Gigabytes that a worker is given.
+    per_gb_second, per_call
+        What a GB-second and a call cost.
+    max_call_s
+        The longest that one call may last, in seconds; longer work is made of several calls, one
+        after another. None where a worker is a single call.
+    step_s
+        Each call is billed in whole steps of so many seconds.
+    free_gb_seconds, free_calls
+        What is left of a free allowance.
+    """
+
+    memory_gb: Decimal
+    per_gb_second: Decimal
+    per_call: Decimal = _ZERO
+    max_call_s: Decimal | None = None
+    step_s: Decimal = Decimal("0.001")
+    free_gb_seconds: Decimal = _ZERO
+    free_calls: int = 0
+
+    @property
+    def per_hour(self) -> Decimal:
+        """What an hour of one worker costs, calls and allowance left out."""
+        per_second = _EXACT.multiply(self.memory_gb, self.per_gb_second)
+        return _EXACT.multiply(per_second, _SECONDS_PER_HOUR)
+
+    def usage(self, seconds: Decimal, workers: int) -> tuple[Decimal, int]:
+        """Return the GB-seconds and calls that are billed for a duration on some workers.
+
+        Examples
+        --------
+        >>> terms = Serverless(Decimal("0.5"), Decimal("0.00001667"), max_call_s=Decimal(900))
+        >>> gb_seconds, calls = terms.usage(Decimal("1000.0001"), 2)
+        >>> str(gb_seconds), calls
+        ('1000.0010', 4)
+        """
+        whole, rest = 0, seconds
+        if self.max_call_s is not None:
+            whole = (
+                int(_EXACT.divide(seconds, self.max_call_s).to_integral_value(ROUND_CEILING)) - 1
+            )
+            rest = seconds - whole * self.max_call_s
+        billed = whole * self._stepped(self.max_call_s or _ZERO) + self._stepped(rest)
+        gb_seconds = _EXACT.multiply(billed * workers, self.memory_gb)
+        return (
+            max(gb_seconds - self.free_gb_seconds, _ZERO),
+            max((whole + 1) * workers - self.free_calls, 0),
+        )
+
+    def _stepped(self, seconds: Decimal) -> Decimal:
+        steps = _EXACT.divide(seconds, self.step_s).to_integral_value(ROUND_CEILING)
+        return steps * self.step_s

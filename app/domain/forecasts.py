@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.domain.configurations import Scenario
+from app.domain.exchange_rates import Conversion
 from app.domain.identifiers import ForecastId, RunId, Slug, WorkloadId
 from app.domain.prices import Price, PriceQuery
 from app.domain.runs import RunStatus
@@ -21,6 +22,13 @@ class Basis(StrEnum):
     EXTRAPOLATED = "extrapolated"
     TRANSFERRED = "transferred"
     PRIOR = "prior"
+
+
+class ExplainedBy(StrEnum):
+    """What a forecast's explanation tells the shares of."""
+
+    TERMS = "terms"
+    PHASES = "phases"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,11 @@ class LineItem:
 
 @dataclass(frozen=True, slots=True)
 class CostForecast:
-    """Money: the line items add up to the median."""
+    """Money: the line items add up to the median.
+
+    `others` are instances of other sizes beside those of `price`, with their number. `conversion`
+    is the exchange rate that all prices were multiplied by, `listed_per_hour` the price before.
+    """
 
     currency: str
     median: Decimal
@@ -88,6 +100,9 @@ class CostForecast:
     price: Price
     instances: int
     line_items: tuple[LineItem, ...]
+    others: tuple[tuple[Price, int], ...] = ()
+    conversion: Conversion | None = None
+    listed_per_hour: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +148,20 @@ class Feasibility:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetForecast:
+    """What the training takes until it is good enough, at the batch size that was asked for.
+
+    `samples` and `epochs` (passes over the data set) grow with the batch; the duration is that of
+    so many samples at the asked configuration.
+    """
+
+    samples: Interval
+    epochs: Interval
+    duration_seconds: Interval
+    cost: CostForecast | None
+
+
+@dataclass(frozen=True, slots=True)
 class Lesson:
     """What the runs of one configuration taught a forecast.
 
@@ -149,7 +178,8 @@ class Lesson:
 class Forecast:
     """The answer to one question.
 
-    `forecast_id` is None where it is not kept, `taught_by` where it was not asked for.
+    `forecast_id` is None where it is not kept, `taught_by` where it was not asked for,
+    `to_target` where no run told what the target takes, or batch, data set or epochs are open.
     """
 
     forecast_id: ForecastId | None
@@ -168,8 +198,10 @@ class Forecast:
     basis: Basis
     energy_kwh: float | None
     explanation: Mapping[str, float]
+    explained_by: ExplainedBy
     warnings: tuple[ForecastWarning, ...]
     taught_by: tuple[Lesson, ...] | None = None
+    to_target: TargetForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)

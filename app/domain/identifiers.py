@@ -14,6 +14,8 @@ FitId = NewType("FitId", str)
 ForecastId = NewType("ForecastId", str)
 CiReportId = NewType("CiReportId", str)
 PriceId = NewType("PriceId", str)
+ExchangeRateId = NewType("ExchangeRateId", str)
+GridFactorId = NewType("GridFactorId", str)
 
 SLUG_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"

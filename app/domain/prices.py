@@ -5,7 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from app.domain.billing import NO_EXTRAS, Extras
+from app.domain.billing import NO_EXTRAS, Extras, Serverless
 from app.domain.configurations import Purchase
 from app.domain.identifiers import PriceId
 
@@ -16,7 +16,7 @@ class Price:
 
     `price_id` is None for a row of the built-in catalogue. A duration is billed for at least
     `minimum_billed_s` seconds and rounded up to a multiple of `billing_step_s`; None where it is
-    billed as it is.
+    billed as it is. A `serverless` price is for one worker and billed by its own terms alone.
     """
 
     price_per_hour: Decimal
@@ -33,13 +33,15 @@ class Price:
     withdrawn_at: datetime | None = None
     minimum_billed_s: int | None = None
     billing_step_s: int | None = None
+    serverless: Serverless | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PriceQuery:
     """Which price a caller wants: `price_per_hour` is an inline price and wins over all others.
 
-    The billing rules, where given, go before those of the price; `extras` are added to it.
+    The billing rules, where given, go before those of the price; `extras` are added to it, in the
+    currency of the answer. `currency` is the one to answer in. `serverless` is an inline price too.
     """
 
     provider: str | None = None
@@ -51,6 +53,7 @@ class PriceQuery:
     minimum_billed_s: int | None = None
     billing_step_s: int | None = None
     extras: Extras = NO_EXTRAS
+    serverless: Serverless | None = None
 
 
 class PriceOrigin(StrEnum):

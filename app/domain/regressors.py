@@ -44,6 +44,22 @@ class OutlierRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Convergence:
+    """What runs told of the samples that their target takes, and of the gradient noise scale.
+
+    A batch of the size of the noise scale needs twice the samples of a tiny one; its bounds are
+    those of a 90 % interval, all in samples.
+    """
+
+    runs: int
+    smallest_batch: float
+    largest_batch: float
+    noise_scale: float
+    noise_scale_lower: float
+    noise_scale_upper: float
+
+
+@dataclass(frozen=True, slots=True)
 class RunEvidence:
     """What a fit took from runs besides complete durations, and what it found odd."""
 
@@ -51,6 +67,7 @@ class RunEvidence:
     unfinished: UnfinishedUse = UnfinishedUse()
     change_points: tuple[Shift, ...] = ()
     outliers: tuple[OutlierRun, ...] = ()
+    convergence: Convergence | None = None
 
 
 @dataclass(frozen=True, slots=True)

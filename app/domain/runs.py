@@ -121,13 +121,17 @@ class EvidenceColumns:
 
     These are the runs out of memory, those that were stopped before their end, and the succeeded
     ones as far as they show what fits into memory; `progress` is 0..1, `peak_memory_bytes` that
-    of one GPU.
+    of one GPU; samples or epochs to the target are those until a training was good enough; phases
+    are seconds by name.
     """
 
     runs: RunColumns
     status: Sequence[RunStatus]
     progress: Sequence[float | None]
     peak_memory_bytes: Sequence[float | None]
+    samples_to_target: Sequence[float | None]
+    epochs_to_target: Sequence[float | None]
+    phases: Sequence[Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from app.domain.forecasts import LineItem
 from app.domain.prices import Price
-from app.pricing.resolution import Offer
+from app.pricing.offers import Lot, Offer
 
 FloatArray = npt.NDArray[np.float64]
 _EXACT: Final = Context(prec=80, rounding=ROUND_HALF_UP)
@@ -19,6 +19,7 @@ _SECONDS_PER_HOUR: Final = Decimal(3600)
 _HOURS_PER_MONTH: Final = Decimal(730)
 _CENTS: Final = 2
 _MOST_DECIMALS: Final = 15
+_MOST_STEPS: Final = 10**15
 _KEPT_DIGITS: Final = 3
 
 
@@ -48,11 +49,11 @@ def billed_seconds(price: Price, seconds: float) -> Decimal:
 
 def instance_hours(offer: Offer, seconds: float) -> Decimal:
     """Return the hours of instances that are billed, to nine significant digits."""
-    return _hours(offer, seconds, offer.instances)
+    return _hours(offer.price, seconds, offer.total_instances)
 
 
-def _hours(offer: Offer, seconds: float, count: int) -> Decimal:
-    total = _EXACT.multiply(billed_seconds(offer.price, seconds), Decimal(count))
+def _hours(price: Price, seconds: float, count: int) -> Decimal:
+    total = _EXACT.multiply(billed_seconds(price, seconds), Decimal(count))
     return _QUANTITY.divide(total, _SECONDS_PER_HOUR)
 
 
@@ -63,20 +64,38 @@ def exact_cost(offer: Offer, seconds: float) -> Decimal:
 
 def _items(offer: Offer, seconds: float) -> Iterator[LineItem]:
     """Yield what is charged, unrounded; the compute always, the rest where it is given."""
-    hours, price, extras = instance_hours(offer, seconds), offer.price, offer.extras
-    unit = "gpu-hour" if price.instance_type is None else "instance-hour"
-    yield _item("compute", hours, unit, price.price_per_hour)
+    price, extras = offer.price, offer.extras
+    for lot in offer.lots:
+        yield from _compute(lot, seconds)
     if extras.other_nodes:
-        other = _hours(offer, seconds, extras.other_nodes)
+        other = _hours(price, seconds, extras.other_nodes)
         yield _item("other_nodes", other, "node-hour", extras.other_node_per_hour)
     if extras.storage_gb:
-        months = _EXACT.divide(_hours(offer, seconds, 1), _HOURS_PER_MONTH)
+        months = _EXACT.divide(_hours(price, seconds, 1), _HOURS_PER_MONTH)
         stored = _QUANTITY.multiply(months, extras.storage_gb)
         yield _item("storage", stored, "GB-month", extras.storage_per_gb_month)
     if extras.platform_per_instance_hour:
-        yield _item("platform_fee", hours, unit, extras.platform_per_instance_hour)
+        hours = instance_hours(offer, seconds)
+        yield _item("platform_fee", hours, _unit(price), extras.platform_per_instance_hour)
     if extras.egress_gb:
         yield _item("egress", extras.egress_gb, "GB", extras.egress_per_gb)
+
+
+def _compute(lot: Lot, seconds: float) -> Iterator[LineItem]:
+    """Yield what instances of one type cost; of functions their GB-seconds and calls."""
+    price, terms = lot.price, lot.price.serverless
+    if terms is None:
+        hours = _hours(price, seconds, lot.instances)
+        yield _item("compute", hours, _unit(price), price.price_per_hour)
+        return
+    gb_seconds, calls = terms.usage(Decimal(repr(seconds)), lot.instances)
+    yield _item("compute", gb_seconds, "GB-second", terms.per_gb_second)
+    if terms.per_call:
+        yield _item("calls", Decimal(calls), "call", terms.per_call)
+
+
+def _unit(price: Price) -> str:
+    return "gpu-hour" if price.instance_type is None else "instance-hour"
 
 
 def _item(kind: str, quantity: Decimal, unit: str, unit_price: Decimal) -> LineItem:
@@ -141,6 +160,8 @@ def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:
     price, left = offer.price, budget - offer.extras.once
     if left < 0:
         return 0.0
+    if price.serverless is not None:
+        return _affordable_calls(offer, budget, price.serverless.step_s)
     if not offer.per_hour:
         return None
     seconds = left / offer.per_hour * _SECONDS_PER_HOUR
@@ -150,17 +171,42 @@ def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:
     return float(seconds) if seconds >= (price.minimum_billed_s or 0) else 0.0
 
 
+def _affordable_calls(offer: Offer, budget: Decimal, step_s: Decimal) -> float | None:
+    """Return the longest duration of functions that a budget pays for, in whole steps."""
+    if _cost_of_steps(offer, _MOST_STEPS, step_s) <= budget:
+        return None
+    low, high = 0, _MOST_STEPS
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _cost_of_steps(offer, middle, step_s) <= budget:
+            low = middle
+        else:
+            high = middle
+    return float(low * step_s)
+
+
+def _cost_of_steps(offer: Offer, steps: int, step_s: Decimal) -> Decimal:
+    return exact_cost(offer, float(steps * step_s))
+
+
 def costs_of(offers: Sequence[Offer | None], seconds: FloatArray) -> FloatArray:
     """Return what durations cost before rounding, shape (n,); NaN where there is no offer.
 
     The same rules as those of `bill`, for thousands of candidates at once.
     """
-    terms = np.array([_terms(offer) for offer in offers], dtype=float).reshape(-1, 4)
+    known: dict[int, tuple[float, float, float, float]] = {}
+    for offer in offers:
+        if id(offer) not in known:
+            known[id(offer)] = _terms(offer)
+    terms = np.array([known[id(offer)] for offer in offers], dtype=float).reshape(-1, 4)
     minimum_s, step_s, per_hour, once = terms.T
     billed = np.maximum(seconds, minimum_s)
     whole = np.where(step_s > 0.0, step_s, 1.0)
     billed = np.where(step_s > 0.0, np.ceil(billed / whole) * whole, billed)
     costs: FloatArray = billed / float(_SECONDS_PER_HOUR) * per_hour + once
+    for row, offer in enumerate(offers):
+        if offer is not None and offer.price.serverless is not None:
+            costs[row] = float(exact_cost(offer, float(seconds[row])))
     return costs
 
 

@@ -6,122 +6,52 @@ the whole instance where the configuration names an instance type, otherwise for
 worker.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
-from functools import cache
+from decimal import Context
 from typing import Final
 
-from app.domain.billing import NO_EXTRAS, Extras
 from app.domain.configurations import Configuration, Purchase
+from app.domain.exchange_rates import ExchangeRate
+from app.domain.grid_factors import GridFactor
 from app.domain.prices import Price, PriceQuery
-from app.pricing.catalogue import built_in_prices
-from app.pricing.gpus import variants_of
+from app.pricing.billing import exact_cost
+from app.pricing.currencies import RateBook
+from app.pricing.grid import GridBook
+from app.pricing.offers import INLINE_SOURCE, Offer
+from app.pricing.price_index import PriceIndex, catalogue_index
+from app.pricing.shelves import Shelf, cheapest_first, instances_needed, rules_of, shelves_of
 
 STALE_AFTER: Final = timedelta(days=180)
 """A price whose date is longer ago is served with its age and a warning."""
 
-INLINE_SOURCE: Final = "inline"
 _ANY_PURCHASE: Final = (Purchase.ON_DEMAND, Purchase.RESERVED, Purchase.OWNED)
-_MAX_REMEMBERED: Final = 4096
+_MAX_REMEMBERED: Final = 8192
+_EXACT: Final = Context(prec=80)
+_Question = tuple[Configuration, PriceQuery, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """A price with the number of instances that the workers need."""
+class PricingFacts:
+    """What a project stored about money and carbon, withdrawn facts left out."""
 
-    price: Price
-    instances: int
-    extras: Extras = NO_EXTRAS
+    prices: tuple[Price, ...] = ()
+    rates: tuple[ExchangeRate, ...] = ()
+    factors: tuple[GridFactor, ...] = ()
 
     @property
-    def per_hour(self) -> Decimal:
-        """What one hour of the whole configuration costs, all that is charged by the hour."""
-        return self.price.price_per_hour * self.instances + self.extras.per_hour(self.instances)
-
-
-@dataclass(frozen=True, slots=True)
-class PriceIndex:
-    """Prices by what they are for, names folded."""
-
-    by_instance: Mapping[str, Sequence[Price]]
-    by_gpu: Mapping[str, Sequence[Price]]
-
-    @classmethod
-    def of(cls, prices: Iterable[Price]) -> "PriceIndex":
-        """Return the index of prices."""
-        by_instance: defaultdict[str, list[Price]] = defaultdict(list)
-        by_gpu: defaultdict[str, list[Price]] = defaultdict(list)
-        for price in prices:
-            if price.instance_type is not None:
-                by_instance[price.instance_type.casefold()].append(price)
-            if price.gpu_type is not None:
-                by_gpu[price.gpu_type.casefold()].append(price)
-        return cls(dict(by_instance), dict(by_gpu))
-
-    def find(self, configuration: Configuration) -> list[Price]:
-        """Return the prices of the instance type, or of the GPU where no instance is named."""
-        gpus = gpu_names(configuration.gpu_type)
-        if configuration.instance_type is None:
-            return [price for name in gpus for price in self.by_gpu.get(name, ())]
-        found = self.by_instance.get(configuration.instance_type.casefold(), ())
-        return [
-            price
-            for price in found
-            if not gpus or price.gpu_type is None or price.gpu_type.casefold() in gpus
-        ]
-
-
-def gpu_names(gpu_type: str | None) -> tuple[str, ...]:
-    """Return the folded names under which a GPU may be priced: its own, those of its variants.
-
-    Examples
-    --------
-    >>> gpu_names("V100")
-    ('v100', 'v100-16gb', 'v100-32gb')
-    """
-    if gpu_type is None:
-        return ()
-    names = (gpu_type, *variants_of(gpu_type))
-    return tuple(dict.fromkeys(name.casefold() for name in names))
-
-
-@cache
-def catalogue_index() -> PriceIndex:
-    """Return the index of the built-in catalogue."""
-    return PriceIndex.of(built_in_prices())
-
-
-def gpu_of_instance(instance_type: str) -> set[str]:
-    """Return the GPU types that the built-in catalogue knows of an instance type.
-
-    Examples
-    --------
-    >>> gpu_of_instance("p3.16xlarge"), gpu_of_instance("m5.large")
-    ({'V100-16GB'}, set())
-    """
-    found = catalogue_index().by_instance.get(instance_type.casefold(), ())
-    return {price.gpu_type for price in found if price.gpu_type is not None}
-
-
-def instances_needed(configuration: Configuration, gpu_count: int | None) -> int | None:
-    """Return how many instances a configuration occupies, None when the workers do not fit.
-
-    `gpu_count` is None or 0 for an instance of unknown or no GPUs: it hosts one worker, unless
-    the configuration says how many nodes there are.
-    """
-    nodes, workers = configuration.nodes, configuration.workers
-    if nodes is None:
-        return -(-workers // gpu_count) if gpu_count else workers
-    if configuration.instance_type is None and gpu_count and nodes * gpu_count < workers:
-        return None
-    return nodes
+    def dates(self) -> tuple[datetime, ...]:
+        """From when on each of them holds."""
+        return (
+            *(price.valid_from for price in self.prices),
+            *(rate.valid_from for rate in self.rates),
+            *(factor.valid_from for factor in self.factors),
+        )
 
 
 class PriceBook:
-    """The prices that hold for a project at an instant.
+    """The prices and exchange rates that hold for a project at an instant.
 
     Parameters
     ----------
@@ -129,51 +59,157 @@ class PriceBook:
         The project's own prices, withdrawn ones left out.
     now
         The instant that counts where a query names none.
+    rates, factors
+        The project's exchange rates and grid factors, withdrawn ones left out.
     """
 
-    def __init__(self, own: Sequence[Price], now: datetime) -> None:
-        self.own, self.now = tuple(own), now
+    def __init__(
+        self,
+        own: Sequence[Price],
+        now: datetime,
+        rates: Sequence[ExchangeRate] = (),
+        factors: Sequence[GridFactor] = (),
+    ) -> None:
+        self.now = now
+        self.facts = PricingFacts(tuple(own), tuple(rates), tuple(factors))
+        self.grid = GridBook(factors)
         self._own_index = PriceIndex.of(own)
-        self._remembered: dict[tuple[Configuration, PriceQuery], Offer | None] = {}
+        self._rates = RateBook(rates)
+        self._remembered: dict[_Question, tuple[Offer, ...]] = {}
+        self._markets: dict[_Question, list[list[Shelf]]] = {}
+
+    @classmethod
+    def of(cls, facts: PricingFacts, now: datetime) -> "PriceBook":
+        """Return the book of what a project stored."""
+        return cls(facts.prices, now, facts.rates, facts.factors)
 
     @property
     def changes_at(self) -> datetime | None:
-        """When the next own price begins to hold."""
-        return min(
-            (each.valid_from for each in self.own if each.valid_from > self.now), default=None
-        )
+        """When the next of the facts begins to hold."""
+        return min((date for date in self.facts.dates if date > self.now), default=None)
 
-    def resolve(self, configuration: Configuration, query: PriceQuery) -> Offer | None:
-        """Return the offer that a configuration is charged by, None when no price is known."""
-        key = (configuration, query)
+    def resolve(
+        self,
+        configuration: Configuration,
+        query: PriceQuery,
+        *,
+        currency: str | None = None,
+        seconds: float | None = None,
+    ) -> Offer | None:
+        """Return the offer that a configuration is charged by, None when no price is known.
+
+        Of several the one whose bill is smallest, all rules of billing applied.
+
+        Parameters
+        ----------
+        configuration, query
+            What is to be bought, and which prices count.
+        currency
+            The currency to answer in where the query names none.
+        seconds
+            How long the job lasts; None compares what an hour costs.
+        """
+        rivals = self._rivals(configuration, query, query.currency or currency)
+        if len(rivals) > 1 and seconds is not None:
+            return min(
+                rivals,
+                key=lambda offer: (exact_cost(offer, seconds), offer.per_hour, offer.instances),
+            )
+        return rivals[0] if rivals else None
+
+    def _rivals(
+        self, configuration: Configuration, query: PriceQuery, currency: str | None
+    ) -> tuple[Offer, ...]:
+        """Return the offers of which the duration decides which is cheapest, by their hour."""
+        key = (configuration, query, currency)
         if key not in self._remembered:
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
-            offer = self._resolve(configuration, query)
-            self._remembered[key] = None if offer is None else _with_terms(offer, query)
+            offers = self._offers(configuration, query, currency)
+            self._remembered[key] = tuple(
+                replace(offer, extras=query.extras, asked_currency=currency) for offer in offers
+            )
         return self._remembered[key]
 
-    def _resolve(self, configuration: Configuration, query: PriceQuery) -> Offer | None:
-        if query.price_per_hour is not None:
-            return self._inline(configuration, query, query.price_per_hour)
+    def _offers(
+        self, configuration: Configuration, query: PriceQuery, currency: str | None
+    ) -> list[Offer]:
+        if query.price_per_hour is not None or query.serverless is not None:
+            return [self._inline(configuration, query, currency)]
+        for shelves in self._market(configuration, query, currency):
+            offers = [shelf.offer_for(configuration) for shelf in shelves]
+            known = [offer for offer in offers if offer is not None]
+            if known:
+                return _undominated(known, currency, query.as_of or self.now)
+        return []
+
+    def _market(
+        self, configuration: Configuration, query: PriceQuery, currency: str | None
+    ) -> list[list[Shelf]]:
+        """Return what is on sale: of these shelves the first that host the workers count.
+
+        Own prices go before listed ones, on-demand prices before reserved ones.
+        """
+        anyone = replace(configuration, workers=1, nodes=None)
+        key = (anyone, query, currency)
+        if key not in self._markets:
+            if len(self._markets) >= _MAX_REMEMBERED:
+                self._markets.clear()
+            self._markets[key] = self._opened(configuration, query, currency)
+        return self._markets[key]
+
+    def _opened(
+        self, configuration: Configuration, query: PriceQuery, currency: str | None
+    ) -> list[list[Shelf]]:
+        as_of = query.as_of or self.now
+        found = []
         for index in (self._own_index, catalogue_index()):
             prices = self._eligible(index.find(configuration), configuration, query)
+            fresh = [price for price in prices if not is_stale(price, as_of)]
+            stale = [price for price in prices if is_stale(price, as_of)]
             for purchase in _purchases(configuration, query):
-                bought = [price for price in prices if price.purchase is purchase]
-                offer = _cheapest(configuration, bought, query.as_of or self.now)
-                if offer is not None:
-                    return offer
-        return None
+                shelves = [
+                    shelf
+                    for aged in (fresh, stale)
+                    for shelf in shelves_of(
+                        self._converted(_with_rules(price, query), currency, as_of)
+                        for price in aged
+                        if price.purchase is purchase
+                    )
+                ]
+                found.append(shelves)
+        return found
+
+    def _converted(self, price: Price, currency: str | None, as_of: datetime) -> Offer:
+        """Return one instance in the wanted currency, in its own where no rate holds."""
+        if currency is None or currency == price.currency:
+            return Offer(price, 1)
+        rate = self._rates.conversion(price.currency, currency, as_of)
+        if rate is None:
+            return Offer(price, 1)
+        per_hour = _EXACT.multiply(price.price_per_hour, rate.rate)
+        terms = price.serverless
+        if terms is not None:
+            terms = replace(
+                terms,
+                per_gb_second=_EXACT.multiply(terms.per_gb_second, rate.rate),
+                per_call=_EXACT.multiply(terms.per_call, rate.rate),
+            )
+        converted = replace(price, price_per_hour=per_hour, currency=currency, serverless=terms)
+        return Offer(converted, 1, conversion=rate, listed_per_hour=price.price_per_hour)
 
     def _inline(
-        self, configuration: Configuration, query: PriceQuery, price_per_hour: Decimal
+        self, configuration: Configuration, query: PriceQuery, currency: str | None
     ) -> Offer:
         # Nodes may have been filled in from the runs: they say nothing about what is priced.
-        is_whole = configuration.instance_type is not None
+        terms = query.serverless
+        is_whole = configuration.instance_type is not None and terms is None
         gpu_count = self._gpu_count(configuration) if is_whole else 1
+        price_per_hour = query.price_per_hour if terms is None else terms.per_hour
+        assert price_per_hour is not None
         price = Price(
             price_per_hour=price_per_hour,
-            currency=query.currency or "USD",
+            currency=currency or "USD",
             purchase=query.purchase or configuration.purchase or Purchase.ON_DEMAND,
             valid_from=query.as_of or self.now,
             source=INLINE_SOURCE,
@@ -182,9 +218,11 @@ class PriceBook:
             instance_type=configuration.instance_type,
             gpu_type=configuration.gpu_type,
             gpu_count=gpu_count,
+            serverless=terms,
         )
         instances = instances_needed(configuration, gpu_count) if is_whole else None
-        return Offer(price, configuration.workers if instances is None else instances)
+        count = configuration.workers if instances is None else instances
+        return Offer(_with_rules(price, query), count)
 
     def _gpu_count(self, configuration: Configuration) -> int | None:
         for index in (self._own_index, catalogue_index()):
@@ -220,20 +258,32 @@ class PriceBook:
         return list(latest.values())
 
 
-def _with_terms(offer: Offer, query: PriceQuery) -> Offer:
-    """Return the offer with the billing rules and further charges of the question."""
+def _with_rules(price: Price, query: PriceQuery) -> Price:
+    """Return the price with the billing rules of the question."""
     minimum_s, step_s = query.minimum_billed_s, query.billing_step_s
-    price = offer.price
     if minimum_s is not None:
         price = replace(price, minimum_billed_s=minimum_s)
     if step_s is not None:
         price = replace(price, billing_step_s=step_s)
-    return Offer(price, offer.instances, query.extras)
+    return price
 
 
-def is_in_currency(query: PriceQuery, offer: Offer) -> bool:
-    """Whether an offer is in the currency that was asked for; amounts of two never compare."""
-    return query.currency is None or query.currency == offer.price.currency
+def _undominated(offers: Sequence[Offer], currency: str | None, as_of: datetime) -> list[Offer]:
+    """Return of each billing rule the cheapest offer; the duration decides among these.
+
+    An offer in another currency, or of a stale price, counts only where there is no better.
+    """
+
+    def flaws(offer: Offer) -> tuple[bool, bool]:
+        return offer.price.currency != (currency or offer.price.currency), is_stale(
+            offer.price, as_of
+        )
+
+    least = min(map(flaws, offers))
+    cheapest: dict[object, Offer] = {}
+    for offer in sorted((each for each in offers if flaws(each) == least), key=cheapest_first):
+        cheapest.setdefault(rules_of(offer.price), offer)
+    return list(cheapest.values())
 
 
 def is_stale(price: Price, as_of: datetime) -> bool:
@@ -248,30 +298,3 @@ def _agrees(offered: str | None, asked: str | None) -> bool:
 def _purchases(configuration: Configuration, query: PriceQuery) -> tuple[Purchase, ...]:
     asked = query.purchase or configuration.purchase
     return _ANY_PURCHASE if asked is None else (asked,)
-
-
-def _cheapest(
-    configuration: Configuration, prices: Iterable[Price], as_of: datetime
-) -> Offer | None:
-    """Return the cheapest offer; a stale one only where there is no other."""
-    offers = []
-    for price in prices:
-        gpu_count = price.gpu_count
-        if price.instance_type is None and gpu_count is None:
-            gpu_count = 1
-        instances = _instances(configuration, price, gpu_count)
-        if instances is not None:
-            offers.append(Offer(price, instances))
-    if not offers:
-        return None
-    return min(
-        offers,
-        key=lambda offer: (is_stale(offer.price, as_of), offer.per_hour, offer.instances),
-    )
-
-
-def _instances(configuration: Configuration, price: Price, gpu_count: int | None) -> int | None:
-    if price.instance_type is None and gpu_count:
-        # A price of GPUs, not of machines: what counts is how many GPUs the workers use.
-        return -(-configuration.workers // gpu_count)
-    return instances_needed(configuration, gpu_count)

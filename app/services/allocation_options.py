@@ -13,7 +13,9 @@ from app.domain.allocations import AllocationRequest, ElasticJob, Goal, Placed
 from app.domain.configurations import Configuration, Scenario
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest
+from app.pricing.billing import costs_of
 from app.services.beliefs import Beliefs
+from models import ConvergenceLaw
 
 ANY_TYPE: Final = "any"
 """The name of capacity that has no GPU type (workers of a CPU cluster)."""
@@ -39,7 +41,8 @@ class Forecasts:
     """The options that can be forecast, each array of shape (n_options,).
 
     `restart_s` is what changing to the option costs, `completion_s` the expected time to the end
-    with it; `per_hour` is NaN where no price is known, `on_time` 1 where there is no deadline.
+    with it; `cost` is the bill of the expected completion, NaN where no price is known; `on_time`
+    is 1 where there is no deadline.
     """
 
     options: list[Option]
@@ -47,7 +50,7 @@ class Forecasts:
     restart_s: FloatArray
     completion_s: FloatArray
     on_time: FloatArray
-    per_hour: FloatArray
+    cost: FloatArray
 
     def of(self, name: str) -> IntArray:
         """Return the jobs or kinds of the options."""
@@ -123,11 +126,14 @@ def questions_of(request: AllocationRequest, options: Sequence[Option]) -> list[
     return questions
 
 
-def samples_factor(job: ElasticJob, batch_size: float | None) -> float:
+def samples_factor(
+    job: ElasticJob, batch_size: float | None, law: ConvergenceLaw | None = None
+) -> float:
     """Return by how many times more samples a job needs with a batch size than with its own.
 
     ``(1 + B / N) / (1 + B0 / N)`` with the gradient noise scale N: larger batches learn less from
-    each sample. 1 where the scale or a batch size is unknown.
+    each sample. The job's own N goes before the `law` that its workload's runs showed; 1 where
+    neither or a batch size is known.
 
     References
     ----------
@@ -143,8 +149,12 @@ def samples_factor(job: ElasticJob, batch_size: float | None) -> float:
     """
     own = job.work.batch_size or min(job.batch_sizes, default=None)
     noise = job.gradient_noise_scale
-    if noise is None or own is None or batch_size is None:
+    if own is None or batch_size is None:
         return 1.0
+    if noise is None:
+        if law is None:
+            return 1.0
+        return float(law.samples_factor(np.array([batch_size]), np.array([own]))[0])
     return (1.0 + batch_size / noise) / (1.0 + own / noise)
 
 
@@ -167,8 +177,15 @@ def forecasts_of(
     known = [options[row] for row in beliefs.known]
     jobs = [request.jobs[option.job] for option in known]
     pairs = list(zip(jobs, known, strict=True))
+    asked = {(option.job, option.placed.batch_size) for option in known}
+    factors = {
+        (index, batch): samples_factor(
+            request.jobs[index], batch, beliefs.convergence.get(request.jobs[index].workload)
+        )
+        for index, batch in asked
+    }
     factor = [
-        (1.0 - job.progress) * samples_factor(job, option.placed.batch_size)
+        (1.0 - job.progress) * factors[option.job, option.placed.batch_size]
         for job, option in pairs
     ]
     restart = np.array([restart_of(job, option.placed) for job, option in pairs], dtype=np.float64)
@@ -176,16 +193,14 @@ def forecasts_of(
     until = np.array([_seconds_until(job, now) for job in jobs], dtype=np.float64)
     finite = np.where(np.isinf(until), 1.0, until)
     chance = left.probability_below(finite - restart)
+    completion_s = left.mean() + restart
     return Forecasts(
         options=known,
         left=left,
         restart_s=restart,
-        completion_s=left.mean() + restart,
+        completion_s=completion_s,
         on_time=np.where(np.isinf(until), 1.0, chance),
-        per_hour=np.array(
-            [np.nan if offer is None else float(offer.per_hour) for offer in beliefs.offers],
-            dtype=np.float64,
-        ),
+        cost=costs_of(beliefs.offers, completion_s),
     )
 
 
@@ -204,4 +219,4 @@ def goal_values(request: AllocationRequest, forecasts: Forecasts) -> FloatArray:
         case Goal.MAKESPAN:
             return forecasts.left.quantile(request.confidence) + forecasts.restart_s
         case Goal.COST:
-            return forecasts.completion_s / _SECONDS_PER_HOUR * forecasts.per_hour
+            return forecasts.cost

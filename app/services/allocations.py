@@ -25,6 +25,7 @@ from app.domain.allocations import (
 from app.domain.errors import Fault, InsufficientCapacityError, InvalidRequestError
 from app.domain.identifiers import ProjectId
 from app.domain.schedules import Band
+from app.pricing.billing import exact_cost
 from app.services.allocation_options import (
     Forecasts,
     Option,
@@ -234,7 +235,7 @@ def _allocated(
     for row, band in zip(rows.tolist(), bands, strict=True):
         option, offer = forecasts.options[row], beliefs.offers[row]
         job = request.jobs[option.job]
-        cost = None if offer is None else Decimal(band[0] / 3600.0) * offer.per_hour
+        cost = None if offer is None else exact_cost(offer, band[0])
         allocated.append(
             AllocatedJob(
                 job=job,

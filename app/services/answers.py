@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -12,7 +12,7 @@ from app.domain.errors import DomainError
 from app.domain.forecasts import (
     AxisOutside,
     Basis,
-    CostForecast,
+    ExplainedBy,
     Feasibility,
     Forecast,
     ForecastRequest,
@@ -21,13 +21,16 @@ from app.domain.forecasts import (
     SupportReport,
 )
 from app.domain.identifiers import RunId, Slug
-from app.pricing.billing import affordable_seconds, bill
+from app.pricing.billing import affordable_seconds
 from app.pricing.energy import kilowatt_hours
-from app.pricing.resolution import Offer, PriceBook, is_in_currency
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.costs import cost_of
 from app.services.frames import scenario_features
 from app.services.questions import to_features, to_question
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import with_interruptions
+from app.services.targets import targets_of
 from app.services.warnings import warnings_of
 from models import FeatureTable, FloatArray, ForecastDistribution, Support
 
@@ -36,7 +39,7 @@ Answer = Forecast | DomainError
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What a forecast rests on, the shares of its terms, its memory, and who taught it what."""
+    """What a forecast rests on, its explanation, its memory, and who taught it what."""
 
     support: Support
     explanation: dict[str, float]
@@ -75,23 +78,43 @@ def answer_all(
     return [answer for answer in answers if answer is not None]
 
 
-def distributions(
+def offers_for(
     requests: Sequence[ForecastRequest],
     scenarios: Sequence[Scenario],
-    served: ServedRegressor,
+    book: PriceBook,
+    seconds: FloatArray,
+    currency: str | None = None,
+) -> list[Offer | None]:
+    """Return the offers of durations without interruptions, in the currency that is wanted.
+
+    Of several, the one counts whose bill is smallest.
+    """
+    return [
+        book.resolve(scenario.configuration, request.pricing, currency=currency, seconds=each)
+        for request, scenario, each in zip(requests, scenarios, seconds.tolist(), strict=True)
+    ]
+
+
+def interrupted(
+    forecast: ForecastDistribution,
+    requests: Sequence[ForecastRequest],
     offers: Sequence[Offer | None],
 ) -> tuple[ForecastDistribution, dict[int, DomainError]]:
     """Return the distributions of the durations, spot interruptions included, and refusals."""
-    forecast = served.portfolio.predict(features_of(scenarios, served))
     spot = {
-        row: (request.spot, 1 if offer is None else offer.instances)
+        row: (request.spot, 1 if offer is None else offer.total_instances)
         for row, (request, offer) in enumerate(zip(requests, offers, strict=True))
         if is_spot(request, offer)
     }
     if not spot:
         return forecast, {}
-    interrupted, refusals = with_interruptions(forecast, spot)
-    return interrupted, dict(refusals)
+    later, refusals = with_interruptions(forecast, spot)
+    return later, dict(refusals)
+
+
+def predict(scenarios: Sequence[Scenario], served: ServedRegressor) -> ForecastDistribution:
+    """Return the distributions of the durations without interruptions."""
+    return served.portfolio.predict(features_of(scenarios, served))
 
 
 def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> FeatureTable:
@@ -114,22 +137,24 @@ def _answer(
     book: PriceBook,
     now: datetime,
 ) -> list[Answer]:
-    offers = [
-        book.resolve(scenario.configuration, request.pricing)
-        for request, scenario in zip(requests, scenarios, strict=True)
-    ]
-    forecast, refusals = distributions(requests, scenarios, served, offers)
+    work = predict(scenarios, served)
+    offers = offers_for(requests, scenarios, book, work.median(), served.currency)
+    durations, refusals = interrupted(work, requests, offers)
     reasons = _reasons(requests, scenarios, served)
-    figures = figures_of(requests, forecast, offers)
+    figures = figures_of(requests, durations, offers)
+    law = served.portfolio.convergence
+    targets = targets_of(requests, scenarios, offers, durations, law)
     answers: list[Answer] = []
     known = zip(requests, scenarios, offers, reasons, strict=True)
     for row, (request, scenario, offer, reason) in enumerate(known):
-        answers.append(
-            refusals.get(row)
-            or _forecast(
-                row, request, scenario, offer, reason, figures=figures, served=served, now=now
-            )
+        refusal = refusals.get(row)
+        if refusal is not None:
+            answers.append(refusal)
+            continue
+        forecast = _forecast(
+            row, request, scenario, offer, reason, figures=figures, served=served, now=now
         )
+        answers.append(replace(forecast, to_target=targets[row]) if targets[row] else forecast)
     return answers
 
 
@@ -140,9 +165,11 @@ def _reasons(
     if not scenarios:
         return []
     features = features_of(scenarios, served)
-    explained = served.portfolio.explain(features)
+    portfolio = served.portfolio
+    has_phases = portfolio.phases is not None
+    explained = portfolio.explain_phases(features) if has_phases else portfolio.explain(features)
     shares: list[dict[str, float]] = [
-        {part.term: float(f"{part.share:.4g}") for part in explanation} for explanation in explained
+        {name: float(f"{share:.4g}") for name, share in explanation} for explanation in explained
     ]
     fits = _feasibilities(features, served)
     lessons = _lessons([request.explain for request in requests], features, served)
@@ -214,7 +241,7 @@ def _shown(seconds: FloatArray) -> list[float]:
 
 
 def _affordable(request: ForecastRequest, offer: Offer | None) -> float | None:
-    if request.budget is None or offer is None or not is_in_currency(request.pricing, offer):
+    if request.budget is None or offer is None or not offer.is_as_asked:
         return None
     seconds = affordable_seconds(offer, request.budget)
     return math.inf if seconds is None else seconds
@@ -255,7 +282,7 @@ def _forecast(
         scenario=scenario,
         duration_seconds=duration,
         time_limit_seconds=figures.time_limit[row],
-        cost=None if offer is None else _cost(offer, duration),
+        cost=None if offer is None else cost_of(offer, duration),
         feasibility=feasibility,
         deadline_probability=_known(figures.deadline[row]),
         budget_probability=_known(figures.budget[row]),
@@ -263,6 +290,7 @@ def _forecast(
         basis=Basis(support.basis),
         energy_kwh=kilowatt_hours(configuration.gpu_type, configuration.workers, duration.median),
         explanation=reason.explanation,
+        explained_by=ExplainedBy.TERMS if served.portfolio.phases is None else ExplainedBy.PHASES,
         warnings=warnings_of(
             request, served, support, offer, now, fits_probability=feasibility.fits_probability
         ),
@@ -272,20 +300,6 @@ def _forecast(
 
 def _known(probability: float) -> float | None:
     return None if math.isnan(probability) else probability
-
-
-def _cost(offer: Offer, duration: Interval) -> CostForecast:
-    money = bill(offer, duration.median, duration.lower, duration.upper)
-    return CostForecast(
-        currency=offer.price.currency,
-        median=money.median,
-        lower=money.lower,
-        upper=money.upper,
-        price_per_hour=offer.price.price_per_hour,
-        price=offer.price,
-        instances=offer.instances,
-        line_items=money.line_items,
-    )
 
 
 def _support_report(support: Support, served: ServedRegressor) -> SupportReport:

@@ -1,8 +1,8 @@
 """What the published regressors believe of many jobs' durations, one evaluation a workload."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,12 +11,13 @@ from app.domain.configurations import Purchase, Scenario
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId, Slug
-from app.pricing.resolution import Offer, PriceBook
-from app.services.answers import distributions
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.answers import interrupted, offers_for, predict
 from app.services.prices import PriceService
 from app.services.questions import to_question
 from app.services.serving import RegressorCache, ServedRegressor
-from models import NORMAL_KNOTS, FloatArray
+from models import NORMAL_KNOTS, ConvergenceLaw, FloatArray
 
 _Group = tuple[Slug, int | None]
 
@@ -37,6 +38,8 @@ class Beliefs:
         What they would be bought at; None where no price was asked for or is known.
     problems
         The refusals of the others, by position.
+    convergence
+        How many samples a target takes, by workload, where its runs told.
     """
 
     durations: DurationBeliefs
@@ -44,6 +47,7 @@ class Beliefs:
     scenarios: list[Scenario]
     offers: list[Offer | None]
     problems: dict[int, DomainError]
+    convergence: Mapping[Slug, ConvergenceLaw] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -87,7 +91,7 @@ class BeliefReader:
         groups: defaultdict[_Group, list[int]] = defaultdict(list)
         for row, request in enumerate(requests):
             groups[request.workload, request.regressor_version].append(row)
-        gathered = []
+        gathered, laws = [], {}
         for (slug, version), rows in groups.items():
             try:
                 served = self._regressors.get(project_id, slug, version)
@@ -95,7 +99,9 @@ class BeliefReader:
                 problems.update(dict.fromkeys(rows, error))
                 continue
             gathered.append(_gather(rows, requests, served, book, problems))
-        return _merge(gathered, problems)
+            if served.portfolio.convergence is not None:
+                laws[slug] = served.portfolio.convergence
+        return replace(_merge(gathered, problems), convergence=laws)
 
 
 def _is_spot(request: ForecastRequest) -> bool:
@@ -119,11 +125,11 @@ def _gather(
         except DomainError as error:
             problems[row] = error
     wanted = [requests[row] for row in asked]
-    offers = [
-        None if book is None else book.resolve(scenario.configuration, request.pricing)
-        for scenario, request in zip(scenarios, wanted, strict=True)
-    ]
-    forecast, refusals = distributions(wanted, scenarios, served, offers)
+    work = predict(scenarios, served)
+    offers: list[Offer | None] = [None] * len(asked)
+    if book is not None:
+        offers = offers_for(wanted, scenarios, book, work.median())
+    forecast, refusals = interrupted(work, wanted, offers)
     problems.update({asked[row]: refusal for row, refusal in refusals.items()})
     kept = [row for row in range(len(asked)) if row not in refusals]
     return _Gathered(

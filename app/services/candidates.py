@@ -8,7 +8,7 @@ from typing import Final
 from app.domain.configurations import Configuration
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.recommendations import RecommendationRequest
-from app.pricing.resolution import gpu_names
+from app.pricing.price_index import gpu_names
 from app.services.questions import implied_gpu
 from app.services.serving import ServedRegressor
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import models
 from app.domain.fits import Candidate, FitProblem, FitRequest
 from app.domain.identifiers import RunId, Slug
 from app.domain.regressors import (
+    Convergence,
     MemoryEvidence,
     OutlierRun,
     PoolingUse,
@@ -156,7 +157,7 @@ def compute_fit(
         raise FitRefusedError(FitProblem("fit_failed", str(error))) from error
     return FitOutcome(
         artifact=models.dumps(portfolio),
-        report=_report(portfolio.report, request.seed, task.pool.mode),
+        report=_report(portfolio, request.seed, task.pool.mode),
         contest=_contest(portfolio, task),
         summary=models.summarise(task.runs, "").to_document(),
     )
@@ -231,7 +232,14 @@ def _evidence(report: models.EvidenceReport) -> RunEvidence:
     )
 
 
-def _report(report: models.FitReport, seed: int, mode: Pooling) -> RegressorReport:
+def _convergence(law: models.ConvergenceLaw | None) -> Convergence | None:
+    if law is None:
+        return None
+    return Convergence(law.n_runs, *law.batch_sizes, *law.noise_scale())
+
+
+def _report(portfolio: models.FittedPortfolio, seed: int, mode: Pooling) -> RegressorReport:
+    report = portfolio.report
     floor = report.noise_floor
     return RegressorReport(
         training_fingerprint=report.training_fingerprint,
@@ -248,6 +256,8 @@ def _report(report: models.FitReport, seed: int, mode: Pooling) -> RegressorRepo
         coverage=_finite_items(report.coverage),
         noise_floor=None if floor is None else _finite(floor),
         seed=seed,
-        evidence=_evidence(report.evidence),
+        evidence=replace(
+            _evidence(report.evidence), convergence=_convergence(portfolio.convergence)
+        ),
         pooling=_pooling(report.pooling, mode),
     )

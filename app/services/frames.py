@@ -14,12 +14,14 @@ from app.domain.configurations import (
 from app.domain.runs import EvidenceColumns, RunColumns, RunStatus
 from app.pricing import gpus
 from models import (
+    ConvergenceRuns,
     Evidence,
     FeatureTable,
     FloatArray,
     HardwareDescription,
     IntArray,
     MemoryRuns,
+    PhaseRuns,
     RunTable,
     UnfinishedRuns,
     mean_description,
@@ -104,7 +106,40 @@ def evidence(columns: EvidenceColumns) -> Evidence:
             progress[stopped],
             [columns.runs.run_ids[row] for row in stopped],
         ),
+        _convergence(columns),
+        _phases(columns, features),
     )
+
+
+def _phases(columns: EvidenceColumns, features: FeatureTable) -> PhaseRuns | None:
+    """Return the succeeded runs that tell their phases, None without any."""
+    told = [
+        row
+        for row, (status, phases) in enumerate(zip(columns.status, columns.phases, strict=True))
+        if status is RunStatus.SUCCEEDED and phases
+    ]
+    if not told:
+        return None
+    names = sorted({name for row in told for name in columns.phases[row]})
+    return PhaseRuns(
+        features.take(np.array(told, dtype=np.int64)),
+        np.array([columns.runs.duration_seconds[row] for row in told], dtype=np.float64),
+        {
+            name.removesuffix("_seconds"): _numeric([columns.phases[row].get(name) for row in told])
+            for name in names
+        },
+    )
+
+
+def _convergence(columns: EvidenceColumns) -> ConvergenceRuns:
+    """Return the succeeded runs that tell how many samples their target took."""
+    sizes = _numeric(columns.runs.dataset_size)
+    samples, epochs = _numeric(columns.samples_to_target), _numeric(columns.epochs_to_target)
+    samples = np.where(np.isnan(samples), epochs * sizes, samples)
+    batches = _numeric(columns.runs.batch_size)
+    succeeded = np.array([status is RunStatus.SUCCEEDED for status in columns.status], dtype=bool)
+    telling = np.flatnonzero(succeeded & ~np.isnan(batches) & ~np.isnan(samples))
+    return ConvergenceRuns(batches[telling], samples[telling])
 
 
 def _rows(columns: EvidenceColumns, wanted: frozenset[RunStatus]) -> IntArray:

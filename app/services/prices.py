@@ -12,7 +12,7 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.prices import Price, PriceFilter, PriceOrigin
 from app.pricing.catalogue import built_in_prices
 from app.pricing.gpus import canonical_gpu_name
-from app.pricing.resolution import PriceBook
+from app.pricing.resolution import PriceBook, PricingFacts
 from app.services.context import ServiceContext
 
 _CATALOGUE_TOKEN = "catalogue."  # noqa: S105 - a page token, no secret
@@ -59,7 +59,7 @@ class PriceService:
                 keys[0] if keys else "none",
                 {"count": len(keys)},
             )
-        self._forget(caller.project_id)
+        self.forget(caller.project_id)
         return named
 
     def withdraw(self, caller: Principal, price_id: PriceId) -> None:
@@ -80,7 +80,7 @@ class PriceService:
             stores.access.record_audit(
                 caller.project_id, caller.key_id, now, "price.withdraw", price_id
             )
-        self._forget(caller.project_id)
+        self.forget(caller.project_id)
 
     def list_page(
         self,
@@ -126,13 +126,12 @@ class PriceService:
             if kept is not None:
                 kept.is_reading = True
         try:
-            with self._context.database.reading() as stores:
-                own = tuple(stores.prices.in_force(project_id))
+            facts = self._read(project_id)
         except StorageUnavailableError:
             if kept is None:
                 raise
-            own = kept.book.own
-        book = _renew(kept.book if kept else None, own, now)
+            facts = kept.book.facts
+        book = _renew(kept.book if kept else None, facts, now)
         with self._lock:
             self._kept[project_id] = _Kept(book, now)
         return book
@@ -146,17 +145,26 @@ class PriceService:
         is_fresh = self._context.now() - kept.read_at <= fresh_for
         return kept.book if is_fresh or kept.is_reading else None
 
-    def _forget(self, project_id: ProjectId) -> None:
+    def _read(self, project_id: ProjectId) -> PricingFacts:
+        with self._context.database.reading() as stores:
+            return PricingFacts(
+                tuple(stores.prices.in_force(project_id)),
+                tuple(stores.exchange_rates.in_force(project_id)),
+                tuple(stores.grid_factors.in_force(project_id)),
+            )
+
+    def forget(self, project_id: ProjectId) -> None:
+        """Read anew what a project's prices are when they are asked for next."""
         with self._lock:
             self._kept.pop(project_id, None)
 
 
-def _renew(book: PriceBook | None, own: tuple[Price, ...], now: datetime) -> PriceBook:
+def _renew(book: PriceBook | None, facts: PricingFacts, now: datetime) -> PriceBook:
     """Return the known book while it says the same; it remembers what it resolved."""
-    if book is None or book.own != own:
-        return PriceBook(own, now)
+    if book is None or book.facts != facts:
+        return PriceBook.of(facts, now)
     has_changed = book.changes_at is not None and book.changes_at <= now
-    return PriceBook(own, now) if has_changed or now - book.now > timedelta(hours=1) else book
+    return PriceBook.of(facts, now) if has_changed or now - book.now > timedelta(hours=1) else book
 
 
 def _listed(wanted: PriceFilter) -> list[Price]:

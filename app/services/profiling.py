@@ -21,7 +21,8 @@ from app.domain.profiling import (
     TargetOutlook,
 )
 from app.pricing.billing import bill
-from app.pricing.resolution import Offer, PriceBook
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
 from app.services.profiling_candidates import candidate_scenarios, distinct, identity_of

@@ -13,8 +13,8 @@ from app.domain.forecasts import ForecastRequest, Interval
 from app.domain.profiling import ProfilingRequest
 from app.domain.runs import RunColumns
 from app.pricing.gpus import canonical_gpu_name
-from app.pricing.resolution import Offer
-from app.services.answers import distributions, features_of
+from app.pricing.offers import Offer
+from app.services.answers import features_of, interrupted, predict
 from app.services.frames import hardware_descriptions, scenario_features
 from app.services.profiling_candidates import identity_of
 from app.services.serving import ServedRegressor
@@ -66,7 +66,8 @@ class FittedGround:
     def outlook(self, offers: Sequence[Offer | None]) -> Outlook:
         """Return the forecasts of candidates and targets; interruptions of spot included."""
         questions = [_question(self._request, each) for each in self._candidates]
-        forecast, refusals = distributions(questions, self._candidates, self._served, offers)
+        work = predict(self._candidates, self._served)
+        forecast, refusals = interrupted(work, questions, offers)
         rows = np.arange(self._n, self._features.n_rows)
         target = self._served.portfolio.predict(self._features.take(rows))
         confidence = self._request.confidence

@@ -8,7 +8,7 @@ from app.domain.configurations import ParameterValue, Scenario
 from app.domain.errors import Fault, InvalidRequestError, UnknownFieldError
 from app.domain.spelling import nearest_field
 from app.pricing.gpus import resolve_gpu, variants_of
-from app.pricing.resolution import gpu_of_instance
+from app.pricing.price_index import gpu_of_instance
 from app.services.frames import PARAMETER_PREFIX
 from app.services.serving import ServedRegressor
 from models import FitReport

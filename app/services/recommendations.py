@@ -1,6 +1,5 @@
 """The use cases of choosing a configuration."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,12 +10,12 @@ from app.decisions.recommendation import (
     Candidates,
     Choice,
     Constraints,
+    Rejection,
     choose,
 )
 from app.domain.configurations import Configuration, Scenario
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import ProjectId
-from app.domain.prices import PriceQuery
 from app.domain.recommendations import (
     NeededChange,
     Recommendation,
@@ -25,8 +24,8 @@ from app.domain.recommendations import (
 )
 from app.pricing.billing import costs_of
 from app.pricing.energy import kilowatt_hours
-from app.pricing.resolution import Offer, PriceBook
-from app.services.answers import answer_all, distributions, features_of
+from app.pricing.resolution import PriceBook
+from app.services.answers import answer_all, features_of, interrupted, offers_for, predict
 from app.services.candidates import candidate_configurations
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
@@ -35,16 +34,21 @@ from app.services.serving import RegressorCache, ServedRegressor
 from models import BoolArray, FloatArray
 
 MAX_NAMED_REJECTIONS: Final = 100
+_EXCHANGE_RATE_UNKNOWN: Final = "exchange_rate_unknown"
 _SPOT_INFEASIBLE: Final = "spot_infeasible"
 
 
 @dataclass(frozen=True, slots=True)
 class _Evaluated:
-    """The candidates that can end, with their figures; and those that cannot."""
+    """The candidates that can end, with their figures; and those that cannot.
+
+    `is_foreign` where the price is in another currency and no exchange rate is known.
+    """
 
     configurations: list[Configuration]
     candidates: Candidates
     infeasible: list[Configuration]
+    is_foreign: list[bool]
 
 
 class RecommendationService:
@@ -102,7 +106,12 @@ class RecommendationService:
         rejected = [
             *(RejectedCandidate(each, _SPOT_INFEASIBLE) for each in evaluated.infeasible),
             *(
-                RejectedCandidate(evaluated.configurations[index], reason)
+                RejectedCandidate(
+                    evaluated.configurations[index],
+                    _EXCHANGE_RATE_UNKNOWN
+                    if reason is Rejection.PRICE_UNKNOWN and evaluated.is_foreign[index]
+                    else reason,
+                )
                 for index, reason in choice.rejected
             ),
         ]
@@ -160,12 +169,14 @@ def _evaluate(
     book: PriceBook,
 ) -> _Evaluated:
     scenarios = _scenarios(request, configurations, served)
-    offers = [book.resolve(scenario.configuration, request.pricing) for scenario in scenarios]
     questions = [_question(request, scenario.configuration) for scenario in scenarios]
-    forecast, refusals = distributions(questions, scenarios, served, offers)
+    work = predict(scenarios, served)
+    offers = offers_for(questions, scenarios, book, work.median(), served.currency)
+    forecast, refusals = interrupted(work, questions, offers)
     kept = [row for row in range(len(scenarios)) if row not in refusals]
     duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
-    paid = _comparable([offers[row] for row in kept], request.pricing)
+    known_offers = [offers[row] for row in kept]
+    paid = [offer if offer is not None and offer.is_as_asked else None for offer in known_offers]
     known = [scenarios[row] for row in kept]
     return _Evaluated(
         configurations=[scenario.configuration for scenario in known],
@@ -179,20 +190,8 @@ def _evaluate(
             fits=_fits(request, known, served),
         ),
         infeasible=[scenarios[row].configuration for row in refusals],
+        is_foreign=[offer is not None and not offer.is_as_asked for offer in known_offers],
     )
-
-
-def _comparable(offers: Sequence[Offer | None], query: PriceQuery) -> list[Offer | None]:
-    """Return the offers of one currency: the one asked for, or that of most; others are None.
-
-    There is no rate between two currencies, and one to one would be a lie.
-    """
-    counted = Counter(offer.price.currency for offer in offers if offer is not None)
-    currency = query.currency or next((name for name, _ in counted.most_common(1)), None)
-    return [
-        offer if offer is not None and offer.price.currency == currency else None
-        for offer in offers
-    ]
 
 
 def _power(scenarios: Sequence[Scenario]) -> FloatArray:

@@ -23,7 +23,10 @@ NEEDED_RUNS = 1
 
 @dataclass(frozen=True, slots=True)
 class ServedRegressor:
-    """A regressor in memory; `is_stale` when the database could not be asked for a newer one."""
+    """A regressor in memory, with the currency in which its workload is told what it costs.
+
+    `is_stale` when the database could not be asked for a newer one.
+    """
 
     workload: Slug
     workload_id: WorkloadId
@@ -31,6 +34,7 @@ class ServedRegressor:
     fitted_at: datetime
     portfolio: FittedPortfolio
     is_stale: bool = False
+    currency: str = "USD"
 
 
 @dataclass(slots=True)
@@ -39,6 +43,7 @@ class _Pointer:
 
     workload_id: WorkloadId
     version: int
+    currency: str
     read_at: datetime
     is_reading: bool = False
     is_stale: bool = False
@@ -131,6 +136,7 @@ class RegressorCache:
             held = self._held(pointer, version)
             if held is None:
                 held = _load(stores, slug, pointer.workload_id, version or pointer.version)
+            held = _told_in(held, pointer.currency)
         with self._lock:
             self._pointers[key] = pointer
             self._regressors[held.workload_id, held.version] = held
@@ -146,9 +152,14 @@ def _load_unpublished(
     if workload is None:
         raise UnknownWorkloadError(slug)
     if version is not None:
-        return _load(stores, slug, workload.workload_id, version)
+        held = _load(stores, slug, workload.workload_id, version)
+        return _told_in(held, workload.declaration.currency)
     found = stores.runs.count_usable(workload.workload_id)
     raise NoRegressorError(slug, found=found, needed=NEEDED_RUNS)
+
+
+def _told_in(served: ServedRegressor, currency: str) -> ServedRegressor:
+    return served if served.currency == currency else replace(served, currency=currency)
 
 
 def _load(stores: Stores, slug: Slug, workload_id: WorkloadId, version: int) -> ServedRegressor:

@@ -7,7 +7,9 @@ from typing import Final
 
 from app.domain.forecasts import ForecastRequest, ForecastWarning
 from app.domain.wording import say_number
-from app.pricing.resolution import Offer, is_in_currency, is_stale
+from app.pricing.currencies import is_stale_rate
+from app.pricing.offers import Offer
+from app.pricing.resolution import is_stale
 from app.services.serving import ServedRegressor
 from models import Support
 
@@ -123,14 +125,8 @@ def _on_price(
             "Give pricing.price_per_hour, or store a price by POST /v1/prices.",
         )
         return
-    asked = request.pricing.currency
-    if not is_in_currency(request.pricing, offer):
-        yield ForecastWarning(
-            "currency_not_converted",
-            f"The price is in {offer.price.currency}; there is no rate to {asked}.",
-            f"Read the cost in {offer.price.currency}, or store a price in {asked}.",
-        )
     as_of = request.pricing.as_of or now
+    yield from _on_currency(offer, as_of)
     if is_stale(offer.price, as_of):
         age_days = (as_of - offer.price.valid_from).days
         yield ForecastWarning(
@@ -145,4 +141,22 @@ def _on_price(
             "workers_exceed_gpus",
             f"{workers} workers are asked on {nodes} node(s) with {gpu_count} GPU(s) each.",
             "Check nodes and workers; each worker is one GPU.",
+        )
+
+
+def _on_currency(offer: Offer, as_of: datetime) -> Iterator[ForecastWarning]:
+    own, asked, conversion = offer.price.currency, offer.asked_currency, offer.conversion
+    if not offer.is_as_asked:
+        yield ForecastWarning(
+            "currency_not_converted",
+            f"The price is in {own}; no exchange rate to {asked} is known for that day.",
+            f"Store one by POST /v1/exchange-rates, or ask with pricing.currency {own}.",
+        )
+    if conversion is not None and is_stale_rate(conversion, as_of):
+        age_days = (as_of - conversion.valid_from).days
+        yield ForecastWarning(
+            "stale_exchange_rate",
+            f"The exchange rate from {conversion.from_currency} to {conversion.to_currency} is"
+            f" {age_days} days old ({conversion.source}).",
+            "Store the present one by POST /v1/exchange-rates.",
         )

@@ -1,7 +1,10 @@
 """Makes all services of one process and knows how they depend on each other."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from app.domain.exchange_rates import ExchangeRate
+from app.domain.grid_factors import GridFactor
+from app.domain.identifiers import ExchangeRateId, GridFactorId
 from app.pricing.gpus import canonical_gpu_name
 from app.services.access import AccessService
 from app.services.accuracy import AccuracyService
@@ -12,6 +15,7 @@ from app.services.capacity import CapacityService
 from app.services.ci_reports import CiReportService
 from app.services.context import ServiceContext
 from app.services.curves import CurveService
+from app.services.dated import DatedFactService
 from app.services.fits import FitService
 from app.services.forecasts import ForecastService
 from app.services.gpus import GpuService
@@ -27,6 +31,7 @@ from app.services.runs import RunService
 from app.services.schedules import ScheduleService
 from app.services.serving import RegressorCache
 from app.services.workloads import WorkloadService
+from app.storage.money_tables import ExchangeRateRow, GridFactorRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class Services:
     remaining: RemainingService
     profiling: ProfilingService
     prices: PriceService
+    exchange_rates: DatedFactService[ExchangeRateRow, ExchangeRate]
+    grid_factors: DatedFactService[GridFactorRow, GridFactor]
     gpus: GpuService
     accuracy: AccuracyService
     ci: CiReportService
@@ -84,6 +91,22 @@ def build_services(context: ServiceContext) -> Services:
         recommendations=RecommendationService(context, cache, prices),
         profiling=ProfilingService(context, cache, prices),
         prices=prices,
+        exchange_rates=DatedFactService(
+            context,
+            kind="exchange_rate",
+            prefix="rate",
+            store=lambda stores: stores.exchange_rates,
+            name=lambda rate, key: replace(rate, rate_id=ExchangeRateId(key)),
+            forget=prices.forget,
+        ),
+        grid_factors=DatedFactService(
+            context,
+            kind="grid_factor",
+            prefix="grid",
+            store=lambda stores: stores.grid_factors,
+            name=lambda factor, key: replace(factor, factor_id=GridFactorId(key)),
+            forget=prices.forget,
+        ),
         gpus=GpuService(context),
         accuracy=AccuracyService(context, cache, ledger),
         ci=CiReportService(context, runs, cache, prices),

@@ -2,20 +2,44 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from decimal import Decimal
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from app.domain.billing import Serverless
 from app.domain.configurations import Purchase
 from app.domain.identifiers import PriceId, ProjectId
 from app.domain.pages import Page
 from app.domain.prices import Price, PriceFilter
-from app.storage.tables import PriceRow
+from app.storage.tables import Json, PriceRow
+
+
+def _to_terms(document: Json) -> Serverless:
+    longest = document["max_call_s"]
+    return Serverless(
+        memory_gb=Decimal(document["memory_gb"]),
+        per_gb_second=Decimal(document["per_gb_second"]),
+        per_call=Decimal(document["per_call"]),
+        max_call_s=None if longest is None else Decimal(longest),
+        step_s=Decimal(document["step_s"]),
+    )
+
+
+def _to_document(terms: Serverless) -> Json:
+    return {
+        "memory_gb": str(terms.memory_gb),
+        "per_gb_second": str(terms.per_gb_second),
+        "per_call": str(terms.per_call),
+        "max_call_s": None if terms.max_call_s is None else str(terms.max_call_s),
+        "step_s": str(terms.step_s),
+    }
 
 
 def _to_price(row: PriceRow) -> Price:
+    terms = None if row.serverless is None else _to_terms(row.serverless)
     return Price(
-        price_per_hour=row.price_per_hour,
+        price_per_hour=row.price_per_hour if terms is None else terms.per_hour,
         currency=row.currency,
         purchase=Purchase(row.purchase),
         valid_from=row.valid_from,
@@ -29,6 +53,7 @@ def _to_price(row: PriceRow) -> Price:
         withdrawn_at=row.withdrawn_at,
         minimum_billed_s=row.minimum_billed_s,
         billing_step_s=row.billing_step_s,
+        serverless=terms,
     )
 
 
@@ -57,6 +82,7 @@ class PriceStore:
                 created_at=now,
                 minimum_billed_s=price.minimum_billed_s,
                 billing_step_s=price.billing_step_s,
+                serverless=None if price.serverless is None else _to_document(price.serverless),
             )
             for price in prices
         )

@@ -15,6 +15,7 @@ from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, ProjectId, Slug, WorkloadId
 from app.domain.pages import Page
 from app.domain.regressors import (
+    Convergence,
     MemoryEvidence,
     OutlierRun,
     PoolingUse,
@@ -57,7 +58,7 @@ def _report_document(report: RegressorReport) -> Json:
 
 
 def _to_evidence(document: Json) -> RunEvidence:
-    memory = document["memory"]
+    memory, convergence = document["memory"], document.get("convergence")
     return RunEvidence(
         memory=None if memory is None else MemoryEvidence(**memory),
         unfinished=UnfinishedUse(**document["unfinished"]),
@@ -66,6 +67,7 @@ def _to_evidence(document: Json) -> RunEvidence:
             for change in document["change_points"]
         ),
         outliers=tuple(OutlierRun(**outlier) for outlier in document["outliers"]),
+        convergence=None if convergence is None else Convergence(**convergence),
     )
 
 
@@ -157,14 +159,14 @@ class RegressorStore:
             sa.select(PublicationRow.version).where(PublicationRow.workload_id == workload_id)
         ).scalar_one_or_none()
 
-    def published(self, project_id: ProjectId, slug: Slug) -> tuple[WorkloadId, int] | None:
-        """Return a workload's key and its published version, None without one."""
+    def published(self, project_id: ProjectId, slug: Slug) -> tuple[WorkloadId, int, str] | None:
+        """Return a workload's key, its published version and its currency, None without one."""
         row = self._session.execute(
-            sa.select(PublicationRow.workload_id, PublicationRow.version)
+            sa.select(PublicationRow.workload_id, PublicationRow.version, WorkloadRow.currency)
             .join(WorkloadRow, WorkloadRow.id == PublicationRow.workload_id)
             .where(WorkloadRow.project_id == project_id, WorkloadRow.slug == slug)
         ).one_or_none()
-        return None if row is None else (WorkloadId(row.workload_id), row.version)
+        return None if row is None else (WorkloadId(row.workload_id), row.version, row.currency)
 
     def published_versions(
         self, project_id: ProjectId | None = None

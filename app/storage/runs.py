@@ -41,7 +41,8 @@ _FIT_COLUMNS = (
     RunRow.parameters,
     RunRow.started_at,
 )
-PEAK_MEMORY = "peak_gpu_memory_bytes"
+_EVIDENCE_COLUMNS = (RunRow.status, RunRow.progress, RunRow.resources, RunRow.phases)
+PEAK_MEMORY, TARGETS = "peak_gpu_memory_bytes", ("samples_to_target", "epochs_to_target")
 _FIT_FIELDS = tuple(field.name for field in fields(RunColumns))
 
 
@@ -169,9 +170,9 @@ class RunStore:
     def evidence_for_fit(
         self, workload_id: WorkloadId, since: datetime | None = None
     ) -> EvidenceColumns:
-        """Return the runs that tell of memory or were stopped, those stored from `since` on."""
+        """Return the runs that tell something besides a duration, those stored from `since` on."""
         query = (
-            sa.select(*_FIT_COLUMNS, RunRow.status, RunRow.progress, RunRow.resources)
+            sa.select(*_FIT_COLUMNS, *_EVIDENCE_COLUMNS)
             .where(
                 RunRow.workload_id == workload_id,
                 RunRow.status != RunStatus.FAILED,
@@ -182,13 +183,19 @@ class RunStore:
         if since is not None:
             query = query.where(RunRow.created_at >= since)
         rows = self._session.execute(query).all()
-        columns = _transposed(rows, len(_FIT_COLUMNS) + 3)
-        status, progress, resources = columns[-3:]
+        columns = _transposed(rows, len(_FIT_COLUMNS) + len(_EVIDENCE_COLUMNS))
+        status, progress, resources, phases = columns[len(_FIT_COLUMNS) :]
+        peaks, samples, epochs = (
+            [(values or {}).get(name) for values in resources] for name in (PEAK_MEMORY, *TARGETS)
+        )
         return EvidenceColumns(
-            _to_columns(columns[:-3]),
-            [RunStatus(each) for each in status],
-            progress,
-            [(values or {}).get(PEAK_MEMORY) for values in resources],
+            runs=_to_columns(columns[: len(_FIT_COLUMNS)]),
+            status=[RunStatus(each) for each in status],
+            progress=progress,
+            peak_memory_bytes=peaks,
+            samples_to_target=samples,
+            epochs_to_target=epochs,
+            phases=[values or {} for values in phases],
         )
 
     def count_usable(self, workload_id: WorkloadId, since: datetime | None = None) -> int:

@@ -4,6 +4,7 @@ from sqlalchemy.orm import Session
 
 from app.storage.access import AccessStore
 from app.storage.ci import CiStore
+from app.storage.dated import ExchangeRateStore, GridFactorStore
 from app.storage.diagnosis import DiagnosisStore
 from app.storage.dumps import DumpStore
 from app.storage.fits import FitStore
@@ -28,6 +29,8 @@ class Stores:
         self.regressors = RegressorStore(session)
         self.forecasts = ForecastStore(session)
         self.prices = PriceStore(session)
+        self.exchange_rates = ExchangeRateStore(session)
+        self.grid_factors = GridFactorStore(session)
         self.ci = CiStore(session)
         self.idempotency = IdempotencyStore(session)
         self.diagnosis = DiagnosisStore(session)

@@ -329,6 +329,7 @@ class PriceRow(Base):
     price_per_hour: Mapped[Decimal] = mapped_column(ExactDecimal)
     minimum_billed_s: Mapped[int | None] = mapped_column(sa.Integer)
     billing_step_s: Mapped[int | None] = mapped_column(sa.Integer)
+    serverless: Mapped[Json | None] = mapped_column(JSON_DOCUMENT)
     purchase: Mapped[str] = mapped_column(sa.String(10))
     currency: Mapped[str] = mapped_column(sa.String(3))
     valid_from: Mapped[datetime] = mapped_column(UtcDateTime)

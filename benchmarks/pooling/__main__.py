@@ -36,9 +36,9 @@ FIRST_RUNS = (1, 3, 6)
 FULL_DRAWS, FULL_TYPES = 5, 12
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Judge, write, print."""
-    arguments = _parse()
+    arguments = _parse(argv)
     workloads = read_workloads(arguments.data)
     targets = [item for item in workloads if not arguments.only or item.folder in arguments.only]
     summaries = summarise_all(track(workloads, "summarising", console=Console(stderr=True)))
@@ -57,17 +57,17 @@ def main() -> None:
     print_results(results)
 
 
-def _parse() -> argparse.Namespace:
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pooling", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of data-set folders")
     parser.add_argument("--hardware", type=Path, help="CSV of GPU specifications")
     parser.add_argument("--out", type=Path, required=True, help="CSV of one row per task and arm")
-    parser.add_argument("--draws", type=int, default=1, help="draws of first runs per workload")
-    parser.add_argument("--types", type=int, default=1, help="GPU types left out per workload")
+    parser.add_argument("--draws", type=int, default=2, help="draws of first runs per workload")
+    parser.add_argument("--types", type=int, default=2, help="GPU types left out per workload")
     parser.add_argument("--full", action="store_true", help="five draws, every GPU type")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", nargs="*", help="names of folders whose workloads are targets")
-    return parser.parse_args()
+    return parser.parse_args(argv)
 
 
 def _tasks(workload: MeasuredWorkload, arguments: argparse.Namespace) -> Iterable[Task]:

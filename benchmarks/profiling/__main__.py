@@ -1,15 +1,16 @@
 """Print how many dollars a profiling plan takes against other orders of measuring.
 
 Usage: ``python -m benchmarks.profiling --data DIR [--hardware FILE.csv] [--seeds 20] [--jobs N]
-[--only NAME ...] [--members NAME ...] [--held-out] [--growth 1.25] [--out FILE.csv]``. Each folder
-of DIR holds a ``runs.csv``; workloads with at least 40 configurations count. From four random runs
-on, configurations are measured until the held-out targets are forecast with at most 1.2 times the
-error of a regressor of all candidates: in the order of the plan (renewed at each fit), of Ernest's
-design, by expected price, at random. Fits follow when the runs have grown by a quarter.
+[--only NAME ...] [--members NAME ...] [--held-out] [--stop-rule] [--growth 1.25] [--out FILE]``.
+Each folder of DIR holds a ``runs.csv``; workloads with at least 40 configurations count. From four
+random runs on, configurations are measured until the held-out targets are forecast with at most 1.2
+times the error of a regressor of all candidates: in the order of the plan (renewed at each fit), of
+Ernest's design, by expected price, at random. Fits follow when the runs have grown by a quarter.
+``--stop-rule`` replays the plan once more until its own stop rule ends it.
 
 All fits, the final one as well, are of two members of the portfolio with their prior weights, which
 takes a thirtieth of the time of what the service does; ``--members all`` fits the whole portfolio,
-``--held-out`` learns its weights. What is in FILE.csv already is not measured again.
+``--held-out`` learns its weights. What is in FILE already is not measured again.
 """
 
 import argparse
@@ -72,6 +73,12 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--growth", type=float, default=1.25, help="of the runs between fits")
     parser.add_argument("--held-out", action="store_true", help="learn weights")
+    parser.add_argument(
+        "--stop-rule", action="store_true", help="also until the plan's own stop rule ends it"
+    )
+    parser.add_argument(
+        "--price-power", type=float, default=1.0, help="gain per price to this power"
+    )
     parser.add_argument("--out", type=Path, help="CSV of one row per workload, seed and order")
     return parser.parse_args()
 
@@ -80,7 +87,7 @@ def _trials(arguments: argparse.Namespace, known: set[tuple[str, int]]) -> Itera
     """Yield what is still to be tried: one split of every workload, then the next of every."""
     members = None if arguments.members == ["all"] else tuple(arguments.members)
     hardware = read_hardware(arguments.hardware)
-    replay = Replay(hardware, arguments.growth, members, arguments.held_out)
+    replay = Replay(hardware, arguments.growth, members, arguments.held_out, arguments.stop_rule)
     workloads = [
         workload
         for workload in read_workloads(arguments.data, LEAST_CONFIGURATIONS)

@@ -29,16 +29,24 @@ def expected_dollars(problem: Problem, portfolio: FittedPortfolio) -> FloatArray
     return np.asarray(seconds / 3600 * problem.hourly, dtype=np.float64)
 
 
-def planned(problem: Problem) -> Order:
-    """Return the order of the greedy design, renewed at every fit."""
+def planned(problem: Problem, *, price_power: float, min_narrowing: float = 0.0) -> Order:
+    """Return the order of the greedy design, renewed at every fit.
+
+    Gains are weighed by the price to the power `price_power` (1 in the service). Runs that narrow
+    the intervals by less than `min_narrowing` of their mean are not made.
+    """
 
     def choose(portfolio: FittedPortfolio, measured: Sequence[int], count: int) -> list[int]:
         joints = joint_forecast(portfolio, problem.candidates.features, problem.targets.features)
-        design = Design(joints, expected_dollars(problem, portfolio))
+        design = Design(joints, expected_dollars(problem, portfolio) ** price_power)
         left = np.ones(problem.candidates.n_runs, dtype=np.bool_)
         left[list(measured)] = False
         chosen: list[int] = []
-        while len(chosen) < count and (step := design.step(left)) is not None:
+        while len(chosen) < count:
+            least = min_narrowing * float(design.half_widths().mean())
+            step = design.step(left & (design.gains() >= least))
+            if step is None:
+                break
             left[step.candidate] = False
             chosen.append(step.candidate)
         return chosen

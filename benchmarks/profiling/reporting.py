@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.profiling.trial import ORDERS, Reach
+from benchmarks.profiling.trial import ORDERS, STOP_RULE, Reach
 from models import FloatArray
 
 _GOAL, _WIDE, _DRAWS = 0.5, 130, 2000
@@ -52,8 +52,20 @@ def print_reaches(reaches: Sequence[Reach]) -> None:
             f" {np.median(found):.2f} (90 % interval by bootstrap {low:.2f} to {high:.2f}),"
             f" cheaper on {np.count_nonzero(found < 1)}"
         )
+    _print_stops(reaches, console)
     is_met = float(np.median(ratios["random"])) <= _GOAL
     console.print(f"goal of at most {_GOAL} of random order: {'met' if is_met else 'missed'}")
+
+
+def _print_stops(reaches: Sequence[Reach], console: Console) -> None:
+    stopped = [each for each in reaches if each.order == STOP_RULE]
+    if stopped:
+        errors = [each.error / each.final_error for each in stopped]
+        low, middle, high = np.quantile(errors, [0.1, 0.5, 0.9])
+        console.print(
+            f"where the plan's own stop rule ends it: {_share(stopped):.0%} of the dollars of all"
+            f" candidates (median), error / final error {middle:.2f} (tenths {low:.2f}, {high:.2f})"
+        )
 
 
 def _table(reaches: Sequence[Reach], names: Sequence[str], ratios: dict[str, FloatArray]) -> Table:

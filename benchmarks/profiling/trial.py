@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.domain.profiling import StopRule
 from benchmarks.profiling.orders import (
     Order,
     cheapest_sequence,
@@ -21,6 +22,9 @@ WITHIN = 1.2
 """Reached when the error is at most this multiple of the final regressor's."""
 
 ORDERS = ("plan", "ernest", "cheapest", "random")
+STOP_RULE = "stop rule"
+"""The plan once more, until its own stop rule ends it, whatever the error is then."""
+
 SEEDS_PER_SPLIT = 5
 MEMBERS = ("gaussian_process", "physics_process")
 """Two members with the largest prior weights and different laws: a third of the whole's time."""
@@ -61,12 +65,18 @@ class Replay:
     has_held_out
         Whether fits weigh the members by held-out sets, which takes ten times as long; by default
         they have their prior weights.
+    has_stop_rule
+        Whether the plan is replayed once more, until its default stop rule ends it.
+    price_power
+        The plan takes the largest gain per price to this power.
     """
 
     hardware: Mapping[str, HardwareDescription]
     growth: float = 1.25
     members: tuple[str, ...] | None = MEMBERS
     has_held_out: bool = False
+    has_stop_rule: bool = False
+    price_power: float = 1.0
 
     def fit(self, problem: Problem, rows: Sequence[int]) -> FittedPortfolio:
         """Return the portfolio of some of the candidates' runs."""
@@ -99,14 +109,19 @@ class Trials:
         sequence = generator.permutation(problem.candidates.n_runs)
         start = sequence[:START_RUNS].tolist()
         first = self.replay.fit(problem, start)
+        power = self.replay.price_power
         orders: dict[str, Order] = {
-            "plan": planned(problem),
+            "plan": planned(problem, price_power=power),
             "ernest": in_sequence(ernest_sequence(problem, first)),
             "cheapest": in_sequence(cheapest_sequence(problem, first)),
             "random": in_sequence(sequence),
         }
+        if self.replay.has_stop_rule:
+            least = StopRule().min_narrowing
+            orders[STOP_RULE] = planned(problem, price_power=power, min_narrowing=least)
         for name, order in orders.items():
-            measured, error = self._measure(problem, first, start, order, final)
+            goal = 0.0 if name == STOP_RULE else WITHIN * final
+            measured, error = self._measure(problem, first, start, order, goal)
             spent = float(problem.dollars[measured[START_RUNS:]].sum())
             yield Reach(
                 problem.name,
@@ -125,13 +140,16 @@ class Trials:
         first: FittedPortfolio,
         start: Sequence[int],
         order: Order,
-        final: float,
+        goal: float,
     ) -> tuple[list[int], float]:
-        """Return what an order measures until it arrives, at the latest with all candidates."""
+        """Return what an order measures until the error is small enough or nothing is left."""
         measured, n, portfolio = list(start), problem.candidates.n_runs, first
-        while (error := error_of(portfolio, problem)) > WITHIN * final and len(measured) < n:
+        while (error := error_of(portfolio, problem)) > goal and len(measured) < n:
             count = max(1, round((self.replay.growth - 1) * len(measured)))
-            measured += order(portfolio, measured, min(count, n - len(measured)))
+            chosen = order(portfolio, measured, min(count, n - len(measured)))
+            if not chosen:
+                break
+            measured += chosen
             portfolio = self.replay.fit(problem, measured)
         return measured, error
 

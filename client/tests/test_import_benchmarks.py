@@ -111,7 +111,7 @@ def test_importing_a_longer_history_adds_what_is_new(
     _json(file, history)
     answer = uploading("github-action-benchmark", file, "--workload", workload)
 
-    assert answer.out == f"{workload}: 1 runs created, 1 were there already\n"
+    assert answer.out == f"{workload}: 1 run created, 1 already there\n"
 
 
 def test_latency_of_bencher_is_the_duration(importing: Importing, tmp_path: Path) -> None:
@@ -171,6 +171,16 @@ def test_what_is_no_benchmark_file_is_refused(
 
     assert answer.exit_code == 1
     assert said in answer.err
+
+
+def test_name_that_no_file_can_hold_is_written_as_far_as_it_can(
+    uploading: Importing, workload: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "a.json", '[{"name": "a\\ud800", "value": 1, "unit": "s"}]')
+
+    answer = uploading("github-action-benchmark", file, "--workload", workload)
+
+    assert answer.exit_code == 0
 
 
 def test_unit_that_is_no_time_is_wrong_usage(importing: Importing, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import gzip
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,9 +59,9 @@ def test_importing_twice_creates_nothing_new(
     second = uploading("csv", file, "--workload", workload, *_OPTIONS)
     longer = uploading("csv", again, "--workload", workload, *_OPTIONS)
 
-    assert first.out == f"{workload}: 3 runs created, 0 were there already\n"
-    assert second.out == f"{workload}: 0 runs created, 3 were there already\n"
-    assert longer.out == f"{workload}: 1 runs created, 3 were there already\n"
+    assert first.out == f"{workload}: 3 runs created, 0 already there\n"
+    assert second.out == f"{workload}: 0 runs created, 3 already there\n"
+    assert longer.out == f"{workload}: 1 run created, 3 already there\n"
     assert len(list(client.runs.all(workload))) == 4
 
 
@@ -109,7 +111,7 @@ def test_good_rows_are_imported_where_bad_ones_are_skipped(
 
     answer = uploading("csv", file, "--workload", workload, "--skip-invalid")
 
-    assert answer.out == f"{workload}: 1 runs created, 0 were there already\n"
+    assert answer.out == f"{workload}: 1 run created, 0 already there\n"
     for line in (3, 4, 5, 6):
         assert f"Left out: {file}:{line}: " in answer.err
 
@@ -192,6 +194,26 @@ def test_command_is_one_of_both_command_lines(
 
     assert own == of_service.out
     assert own.startswith("workload,external_id,duration_seconds\nw,csv:")
+
+
+def test_reader_that_has_seen_enough_ends_a_dry_run_in_peace(tmp_path: Path) -> None:
+    rows = "".join(f"w,{number + 1}\n" for number in range(20_000))
+    file = written(tmp_path / "a.csv", f"workload,duration_seconds\n{rows}")
+    command = [sys.executable, "-m", "trainfare_client", "import", "csv", str(file), "--dry-run"]
+
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PYTHONPATH": str(Path(__file__).parents[1])},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+
+    assert (process.returncode, said) == (0, b"")
 
 
 @pytest.mark.parametrize("option", [["--delimiter", "::"], ["--timezone", "Mars/Olympus"]])

@@ -126,6 +126,7 @@ def test_job_that_was_requeued_is_a_run_each_time_that_it_started(
         ("AllocTRES", "cpu=4,gres/gpu:h100_1g.5gb=2,gres/gpu=2", "h100_1g.5gb", "2"),
         ("AllocTRES", "cpu=4,mem=1G", None, "2"),
         ("ReqTRES", "cpu=4,gres/gpu:v100=2", "v100", "2"),
+        ("AllocTRES|ReqGRES|", "cpu=4|gpu:1|", None, "2"),
         ("AllocGRES", "gpu:tesla:4(S:0-1)", "tesla", "4"),
         ("ReqGRES", "gpu:tesla:4", "tesla", "8"),
     ],

@@ -198,6 +198,7 @@ class Forecast(TypedDict):
     energy: dict[str, float | None]
     explanation: list[dict[str, Any]]
     taught_by: list[dict[str, Any]] | None
+    to_target: dict[str, Any] | None
     warnings: list[dict[str, str]]
 
 

@@ -5,7 +5,8 @@ from fastapi.testclient import TestClient
 
 from app.domain.fits import FitRequest
 from app.services.wiring import Services
-from tests.support.regressors import publish_regressor
+from tests.support.regressors import fit, publish_regressor
+from tests.support.uploads import make_json_run, post_json
 
 
 def test_shares_of_the_terms_add_up_and_follow_the_workers(
@@ -87,3 +88,43 @@ def test_text_of_a_posted_forecast_names_the_runs_that_taught_it(
     )
 
     assert "Taught most by run_" in answer.text
+
+
+def test_phases_of_the_runs_explain_instead_of_terms(
+    client: TestClient, services: Services
+) -> None:
+    runs = [
+        make_json_run(
+            workload="phased",
+            duration_seconds=5.0 + 80.0 / workers,
+            configuration={"gpu_type": "T4", "workers": workers},
+            work={"dataset_size": 1000},
+            phases={"setup_seconds": 5.0, "compute_seconds": 80.0 / workers},
+        )
+        for workers in (1, 2, 4, 8)
+    ]
+    post_json(client, runs)
+    fit(services, "phased", FitRequest(regressors=("scaling_law",)))
+
+    def shares(workers: int) -> dict[str, float]:
+        answer = client.post(
+            "/v1/forecasts",
+            json={
+                "workload": "phased",
+                "configuration": {"gpu_type": "T4", "workers": workers},
+                "work": {"dataset_size": 1000},
+            },
+        ).json()
+        assert answer["explained_by"] == "phases"
+        return {part["term"]: part["share"] for part in answer["explanation"]}
+
+    assert shares(1)["compute"] == pytest.approx(80 / 85, abs=0.05)
+    assert shares(8)["setup"] == pytest.approx(5 / 15, abs=0.1)
+
+
+def test_explanation_says_that_it_is_by_terms(client: TestClient, services: Services) -> None:
+    publish_regressor(services, "fitted", FitRequest(regressors=("scaling_law",)))
+
+    answer = client.post("/v1/forecasts", json={"workload": "fitted"}).json()
+
+    assert answer["explained_by"] == "terms"

@@ -88,7 +88,7 @@ def test_another_projects_workloads_never_contribute(
     with context.database.reading() as stores:
         published = stores.regressors.published(OTHER_PROJECT, Slug("theirs"))
         assert published is not None
-        version = stores.regressors.get(*published)
+        version = stores.regressors.get(*published[:2])
     assert version is not None
     assert version.pooling.workloads == ()
 

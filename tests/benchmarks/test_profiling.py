@@ -7,7 +7,15 @@ import pytest
 
 from benchmarks.profiling.problems import Problem, Workload, make_problem
 from benchmarks.profiling.reporting import append_reaches, print_reaches, read_reaches
-from benchmarks.profiling.trial import ORDERS, START_RUNS, WITHIN, Reach, Replay, Trials
+from benchmarks.profiling.trial import (
+    ORDERS,
+    START_RUNS,
+    STOP_RULE,
+    WITHIN,
+    Reach,
+    Replay,
+    Trials,
+)
 from tests.models.workloads import grid, make_runs
 
 REPLAY = Replay({}, growth=2.0)
@@ -48,6 +56,19 @@ def test_every_order_arrives_and_pays_for_what_it_measured(
         assert 0 <= reach.runs <= problem.candidates.n_runs - START_RUNS
         assert reach.dollars == pytest.approx(reach.share * problem.dollars.sum())
         assert (reach.dollars > 0) == (reach.runs > 0)
+
+
+def test_stop_rule_ends_a_session_by_itself(
+    workload: Workload, problem: Problem, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replay = Replay({}, growth=2.0, members=("scaling_law", "log_linear"), has_stop_rule=True)
+
+    reaches = Trials(workload, (0,), replay).run()
+
+    assert [reach.order for reach in reaches] == [*ORDERS, STOP_RULE]
+    assert 0 < reaches[-1].runs < problem.candidates.n_runs - START_RUNS
+    print_reaches(reaches)
+    assert "stop rule ends it" in capsys.readouterr().out
 
 
 def test_file_that_is_begun_is_gone_on_with(reaches: list[Reach], tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from app.domain.billing import Extras
 from app.domain.prices import PriceQuery
 from app.pricing.billing import affordable_seconds, bill, costs_of, exact_cost
-from app.pricing.resolution import Offer, PriceBook
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
 from tests.support.prices import NOW, make_offer, make_price, on_t4
 
 FULL = Extras(

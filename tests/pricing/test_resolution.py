@@ -8,7 +8,9 @@ import pytest
 from app.domain.configurations import Configuration, Purchase
 from app.domain.prices import Price, PriceQuery
 from app.pricing.catalogue import built_in_prices
-from app.pricing.resolution import Offer, PriceBook, gpu_of_instance, is_stale
+from app.pricing.offers import Offer
+from app.pricing.price_index import gpu_of_instance
+from app.pricing.resolution import PriceBook, is_stale
 from tests.support.prices import NOW, make_price, on_t4
 
 ANY = PriceQuery()
@@ -74,7 +76,8 @@ def test_workers_are_packed_onto_the_cheapest_instances() -> None:
 
     assert resolve(on_t4(4), small, large).price.instance_type == "four"
     assert resolve(on_t4(1), small, large).price.instance_type == "one"
-    assert resolve(on_t4(5), small, large).per_hour == Decimal("5.50")
+    assert resolve(on_t4(5), small, large).per_hour == Decimal("5.10")
+    assert resolve(on_t4(5, nodes=2), small, large).per_hour == Decimal("8.00")
 
 
 def test_nodes_that_are_given_must_hold_the_workers() -> None:

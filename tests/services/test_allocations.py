@@ -72,10 +72,7 @@ def worth(request: AllocationRequest, forecasts: Forecasts, rows: list[int]) -> 
             upper = forecasts.left.quantile(request.confidence) + forecasts.restart_s
             return max(float(upper[row]) for row in rows)
         case Goal.COST:
-            return sum(
-                s / 3600 * float(forecasts.per_hour[row])
-                for row, s in zip(rows, seconds, strict=True)
-            )
+            return sum(float(forecasts.cost[row]) for row in rows)
 
 
 def best_by_trying(request: AllocationRequest, forecasts: Forecasts) -> float | None:

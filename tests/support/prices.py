@@ -6,7 +6,7 @@ from typing import Any
 
 from app.domain.configurations import Configuration, Purchase
 from app.domain.prices import Price
-from app.pricing.resolution import Offer
+from app.pricing.offers import Offer
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 

@@ -65,7 +65,10 @@ class ElasticJobIn(RequestModel):
     ] = None
     gradient_noise_scale: Annotated[
         Size | None,
-        Field(description="in samples: a batch of this size needs twice the samples of a tiny one"),
+        Field(
+            description="in samples: a batch of this size needs twice the samples of a tiny one;"
+            " default: what the workload's runs told, if they have `samples_to_target`"
+        ),
     ] = None
     gpu_types: Annotated[list[Name] | None, Field(max_length=100)] = None
     weight: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0

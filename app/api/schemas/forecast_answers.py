@@ -5,16 +5,38 @@ from typing import Any
 from app.api.schemas.base import ResponseModel
 from app.api.schemas.runs import ConfigurationOut, WorkOut
 from app.domain.configurations import Purchase
-from app.domain.forecasts import Basis
+from app.domain.forecasts import Basis, ExplainedBy
 
 
 class BandOut(ResponseModel):
-    """A median with the bounds for a new run at a confidence, in seconds."""
+    """A median with the bounds for a new run at a confidence, in seconds or as its name says."""
 
     median: float
     lower: float
     upper: float
     confidence: float
+
+
+class FurtherInstancesOut(ResponseModel):
+    """Instances of another size beside the main ones; same place, purchase and currency."""
+
+    instance_type: str | None
+    gpu_count: int | None
+    instances: int
+    price_per_hour: str
+    price_id: str | None
+
+
+class ConversionOut(ResponseModel):
+    """The exchange rate that every price of the cost was multiplied by; an exact decimal."""
+
+    from_currency: str
+    to_currency: str
+    rate: str
+    valid_from: str
+    age_days: int
+    source: str
+    listed_price_per_hour: str
 
 
 class UsedPriceOut(ResponseModel):
@@ -31,6 +53,7 @@ class UsedPriceOut(ResponseModel):
     gpu_count: int | None
     instances: int
     price_id: str | None
+    others: list[FurtherInstancesOut]
 
 
 class LineItemOut(ResponseModel):
@@ -52,6 +75,7 @@ class CostOut(ResponseModel):
     upper: str
     price_per_hour: str
     price: UsedPriceOut
+    conversion: ConversionOut | None
     line_items: list[LineItemOut]
 
 
@@ -107,10 +131,19 @@ class EnergyOut(ResponseModel):
 
 
 class TermOut(ResponseModel):
-    """A part of the duration."""
+    """A part of the duration: a term of the laws, or a phase where runs tell them."""
 
     term: str
     share: float
+
+
+class TargetOut(ResponseModel):
+    """What the training takes until it is good enough, at the batch size that was asked for."""
+
+    samples: BandOut
+    epochs: BandOut
+    duration_seconds: BandOut
+    cost: CostOut | None
 
 
 class LessonOut(ResponseModel):
@@ -151,8 +184,10 @@ class ForecastOut(ResponseModel):
     probability: ChancesOut
     support: SupportOut
     basis: Basis
+    to_target: TargetOut | None = None
     energy: EnergyOut
     explanation: list[TermOut]
+    explained_by: ExplainedBy = ExplainedBy.TERMS
     taught_by: list[LessonOut] | None = None
     warnings: list[WarningOut]
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, StrictBool, TypeAdapter
 from app.api.schemas.base import RequestModel, check_slug
 from app.api.schemas.instants import Instant
 from app.api.schemas.texts import Printable
-from app.domain.billing import Extras
+from app.domain.billing import Extras, Serverless
 from app.domain.configurations import Configuration, ParameterValue, Purchase, Scenario, Work
 from app.domain.forecasts import ForecastRequest, SpotTerms
 from app.domain.identifiers import Slug
@@ -22,6 +22,11 @@ Seconds = Annotated[float, Field(gt=0, le=1e12)]
 Probability = Annotated[float, Field(gt=0.001, lt=0.9999)]
 Amount = Annotated[Decimal, Field(ge=0, lt=10**12, max_digits=24)]
 Rate = Annotated[Decimal, Field(ge=0, lt=10**9, decimal_places=6)]
+MemoryGb = Annotated[Decimal, Field(gt=0, lt=10**6, max_digits=12)]
+GbSecondPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12)]
+CallPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12)]
+CallSeconds = Annotated[Decimal, Field(ge=1, le=10**7, max_digits=10)]
+CallStep = Annotated[Decimal, Field(ge=Decimal("0.001"), le=3600, max_digits=7)]
 MAX_BILLED_S = 31 * 86_400
 Currency = Annotated[str, Field(pattern="^[A-Z]{3}$", description="ISO 4217 code")]
 WorkloadId = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(check_slug)]
@@ -99,7 +104,7 @@ class SpotIn(RequestModel):
 
 
 class ExtrasIn(RequestModel):
-    """What is charged beside the instances, in the currency of the price."""
+    """What is charged beside the instances, in the currency of the answer."""
 
     other_nodes: Annotated[
         int, Field(ge=0, le=1_000_000, description="nodes without workers: head, parameter server")
@@ -116,6 +121,34 @@ class ExtrasIn(RequestModel):
         return Extras(**dict(self))
 
 
+class ServerlessIn(RequestModel):
+    """How functions are billed; each worker is one function at a time."""
+
+    memory_gb: Annotated[MemoryGb, Field(description="of one worker")]
+    price_per_gb_second: GbSecondPrice
+    price_per_call: CallPrice = Decimal(0)
+    max_call_s: Annotated[
+        CallSeconds | None, Field(description="longer work takes several calls; default: one")
+    ] = None
+    call_step_s: Annotated[CallStep, Field(description="each call is billed in whole steps")] = (
+        Decimal("0.001")
+    )
+    free_gb_seconds: Annotated[Amount, Field(description="left of an allowance")] = Decimal(0)
+    free_calls: Annotated[int, Field(ge=0, le=10**12)] = 0
+
+    def to_domain(self) -> Serverless:
+        """Return the terms."""
+        return Serverless(
+            memory_gb=self.memory_gb,
+            per_gb_second=self.price_per_gb_second,
+            per_call=self.price_per_call,
+            max_call_s=self.max_call_s,
+            step_s=self.call_step_s,
+            free_gb_seconds=self.free_gb_seconds,
+            free_calls=self.free_calls,
+        )
+
+
 class PricingIn(RequestModel):
     """Which price counts."""
 
@@ -129,7 +162,10 @@ class PricingIn(RequestModel):
             " configuration names its instance_type, otherwise for one worker"
         ),
     ] = None
-    currency: Currency | None = None
+    currency: Annotated[
+        Currency | None,
+        Field(description="of the answer and of an inline price; default: the workload's"),
+    ] = None
     as_of: Annotated[Instant | None, Field(description="prices that held then")] = None
     minimum_billed_s: Annotated[
         int | None, Field(ge=0, le=MAX_BILLED_S, description="goes before the price's own")
@@ -138,6 +174,9 @@ class PricingIn(RequestModel):
         int | None, Field(ge=1, le=MAX_BILLED_S, description="goes before the price's own")
     ] = None
     extras: ExtrasIn = ExtrasIn()
+    serverless: Annotated[
+        ServerlessIn | None, Field(description="an inline price of functions")
+    ] = None
     spot: SpotIn = SpotIn()
 
     def to_domain(self) -> PriceQuery:
@@ -152,6 +191,7 @@ class PricingIn(RequestModel):
             minimum_billed_s=self.minimum_billed_s,
             billing_step_s=self.billing_step_s,
             extras=self.extras.to_domain(),
+            serverless=None if self.serverless is None else self.serverless.to_domain(),
         )
 
 

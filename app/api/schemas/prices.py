@@ -4,19 +4,28 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import PageQuery, RequestModel, ResponseModel
-from app.api.schemas.forecasts import MAX_BILLED_S, Currency, Name
+from app.api.schemas.forecasts import (
+    MAX_BILLED_S,
+    CallPrice,
+    CallSeconds,
+    CallStep,
+    Currency,
+    GbSecondPrice,
+    MemoryGb,
+    Name,
+)
 from app.api.schemas.instants import Instant
-from app.api.schemas.quantities import money_text
+from app.api.schemas.quantities import money_text, number_text
 from app.api.schemas.texts import Printable
+from app.domain.billing import Serverless
 from app.domain.configurations import Purchase
 from app.domain.pages import Page
 from app.domain.prices import Price, PriceFilter, PriceOrigin
 
-MAX_PRICES = 10_000
 _OWN = "own"
 
 
@@ -32,8 +41,11 @@ class PriceIn(RequestModel):
     """What one hour of an instance costs, or of one GPU where no instance is named."""
 
     price_per_hour: Annotated[
-        PricePerHour, Field(description="of the whole instance; 0 where it costs nothing")
-    ]
+        PricePerHour | None,
+        Field(
+            description="of the whole instance; 0 where it costs nothing; none with `serverless`"
+        ),
+    ] = None
     currency: Currency = "USD"
     purchase: FoldedPurchase = Purchase.ON_DEMAND
     provider: Name | None = None
@@ -54,6 +66,11 @@ class PriceIn(RequestModel):
     source: Annotated[
         Printable, Field(min_length=1, max_length=500, description="where the price stands")
     ] = _OWN
+    memory_gb: Annotated[MemoryGb | None, Field(description="of a function; makes it one")] = None
+    price_per_gb_second: GbSecondPrice | None = None
+    price_per_call: CallPrice | None = None
+    max_call_s: CallSeconds | None = None
+    call_step_s: CallStep | None = None
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
@@ -65,10 +82,47 @@ class PriceIn(RequestModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _has_one_price(self) -> Self:
+        if (self.price_per_hour is None) == (self.price_per_gb_second is None):
+            raise PydanticCustomError(
+                "needs_one_price",
+                "A price is one of an hour or one of a GB-second",
+                {"remedy": "Send price_per_hour, or memory_gb and price_per_gb_second."},
+            )
+        of_functions = {name: getattr(self, name) for name in _OF_FUNCTIONS}
+        if self.price_per_gb_second is None and any(
+            value is not None for value in of_functions.values()
+        ):
+            raise PydanticCustomError(
+                "needs_gb_seconds",
+                "Only functions have " + ", ".join(_OF_FUNCTIONS),
+                {"remedy": "Send price_per_gb_second, or leave them out."},
+            )
+        if self.price_per_gb_second is not None and self.memory_gb is None:
+            raise PydanticCustomError(
+                "needs_memory", "A function's price needs memory_gb", {"remedy": "Send memory_gb."}
+            )
+        return self
+
+    def _serverless(self) -> Serverless | None:
+        if self.memory_gb is None or self.price_per_gb_second is None:
+            return None
+        return Serverless(
+            self.memory_gb,
+            self.price_per_gb_second,
+            per_call=self.price_per_call or Decimal(0),
+            max_call_s=self.max_call_s,
+            step_s=self.call_step_s or Decimal("0.001"),
+        )
+
     def to_domain(self, now: datetime) -> Price:
         """Return the price."""
+        terms = self._serverless()
+        per_hour = self.price_per_hour if terms is None else terms.per_hour
+        assert per_hour is not None
         return Price(
-            price_per_hour=self.price_per_hour,
+            price_per_hour=per_hour,
             currency=self.currency,
             purchase=self.purchase,
             valid_from=self.valid_from or now,
@@ -80,11 +134,11 @@ class PriceIn(RequestModel):
             gpu_count=self.gpu_count,
             minimum_billed_s=self.minimum_billed_s,
             billing_step_s=self.billing_step_s,
+            serverless=terms,
         )
 
 
-PRICE_IN: TypeAdapter[PriceIn] = TypeAdapter(PriceIn)
-PRICE_COLUMNS = tuple(PriceIn.model_fields)
+_OF_FUNCTIONS = ("memory_gb", "price_per_call", "max_call_s", "call_step_s")
 PRICE_EXAMPLE: dict[str, Any] = {
     "provider": "aws",
     "region": "us-east-1",
@@ -97,6 +151,12 @@ PRICE_EXAMPLE: dict[str, Any] = {
     "valid_from": "2026-07-01",
     "source": "our contract of June 2026",
 }
+
+
+PRICES_CSV = """\
+provider,region,instance_type,gpu_type,gpu_count,price_per_hour,purchase,currency,valid_from,source
+aws,us-east-1,p3.16xlarge,V100-16GB,8,19.10,reserved,USD,2026-07-01,our contract of June 2026
+"""
 
 
 class PriceOut(ResponseModel):
@@ -117,6 +177,11 @@ class PriceOut(ResponseModel):
     withdrawn_at: datetime | None
     minimum_billed_s: int | None = None
     billing_step_s: int | None = None
+    memory_gb: str | None = None
+    price_per_gb_second: str | None = None
+    price_per_call: str | None = None
+    max_call_s: str | None = None
+    call_step_s: str | None = None
 
     @classmethod
     def of(cls, price: Price) -> "PriceOut":
@@ -137,7 +202,23 @@ class PriceOut(ResponseModel):
             withdrawn_at=price.withdrawn_at,
             minimum_billed_s=price.minimum_billed_s,
             billing_step_s=price.billing_step_s,
+            **{name: number_text(value) for name, value in function_columns(price).items()},
         )
+
+
+def function_columns(price: Price) -> dict[str, Decimal]:
+    """Return the members that only the price of functions has."""
+    terms = price.serverless
+    if terms is None:
+        return {}
+    members = {
+        "memory_gb": terms.memory_gb,
+        "price_per_gb_second": terms.per_gb_second,
+        "price_per_call": terms.per_call,
+        "max_call_s": terms.max_call_s,
+        "call_step_s": terms.step_s,
+    }
+    return {name: value for name, value in members.items() if value is not None}
 
 
 class PricesOut(ResponseModel):

@@ -1,12 +1,13 @@
 """How numbers and money are written on the wire."""
 
-from decimal import Decimal
-from typing import Annotated
+from decimal import Context, Decimal
+from typing import Annotated, Final
 
 from pydantic import PlainSerializer
 
 _LARGEST_EXACT = 2.0**53
 _CENTS = -2
+_EXACT: Final = Context(prec=80)
 
 
 def plain_number(value: float) -> float:
@@ -29,9 +30,20 @@ def money_text(amount: Decimal) -> str:
     >>> money_text(Decimal("34.830000")), money_text(Decimal("0.1234"))
     ('34.83', '0.1234')
     """
-    exponent = amount.normalize().as_tuple().exponent
+    exponent = amount.normalize(_EXACT).as_tuple().exponent
     digits = min(exponent, _CENTS) if isinstance(exponent, int) else _CENTS
-    return format(amount.quantize(Decimal(1).scaleb(digits)), "f")
+    return format(amount.quantize(Decimal(1).scaleb(digits), context=_EXACT), "f")
+
+
+def number_text(number: Decimal) -> str:
+    """Return an exact number with all its digits and without needless zeros.
+
+    Examples
+    --------
+    >>> number_text(Decimal("0.9200")), number_text(Decimal("1E+2"))
+    ('0.92', '100')
+    """
+    return format(number.normalize(_EXACT), "f")
 
 
 Quantity = Annotated[float, PlainSerializer(plain_number, return_type=int | float)]

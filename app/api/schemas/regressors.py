@@ -68,6 +68,17 @@ class OutlierOut(ResponseModel):
     ratio: float
 
 
+class ConvergenceOut(ResponseModel):
+    """What runs told of the samples to their target; the noise scale in samples, at 90 %."""
+
+    runs: int
+    smallest_batch: float
+    largest_batch: float
+    noise_scale: float
+    noise_scale_lower: float
+    noise_scale_upper: float
+
+
 class EvidenceOut(ResponseModel):
     """What the fit took from runs besides complete durations, and what it found odd."""
 
@@ -75,15 +86,17 @@ class EvidenceOut(ResponseModel):
     unfinished: UnfinishedUseOut
     change_points: list[ShiftOut]
     outliers: list[OutlierOut]
+    convergence: ConvergenceOut | None
 
 
 def _evidence(evidence: RunEvidence) -> EvidenceOut:
-    memory = evidence.memory
+    memory, convergence = evidence.memory, evidence.convergence
     return EvidenceOut(
         memory=None if memory is None else MemoryEvidenceOut(**asdict(memory)),
         unfinished=UnfinishedUseOut(**asdict(evidence.unfinished)),
         change_points=[ShiftOut(**asdict(change)) for change in evidence.change_points],
         outliers=[OutlierOut(**asdict(outlier)) for outlier in evidence.outliers],
+        convergence=None if convergence is None else ConvergenceOut(**asdict(convergence)),
     )
 
 

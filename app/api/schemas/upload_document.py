@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from app.domain.configurations import Purchase
 from app.domain.runs import RunStatus
-from app.services.uploads.fields import RESOURCES
+from app.services.uploads.fields import RESOURCES, TARGETS
 
 _Schema = dict[str, Any]
 _SLUG: Final = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}
@@ -66,7 +66,9 @@ RUN_SCHEMA: Final[_Schema] = _object(
         },
         "resources": _object(
             {name: _SHARE if name.endswith("utilization") else _SECONDS for name in RESOURCES}
+            | dict.fromkeys(TARGETS, _POSITIVE)
         ),
+        **dict.fromkeys(TARGETS, _POSITIVE),
         "cost": _object(
             {
                 "amount": {"type": ["string", "number"], "pattern": r"^\d{1,12}(\.\d{1,6})?$"},

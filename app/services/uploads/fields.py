@@ -39,12 +39,20 @@ RESOURCES: Final = (
     "gpu_utilization",
     "cpu_utilization",
     "energy_joules",
+    "samples_to_target",
+    "epochs_to_target",
 )
+TARGETS: Final = ("samples_to_target", "epochs_to_target")
+"""What it took until the training reached its target; resources that have short names too."""
 PARAMETER: Final = "param."
 PHASE: Final = "phase."
 LABEL: Final = "label."
 RESOURCE: Final = "resource."
-_ALIASES: Final = {"run_id": "external_id", "framework": PARAMETER + "framework"}
+_ALIASES: Final = {
+    "run_id": "external_id",
+    "framework": PARAMETER + "framework",
+    **{name: RESOURCE + name for name in TARGETS},
+}
 _PHASE_NAME: Final = re.compile(r"[A-Za-z0-9][\w.\-]{0,90}_seconds")
 _CORE: Final = frozenset((*NUMERIC_FEATURES, *CATEGORY_FEATURES))
 
@@ -108,6 +116,8 @@ def number_rule(field: str) -> NumberRule | None:
     if field.startswith(PHASE):
         return PHASE_RULE
     if field.startswith(RESOURCE):
+        if field.removeprefix(RESOURCE) in TARGETS:
+            return NUMBER_RULES["dataset_size"]
         return SHARE_RULE if field.endswith("utilization") else RESOURCE_RULE
     return NUMBER_RULES.get(field)
 

@@ -8,7 +8,7 @@ import re
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from trainfare_client.importers.expressions import number_in
+from trainfare_client.importers.expressions import as_float, number_in
 from trainfare_client.importers.faults import Report, RowError, SourceError
 from trainfare_client.importers.lines import parsed, read_document
 from trainfare_client.importers.naming import run_key, slug
@@ -193,9 +193,11 @@ def _bencher_row(
 def _number(value: object) -> float:
     if isinstance(value, str):
         value = number_in(value, "value")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise RowError("Its value is no number.", "Mend the file.")
-    return float(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = as_float(value)
+        if math.isfinite(number):
+            return number
+    raise RowError("Its value is no number.", "Mend the file.")
 
 
 def _is_cell(cell: object) -> bool:

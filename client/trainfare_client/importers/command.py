@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -35,8 +36,12 @@ def main(arguments: Sequence[str]) -> int:
     except TrainfareError as error:
         return _fail(error)
     except KeyboardInterrupt:
-        sys.stderr.write("Interrupted; nothing was imported.\n")
+        sys.stderr.write("Interrupted. Import again: no run is stored twice.\n")
         return _INTERRUPTED
+    except BrokenPipeError:
+        # Who read a dry run has seen enough; what is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -123,7 +128,8 @@ def _tell(options: argparse.Namespace, answer: UploadAnswer, workloads: Sequence
         return
     names = workloads[0] if len(workloads) == 1 else f"{len(workloads):,} workloads"
     created, duplicates = answer["created"], answer["duplicates"]
-    sys.stdout.write(f"{names}: {created:,} runs created, {duplicates:,} were there already\n")
+    runs = "run" if created == 1 else "runs"
+    sys.stdout.write(f"{names}: {created:,} {runs} created, {duplicates:,} already there\n")
     for row in answer["invalid"]:
         sys.stderr.write(f"Left out: {row.get('place')}: {row['message']} {row['remedy']}\n")
     for warning in answer["warnings"]:

@@ -146,7 +146,15 @@ def number_in(cell: Cell, name: str) -> float | None:
                 "Write numbers as 5123.7, without units and with a decimal point.",
             )
         return float(text)
-    return None if cell is None else float(cell)
+    return None if cell is None else as_float(cell)
+
+
+def as_float(number: float) -> float:
+    """Return a number as float, infinity for a whole number that is larger than any."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def _number(node: Node, cells: Mapping[str, Cell]) -> float | None:

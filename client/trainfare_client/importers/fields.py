@@ -35,6 +35,8 @@ RESOURCES: Final = (
     "gpu_utilization",
     "cpu_utilization",
     "energy_joules",
+    "samples_to_target",
+    "epochs_to_target",
 )
 STATUSES: Final = (
     "succeeded",
@@ -59,6 +61,8 @@ _SHORT: Final = {
     "duration_s": "duration_seconds",
     "run_id": "external_id",
     "framework": "param.framework",
+    "samples_to_target": "resource.samples_to_target",
+    "epochs_to_target": "resource.epochs_to_target",
 }
 _MEMBER: Final = re.compile(
     r"(param|label)\.\S(.{0,98}\S)?|phase\.[A-Za-z0-9][\w.\-]{0,90}_seconds", re.ASCII

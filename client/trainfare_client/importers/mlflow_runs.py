@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trainfare_client.importers.expressions import as_float
 from trainfare_client.importers.faults import Report, SourceError
 from trainfare_client.importers.lines import document
 from trainfare_client.importers.mlflow_files import MlflowRun, read_folder, whole_of
@@ -73,8 +74,9 @@ def _read_database(path: str) -> Iterator[MlflowRun]:
 
 def _fill(database: sqlite3.Connection, run: MlflowRun) -> None:
     key = (run.run_id,)
-    run.params.update(database.execute("SELECT key, value FROM params WHERE run_uuid = ?", key))
-    run.tags.update(database.execute("SELECT key, value FROM tags WHERE run_uuid = ?", key))
+    texts = "SELECT CAST(key AS TEXT), CAST(value AS TEXT) FROM %s WHERE run_uuid = ?"
+    run.params.update(database.execute(texts % "params", key))
+    run.tags.update(database.execute(texts % "tags", key))
     latest = "SELECT key, value FROM latest_metrics WHERE run_uuid = ? AND NOT is_nan"
     run.metrics.update(database.execute(latest, key))
     largest = "SELECT key, max(value) FROM metrics WHERE run_uuid = ? AND NOT is_nan GROUP BY key"
@@ -97,17 +99,18 @@ def _read_export(path: str, answer: Any, report: Report) -> Iterator[MlflowRun]:
 
 def _exported(place: str, run: Any) -> MlflowRun:
     info = run.get("info") if isinstance(run, dict) else None
-    if not isinstance(info, dict) or not isinstance(info.get("run_id", info.get("run_uuid")), str):
+    run_id = (info.get("run_id") or info.get("run_uuid")) if isinstance(info, dict) else None
+    if not isinstance(info, dict) or not isinstance(run_id, str):
         raise SourceError(place, "It is no run of MLflow's REST API.", _REMEDY)
     data = run.get("data") if isinstance(run.get("data"), dict) else {}
     metrics = {
-        name: float(value)
+        name: as_float(value)
         for name, value in _pairs(data, "metrics")
-        if isinstance(value, (int, float)) and math.isfinite(value)
+        if isinstance(value, (int, float)) and math.isfinite(as_float(value))
     }
     return MlflowRun(
         place=place,
-        run_id=info.get("run_id") or info["run_uuid"],
+        run_id=run_id,
         experiment=str(info.get("experiment_name") or f"mlflow-{info.get('experiment_id', '')}"),
         status=str(info.get("status", "")),
         start_ms=whole_of(info.get("start_time")),
@@ -121,6 +124,7 @@ def _exported(place: str, run: Any) -> MlflowRun:
 
 
 def _pairs(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:
-    for entry in data.get(name) or ():
+    entries = data.get(name)
+    for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("key"), str):
             yield entry["key"], entry.get("value")

@@ -22,6 +22,7 @@ reach it, zeros do."""
 _RATIO_FROM_BYTES: Final = 16 << 20
 # A kilobyte of zstd is at most 32 MiB of data: a block of 4 bytes can stand for 128 KiB.
 _ZSTD_BYTES: Final = 1 << 10
+_SHOWN_FROM_BYTES: Final = 8 << 20
 _BUFFER_BYTES: Final = 1 << 18
 _MAGIC_BYTES: Final = 8
 _GZIP: Final = b"\x1f\x8b"
@@ -45,7 +46,7 @@ class TruncatedError(SourceError):
 def opened(path: str) -> Iterator[Source]:
     """Open a source for reading, decompressed; `-` is standard input.
 
-    A progress bar over its bytes is drawn where a terminal is attached.
+    A progress bar over its bytes is drawn where it is long and a terminal is attached.
 
     Raises
     ------
@@ -61,8 +62,9 @@ def opened(path: str) -> Iterator[Source]:
             raise SourceError(
                 path, f"It cannot be read: {error.strerror}.", "Name a file."
             ) from None
-        counted = _Counted(plain, stack.enter_context(ProgressBar("bytes", total=size)))
-        yield Source(path, counted)
+        is_long = size is None or size > _SHOWN_FROM_BYTES
+        progress = stack.enter_context(ProgressBar("bytes", total=size)) if is_long else None
+        yield Source(path, _Counted(plain, progress))
 
 
 def _source(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
@@ -72,7 +74,7 @@ def _source(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
 class _Counted:
     """Reads on, counts and shows how far."""
 
-    def __init__(self, source: IO[bytes], progress: ProgressBar) -> None:
+    def __init__(self, source: IO[bytes], progress: ProgressBar | None) -> None:
         self._head = source.read(_MAGIC_BYTES)
         self.magic = self._head
         self._source = source
@@ -84,7 +86,8 @@ class _Counted:
         piece = self._head[:wanted] or self._source.read(wanted)
         self._head = self._head[wanted:]
         self.count += len(piece)
-        self._progress.advance(len(piece))
+        if self._progress is not None:
+            self._progress.advance(len(piece))
         return piece
 
 

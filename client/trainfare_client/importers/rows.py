@@ -182,4 +182,6 @@ def _text(cell: Cell) -> str:
         return repr(cell)
     # The service takes one such mark away; a spreadsheet takes no formula from a dry run.
     is_formula = cell.lstrip("'").startswith(_FORMULA_MARKS) and not is_number(cell)
-    return f"'{cell}" if is_formula else cell
+    # Half of a surrogate pair, which JSON can name, is no text that can be written.
+    writable = cell.encode("utf-8", "backslashreplace").decode()
+    return f"'{writable}" if is_formula else writable

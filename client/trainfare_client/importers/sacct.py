@@ -130,14 +130,15 @@ def _facts(cells: Mapping[str, str], seconds: float) -> dict[str, Cell]:
 
 
 def _gpus(cells: Mapping[str, str], nodes: int) -> tuple[int, list[str]]:
-    for name in ("AllocTRES", "ReqTRES"):
-        if cells.get(name):
-            return gpus_in_tres(cells[name])
-    if cells.get("AllocGRES"):
-        return gpus_in_gres(cells["AllocGRES"])
-    # What was asked for is counted by the node.
+    # A cluster may count GPUs in one of them alone; what was asked for as GRES is by the node.
     count, types = gpus_in_gres(cells.get("ReqGRES", ""))
-    return count * nodes, types
+    found = (
+        gpus_in_tres(cells.get("AllocTRES", "")),
+        gpus_in_tres(cells.get("ReqTRES", "")),
+        gpus_in_gres(cells.get("AllocGRES", "")),
+        (count * nodes, types),
+    )
+    return next((gpus for gpus in found if gpus[0]), (0, []))
 
 
 def _configuration(facts: Mapping[str, Cell]) -> dict[str, Cell]:

@@ -62,6 +62,7 @@ function lessons(taught) {
 }
 
 function facts(forecast) {
+  const target = forecast.to_target;
   const chance = forecast.probability ?? {};
   const lines = [
     ["Basis", h("span", {}, basisBadge(forecast.basis), " ", supportText(forecast))],
@@ -74,6 +75,12 @@ function facts(forecast) {
   if (memory !== null && memory !== undefined) lines.push(["Fits into memory", `${percent(memory)} (${forecast.feasibility.basis})`]);
   const energy = forecast.energy?.kilowatt_hours;
   if (energy) lines.push(["Energy, at most", `${number(Number(energy.toPrecision(3)))} kWh`]);
+  if (target) {
+    const band = target.duration_seconds;
+    const epochs = number(Number(target.epochs.median.toPrecision(3)));
+    const cost = target.cost ? [", ", moneyNode(target.cost.median, target.cost.currency)] : [];
+    lines.push(["To the target", h("span", {}, durationNode(band.median), ` (${bandText(band)}), ${epochs} epochs`, ...cost)]);
+  }
   if (forecast.explanation?.length) {
     lines.push(["Where the time goes", forecast.explanation.map((part) => `${label(part.term)} ${percent(part.share)}`).join(", ")]);
   }

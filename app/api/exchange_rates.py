@@ -1,0 +1,95 @@
+"""Routes of exchange rates: list, add, withdraw."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from app.api.dependencies import PricesWriter, Reader, ServicesDep
+from app.api.negotiation import CSV, JSON, preferred
+from app.api.problems import problem_responses
+from app.api.record_files import RecordFile
+from app.api.schemas.base import PageQuery
+from app.api.schemas.exchange_rates import (
+    RATE_EXAMPLE,
+    RATES_CSV,
+    CreatedExchangeRatesOut,
+    ExchangeRateIn,
+    ExchangeRateOut,
+    ExchangeRatesOut,
+)
+from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
+
+router = APIRouter(prefix="/v1/exchange-rates", tags=["prices"])
+_FILE = RecordFile(
+    ExchangeRateIn, "exchange rates", ("rate_id",), RATE_EXAMPLE, csv_example=RATES_CSV
+)
+_AS_CSV: dict[str, Any] = {CSV: {"schema": {"type": "string"}}}
+
+
+@router.get(
+    "",
+    summary="List exchange rates",
+    description="The project's rates, the newest first. `Accept: text/csv` exports the page in the"
+    " form of an upload; the token of the next page stands in the header `Next-Page-Token`.",
+    responses={
+        **problem_responses(),
+        200: {"model": ExchangeRatesOut, "content": _AS_CSV, "description": "A page of rates"},
+    },
+)
+def list_exchange_rates(
+    request: Request,
+    services: ServicesDep,
+    caller: Reader,
+    query: Annotated[PageQuery, Query()],
+) -> Response:
+    page = services.exchange_rates.list_page(
+        caller.project_id, page_size=query.page_size, page_token=query.page_token
+    )
+    told = ExchangeRatesOut.of(page)
+    if preferred(request.headers.get("accept"), (JSON, CSV)) == CSV:
+        headers = {"Next-Page-Token": page.next_key} if page.next_key else {}
+        rows = [rate.model_dump() for rate in told.exchange_rates]
+        return Response(_FILE.write(rows), media_type=CSV, headers=headers)
+    return Response(told.model_dump_json(), media_type=JSON)
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Add exchange rates",
+    description="One, an array, or a CSV file; all or none. The latest rate of a day or before it"
+    " converts the prices of that day; a pair is also used the other way round, and by way of a"
+    " third currency.",
+    responses={
+        **problem_responses(UnknownFieldError, InvalidRowsError),
+        201: {"model": CreatedExchangeRatesOut, "description": "The stored rates"},
+    },
+    openapi_extra=_FILE.body(),
+)
+async def add_exchange_rates(
+    request: Request, services: ServicesDep, caller: PricesWriter
+) -> Response:
+    body, now = await request.body(), services.context.now()
+    read = await run_in_threadpool(_FILE.read, request.headers.get("content-type"), body)
+    rates = [rate.to_domain(now) for rate in read]
+    stored = await run_in_threadpool(services.exchange_rates.add, caller, rates)
+    created = CreatedExchangeRatesOut(
+        created=len(stored), exchange_rates=[ExchangeRateOut.of(rate) for rate in stored]
+    )
+    return Response(created.model_dump_json(), 201, media_type=JSON)
+
+
+@router.delete(
+    "/{rate}",
+    status_code=204,
+    summary="Withdraw an exchange rate",
+    description="It converts no longer, and stays on record for past costs. Audited.",
+    responses=problem_responses(NotFoundError),
+)
+def withdraw_exchange_rate(
+    rate: Annotated[str, Path(description="the rate's id", max_length=100)],
+    services: ServicesDep,
+    caller: PricesWriter,
+) -> None:
+    services.exchange_rates.withdraw(caller, rate)

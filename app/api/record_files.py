@@ -1,0 +1,178 @@
+"""Reads and writes dated records as JSON and CSV: prices, exchange rates, grid factors."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final, Generic, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from app.api.bodies import inline_schema, malformed_json, refused
+from app.api.negotiation import CSV, JSON
+from app.api.schemas.quantities import money_text
+from app.domain.errors import (
+    Fault,
+    InvalidRequestError,
+    InvalidRowsError,
+    UnknownFieldError,
+    UnsupportedMediaTypeError,
+)
+from app.domain.spelling import nearest_field
+from app.services.uploads.csv_rows import guard_formula
+
+MAX_RECORDS: Final = 10_000
+Record = TypeVar("Record", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile(Generic[Record]):
+    """The files of one kind of records.
+
+    Attributes
+    ----------
+    schema
+        What one record is.
+    plural
+        What several are called.
+    read_only
+        Columns of an export that an upload passes over; the first opens each row of an export.
+    example, csv_example
+        A record, and a file of them.
+    """
+
+    schema: type[Record]
+    plural: str
+    read_only: tuple[str, ...]
+    example: Mapping[str, Any]
+    csv_example: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of an upload."""
+        return tuple(self.schema.model_fields)
+
+    def read(self, content_type: str | None, body: bytes) -> list[Record]:
+        """Return the records of an upload.
+
+        Raises
+        ------
+        UnsupportedMediaTypeError
+            If the body is neither JSON nor CSV.
+        InvalidRequestError
+            If the body as a whole cannot be read.
+        UnknownFieldError, InvalidRowsError
+            If records are bad; each row is named.
+        """
+        media_type = (content_type or JSON).partition(";")[0].strip().casefold()
+        if media_type not in {JSON, CSV}:
+            raise UnsupportedMediaTypeError(f"Content-Type {content_type!r}"[:100], (JSON, CSV))
+        rows = self._csv_rows(body) if media_type == CSV else _json_rows(body)
+        if len(rows) > MAX_RECORDS:
+            raise InvalidRequestError(
+                f"There are {len(rows)} {self.plural}; at most {MAX_RECORDS} at once."
+            )
+        return self._check(rows)
+
+    def _check(self, rows: Sequence[object]) -> list[Record]:
+        records: list[Record] = []
+        faults: list[Fault] = []
+        unknown: list[Fault] = []
+        bad = 0
+        for number, row in enumerate(rows, start=1):
+            try:
+                records.append(self.schema.model_validate(row))
+            except ValidationError as error:
+                refusal = refused(error, place="row")
+                bad += 1
+                named = unknown if isinstance(refusal, UnknownFieldError) else faults
+                named += [replace(fault, row=number) for fault in refusal.faults]
+        if unknown:
+            raise UnknownFieldError(unknown)
+        if bad:
+            raise InvalidRowsError(faults, bad_rows=bad, total_rows=len(rows))
+        return records
+
+    def _csv_rows(self, body: bytes) -> list[object]:
+        try:
+            text = body.decode("utf-8-sig")
+            lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        except UnicodeDecodeError as error:
+            raise InvalidRequestError("The file is not UTF-8.") from error
+        except csv.Error as error:
+            raise InvalidRequestError(f"The file is not valid CSV: {error}.") from error
+        filled = [line for line in lines if any(cell.strip() for cell in line)]
+        if not filled:
+            raise InvalidRequestError("The file has no header line with column names.")
+        header, *rows = filled
+        names = [name.strip() for name in header]
+        self._check_header(names)
+        uneven = [number for number, row in enumerate(rows, start=1) if len(row) != len(names)]
+        if uneven:
+            message = f"The header has {len(names)} cells."
+            remedy = "Give every row as many cells as the header; quote cells with commas."
+            faults = [Fault(message, remedy, row=number) for number in uneven]
+            raise InvalidRowsError(faults, bad_rows=len(uneven), total_rows=len(rows))
+        return [self._filled(zip(names, row, strict=True)) for row in rows]
+
+    def _check_header(self, names: Sequence[str]) -> None:
+        unknown = [name for name in names if name not in (*self.columns, *self.read_only)]
+        if unknown:
+            raise UnknownFieldError([self._unknown(name) for name in unknown])
+        if len(set(names)) < len(names):
+            raise InvalidRequestError("A column comes more than once.")
+
+    def _unknown(self, name: str) -> Fault:
+        nearest = nearest_field(name, self.columns)
+        remedy = f"Use {nearest!r}." if nearest else f"Known: {', '.join(self.columns)}."
+        shown = name[:100].encode("utf-8", "backslashreplace").decode()
+        return Fault(f"There is no column {shown!r}.", remedy, field=shown)
+
+    def _filled(self, cells: Iterable[tuple[str, str]]) -> dict[str, str]:
+        return {
+            name: cell.strip()
+            for name, cell in cells
+            if cell.strip() and name not in self.read_only
+        }
+
+    def write(self, rows: Iterable[Mapping[str, object]]) -> str:
+        """Return records in the form in which they can be uploaded again."""
+        buffer = io.StringIO()
+        columns = [self.read_only[0], *self.columns]
+        writer = csv.DictWriter(buffer, columns, lineterminator="\n", extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+        return buffer.getvalue()
+
+    def body(self) -> dict[str, Any]:
+        """Return the description of an upload's body for the OpenAPI document."""
+        schema = inline_schema(self.schema)
+        content = {
+            JSON: {
+                "schema": {
+                    "anyOf": [schema, {"type": "array", "maxItems": MAX_RECORDS, "items": schema}]
+                },
+                "example": self.example,
+            },
+            CSV: {"schema": {"type": "string"}, "example": self.csv_example},
+        }
+        return {"requestBody": {"required": True, "content": content}}
+
+
+def _json_rows(body: bytes) -> list[object]:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise malformed_json(error) from error
+    return document if isinstance(document, list) else [document]
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, Decimal):
+        return money_text(value)
+    return guard_formula(value) if isinstance(value, str) else value

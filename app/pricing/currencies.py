@@ -1,0 +1,104 @@
+"""Which exchange rate holds between two currencies at an instant."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import Final
+
+from app.domain.exchange_rates import Conversion, ExchangeRate
+
+STALE_RATE_AFTER: Final = timedelta(days=30)
+"""A rate whose date is longer ago is applied with a warning."""
+
+RATE_DIGITS: Final = 12
+"""Significant digits of a rate: at most so many are stored, inverted or combined."""
+
+_ROUNDED: Final = Context(prec=RATE_DIGITS, rounding=ROUND_HALF_EVEN)
+_EXACT: Final = Context(prec=80)
+_Pair = tuple[str, str]
+
+
+class RateBook:
+    """The exchange rates of a project.
+
+    A stored rate is applied as it stands. Where there is only its opposite, that is inverted;
+    where there is neither, two rates with one common currency are combined. What is inverted or
+    combined is rounded once, half to even, to `RATE_DIGITS` significant digits.
+    """
+
+    def __init__(self, rates: Iterable[ExchangeRate]) -> None:
+        self._by_pair: defaultdict[_Pair, list[ExchangeRate]] = defaultdict(list)
+        for rate in rates:
+            self._by_pair[rate.from_currency, rate.to_currency].append(rate)
+        for listed in self._by_pair.values():
+            listed.sort(key=lambda rate: rate.valid_from)
+
+    def conversion(self, source: str, target: str, as_of: datetime) -> Conversion | None:
+        """Return the rate that holds, None where there is none; the most recent one wins.
+
+        Examples
+        --------
+        >>> from datetime import UTC
+        >>> day = datetime(2026, 11, 2, tzinfo=UTC)
+        >>> book = RateBook([ExchangeRate("EUR", "USD", Decimal("1.25"), day, "a bank")])
+        >>> str(book.conversion("USD", "EUR", day).rate)
+        '0.8'
+        """
+        direct = self._leg(source, target, as_of)
+        if direct is not None:
+            return _rounded(direct)
+        by_way = [
+            _chained(first, second)
+            for middle in self._currencies(as_of) - {source, target}
+            if (first := self._leg(source, middle, as_of)) is not None
+            and (second := self._leg(middle, target, as_of)) is not None
+        ]
+        return max(by_way, key=lambda each: (each.valid_from, each.source), default=None)
+
+    def _currencies(self, as_of: datetime) -> set[str]:
+        return {
+            name
+            for pair, listed in self._by_pair.items()
+            if listed[0].valid_from <= as_of
+            for name in pair
+        }
+
+    def _leg(self, source: str, target: str, as_of: datetime) -> Conversion | None:
+        """Return a stored rate or the opposite of one, not rounded yet."""
+        there, back = (self._latest(*pair, as_of) for pair in ((source, target), (target, source)))
+        if there is not None and (back is None or back.valid_from <= there.valid_from):
+            return Conversion(source, target, there.rate, there.valid_from, there.source)
+        if back is None:
+            return None
+        rate = _EXACT.divide(Decimal(1), back.rate)
+        return Conversion(source, target, rate, back.valid_from, f"inverse of {back.source}")
+
+    def _latest(self, source: str, target: str, as_of: datetime) -> ExchangeRate | None:
+        held = [
+            rate for rate in self._by_pair.get((source, target), ()) if rate.valid_from <= as_of
+        ]
+        return held[-1] if held else None
+
+
+def _rounded(conversion: Conversion) -> Conversion:
+    # A stored rate has no more digits: it stays as it is.
+    return replace(conversion, rate=_ROUNDED.plus(conversion.rate).normalize())
+
+
+def _chained(first: Conversion, second: Conversion) -> Conversion:
+    return _rounded(
+        Conversion(
+            first.from_currency,
+            second.to_currency,
+            _EXACT.multiply(first.rate, second.rate),
+            min(first.valid_from, second.valid_from),
+            f"{first.source}; {second.source}",
+        )
+    )
+
+
+def is_stale_rate(conversion: Conversion, as_of: datetime) -> bool:
+    """Whether a rate is so old that it comes with a warning."""
+    return as_of - conversion.valid_from > STALE_RATE_AFTER

@@ -1,0 +1,95 @@
+"""Which grid factor holds for a place at an instant."""
+
+import csv
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from app.domain.grid_factors import GridFactor
+
+STALE_FACTOR_AFTER: Final = timedelta(days=3 * 365)
+"""A factor whose date is longer ago is applied with a warning."""
+
+_GRAMS: Final = Decimal(1000)
+
+
+@cache
+def built_in_factors() -> tuple[GridFactor, ...]:
+    """Return the built-in table: yearly averages of the regions of one provider that tells them.
+
+    Examples
+    --------
+    >>> {factor.provider for factor in built_in_factors()}
+    {'gcp'}
+    """
+    text = (files("app.pricing") / "data" / "grid_factors.csv").read_text(encoding="utf-8")
+    return tuple(
+        GridFactor(
+            Decimal(row["g_co2e_per_kwh"]) / _GRAMS,
+            datetime.fromisoformat(row["valid_from"]).replace(tzinfo=UTC),
+            row["source"],
+            row["provider"],
+            row["region"],
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+class GridBook:
+    """The grid factors that hold for a project: its own before the built-in ones.
+
+    Of those that agree with a place the one that names most of it counts (a region says more than
+    a provider), then the latest.
+    """
+
+    def __init__(self, own: Iterable[GridFactor]) -> None:
+        self._own = tuple(own)
+        self._remembered: dict[tuple[str | None, str | None, datetime], GridFactor | None] = {}
+
+    def factor(
+        self, provider: str | None, region: str | None, as_of: datetime
+    ) -> GridFactor | None:
+        """Return the factor of a place, None where none is known.
+
+        Examples
+        --------
+        >>> factor = GridBook([]).factor("gcp", "europe-west9", datetime(2026, 1, 1, tzinfo=UTC))
+        >>> str(factor.kg_co2e_per_kwh)
+        '0.01630'
+        """
+        key = (provider, region, as_of)
+        if key not in self._remembered:
+            if len(self._remembered) > len(built_in_factors()) * 10:
+                self._remembered.clear()
+            own = _best(self._own, provider, region, as_of)
+            listed = built_in_factors() if region is not None else ()
+            self._remembered[key] = own or _best(listed, provider, region, as_of)
+        return self._remembered[key]
+
+
+def _best(
+    factors: Iterable[GridFactor], provider: str | None, region: str | None, as_of: datetime
+) -> GridFactor | None:
+    return max(
+        (
+            each
+            for each in factors
+            if each.valid_from <= as_of
+            and _covers(each.provider, provider)
+            and _covers(each.region, region)
+        ),
+        key=lambda each: (each.region is not None, each.provider is not None, each.valid_from),
+        default=None,
+    )
+
+
+def _covers(named: str | None, asked: str | None) -> bool:
+    return named is None or (asked is not None and named.casefold() == asked.casefold())
+
+
+def is_stale_factor(factor: GridFactor, as_of: datetime) -> bool:
+    """Whether a factor is so old that it comes with a warning."""
+    return as_of - factor.valid_from > STALE_FACTOR_AFTER

@@ -1,0 +1,68 @@
+"""An offer: a price with the number of instances that a configuration occupies."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from app.domain.billing import NO_EXTRAS, Extras
+from app.domain.exchange_rates import Conversion
+from app.domain.prices import Price
+
+INLINE_SOURCE: Final = "inline"
+
+
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """Instances of one type."""
+
+    price: Price
+    instances: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a configuration is charged by.
+
+    Attributes
+    ----------
+    price, instances
+        The price of the instances that host most workers, and their number.
+    extras
+        What is charged beside them.
+    others
+        Instances of other sizes beside them; same provider, region, purchase and billing rules.
+    conversion, listed_per_hour
+        The exchange rate that all prices were multiplied by, and the main price as it is listed;
+        None where no rate was needed.
+    asked_currency
+        The currency that was asked for; None where any would do.
+    """
+
+    price: Price
+    instances: int
+    extras: Extras = NO_EXTRAS
+    others: tuple[Lot, ...] = ()
+    conversion: Conversion | None = None
+    listed_per_hour: Decimal | None = None
+    asked_currency: str | None = None
+
+    @property
+    def lots(self) -> tuple[Lot, ...]:
+        """All instances by type, those that host most workers first."""
+        return (Lot(self.price, self.instances), *self.others)
+
+    @property
+    def total_instances(self) -> int:
+        """The number of instances of all types."""
+        return self.instances + sum(lot.instances for lot in self.others)
+
+    @property
+    def per_hour(self) -> Decimal:
+        """What one hour of the whole configuration costs, all that is charged by the hour."""
+        machines = sum((lot.price.price_per_hour * lot.instances for lot in self.lots), Decimal(0))
+        return machines + self.extras.per_hour(self.total_instances)
+
+    @property
+    def is_as_asked(self) -> bool:
+        """Whether the price is in the currency that was asked for; no others are compared."""
+        return self.asked_currency in {None, self.price.currency}

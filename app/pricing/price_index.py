@@ -1,0 +1,75 @@
+"""Finds prices by what they are for."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from app.domain.configurations import Configuration
+from app.domain.prices import Price
+from app.pricing.catalogue import built_in_prices
+from app.pricing.gpus import variants_of
+
+
+@dataclass(frozen=True, slots=True)
+class PriceIndex:
+    """Prices by what they are for, names folded."""
+
+    by_instance: Mapping[str, Sequence[Price]]
+    by_gpu: Mapping[str, Sequence[Price]]
+
+    @classmethod
+    def of(cls, prices: Iterable[Price]) -> "PriceIndex":
+        """Return the index of prices."""
+        by_instance: defaultdict[str, list[Price]] = defaultdict(list)
+        by_gpu: defaultdict[str, list[Price]] = defaultdict(list)
+        for price in prices:
+            if price.instance_type is not None:
+                by_instance[price.instance_type.casefold()].append(price)
+            if price.gpu_type is not None:
+                by_gpu[price.gpu_type.casefold()].append(price)
+        return cls(dict(by_instance), dict(by_gpu))
+
+    def find(self, configuration: Configuration) -> list[Price]:
+        """Return the prices of the instance type, or of the GPU where no instance is named."""
+        gpus = gpu_names(configuration.gpu_type)
+        if configuration.instance_type is None:
+            return [price for name in gpus for price in self.by_gpu.get(name, ())]
+        found = self.by_instance.get(configuration.instance_type.casefold(), ())
+        return [
+            price
+            for price in found
+            if not gpus or price.gpu_type is None or price.gpu_type.casefold() in gpus
+        ]
+
+
+def gpu_names(gpu_type: str | None) -> tuple[str, ...]:
+    """Return the folded names under which a GPU may be priced: its own, those of its variants.
+
+    Examples
+    --------
+    >>> gpu_names("V100")
+    ('v100', 'v100-16gb', 'v100-32gb')
+    """
+    if gpu_type is None:
+        return ()
+    names = (gpu_type, *variants_of(gpu_type))
+    return tuple(dict.fromkeys(name.casefold() for name in names))
+
+
+@cache
+def catalogue_index() -> PriceIndex:
+    """Return the index of the built-in catalogue."""
+    return PriceIndex.of(built_in_prices())
+
+
+def gpu_of_instance(instance_type: str) -> set[str]:
+    """Return the GPU types that the built-in catalogue knows of an instance type.
+
+    Examples
+    --------
+    >>> gpu_of_instance("p3.16xlarge"), gpu_of_instance("m5.large")
+    ({'V100-16GB'}, set())
+    """
+    found = catalogue_index().by_instance.get(instance_type.casefold(), ())
+    return {price.gpu_type for price in found if price.gpu_type is not None}

@@ -1,0 +1,113 @@
+"""What is on sale where, and the cheapest way to put workers on it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from app.domain.configurations import Configuration
+from app.domain.prices import Price
+from app.pricing.offers import Lot, Offer
+from app.pricing.packing import LARGEST_MIXED, pack
+
+Rules = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Single instances of one place, purchase, currency and billing rule: they may be mixed.
+
+    Attributes
+    ----------
+    singles
+        One instance of each type.
+    sizes, mixable
+        Of each size that is small enough the cheapest type, with the workers that it hosts.
+    """
+
+    singles: tuple[Offer, ...]
+    sizes: tuple[int, ...]
+    mixable: tuple[Offer, ...]
+
+    @classmethod
+    def of(cls, singles: Sequence[Offer]) -> "Shelf":
+        """Return the shelf of some instances."""
+        cheapest: dict[int, Offer] = {}
+        for offer in sorted(singles, key=lambda each: each.price.price_per_hour):
+            cheapest.setdefault(_places(offer.price), offer)
+        mixable = {size: offer for size, offer in cheapest.items() if size <= LARGEST_MIXED}
+        return cls(tuple(singles), tuple(mixable), tuple(mixable.values()))
+
+    def offer_for(self, configuration: Configuration) -> Offer | None:
+        """Return the cheapest offer by the hour that hosts all workers, None where none does.
+
+        Sizes are mixed where the configuration leaves the instances open: it names neither their
+        type nor their number.
+        """
+        offers = self._alike(configuration)
+        is_open = configuration.instance_type is None and configuration.nodes is None
+        if is_open and len(self.sizes) > 1:
+            offers.append(self._mixed(configuration.workers))
+        return min(offers, key=cheapest_first, default=None)
+
+    def _alike(self, configuration: Configuration) -> list[Offer]:
+        counted = [(each, _instances(configuration, each.price)) for each in self.singles]
+        return [replace(single, instances=count) for single, count in counted if count is not None]
+
+    def _mixed(self, workers: int) -> Offer:
+        costs = [offer.price.price_per_hour for offer in self.mixable]
+        counts = pack(self.sizes, costs, workers).counts
+        lots = [
+            (size * count, Lot(single.price, count), single)
+            for size, count, single in zip(self.sizes, counts, self.mixable, strict=True)
+            if count
+        ]
+        lots.sort(key=lambda each: each[0], reverse=True)
+        (_, main, single), *others = lots
+        return replace(single, instances=main.instances, others=tuple(lot for _, lot, _ in others))
+
+
+def cheapest_first(offer: Offer) -> tuple[Decimal, int]:
+    """Return by what offers are ordered: an hour's cost, then the number of instances."""
+    return offer.per_hour, offer.total_instances
+
+
+def shelves_of(singles: Iterable[Offer]) -> list[Shelf]:
+    """Return the shelves on which single instances stand."""
+    shelves: defaultdict[Rules, list[Offer]] = defaultdict(list)
+    for offer in singles:
+        price = offer.price
+        place = price.provider, price.region, price.currency, price.instance_type is None
+        shelves[place + rules_of(price)].append(offer)
+    return [Shelf.of(offers) for offers in shelves.values()]
+
+
+def rules_of(price: Price) -> Rules:
+    """Return what decides how a duration is billed."""
+    return price.minimum_billed_s, price.billing_step_s, price.serverless
+
+
+def _places(price: Price) -> int:
+    """Return how many workers an instance hosts; one of unknown or no GPUs hosts one."""
+    return 1 if price.serverless is not None else price.gpu_count or 1
+
+
+def _instances(configuration: Configuration, price: Price) -> int | None:
+    if price.instance_type is None or price.serverless is not None:
+        # A price of GPUs, not of machines: what counts is how many GPUs the workers use.
+        return -(-configuration.workers // _places(price))
+    return instances_needed(configuration, price.gpu_count)
+
+
+def instances_needed(configuration: Configuration, gpu_count: int | None) -> int | None:
+    """Return how many instances a configuration occupies, None when the workers do not fit.
+
+    `gpu_count` is None or 0 for an instance of unknown or no GPUs: it hosts one worker, unless
+    the configuration says how many nodes there are.
+    """
+    nodes, workers = configuration.nodes, configuration.workers
+    if nodes is None:
+        return -(-workers // gpu_count) if gpu_count else workers
+    if configuration.instance_type is None and gpu_count and nodes * gpu_count < workers:
+        return None
+    return nodes

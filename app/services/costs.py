@@ -1,0 +1,23 @@
+"""What a forecast duration costs at an offer."""
+
+from app.domain.forecasts import CostForecast, Interval
+from app.pricing.billing import bill
+from app.pricing.offers import Offer
+
+
+def cost_of(offer: Offer, duration: Interval) -> CostForecast:
+    """Return the bill of a duration: its median with line items, and its bounds."""
+    money = bill(offer, duration.median, duration.lower, duration.upper)
+    return CostForecast(
+        currency=offer.price.currency,
+        median=money.median,
+        lower=money.lower,
+        upper=money.upper,
+        price_per_hour=offer.price.price_per_hour,
+        price=offer.price,
+        instances=offer.instances,
+        line_items=money.line_items,
+        others=tuple((lot.price, lot.instances) for lot in offer.others),
+        conversion=offer.conversion,
+        listed_per_hour=offer.listed_per_hour,
+    )

@@ -1,0 +1,108 @@
+"""The use cases of a project's dated facts: exchange rates and grid factors."""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from app.domain.access import Principal
+from app.domain.errors import Fault, InvalidRequestError, NotFoundError
+from app.domain.identifiers import ProjectId, is_identifier, new_identifiers
+from app.domain.pages import DEFAULT_PAGE_SIZE, Page
+from app.services.context import ServiceContext
+from app.storage.dated import DatedStore, Row
+from app.storage.stores import Stores
+
+Fact = TypeVar("Fact")
+
+
+class DatedFactService(Generic[Row, Fact]):
+    """Use cases of one kind of dated facts.
+
+    Parameters
+    ----------
+    context
+        The surroundings of the service.
+    kind, prefix
+        What such a fact is called, and how its identifiers begin.
+    store
+        Where they are kept.
+    name
+        Returns a fact with an identifier.
+    forget
+        Called with the project whose facts have changed.
+    """
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        *,
+        kind: str,
+        prefix: str,
+        store: Callable[[Stores], DatedStore[Row, Fact]],
+        name: Callable[[Fact, str], Fact],
+        forget: Callable[[ProjectId], None],
+    ) -> None:
+        self._context = context
+        self._kind, self._prefix = kind, prefix
+        self._name, self._forget = name, forget
+        self._store: Callable[[Stores], DatedStore[Row, Fact]] = store
+
+    def add(self, caller: Principal, facts: Sequence[Fact]) -> list[Fact]:
+        """Store facts, all or none, and return them named. Audited."""
+        now = self._context.now()
+        keys = new_identifiers(self._prefix, len(facts), now_ms=int(now.timestamp() * 1000))
+        named = [self._name(fact, key) for key, fact in zip(keys, facts, strict=True)]
+        with self._context.database.transaction() as stores:
+            self._store(stores).add_many(caller.project_id, named, now)
+            stores.access.record_audit(
+                caller.project_id,
+                caller.key_id,
+                now,
+                f"{self._kind}.add",
+                keys[0] if keys else "none",
+                {"count": len(keys)},
+            )
+        self._forget(caller.project_id)
+        return named
+
+    def withdraw(self, caller: Principal, key: str) -> None:
+        """Let a fact count no longer; it stays for the record. Audited.
+
+        Raises
+        ------
+        NotFoundError
+            If the project has no such fact, or withdrew it before.
+        """
+        now = self._context.now()
+        with self._context.database.transaction() as stores:
+            is_plausible = is_identifier(self._prefix, key)
+            if not (is_plausible and self._store(stores).withdraw(caller.project_id, key, now)):
+                raise NotFoundError(self._kind.replace("_", " "), key)
+            stores.access.record_audit(
+                caller.project_id, caller.key_id, now, f"{self._kind}.withdraw", key
+            )
+        self._forget(caller.project_id)
+
+    def list_page(
+        self,
+        project_id: ProjectId,
+        *,
+        page_size: int = DEFAULT_PAGE_SIZE,
+        page_token: str | None = None,
+    ) -> Page[Fact]:
+        """Return a project's facts that hold, the newest first.
+
+        Raises
+        ------
+        InvalidRequestError
+            If the page token is not one of this list.
+        """
+        if page_token is not None and not is_identifier(self._prefix, page_token):
+            fault = Fault(
+                "The page token is not one of this list.",
+                "Send the next_page_token of the previous page, or none for the first.",
+                field="page_token",
+                value=page_token,
+            )
+            raise InvalidRequestError("The page token is invalid.", [fault])
+        with self._context.database.reading() as stores:
+            return self._store(stores).page(project_id, limit=page_size, before=page_token)

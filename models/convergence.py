@@ -1,0 +1,223 @@
+"""How many samples a training needs to its target as the batch grows: the gradient noise scale."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from models.errors import ArtifactError
+from models.tables import FloatArray
+
+N_NOISE_SCALES = 161
+"""Points of the grid on which the noise scale's posterior is held."""
+
+# Batches are mostly chosen below the noise scale, by how much nobody knows beforehand.
+_PRIOR_RATIO, _PRIOR_SD, _GRID_SDS = 4.0, 2.5, 4.0
+# Repeated trainings reach their target after numbers of samples that differ by a tenth.
+_NOISE_A, _NOISE_B = 2.0, 2 * 0.1**2
+_INLIER_SPREADS, _ROUNDS, _MIN_ROBUST = 2.5, 8, 4
+_LEAST_SPREAD = 0.03
+_CONFIDENCE = 0.9
+_LARGEST_LOG = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConvergenceRuns:
+    """Runs that reached their target, with what it took.
+
+    Parameters
+    ----------
+    batch_size
+        Global batch sizes, shape (n,), positive and finite.
+    samples
+        Samples (in the unit of the data set) until the target was reached, shape (n,), positive
+        and finite.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ or a number is not positive and finite.
+
+    Examples
+    --------
+    >>> ConvergenceRuns(np.array([256.0]), np.array([1e6])).n_runs
+    1
+    """
+
+    batch_size: FloatArray
+    samples: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.batch_size.shape != self.samples.shape or self.batch_size.ndim != 1:
+            raise ValueError("Batch sizes and samples differ in length.")
+        for values in (self.batch_size, self.samples):
+            if not (np.isfinite(values) & (values > 0)).all():
+                raise ValueError("Batch sizes and samples are positive and finite.")
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs the table holds."""
+        return len(self.samples)
+
+
+class NoiseScale(NamedTuple):
+    """The gradient noise scale in samples: its median and the bounds of its 90 % interval."""
+
+    median: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConvergenceLaw:
+    """Samples to the target as a function of the batch size, with what is not known of it.
+
+    ``E(B) = E_min (1 + B / N)``: far below the noise scale N each sample teaches as much in any
+    batch, far above it each step does. Every noise scale of a grid has its probability, and given
+    it the log of E_min is Student-distributed.
+
+    Parameters
+    ----------
+    log_noise_scale
+        The grid, shape (N_NOISE_SCALES,), rising.
+    probability
+        Of each noise scale, summing to 1.
+    location, variance
+        Of log E_min plus the noise of a run, for each noise scale; the variance is that of a new
+        run.
+    n_runs, batch_sizes
+        What it rests on: runs, and smallest and largest batch size.
+
+    References
+    ----------
+    McCandlish, Kaplan, Amodei et al. (2018), An empirical model of large-batch training,
+    arXiv:1812.06162, eq. 2.11. Shallue et al. (2019), Measuring the effects of data parallelism on
+    neural network training, JMLR 20(112).
+    """
+
+    log_noise_scale: FloatArray
+    probability: FloatArray
+    location: FloatArray
+    variance: FloatArray
+    n_runs: int
+    batch_sizes: tuple[float, float]
+
+    def moments(self, batch_size: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the log samples that a new run needs, each of shape (n,).
+
+        The mean rises with the batch size, by at most its ratio.
+        """
+        gains = np.log1p(np.exp(np.log(batch_size)[:, None] - self.log_noise_scale))
+        each = self.location + gains
+        mean = each @ self.probability
+        spread = (each - mean[:, None]) ** 2 @ self.probability
+        return mean, spread + self.variance @ self.probability
+
+    def samples_factor(self, batch_size: FloatArray, own: FloatArray) -> FloatArray:
+        """Return how many times more samples a batch size needs than another, shape (n,)."""
+        factor: FloatArray = np.exp(self.moments(batch_size)[0] - self.moments(own)[0])
+        return factor
+
+    def noise_scale(self) -> NoiseScale:
+        """Return what is known of the noise scale."""
+        cumulative = np.cumsum(self.probability) - self.probability / 2
+        tail = (1 - _CONFIDENCE) / 2
+        found = np.interp([0.5, tail, 1 - tail], cumulative, self.log_noise_scale)
+        return NoiseScale(*np.exp(found).tolist())
+
+
+def fit_convergence(runs: ConvergenceRuns | None) -> ConvergenceLaw | None:
+    """Fit the law by its exact posterior on a grid of noise scales, None without a run.
+
+    With y the log samples and ``g = log(1 + B / N)``, ``y = log E_min + g + e``, e normal with an
+    inverse-gamma variance (mode near .1^2) and a flat prior of log E_min, which are integrated in
+    closed form; N is log-normal around four times the geometric mean batch, a factor of 12 either
+    way. From four runs on, residuals r beyond 2.5 robust standard deviations s count by
+    ``(2.5 s / r)^2``, so that their pull fades with their distance.
+
+    References
+    ----------
+    Holland and Welsch (1977), Robust regression using iteratively reweighted least-squares, Commun.
+    Stat. Theory Methods 6(9), 813-827.
+
+    Examples
+    --------
+    >>> batch = np.array([64.0, 256.0, 1024.0, 4096.0, 16384.0])
+    >>> law = fit_convergence(ConvergenceRuns(batch, 1e6 * (1 + batch / 1000)))
+    >>> bool(900 < law.noise_scale().median < 1100)
+    True
+    >>> law.samples_factor(np.array([2000.0]), np.array([500.0])).round(1).tolist()
+    [2.0]
+    """
+    if runs is None or not runs.n_runs:
+        return None
+    order = np.lexsort((runs.samples, runs.batch_size))
+    batch, y = runs.batch_size[order], np.log(runs.samples[order])
+    center, width = np.log(batch).mean() + np.log(_PRIOR_RATIO), _PRIOR_SD * _GRID_SDS
+    grid = center + np.linspace(-width, width, N_NOISE_SCALES)
+    weights = np.ones(len(y))
+    for _ in range(_ROUNDS if len(y) >= _MIN_ROBUST else 1):
+        law = _posterior(grid, center, batch, y, weights)
+        residual = y - law.moments(batch)[0]
+        spread = max(1.4826 * float(np.median(np.abs(residual))), _LEAST_SPREAD)
+        weights = np.minimum(1.0, (_INLIER_SPREADS * spread / np.abs(residual).clip(1e-9)) ** 2)
+    return law
+
+
+def _posterior(
+    grid: FloatArray, center: float, batch: FloatArray, y: FloatArray, weights: FloatArray
+) -> ConvergenceLaw:
+    """Return the law given the weights of the runs, which stand in the order of their batches."""
+    total = weights.sum()
+    left = y - np.log1p(np.exp(np.log(batch) - grid[:, None]))
+    location = left @ weights / total
+    squares = ((left - location[:, None]) ** 2) @ weights
+    a, b = _NOISE_A + (total - 1) / 2, _NOISE_B + squares / 2
+    log_posterior = -0.5 * ((grid - center) / _PRIOR_SD) ** 2 - a * np.log(b)
+    probability = np.exp(log_posterior - log_posterior.max())
+    return ConvergenceLaw(
+        log_noise_scale=grid,
+        probability=probability / probability.sum(),
+        location=location,
+        variance=b / max(a - 1, 1.0) * (1 + 1 / total),
+        n_runs=len(y),
+        batch_sizes=(float(batch[0]), float(batch[-1])),
+    )
+
+
+def convergence_arrays(law: ConvergenceLaw | None) -> dict[str, FloatArray]:
+    """Return a law as arrays of an artefact, none without a law."""
+    if law is None:
+        return {}
+    curves = [law.log_noise_scale, law.probability, law.location, law.variance]
+    scope = np.array([float(law.n_runs), *law.batch_sizes])
+    return {"convergence.curves": np.stack(curves), "convergence.scope": scope}
+
+
+def build_convergence(arrays: Mapping[str, FloatArray]) -> ConvergenceLaw | None:
+    """Return the law of an artefact's arrays, None where there is none.
+
+    Raises
+    ------
+    ArtifactError
+        If the arrays are no law.
+    """
+    if "convergence.curves" not in arrays:
+        return None
+    curves, scope = arrays["convergence.curves"], arrays["convergence.scope"]
+    if curves.shape != (4, N_NOISE_SCALES) or scope.shape != (3,):
+        raise ArtifactError("The artefact's convergence law does not fit together.")
+    grid, probability, location, variance = curves
+    is_sane = (
+        (np.diff(grid) > 0).all()
+        and (probability >= 0).all()
+        and abs(probability.sum() - 1) < 1e-9  # noqa: PLR2004 - rounding
+        and (variance > 0).all()
+        and np.abs(curves).max() < _LARGEST_LOG
+        and (scope > 0).all()
+    )
+    if not is_sane:
+        raise ArtifactError("The artefact's convergence law does not fit together.")
+    n_runs, smallest, largest = scope.tolist()
+    return ConvergenceLaw(grid, probability, location, variance, int(n_runs), (smallest, largest))

@@ -1,0 +1,81 @@
+"""The comparison of priors: what it leaves out, what it writes, what it prints."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from benchmarks.pooling.__main__ import main
+from benchmarks.pooling.arms import ARMS, Priors, summarise_all
+from benchmarks.pooling.workloads import first_runs_tasks, read_workloads, unseen_type_tasks
+
+COLUMNS = (
+    "run_id", "workload", "gpu_type", "workers", "batch_size", "duration_seconds", "param.depth",
+)  # fmt: skip
+RATES = {"V100-16GB": 1.0, "Tesla T4": 0.4}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for folder, names in (("first", ("a", "b")), ("second", ("c",))):
+        (tmp_path / folder).mkdir()
+        with (tmp_path / folder / "runs.csv").open("w", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(COLUMNS)
+            for name in names:
+                for index, (gpu, rate) in enumerate(RATES.items()):
+                    for workers in (1, 2, 4, 8):
+                        seconds = (900 / workers + 20) / rate * (1 + 0.01 * index)
+                        row = f"{name}-{gpu}-{workers}"
+                        writer.writerow((row, name, gpu, workers, 32 * workers, seconds, 50))
+    return tmp_path
+
+
+def test_every_task_and_prior_is_a_row_of_the_file(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = data / "result.csv"
+
+    main(["--data", str(data), "--only", "second", "--draws", "1", "--out", str(out)])
+
+    with out.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["arm"] for row in rows} == set(ARMS)
+    assert {row["kind"] for row in rows} == {"first 1", "first 3", "first 6", "unseen type"}
+    assert len(rows) == len(ARMS) * 5
+    assert all(float(row["mape"]) >= 0 and float(row["fit_seconds"]) > 0 for row in rows)
+    assert "worse" in capsys.readouterr().out
+
+
+def test_folder_without_enough_configurations_is_refused(data: Path) -> None:
+    (data / "first" / "runs.csv").unlink()
+
+    with pytest.raises(SystemExit, match="enough configurations"):
+        main(["--data", str(data), "--only", "third", "--out", str(data / "result.csv")])
+
+
+def test_tasks_hold_out_configurations_and_types(data: Path) -> None:
+    workload = read_workloads(data, only=["second"])[0]
+
+    first = next(first_runs_tasks(workload, (3,), 1))
+    unseen = list(unseen_type_tasks(workload, 9))
+
+    assert (len(first.train), len(first.test)) == (3, 5)
+    assert {row["run_id"] for row in first.train}.isdisjoint(row["run_id"] for row in first.test)
+    assert {row["gpu_type"] for task in unseen for row in task.test} == {"T4", "V100-16GB"}
+    assert all(
+        {row["gpu_type"] for row in task.train}.isdisjoint(row["gpu_type"] for row in task.test)
+        for task in unseen
+    )
+
+
+def test_prior_of_a_workload_never_holds_itself_nor_its_data_set_as_public(data: Path) -> None:
+    priors = Priors(summarise_all(read_workloads(data)), {})
+
+    reports = {}
+    for arm in ARMS:
+        prior = priors.prior(arm, "first", "a")
+        if prior is not None:
+            reports[arm] = prior.report.contributors, prior.report.factory
+
+    assert reports == {"factory": ((), 1), "project": (("b",), 0), "both": (("b",), 1)}

@@ -1,0 +1,201 @@
+"""Samples to a target against the batch: a known law is found, little is not made much."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models import (
+    ArtifactError,
+    ConvergenceLaw,
+    ConvergenceRuns,
+    Evidence,
+    FeatureTable,
+    FloatArray,
+    RunTable,
+    dumps,
+    fit_portfolio,
+    loads,
+)
+from models.convergence import build_convergence, convergence_arrays, fit_convergence
+
+BATCHES = np.array([64.0, 128, 256, 512, 1024, 2048, 4096, 8192])
+ASKED = np.geomspace(1.0, 1e7, 40)
+positive = st.floats(1e-3, 1e12)
+
+
+def needed(batch: FloatArray, noise_scale: float, least: float = 1e6) -> FloatArray:
+    """Return the samples of the known law."""
+    return least * (1 + batch / noise_scale)
+
+
+def fitted(batch: FloatArray, samples: FloatArray) -> ConvergenceLaw:
+    law = fit_convergence(ConvergenceRuns(batch, samples))
+    assert law is not None
+    return law
+
+
+@given(noise_scale=st.floats(200.0, 4000.0), least=st.floats(1e2, 1e12), seed=st.integers(0, 10**6))
+def test_known_law_is_found_in_noisy_samples(noise_scale: float, least: float, seed: int) -> None:
+    noise = np.random.default_rng(seed).normal(0, 0.03, len(BATCHES))
+
+    law = fitted(BATCHES, needed(BATCHES, noise_scale, least) * np.exp(noise))
+
+    found = law.noise_scale()
+    assert found.lower < found.median < found.upper
+    assert found.median == pytest.approx(noise_scale, rel=0.35)
+    mean, variance = law.moments(np.array([300.0, 20_000.0]))
+    true = np.log(needed(np.array([300.0, 20_000.0]), noise_scale, least))
+    assert np.abs(mean - true).max() < 0.25
+    assert (variance > 0).all()
+
+
+@given(st.lists(st.tuples(positive, positive), min_size=1, max_size=12))
+def test_any_runs_give_finite_rising_samples_and_falling_steps(
+    runs: list[tuple[float, float]],
+) -> None:
+    batch, samples = np.array(runs).T
+
+    law = fitted(batch, samples)
+
+    mean, variance = law.moments(ASKED)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(variance).all()
+    assert (variance > 0).all()
+    assert (np.diff(mean) >= -1e-9).all()
+    assert (np.diff(mean - np.log(ASKED)) <= 1e-9).all()
+    found = law.noise_scale()
+    assert 0 < found.lower <= found.median <= found.upper < np.inf
+
+
+@given(scale=st.floats(1e-3, 1e3), unit=st.floats(1e-3, 1e3))
+def test_other_units_scale_the_answers(scale: float, unit: float) -> None:
+    samples = needed(BATCHES, 700.0)
+
+    plain = fitted(BATCHES, samples)
+    scaled = fitted(unit * BATCHES, scale * samples)
+
+    mean, variance = plain.moments(ASKED)
+    other, other_variance = scaled.moments(unit * ASKED)
+    assert other == pytest.approx(mean + np.log(scale), abs=1e-6)
+    assert other_variance == pytest.approx(variance, rel=1e-6)
+    assert scaled.noise_scale().median == pytest.approx(unit * plain.noise_scale().median)
+
+
+@given(st.permutations(range(len(BATCHES))))
+def test_order_of_the_runs_is_no_matter(order: list[int]) -> None:
+    samples = needed(BATCHES, 700.0)
+
+    law, other = fitted(BATCHES, samples), fitted(BATCHES[order], samples[order])
+
+    assert (law.location == other.location).all()
+    assert (law.probability == other.probability).all()
+
+
+def test_single_run_is_sure_of_its_own_batch_alone() -> None:
+    law = fitted(np.array([256.0]), np.array([1e6]))
+
+    mean, variance = law.moments(np.array([256.0, 25_600.0, 2.56]))
+
+    assert mean[0] == pytest.approx(np.log(1e6))
+    assert variance[0] < 0.2
+    assert variance[1] > 4 * variance[0]
+    found = law.noise_scale()
+    assert found.upper / found.lower > 100
+
+
+def test_more_runs_narrow_the_noise_scale() -> None:
+    noise = np.random.default_rng(3).normal(0, 0.05, len(BATCHES))
+    samples = needed(BATCHES, 900.0) * np.exp(noise)
+
+    widths = []
+    for count in (1, 2, 4, 8):
+        scale = fitted(BATCHES[:count], samples[:count]).noise_scale()
+        widths.append(scale.upper / scale.lower)
+
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < 2
+
+
+@pytest.mark.parametrize("place", [0, 3, 7])
+def test_one_run_that_went_wrong_does_not_move_the_law_far(place: int) -> None:
+    samples = needed(BATCHES, 1000.0)
+    samples[place] *= 6
+
+    law = fitted(BATCHES, samples)
+
+    assert law.noise_scale().median == pytest.approx(1000.0, rel=0.3)
+
+
+@pytest.mark.slow
+def test_interval_covers_new_runs_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(0)
+    for count in (1, 2, 3, 5, 8, 20):
+        inside = []
+        for _ in range(400):
+            noise_scale = np.exp(generator.normal(np.log(2000), 1.5))
+            batch = np.exp2(generator.integers(5, 14, count)).astype(np.float64)
+            samples = needed(batch, noise_scale) * np.exp(generator.normal(0, 0.1, count))
+            asked = np.exp2(generator.integers(5, 17, 1)).astype(np.float64)
+            mean, variance = fitted(batch, samples).moments(asked)
+            new = np.log(needed(asked, noise_scale)) + generator.normal(0, 0.1)
+            inside.append(float(abs(new - mean)[0]) < 1.645 * float(variance[0]) ** 0.5)
+        assert 0.82 < np.mean(inside) < 0.99
+
+
+def test_law_survives_the_artefact_of_its_regressor() -> None:
+    workers = np.array([1.0, 2.0, 4.0])
+    runs = RunTable(FeatureTable({"workers": workers}, {}, 3), 100 / workers, ["a", "b", "c"])
+    evidence = Evidence(convergence=ConvergenceRuns(BATCHES, needed(BATCHES, 500.0)))
+
+    portfolio = fit_portfolio(runs, seed=0, time_budget_s=10, evidence=evidence)
+    again = loads(dumps(portfolio))
+
+    assert portfolio.convergence is not None
+    assert again.convergence is not None
+    assert (again.convergence.moments(ASKED)[0] == portfolio.convergence.moments(ASKED)[0]).all()
+    assert again.convergence.batch_sizes == (64.0, 8192.0)
+    assert dumps(again) == dumps(portfolio)
+
+
+def test_no_run_that_reached_its_target_gives_no_law() -> None:
+    assert fit_convergence(None) is None
+    assert fit_convergence(ConvergenceRuns(np.empty(0), np.empty(0))) is None
+    assert convergence_arrays(None) == {}
+    assert build_convergence({}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "value"),
+    [
+        ("convergence.curves", (0, 0), 200.0),
+        ("convergence.curves", (1, 5), -0.1),
+        ("convergence.curves", (1, 80), 1.0),
+        ("convergence.curves", (2, 0), 1e6),
+        ("convergence.curves", (3, 0), 0.0),
+        ("convergence.scope", (0,), 0.0),
+    ],
+)
+def test_numbers_that_are_no_law_are_refused(
+    name: str, index: tuple[int, ...], value: float
+) -> None:
+    arrays = convergence_arrays(fitted(BATCHES, needed(BATCHES, 500.0)))
+    arrays[name][index] = value
+
+    with pytest.raises(ArtifactError):
+        build_convergence(arrays)
+
+
+def test_arrays_of_another_shape_are_refused() -> None:
+    arrays = convergence_arrays(fitted(BATCHES, needed(BATCHES, 500.0)))
+
+    with pytest.raises(ArtifactError):
+        build_convergence({**arrays, "convergence.curves": arrays["convergence.curves"][:, 1:]})
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples"), [([1.0], [1.0, 2.0]), ([0.0], [1.0]), ([1.0], [np.inf])]
+)
+def test_runs_that_say_nothing_are_refused(batch: list[float], samples: list[float]) -> None:
+    with pytest.raises(ValueError, match="Batch sizes and samples"):
+        ConvergenceRuns(np.array(batch), np.array(samples))

@@ -1,0 +1,152 @@
+"""Phases that runs tell explain the durations of others."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models import (
+    Evidence,
+    FeatureTable,
+    FloatArray,
+    PhaseRuns,
+    RunTable,
+    dumps,
+    fit_portfolio,
+    loads,
+)
+from models.encoding import Encoder
+from models.phases import MAX_PHASES, check_phases, fit_phases
+
+WORKERS = np.array([1.0, 2.0, 4.0, 8.0] * 2)
+SIZE = np.repeat([1000.0, 8000.0], 4)
+FEATURES = FeatureTable({"workers": WORKERS, "dataset_size": SIZE}, {}, 8)
+COMPUTE = SIZE / WORKERS
+COMMUNICATION = np.where(WORKERS > 1, 0.05 * SIZE, 0.0)
+seconds = st.floats(0, 1e9)
+DURATIONS = COMPUTE + COMMUNICATION
+
+
+def _shares(runs: PhaseRuns, asked: FeatureTable = FEATURES) -> tuple[tuple[str, ...], FloatArray]:
+    encoder = Encoder.learn(runs.features)
+    law = fit_phases(runs, encoder)
+    assert law is not None
+    return law.names, law.shares(encoder.layout, encoder.encode(asked).X)
+
+
+def test_shares_follow_the_phases_as_workers_grow() -> None:
+    runs = PhaseRuns(FEATURES, DURATIONS, {"compute": COMPUTE, "communication": COMMUNICATION})
+
+    names, shares = _shares(runs)
+
+    assert set(names) == {"compute", "communication"}
+    assert shares.sum(axis=1) == pytest.approx(np.ones(8))
+    assert shares[:, names.index("compute")] == pytest.approx(COMPUTE / DURATIONS, abs=0.06)
+
+
+def test_more_workers_than_measured_go_on_by_the_trend() -> None:
+    runs = PhaseRuns(FEATURES, DURATIONS, {"compute": COMPUTE, "communication": COMMUNICATION})
+    asked = FeatureTable({"workers": np.array([32.0]), "dataset_size": np.array([8000.0])}, {}, 1)
+
+    names, shares = _shares(runs, asked)
+
+    assert shares[0, names.index("communication")] == pytest.approx(0.05 * 32 / (1 + 1.6), abs=0.1)
+
+
+def test_what_phases_leave_is_other() -> None:
+    names, shares = _shares(PhaseRuns(FEATURES, np.full(8, 100.0), {"sync": np.full(8, 10.0)}))
+
+    assert names == ("sync", "other")
+    assert shares[:, 0] == pytest.approx(np.full(8, 0.1), abs=0.01)
+
+
+def test_phases_that_overlap_share_their_sum() -> None:
+    seconds = {"read": np.full(8, 80.0), "compute": np.full(8, 80.0)}
+
+    names, shares = _shares(PhaseRuns(FEATURES, np.full(8, 100.0), seconds))
+
+    assert set(names) == {"read", "compute"}
+    assert shares == pytest.approx(np.full((8, 2), 0.5))
+
+
+def test_many_phases_are_cut_to_the_largest_and_other() -> None:
+    seconds = {f"p{index:02d}": np.full(8, 1.0 + index) for index in range(20)}
+
+    names, shares = _shares(PhaseRuns(FEATURES, np.full(8, 210.0), seconds))
+
+    assert len(names) == MAX_PHASES
+    assert names[0] == "p19"
+    assert names[-1] == "other"
+    assert shares.sum(axis=1) == pytest.approx(np.ones(8))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 1e9), st.floats(0, 1e9) | st.just(float("nan")), st.floats(1e-3, 1e9)
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_any_phases_give_shares(rows: list[tuple[float, float, float]]) -> None:
+    one, two, durations = np.array(rows).T
+    features = FEATURES.take(np.arange(len(rows)))
+
+    law = fit_phases(PhaseRuns(features, durations, {"a": one, "b": two}), Encoder.learn(features))
+
+    if law is not None:
+        encoder = Encoder.learn(features)
+        shares = law.shares(encoder.layout, encoder.encode(FEATURES).X)
+        assert np.isfinite(shares).all()
+        assert (shares >= 0).all()
+        assert shares.sum(axis=1) == pytest.approx(np.ones(8))
+
+
+def test_explanation_by_phases_survives_the_artefact_and_unseen_levels() -> None:
+    features = FeatureTable(FEATURES.numeric, {"gpu_type": ["T4", "V100"] * 4}, 8)
+    phases = PhaseRuns(features, DURATIONS, {"compute": COMPUTE, "communication": COMMUNICATION})
+    runs = RunTable(features, DURATIONS, [f"run_{index}" for index in range(8)])
+    asked = FeatureTable(FEATURES.numeric, {"gpu_type": ["A100"] * 8}, 8)
+
+    portfolio = fit_portfolio(runs, seed=0, time_budget_s=20, evidence=Evidence(phases=phases))
+    again = loads(dumps(portfolio))
+
+    explained = portfolio.explain_phases(asked)
+    assert again.explain_phases(asked) == explained
+    assert dumps(again) == dumps(portfolio)
+    assert [sum(share for _, share in parts) for parts in explained] == pytest.approx([1.0] * 8)
+    assert explained[4][0].phase == "compute"
+
+
+def test_runs_without_phases_explain_nothing_by_them() -> None:
+    runs = RunTable(FEATURES, DURATIONS, [f"run_{index}" for index in range(8)])
+
+    portfolio = fit_portfolio(runs, seed=0, time_budget_s=20, regressors=["log_linear"])
+
+    assert portfolio.phases is None
+    assert portfolio.explain_phases(FEATURES) == [()] * 8
+    assert fit_phases(PhaseRuns(FEATURES, DURATIONS, {}), portfolio.encoder) is None
+    nothing = PhaseRuns(FEATURES, DURATIONS, {"idle": np.zeros(8)})
+    assert fit_phases(nothing, portfolio.encoder) is None
+
+
+def test_numbers_that_are_no_phases_are_refused() -> None:
+    layout = Encoder.learn(FEATURES).layout
+    good = np.zeros((2 + layout.n_numeric, 2))
+
+    assert check_phases([], np.empty((0, 0)), layout) is None
+    assert check_phases(["a", "b"], good, layout) is not None
+    for names, numbers in ((["a", "a"], good), (["a", "b"], good[1:]), (["a", "b"], good + 1e9)):
+        with pytest.raises(ValueError, match="phases"):
+            check_phases(names, numbers, layout)
+
+
+@pytest.mark.parametrize(
+    ("durations", "seconds"), [([1.0], [1.0, 2.0]), ([0.0], [1.0]), ([1.0], [-1.0])]
+)
+def test_impossible_phases_are_refused(durations: list[float], seconds: list[float]) -> None:
+    features = FEATURES.take(np.arange(1))
+
+    with pytest.raises(ValueError, match=r"uration|hase"):
+        PhaseRuns(features, np.array(durations), {"a": np.array(seconds)})

@@ -1,0 +1,108 @@
+"""Workers are packed onto mixed instances as cheaply as trying everything finds."""
+
+from decimal import Decimal
+from itertools import product
+
+import numpy as np
+
+from app.domain.prices import PriceQuery
+from app.pricing.billing import exact_cost
+from app.pricing.packing import pack
+from app.pricing.resolution import PriceBook
+from tests.support.prices import NOW, make_price, on_t4
+
+
+def _cheapest_by_trying(sizes: list[int], costs: list[Decimal], workers: int) -> Decimal:
+    most = [range(-(-workers // size) + 1) for size in sizes]
+    return min(
+        sum((each * count for each, count in zip(costs, counts, strict=True)), Decimal(0))
+        for counts in product(*most)
+        if sum(size * count for size, count in zip(sizes, counts, strict=True)) >= workers
+    )
+
+
+def test_packing_equals_trying_everything() -> None:
+    random = np.random.default_rng(2)
+
+    for _ in range(150):
+        sizes = sorted(set(random.choice([1, 2, 3, 4, 6, 8], size=3).tolist()))
+        costs = [Decimal(int(random.integers(1, 60))) / 10 * size for size in sizes]
+        workers = int(random.integers(1, 25))
+
+        found = pack(sizes, costs, workers)
+
+        places = sum(size * count for size, count in zip(sizes, found.counts, strict=True))
+        assert places >= workers
+        assert found.cost == _cheapest_by_trying(sizes, costs, workers)
+
+
+def test_many_workers_are_packed_as_a_full_table_would() -> None:
+    sizes, costs = [1, 3, 8], [Decimal("1.05"), Decimal("3.00"), Decimal("7.90")]
+    best = [Decimal(0)]
+    for workers in range(1, 3001):
+        best.append(
+            min(
+                best[max(workers - size, 0)] + cost for size, cost in zip(sizes, costs, strict=True)
+            )
+        )
+
+    assert [pack(sizes, costs, workers).cost for workers in range(1, 3001)] == best[1:]
+
+
+def test_equally_cheap_instances_are_the_fewest() -> None:
+    assert pack([1, 4], [Decimal(1), Decimal(4)], 8).counts == (0, 2)
+
+
+def test_cheapest_offer_is_that_of_the_whole_bill_not_of_the_hour() -> None:
+    by_hour = make_price(
+        instance_type="by-hour", price_per_hour=Decimal("3.00"), billing_step_s=3600
+    )
+    by_second = make_price(instance_type="by-second", price_per_hour=Decimal("3.60"))
+    book = PriceBook([by_hour, by_second], NOW)
+
+    taken = {
+        seconds: book.resolve(on_t4(4), PriceQuery(), seconds=seconds)
+        for seconds in (60.0, 3590.0, 3700.0, 36_000.0)
+    }
+
+    names = {each: offer and offer.price.instance_type for each, offer in taken.items()}
+    assert names == {60.0: "by-second", 3590.0: "by-hour", 3700.0: "by-second", 36_000.0: "by-hour"}
+    for seconds, offer in taken.items():
+        assert offer is not None
+        others = [
+            PriceBook([price], NOW).resolve(on_t4(4), PriceQuery())
+            for price in (by_hour, by_second)
+        ]
+        assert exact_cost(offer, seconds) == min(
+            exact_cost(each, seconds) for each in others if each is not None
+        )
+
+
+def test_instances_of_two_places_or_rules_are_never_mixed() -> None:
+    four = make_price(instance_type="four", region="here", gpu_count=4)
+    one = make_price(
+        instance_type="one", region="there", gpu_count=1, price_per_hour=Decimal("0.10")
+    )
+    slow = make_price(
+        instance_type="slow",
+        region="here",
+        gpu_count=1,
+        price_per_hour=Decimal("1.5"),
+        billing_step_s=60,
+    )
+    offer = PriceBook([four, one, slow], NOW).resolve(on_t4(5), PriceQuery())
+
+    assert offer is not None
+    assert (offer.price.instance_type, offer.instances, offer.others) == ("one", 5, ())
+
+
+def test_mixed_instances_are_billed_one_line_each() -> None:
+    four = make_price(instance_type="four", gpu_count=4)
+    one = make_price(instance_type="one", gpu_count=1, price_per_hour=Decimal("1.10"))
+
+    offer = PriceBook([four, one], NOW).resolve(on_t4(6), PriceQuery())
+
+    assert offer is not None
+    lots = [(lot.price.instance_type, lot.instances) for lot in offer.lots]
+    assert lots == [("four", 1), ("one", 2)]
+    assert (offer.total_instances, offer.per_hour) == (3, Decimal("6.20"))
