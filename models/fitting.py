@@ -44,6 +44,7 @@ from models.regressor import PortfolioRegressor
 from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
 from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
+from models.threads import single_thread
 from models.transfer import LevelTransfer
 from models.versions import library_versions
 
@@ -53,6 +54,7 @@ _SHARE_OF_FULL_FITS = 0.3
 _UNTESTED_VARIANCE = 0.25
 
 
+@single_thread
 def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     runs: RunTable,
     *,

@@ -19,6 +19,7 @@ from models.summaries import (
     parameter_names,
 )
 from models.tables import FloatArray
+from models.threads import single_thread
 
 _EM_ROUNDS = 30
 _NU = 4.0
@@ -62,6 +63,7 @@ class PooledPrior:
         self.effects, self.report = effects, report
 
     @classmethod
+    @single_thread
     def from_summaries(
         cls,
         summaries: Sequence[WorkloadSummary],

@@ -12,6 +12,7 @@ from models.encoding import Encoder
 from models.power_laws import TEMPLATES, TERMS, FittedLaw, Template, Term, fit_law, law_prior
 from models.scaling_laws import spread_subset
 from models.tables import FloatArray, IntArray, RunTable
+from models.threads import single_thread
 
 FAMILIES: tuple[tuple[Term, ...], ...] = (("compute",), ("compute", "overhead", "comm"), TERMS)
 """The sums of terms that the portfolio's members fit."""
@@ -222,6 +223,7 @@ class _WidePrior:
         return np.zeros(len(self._sds)), np.diag(self._sds**2)
 
 
+@single_thread
 def summarise(runs: RunTable, workload: str) -> WorkloadSummary:
     """Return the summary of a workload's runs.
 

@@ -111,7 +111,7 @@ def test_importing_a_longer_history_adds_what_is_new(
     _json(file, history)
     answer = uploading("github-action-benchmark", file, "--workload", workload)
 
-    assert answer.out == f"{workload}: 1 runs created, 1 were there already\n"
+    assert answer.out == f"{workload}: 1 run created, 1 already there\n"
 
 
 def test_latency_of_bencher_is_the_duration(importing: Importing, tmp_path: Path) -> None:

@@ -59,9 +59,9 @@ def test_importing_twice_creates_nothing_new(
     second = uploading("csv", file, "--workload", workload, *_OPTIONS)
     longer = uploading("csv", again, "--workload", workload, *_OPTIONS)
 
-    assert first.out == f"{workload}: 3 runs created, 0 were there already\n"
-    assert second.out == f"{workload}: 0 runs created, 3 were there already\n"
-    assert longer.out == f"{workload}: 1 runs created, 3 were there already\n"
+    assert first.out == f"{workload}: 3 runs created, 0 already there\n"
+    assert second.out == f"{workload}: 0 runs created, 3 already there\n"
+    assert longer.out == f"{workload}: 1 run created, 3 already there\n"
     assert len(list(client.runs.all(workload))) == 4
 
 
@@ -111,7 +111,7 @@ def test_good_rows_are_imported_where_bad_ones_are_skipped(
 
     answer = uploading("csv", file, "--workload", workload, "--skip-invalid")
 
-    assert answer.out == f"{workload}: 1 runs created, 0 were there already\n"
+    assert answer.out == f"{workload}: 1 run created, 0 already there\n"
     for line in (3, 4, 5, 6):
         assert f"Left out: {file}:{line}: " in answer.err
 

@@ -243,5 +243,5 @@ def test_uploading_twice_creates_nothing_new(
     first = uploading("mlflow", tmp_path / "mlruns", *options)
     second = uploading("mlflow", tmp_path / "mlruns", *options)
 
-    assert first.out == f"{workload}: 1 runs created, 0 were there already\n"
-    assert second.out == f"{workload}: 0 runs created, 1 were there already\n"
+    assert first.out == f"{workload}: 1 run created, 0 already there\n"
+    assert second.out == f"{workload}: 0 runs created, 1 already there\n"

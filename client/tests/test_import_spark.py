@@ -370,8 +370,8 @@ def test_uploading_twice_creates_nothing_new(
     first = uploading("spark", tmp_path, "--workload", workload)
     second = uploading("spark", tmp_path, "--workload", workload)
 
-    assert first.out == f"{workload}: 3 runs created, 0 were there already\n"
-    assert second.out == f"{workload}: 0 runs created, 3 were there already\n"
+    assert first.out == f"{workload}: 3 runs created, 0 already there\n"
+    assert second.out == f"{workload}: 0 runs created, 3 already there\n"
     (newest, *_) = client.runs.all(workload)
     assert newest["phases"]["setup_seconds"] == 10.0
     assert newest["parameters"]["scheduler_mode"] == "FIFO"

@@ -46,12 +46,13 @@ def test_import_loads_itself_and_nothing_of_others() -> None:
         "from trainfare_client import Client, AsyncClient; Client(); AsyncClient()",
         "from trainfare_client.spool import Spool",
         "from trainfare_client.console import main",
+        "from trainfare_client.importers.command import main",
     ],
 )
 def test_dependencies_are_loaded_when_they_are_used(statement: str) -> None:
     top_level = {name.partition(".")[0] for name in _loaded_by(statement)}
 
-    assert not top_level & {"httpx", "filelock", "torch", "app", "numpy"}
+    assert not top_level & {"httpx", "filelock", "torch", "app", "numpy", "zstandard"}
 
 
 def test_synchronous_client_is_generated_from_the_asynchronous_one() -> None:

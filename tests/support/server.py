@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import httpx2
 
-_LISTENING = re.compile(r"listening.*?url=(?P<url>\S+)")
+LISTENING = re.compile(r"listening.*?url=(?P<url>\S+)")
 _START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 30.0
 _LOG_TIMEOUT_S = 60.0
@@ -104,7 +104,7 @@ def running_service(
         "serve", "--port", "0", *arguments, database_url=database_url, **settings
     )
     try:
-        running.url = running.wait_for_line(_LISTENING)["url"]
+        running.url = running.wait_for_line(LISTENING)["url"]
         running.drain()
         # The socket listens already: the answer comes as soon as the application is up.
         try:

@@ -128,7 +128,8 @@ def _tell(options: argparse.Namespace, answer: UploadAnswer, workloads: Sequence
         return
     names = workloads[0] if len(workloads) == 1 else f"{len(workloads):,} workloads"
     created, duplicates = answer["created"], answer["duplicates"]
-    sys.stdout.write(f"{names}: {created:,} runs created, {duplicates:,} were there already\n")
+    runs = "run" if created == 1 else "runs"
+    sys.stdout.write(f"{names}: {created:,} {runs} created, {duplicates:,} already there\n")
     for row in answer["invalid"]:
         sys.stderr.write(f"Left out: {row.get('place')}: {row['message']} {row['remedy']}\n")
     for warning in answer["warnings"]:

@@ -1,0 +1,33 @@
+"""The trials at full length: ``python -m tests.soak [--minutes 30] [--fits 300]``.
+
+Exit code 1 tells that a promise was broken; the lines above it name each.
+"""
+
+import argparse
+import sys
+
+from tests.soak.rounds import many_fits, mixed_load
+
+
+def main() -> None:
+    """Run the trials that the arguments ask for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0, help="of mixed load; 0: none")
+    parser.add_argument("--every-s", type=float, default=20.0, help="seconds between faults")
+    parser.add_argument("--fits", type=int, default=300, help="while fitters are killed; 0: none")
+    parser.add_argument("--workloads", type=int, default=100, help="that these fits belong to")
+    arguments = parser.parse_args()
+    verdicts = []
+    if arguments.fits:
+        verdicts.append(
+            many_fits(arguments.fits, n_workloads=arguments.workloads, every_s=arguments.every_s)
+        )
+        print("many fits:", verdicts[-1].describe(), flush=True)  # noqa: T201 - a script that speaks
+    if arguments.minutes:
+        verdicts.append(mixed_load(60 * arguments.minutes, every_s=arguments.every_s))
+        print("mixed load:", verdicts[-1].describe(), flush=True)  # noqa: T201 - as above
+    sys.exit(int(any(verdict.faults for verdict in verdicts)))
+
+
+if __name__ == "__main__":
+    main()

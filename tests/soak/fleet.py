@@ -1,0 +1,157 @@
+"""Replicas of the service and fitters on one PostgreSQL, each started anew when it dies."""
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from app.storage.database import Database
+from app.storage.migration import migrate
+from tests.support.postgresql import PostgreSQLServer, running_postgresql
+from tests.support.server import LISTENING, RunningProcess, start_process
+
+LEASE_S: Final = 3.0
+_LOOK_EVERY_S: Final = 0.2
+_COMMANDS: Final = {
+    "service": ("serve", "--port", "0"),
+    "fitter": ("fitter",),
+}
+
+
+@dataclass
+class Member:
+    """A process of the fleet; `url` is where it listens, empty while it does not."""
+
+    kind: str
+    running: RunningProcess
+    url: str = ""
+    lines: list[str] = field(default_factory=list)
+    listener: threading.Thread | None = None
+
+    @property
+    def process_id(self) -> int:
+        return self.running.process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self.running.process.poll() is None
+
+    def kill(self) -> None:
+        """End the process as a lost machine would."""
+        with suppress(ProcessLookupError):
+            os.kill(self.process_id, signal.SIGKILL)
+
+
+class Fleet:
+    """Keeps a number of services and fitters running, as a supervisor would."""
+
+    def __init__(self, server: PostgreSQLServer, *, services: int, fitters: int) -> None:
+        self.server = server
+        self._stop = threading.Event()
+        self._members = [
+            *(self._start("service") for _ in range(services)),
+            *(self._start("fitter") for _ in range(fitters)),
+        ]
+        self._ended: list[Member] = []
+        self._keeper = threading.Thread(target=self._keep, name="keeper")
+        self._keeper.start()
+
+    def _start(self, kind: str) -> Member:
+        running = start_process(
+            *_COMMANDS[kind],
+            database_url=self.server.url,
+            lease_s=LEASE_S,
+            fit_max_attempts=50,
+            fitter_poll_s=0.1,
+        )
+        member = Member(kind, running)
+        member.listener = threading.Thread(target=self._listen, args=(member,), daemon=True)
+        member.listener.start()
+        return member
+
+    def _listen(self, member: Member) -> None:
+        assert member.running.process.stderr is not None
+        with member.running.process.stderr as log:
+            for line in log:
+                member.lines.append(line)
+                if found := LISTENING.search(line):
+                    member.url = found["url"]
+
+    def _keep(self) -> None:
+        while not self._stop.wait(_LOOK_EVERY_S):
+            for index, member in enumerate(self._members):
+                if not member.is_alive:
+                    self._ended.append(member)
+                    self._members[index] = self._start(member.kind)
+
+    def members(self, kind: str) -> list[Member]:
+        """Return the living members of a kind."""
+        return [each for each in self._members if each.kind == kind and each.is_alive]
+
+    def url(self) -> str | None:
+        """Return the address of some service that listens, None while none does."""
+        listening = [each.url for each in self.members("service") if each.url]
+        return random.choice(listening) if listening else None
+
+    def tracebacks(self) -> list[str]:
+        """Return what members logged of errors that nobody expected."""
+        return [
+            line
+            for member in [*self._members, *self._ended]
+            for line in member.lines
+            if "Traceback" in line
+        ]
+
+    def computing(self) -> list[int]:
+        """Return the processes that compute fits at this moment."""
+        found = []
+        for fitter in self.members("fitter"):
+            for thread in Path(f"/proc/{fitter.process_id}/task").glob("*"):
+                with suppress(OSError):
+                    found += [int(each) for each in (thread / "children").read_text().split()]
+        return found
+
+    def close(self) -> None:
+        """End all members in order."""
+        self._stop.set()
+        self._keeper.join()
+        for member in self._members:
+            member.running.process.terminate()
+        for member in self._members:
+            member.running.process.wait(60)
+        for member in [*self._members, *self._ended]:
+            assert member.listener is not None
+            member.listener.join(60)
+
+    @contextmanager
+    def database(self) -> Iterator[Database]:
+        """Yield the fleet's database, with connections of its own."""
+        database = Database(self.server.url, pool_size=1)
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+def _migrate(url: str) -> None:
+    """Bring a new database's schema up to date."""
+    database = Database(url)
+    migrate(database)
+    database.close()
+
+
+@contextmanager
+def running_fleet(*, services: int, fitters: int) -> Iterator[Fleet]:
+    """Yield a fleet on a PostgreSQL of its own, whose commits survive kill -9."""
+    with running_postgresql(synchronous_commit=True) as server:
+        _migrate(server.url)
+        fleet = Fleet(server, services=services, fitters=fitters)
+        try:
+            yield fleet
+        finally:
+            fleet.close()

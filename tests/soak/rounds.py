@@ -1,0 +1,143 @@
+"""The two trials: a mixed load under all faults, and many fits while fitters are killed."""
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx2
+
+from app.storage.database import Database
+from tests.soak.checking import find_faults
+from tests.soak.faults import ALL, FITTERS_ONLY, Misfortune
+from tests.soak.fleet import Fleet, running_fleet
+from tests.soak.load import Clients, make_run
+
+_SETTLE_S: Final = 180.0
+_PER_WORKLOAD: Final = 12
+
+
+@dataclass
+class Verdict:
+    """What a trial did and every promise that was broken."""
+
+    seconds: float
+    struck: Counter[str]
+    answers: Counter[int]
+    counts: dict[str, int]
+    faults: list[str] = field(default_factory=list)
+
+    def describe(self) -> str:
+        """Return the verdict in lines."""
+        lines = [f"{self.seconds:.0f} s"]
+        lines += [f"  {number} x {name}" for name, number in self.struck.items()]
+        lines += [
+            f"  answers {status}: {number}" for status, number in sorted(self.answers.items())
+        ]
+        lines += [f"  {name}: {number}" for name, number in self.counts.items()]
+        lines += [f"  BROKEN: {fault}" for fault in self.faults[:20]]
+        return "\n".join([*lines, f"  broken promises: {len(self.faults)}"])
+
+
+def mixed_load(seconds: float, *, every_s: float, n_workloads: int = 10) -> Verdict:
+    """Upload, fit, forecast and publish while everything dies in turn."""
+    started = time.monotonic()
+    with running_fleet(services=2, fitters=2) as fleet:
+        workloads = [f"workload-{index}" for index in range(n_workloads)]
+        clients = Clients(fleet, workloads)
+        _first_runs(clients, fleet, workloads)
+        misfortune = Misfortune(fleet, ALL, every_s)
+        clients.start(upload=2, fit=2, forecast=2, publish=1)
+        time.sleep(seconds)
+        clients.stop()
+        misfortune.end()
+        return _judge(fleet, clients, misfortune, started)
+
+
+def many_fits(n_fits: int, *, n_workloads: int, every_s: float) -> Verdict:
+    """Ask for a number of fits over workloads while a fitter is killed every now and then."""
+    started = time.monotonic()
+    with running_fleet(services=2, fitters=3) as fleet:
+        workloads = [f"workload-{index}" for index in range(n_workloads)]
+        clients = Clients(fleet, workloads)
+        _first_runs(clients, fleet, workloads)
+        misfortune = Misfortune(fleet, FITTERS_ONLY, every_s)
+        with httpx2.Client(timeout=60.0) as client:
+            for index in range(n_fits):
+                # One after the other for a workload: the next round waits for the last one's end.
+                _fit_anew(clients, client, workloads[index % n_workloads])
+            _wait_for_fits(clients, client)
+        misfortune.end()
+        clients.stop()
+        verdict = _judge(fleet, clients, misfortune, started)
+    if len(clients.promises.fits) != n_fits:
+        verdict.faults.append(f"{len(clients.promises.fits)} of {n_fits} fits were accepted")
+    return verdict
+
+
+def _first_runs(clients: Clients, fleet: Fleet, workloads: list[str]) -> None:
+
+    chance = random.Random(0)
+    runs = [make_run(name, chance) for name in workloads for _ in range(_PER_WORKLOAD)]
+    with httpx2.Client(timeout=60.0) as client:
+        answer = clients.ask(client, "POST", "/v1/runs", json=runs)
+        assert answer is not None
+        assert answer.is_success, answer.text
+        clients.promises.keep_runs([run["external_id"] for run in runs])
+
+
+def _fit_anew(clients: Clients, client: httpx2.Client, workload: str) -> None:
+    body = {"regressors": ["log_linear", "scaling_law"], "time_budget_s": 5}
+    while True:
+        answer = clients.ask(client, "POST", f"/v1/workloads/{workload}/fits", json=body)
+        assert answer is not None
+        assert answer.is_success, answer.text
+        fit_id = answer.json()["fit_id"]
+        if fit_id not in clients.promises.fits:
+            clients.promises.keep_fit(fit_id, workload)
+            return
+        # The workload's last fit is still active.
+        clients.ask(client, "GET", f"/v1/fits/{fit_id}", headers={"Prefer": "wait=10"})
+
+
+def _wait_for_fits(clients: Clients, client: httpx2.Client) -> None:
+    for fit_id in clients.promises.fits:
+        state = "queued"
+        while state in {"queued", "running"}:
+            answer = clients.ask(client, "GET", f"/v1/fits/{fit_id}", headers={"Prefer": "wait=10"})
+            assert answer is not None
+            assert answer.is_success, answer.text
+            state = answer.json()["state"]
+
+
+def _judge(fleet: Fleet, clients: Clients, misfortune: Misfortune, started: float) -> Verdict:
+    promises = clients.promises
+    with fleet.database() as database:
+        _settle(database)
+        faults = find_faults(database, promises)
+    return Verdict(
+        seconds=time.monotonic() - started,
+        struck=Counter(misfortune.struck),
+        answers=promises.answers,
+        counts={
+            "runs acknowledged": len(promises.runs),
+            "fits accepted": len(promises.fits),
+            "forecasts": promises.forecasts,
+            "publications": promises.publications,
+        },
+        faults=faults + fleet.tracebacks(),
+    )
+
+
+def _settle(database: Database) -> None:
+    """Wait until the fitters have brought every fit to its end."""
+    deadline = time.monotonic() + _SETTLE_S
+    while time.monotonic() < deadline:
+        with database.engine.connect() as connection:
+            active = connection.exec_driver_sql(
+                "SELECT count(*) FROM fit WHERE state IN ('queued', 'running')"
+            ).scalar_one()
+        if not active:
+            return
+        time.sleep(0.5)

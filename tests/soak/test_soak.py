@@ -1,0 +1,27 @@
+"""What was acknowledged stays, what was accepted ends once: `python -m tests.soak` takes longer."""
+
+import pytest
+
+from tests.conftest import POSTGRESQL_URL
+from tests.soak.rounds import many_fits, mixed_load
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.postgresql,
+    pytest.mark.skipif(POSTGRESQL_URL is None, reason="`make test` runs PostgreSQL too"),
+]
+
+
+def test_mixed_load_survives_every_fault() -> None:
+    verdict = mixed_load(120.0, every_s=8.0)
+
+    assert not verdict.faults, verdict.describe()
+    assert len(verdict.struck) == 5, verdict.describe()
+    assert min(verdict.counts.values()) > 0, verdict.describe()
+
+
+def test_every_fit_is_published_once_and_in_order() -> None:
+    verdict = many_fits(30, n_workloads=10, every_s=3.0)
+
+    assert not verdict.faults, verdict.describe()
+    assert verdict.counts["fits accepted"] == 30
