@@ -1,25 +1,25 @@
 """Whether durations have shifted: a cumulative sum over what each run says beyond the ones before.
 
-Each run's log ratio of observed to forecast duration is ``r = b + e``: the regressor's error for
-the configuration, ``b ~ N(0, model variance)``, common to all runs of the configuration, and the
-noise of one run, ``e ~ N(0, noise variance)``. The innovation of a run (what it differs by from
-what the earlier runs of its configuration let expect) is standard normal as long as nothing
-changes, however wrong the regressor is; a change makes all innovations lean to one side. What no
-innovation can show is a change before the first run: there the level of a configuration itself is
-held against the error that the regressor admits.
+Each run is held against what the earlier ones of its configuration let expect (`repetitions`). What
+it differs by, its innovation, is standard normal as long as nothing changes, however wrong the
+regressor is; a change makes all innovations lean to one side. What no innovation can show is a
+change before the first run: there the level of a configuration itself is held against the error
+that the regressor admits.
 
 References: Page (1954), Continuous inspection schemes; Hawkins (1987), Self-starting CUSUM charts;
 Siegmund (1985), Sequential Analysis, for the approximation of the run length.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import copysign, exp, log
+from dataclasses import dataclass
+from math import copysign, exp, log, log1p
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
+
+from app.decisions.repetitions import Level, Repetitions, repetitions
 
 FloatArray = NDArray[np.float64]
 
@@ -30,13 +30,10 @@ _BOUNDARY: Final = 1.166
 """Siegmund's correction for the overshoot of a discrete sum."""
 
 _LARGEST_SCORE: Final = 4.0
-_LEVEL_ALARM: Final = 4.5
-_LEAST_RUNS_OF_LEVEL: Final = 3
-_NOISE_WEIGHT: Final = 6.0
-"""How many repetitions the given noise counts for, against the noise that is seen."""
+_LEVELS_SHARE: Final = 0.1
+"""Of the probability of a false alarm; a normal quantile hardly depends on it."""
 
-_LEAST_NOISE_SHARE: Final = 0.3
-_MOST_NOISE_SHARE: Final = 0.95
+_LEAST_RUNS_OF_LEVEL: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +68,21 @@ class DriftChart:
         return self.first_alarm is not None
 
 
-def threshold_for(false_alarm_probability: float, runs: int, *, sides: int = 2) -> float:
-    """Return the threshold that `runs` runs without a change pass with this probability.
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Where the alarm is raised: `sums` for the cumulative sums, `level` for a level's score."""
 
-    The number of runs until a false alarm is nearly exponential with the mean of Siegmund's
-    approximation, ``(exp(2kb) - 2kb - 1) / (2 k^2)``, b = threshold + 1.166, k = `SLACK`, for
-    one side.
+    sums: float
+    level: float
+
+
+def thresholds_for(false_alarm_probability: float, runs: int, *, sides: int = 2) -> Thresholds:
+    """Return the thresholds that `runs` runs without a change pass with this probability.
+
+    A tenth of the probability is the levels', the rest the sums'. The number of runs until a false
+    alarm of a sum is nearly exponential with the mean of Siegmund's approximation,
+    ``(exp(2kb) - 2kb - 1) / (2 k^2)``, b = threshold + 1.166, k = `SLACK`, for one side. The
+    levels share theirs over all runs and sides (Bonferroni).
 
     Parameters
     ----------
@@ -89,72 +95,32 @@ def threshold_for(false_alarm_probability: float, runs: int, *, sides: int = 2) 
 
     Examples
     --------
-    >>> round(threshold_for(0.01, 2000), 1), round(threshold_for(0.01, 100, sides=1), 1)
-    (11.0, 7.3)
+    >>> found = thresholds_for(0.02, 2000)
+    >>> round(found.sums, 1), round(found.level, 2)
+    (10.4, 4.89)
     """
-    wanted = sides * runs / -log(1.0 - false_alarm_probability) * 2.0 * SLACK**2
+    of_levels = _LEVELS_SHARE * false_alarm_probability
+    of_sums = false_alarm_probability - of_levels
+    wanted = sides * runs / -log1p(-of_sums) * 2.0 * SLACK**2
     exponent = log(wanted + 1.0)
     for _ in range(50):
         exponent = log(wanted + 1.0 + exponent)
-    return max(exponent / (2.0 * SLACK) - _BOUNDARY, 1.0)
-
-
-@dataclass(slots=True)
-class _Level:
-    """What the runs of one configuration say of the regressor's error there."""
-
-    model_variance: float
-    variance_ratio: float
-    previous: float
-    mean: float = 0.0
-    total: float = 0.0
-    runs: int = 0
-
-
-@dataclass(slots=True)
-class _Noise:
-    """The noise of one run: a variance and the number of repetitions it rests on."""
-
-    variance: float
-    weight: float = _NOISE_WEIGHT
-    levels: dict[int, _Level] = field(default_factory=dict)
-
-    def score(self, ratio: float, scale: float, group: int) -> tuple[float, float]:
-        """Return the normal scores of a run's innovation and of its level; learn from the run."""
-        level = self.levels.get(group)
-        if level is None:
-            model = max(scale * scale - self.variance, 0.05 * scale * scale)
-            level = self.levels[group] = _Level(model, model / self.variance, ratio)
-        else:
-            self._learn((ratio - level.previous) ** 2 / 2.0)
-        spread = 1.0 + level.variance_ratio
-        innovation = ratio - level.mean
-        score = _normal_score(innovation / (self.variance * spread) ** 0.5, self.weight)
-        level.mean += level.variance_ratio / spread * innovation
-        level.variance_ratio /= spread
-        level.previous = ratio
-        return score, self._level_score(level, ratio)
-
-    def _level_score(self, level: _Level, ratio: float) -> float:
-        level.total += ratio
-        level.runs += 1
-        if level.runs < _LEAST_RUNS_OF_LEVEL:
-            return 0.0
-        variance = level.model_variance + self.variance / level.runs
-        return float(level.total / level.runs / variance**0.5)
-
-    def _learn(self, square: float) -> None:
-        # Differences of successive runs see a shift once at most, and an accident is limited:
-        # neither must look like noise.
-        limited = min(square, 9.0 * self.variance)
-        self.variance = (self.weight * self.variance + limited) / (self.weight + 1.0)
-        self.weight += 1.0
+    level = -float(special.ndtri(of_levels / (sides * runs)))
+    return Thresholds(max(exponent / (2.0 * SLACK) - _BOUNDARY, 1.0), level)
 
 
 def _normal_score(units: float, degrees: float) -> float:
     tail = float(special.stdtr(degrees, -abs(units)))
     score = -float(special.ndtri(max(tail, 1e-12)))
     return copysign(min(score, _LARGEST_SCORE), units)
+
+
+def _level_score(level: Level, noise_variance: float) -> float:
+    """Return a configuration's mean so far in deviations that the regressor admits for it."""
+    if level.runs < _LEAST_RUNS_OF_LEVEL:
+        return 0.0
+    variance = level.model_variance + noise_variance / level.runs
+    return float(level.total / level.runs / variance**0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +137,12 @@ class DriftScores:
 
 
 def score_runs(
-    log_ratios: FloatArray, scales: FloatArray, groups: Sequence[int], noise: float | None
+    log_ratios: FloatArray,
+    scales: FloatArray,
+    groups: Sequence[int],
+    noise: float | None,
+    *,
+    learned: int = 0,
 ) -> DriftScores:
     """Return what each run says of a change.
 
@@ -185,37 +156,47 @@ def score_runs(
         A number for each run's configuration, shape (n,).
     noise
         Log standard deviation of repetitions where it is known; half of the median scale otherwise.
+    learned
+        How many of the first runs the regressor has seen itself: they tell levels and noise, but
+        are not scored. The scores are of shape (n - learned,).
     """
-    if not len(scales):
-        return DriftScores(np.empty(0), np.empty(0), np.empty(0))
-    typical = float(np.median(scales))
-    start = typical / 2.0 if noise is None else noise
-    start = min(max(start, _LEAST_NOISE_SHARE * typical), _MOST_NOISE_SHARE * typical)
-    state = _Noise(start * start)
-    scored = [
-        state.score(ratio, scale, group)
-        for ratio, scale, group in zip(log_ratios.tolist(), scales.tolist(), groups, strict=True)
-    ]
+    if len(scales) <= learned:
+        nothing = np.empty(0)
+        return DriftScores(nothing, nothing, nothing)
+    seen = repetitions(scales, noise)
+    rows = list(zip(log_ratios.tolist(), scales.tolist(), groups, strict=True))
+    for ratio, scale, group in rows[:learned]:
+        seen.learn(ratio, scale, group)
+    scored = [_score(seen, *row) for row in rows[learned:]]
     innovations, levels = np.array(scored).T
-    return DriftScores(log_ratios, innovations, levels)
+    return DriftScores(log_ratios[learned:], innovations, levels)
 
 
-def chart(scores: DriftScores, threshold: float, *, slower_only: bool = False) -> DriftChart:
+def _score(seen: Repetitions, ratio: float, scale: float, group: int) -> tuple[float, float]:
+    expected = seen.expect(scale, group)
+    units = (ratio - expected.mean) / expected.deviation
+    seen.learn(ratio, scale, group)
+    level = _level_score(seen.level(scale, group), seen.variance)
+    return _normal_score(units, expected.degrees), level
+
+
+def chart(scores: DriftScores, thresholds: Thresholds, *, slower_only: bool = False) -> DriftChart:
     """Return the cumulative sums of scores up to the alarm, or to the end without one.
 
     Parameters
     ----------
     scores
         As `score_runs` returns them.
-    threshold
-        As `threshold_for` returns it.
+    thresholds
+        As `thresholds_for` returns them.
     slower_only
         Whether runs that became faster are no cause for alarm.
 
     Examples
     --------
     >>> innovations = np.array([0.1, -0.3, 2.0, 3.0, 2.5, 3.5])
-    >>> found = chart(DriftScores(0.1 * innovations, innovations, np.zeros(6)), 5.0)
+    >>> scores = DriftScores(0.1 * innovations, innovations, np.zeros(6))
+    >>> found = chart(scores, Thresholds(5.0, 4.5))
     >>> found.first_alarm, found.start
     (4, 2)
     """
@@ -227,14 +208,15 @@ def chart(scores: DriftScores, threshold: float, *, slower_only: bool = False) -
             sums[side] = max(sums[side] + sign * innovation - SLACK, 0.0)
             if sums[side] == 0.0:
                 starts[side] = index + 1
-            if sums[side] > threshold:
+            if sums[side] > thresholds.sums:
                 start = _change_point(sign * scores.innovations, starts[side], index)
-                return _alarm(scores, sums[side], threshold, index, start)
-            if sign * level > _LEVEL_ALARM:
-                return _alarm(scores, max(sums[side], threshold), threshold, index, 0)
+                return _alarm(scores, sums[side], thresholds.sums, index, start)
+            if sign * level > thresholds.level:
+                statistic = max(sums[side], thresholds.sums)
+                return _alarm(scores, statistic, thresholds.sums, index, 0)
     side = int(sums[1] > sums[0])
     change = _change(scores.log_ratios, starts[side])
-    return DriftChart(sums[side], threshold, None, starts[side], change)
+    return DriftChart(sums[side], thresholds.sums, None, starts[side], change)
 
 
 def _alarm(

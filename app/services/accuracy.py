@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from app.decisions.drift import threshold_for
+from app.decisions.drift import thresholds_for
 from app.domain.accuracy import AccuracyFigures, AccuracyReport, ForecastSource
 from app.domain.errors import DomainError, UnknownWorkloadError
 from app.domain.forecasts import RecordedForecast
@@ -35,7 +35,7 @@ MAX_VERSIONS: Final = 50
 _MOST_LOG_ERROR: Final = 100.0
 """No error is shown larger: the seconds of a run may be next to nothing."""
 
-DRIFT_THRESHOLD: Final = threshold_for(0.005, 2000)
+DRIFT_THRESHOLDS: Final = thresholds_for(0.01, 2000)
 """Of the drift alarm: see `benchmarks.drift` for how often it is false."""
 
 
@@ -131,7 +131,7 @@ class AccuracyService:
             within_range=_figures(judged, judged.within_range),
             outside_range=_figures(judged, ~judged.within_range),
             by_source=_by_source(judged, by_source),
-            drift=watch(runs, publications, load, threshold=DRIFT_THRESHOLD),
+            drift=watch(runs, publications, load, thresholds=DRIFT_THRESHOLDS),
         )
 
     def _load(self, project_id: ProjectId, slug: Slug, version: int) -> ServedRegressor | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import cache, partial
 from typing import Final
 
-from app.decisions.drift import threshold_for
+from app.decisions.drift import thresholds_for
 from app.domain.accuracy import DriftReport
 from app.domain.ci import Baseline
 from app.domain.errors import DomainError, NoRegressorError
@@ -20,7 +20,7 @@ from app.services.judging import judge_runs
 from app.services.serving import RegressorCache, ServedRegressor
 from app.storage.stores import Stores
 
-DRIFT_THRESHOLD: Final = threshold_for(0.2, 100, sides=1)
+DRIFT_THRESHOLDS: Final = thresholds_for(0.2, 100, sides=1)
 """Of the drift warning: of five histories of 100 runs without a change about one raises it."""
 
 _MAX_RUNS: Final = 500
@@ -49,6 +49,8 @@ class History:
         Since when durations are normal again, where somebody acknowledged that.
     normal
         The log ratio of observed to forecast duration that is normal since the baseline.
+    past
+        The newest runs since the baseline that fits may use, the oldest first.
     """
 
     load: Load
@@ -58,6 +60,7 @@ class History:
     publications: Sequence[Publication] = ()
     baseline: Baseline | None = None
     normal: float = 0.0
+    past: Sequence[Run] = ()
 
     def level(self, served: ServedRegressor) -> float:
         """Return the log ratio that is normal for a regressor.
@@ -80,7 +83,7 @@ class History:
             runs,
             self.publications,
             self.load,
-            threshold=DRIFT_THRESHOLD,
+            thresholds=DRIFT_THRESHOLDS,
             slower_only=True,
             level=self.level,
         )
@@ -98,7 +101,7 @@ def read_history(
         publications = stores.regressors.publications(workload.workload_id)
         baseline = stores.ci.baseline(workload.workload_id)
         runs = past_runs(stores, workload, baseline)
-    history = History(load, workload, publications=publications, baseline=baseline)
+    history = History(load, workload, publications=publications, baseline=baseline, past=runs)
     try:
         served = regressors.get(project_id, slug)
     except NoRegressorError:

@@ -4,9 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Final
-
-import numpy as np
 
 from app.decisions.gate import GatedRun, judge
 from app.domain.accuracy import DriftReport
@@ -16,13 +13,10 @@ from app.domain.prices import PriceQuery
 from app.domain.runs import Run
 from app.pricing.billing import exact_cost
 from app.pricing.resolution import PriceBook
+from app.services.ci_expectations import expectations, experience
 from app.services.ci_history import History
 from app.services.judging import judge_runs
-from app.services.serving import ServedRegressor
 from app.storage.stores import Stores
-
-CONFIDENCE: Final = 0.9
-"""Of the band that a report shows."""
 
 
 def judged_runs(
@@ -35,42 +29,38 @@ def judged_runs(
     judged: dict[int, JudgedRun] = {}
     for slug, rows in groups.items():
         asked = [runs[row] for row in rows]
-        judged.update(zip(rows, _expected(asked, histories[slug]), strict=True))
+        judged.update(zip(rows, _expected(asked, histories[slug], gate), strict=True))
     return _with_verdicts([judged[index] for index in range(len(runs))], gate)
 
 
-def _expected(runs: Sequence[Run], history: History) -> list[JudgedRun]:
+def _expected(runs: Sequence[Run], history: History, gate: Gate) -> list[JudgedRun]:
     served = history.served
     if served is None:
         return [_unknown(run, history.reason) for run in runs]
-    return _held_against(runs, served, history.level(served))
+    judged = judge_runs(runs, served)
+    found = {row: _unknown(runs[row], reason) for row, reason in judged.refusals.items()}
+    normal = history.level(served)
+    reported = {run.run_id for run in runs}
+    past = [run for run in history.past if run.run_id not in reported]
+    known = experience(past, served, normal, gate.fail_probability)
+    expected = expectations(runs, judged, known, normal)
+    for index, row in enumerate(judged.rows):
+        run, median = runs[row], float(expected.median[index])
+        found[row] = JudgedRun(
+            run=run,
+            verdict=GateVerdict.PASS,
+            expected_median_seconds=_shown(median),
+            expected_lower_seconds=_shown(expected.lower[index]),
+            expected_upper_seconds=_shown(expected.upper[index]),
+            ratio=_shown(run.duration_seconds / median),
+            p_value=_shown(expected.longer[index]),
+            regressor_version=served.version,
+        )
+    return [found[row] for row in range(len(runs))]
 
 
 def _unknown(run: Run, reason: str | None) -> JudgedRun:
     return JudgedRun(run, GateVerdict.INSUFFICIENT_DATA, reason=reason)
-
-
-def _held_against(runs: Sequence[Run], served: ServedRegressor, level: float) -> list[JudgedRun]:
-    judged = judge_runs(runs, served)
-    found = {row: _unknown(runs[row], reason) for row, reason in judged.refusals.items()}
-    factor = float(np.exp(level))
-    longer = 1.0 - judged.forecast.probability_below(judged.observed_seconds / factor)
-    lower, upper = judged.forecast.interval(CONFIDENCE)
-    medians = judged.forecast.median()
-    for row, median, low, high, p_value in zip(
-        judged.rows, medians, lower, upper, longer, strict=True
-    ):
-        found[row] = JudgedRun(
-            run=runs[row],
-            verdict=GateVerdict.PASS,
-            expected_median_seconds=_shown(factor * median),
-            expected_lower_seconds=_shown(factor * low),
-            expected_upper_seconds=_shown(factor * high),
-            ratio=_shown(runs[row].duration_seconds / (factor * median)),
-            p_value=_shown(p_value),
-            regressor_version=served.version,
-        )
-    return [found[row] for row in range(len(runs))]
 
 
 def _shown(value: float) -> float:

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from app.decisions.drift import DriftScores, chart, score_runs
+from app.decisions.drift import DriftScores, Thresholds, chart, score_runs
 from app.domain.accuracy import DriftReport
 from app.domain.regressors import Publication
 from app.domain.runs import Run
-from app.services.judging import JudgedRuns, judge_runs
+from app.services.judging import JudgedRuns, judge_runs, since_last_change
 from app.services.serving import ServedRegressor
 
 Load = Callable[[int], ServedRegressor | None]
@@ -32,15 +32,16 @@ def watch(
     publications: Sequence[Publication],
     load: Load,
     *,
-    threshold: float,
+    thresholds: Thresholds,
     slower_only: bool = False,
     level: Level = _no_level,
 ) -> DriftReport | None:
     """Return whether durations have shifted, None where no run can be judged.
 
     All runs are held against the regressor that answered when the first of them arrived, so that
-    fits which follow a slow drift cannot hide it. After an alarm the watch starts anew with the
-    next version that is published: that one has seen what happened.
+    fits which follow a slow drift cannot hide it. The runs that this regressor was fitted on tell
+    what is normal for each configuration, but are no part of the chart. After an alarm the watch
+    starts anew with the next version that is published: that one has seen what happened.
 
     Parameters
     ----------
@@ -50,19 +51,22 @@ def watch(
         When which version was published, the oldest first.
     load
         Loads a version.
-    threshold
-        Of the cumulative sum.
+    thresholds
+        Of the alarm.
     slower_only
         Whether faster runs are no cause for alarm.
     level
         The log ratio that is normal for a regressor, where somebody acknowledged another than 0.
     """
+    everything = runs
     while runs:
         version = version_before(publications, runs[0].created_at)
         served = None if version is None else load(version)
         found, until = None, runs[0]
         if served is not None:
-            found = _report(runs, served, threshold, level(served), slower_only=slower_only)
+            known = [run for run in everything if run.created_at < runs[0].created_at]
+            known = [run for run in known if run.created_at <= served.fitted_at]
+            found = _report(known, runs, served, thresholds, level(served), slower_only=slower_only)
             if found is None or found.alarm is None:
                 return found
             until = found.alarm
@@ -78,22 +82,26 @@ def _next_publication(publications: Sequence[Publication], after: datetime) -> d
 
 
 def _report(
+    known: Sequence[Run],
     runs: Sequence[Run],
     served: ServedRegressor,
-    threshold: float,
+    thresholds: Thresholds,
     normal: float,
     *,
     slower_only: bool,
 ) -> DriftReport | None:
-    judged = judge_runs(runs, served)
-    if not judged.rows:
+    before = since_last_change(known, served)
+    judged = judge_runs([*before, *runs], served)
+    rows = [row - len(before) for row in judged.rows]
+    seen = [runs[row] for row in rows if row >= 0]
+    if not seen:
         return None
-    seen = [runs[row] for row in judged.rows]
-    scores = _scores(seen, judged, served, normal)
-    found = chart(scores, threshold, slower_only=slower_only)
+    everything = [[*before, *runs][row] for row in judged.rows]
+    scores = _scores(everything, judged, served, normal, learned=len(rows) - len(seen))
+    found = chart(scores, thresholds, slower_only=slower_only)
     return DriftReport(
         statistic=found.statistic,
-        threshold=threshold,
+        threshold=found.threshold,
         regressor_version=served.version,
         runs=len(seen),
         change_ratio=found.change_ratio,
@@ -103,9 +111,15 @@ def _report(
 
 
 def _scores(
-    seen: Sequence[Run], judged: JudgedRuns, served: ServedRegressor, normal: float
+    runs: Sequence[Run],
+    judged: JudgedRuns,
+    served: ServedRegressor,
+    normal: float,
+    *,
+    learned: int,
 ) -> DriftScores:
     numbers: dict[str, int] = {}
-    groups = [numbers.setdefault(run.scenario.digest(), len(numbers)) for run in seen]
+    groups = [numbers.setdefault(run.scenario.digest(), len(numbers)) for run in runs]
     noise = served.portfolio.report.noise_floor
-    return score_runs(judged.log_ratios() - normal, judged.log_deviations(), groups, noise)
+    ratios = judged.log_ratios() - normal
+    return score_runs(ratios, judged.log_deviations(), groups, noise, learned=learned)

@@ -53,6 +53,13 @@ class JudgedRuns:
         return np.log(self.forecast.quantile(_ONE_DEVIATION)) - self.forecast.log_median
 
 
+def since_last_change(runs: Sequence[Run], served: ServedRegressor) -> list[Run]:
+    """Return the runs since the last change of the code that the regressor's fit found in them."""
+    changes = served.portfolio.report.evidence.change_points
+    since = max((change.at for change in changes), default=0.0)
+    return [run for run in runs if (run.started_at or run.created_at).timestamp() >= since]
+
+
 def judge_runs(runs: Sequence[Run], served: ServedRegressor) -> JudgedRuns:
     """Hold succeeded runs against the forecasts of a regressor, by one evaluation."""
     refusals: dict[int, str] = {}

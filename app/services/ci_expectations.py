@@ -1,0 +1,114 @@
+"""What a CI report's runs are expected to take: the forecast, sharpened by earlier repetitions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from app.decisions.repetitions import Repetitions, repetitions
+from app.domain.runs import Run
+from app.services.judging import JudgedRuns, judge_runs, since_last_change
+from app.services.serving import ServedRegressor
+from models import FloatArray
+
+CONFIDENCE: Final = 0.9
+"""Of the band that a report shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """What each judged run was expected to take, in seconds, each of shape (rows,).
+
+    `longer` is the probability that a new run takes as long as the observed one, or longer.
+    """
+
+    median: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    longer: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """What the runs before a report say of the forecasts of its configurations."""
+
+    seen: Repetitions | None
+    numbers: dict[str, int]
+
+
+def experience(
+    past: Sequence[Run], served: ServedRegressor, normal: float, fail_probability: float
+) -> Experience:
+    """Return what earlier runs say of a regressor's forecasts.
+
+    A run that arrived after the fit and is so slow that it would have failed the gate is not
+    learned from: it becomes normal when somebody acknowledges it, or with the next fit.
+
+    Parameters
+    ----------
+    past
+        Usable runs, the oldest first.
+    served
+        The regressor.
+    normal
+        The log ratio that is normal, where somebody acknowledged another than 0.
+    fail_probability
+        Of the gate.
+    """
+    runs = since_last_change(past, served)
+    judged = judge_runs(runs, served)
+    numbers: dict[str, int] = {}
+    if not judged.rows:
+        return Experience(None, numbers)
+    scales = judged.log_deviations()
+    seen = repetitions(scales, served.portfolio.report.noise_floor)
+    ratios = (judged.log_ratios() - normal).tolist()
+    for row, ratio, scale in zip(judged.rows, ratios, scales.tolist(), strict=True):
+        group = numbers.setdefault(runs[row].scenario.digest(), len(numbers))
+        chance = seen.expect(scale, group).probability_above(ratio)
+        if runs[row].created_at <= served.fitted_at or chance >= fail_probability:
+            seen.learn(ratio, scale, group)
+    return Experience(seen, numbers)
+
+
+def expectations(
+    runs: Sequence[Run], judged: JudgedRuns, known: Experience, normal: float
+) -> Expectations:
+    """Return what runs were expected to take.
+
+    A configuration that was measured before is judged by the noise of repetitions around its own
+    level, any other one by the forecast's distribution.
+    """
+    factor = float(np.exp(normal))
+    forecast = judged.forecast
+    lower, upper = forecast.interval(CONFIDENCE)
+    found = Expectations(
+        median=factor * forecast.median(),
+        lower=factor * lower,
+        upper=factor * upper,
+        longer=1.0 - forecast.probability_below(judged.observed_seconds / factor),
+    )
+    if known.seen is not None:
+        _sharpen(found, runs, judged, known, normal)
+    return found
+
+
+def _sharpen(
+    found: Expectations, runs: Sequence[Run], judged: JudgedRuns, known: Experience, normal: float
+) -> None:
+    assert known.seen is not None
+    medians, ratios = found.median.copy(), judged.log_ratios() - normal
+    tail = (1.0 - CONFIDENCE) / 2.0
+    for index, (row, scale) in enumerate(zip(judged.rows, judged.log_deviations(), strict=True)):
+        group = known.numbers.get(runs[row].scenario.digest())
+        if group is None:
+            continue
+        expected = known.seen.expect(float(scale), group)
+        for bounds, logarithm in (
+            (found.median, expected.mean),
+            (found.lower, expected.quantile(tail)),
+            (found.upper, expected.quantile(1.0 - tail)),
+        ):
+            bounds[index] = medians[index] * np.exp(logarithm)
+        found.longer[index] = expected.probability_above(float(ratios[index]))

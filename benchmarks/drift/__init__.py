@@ -1,0 +1,1 @@
+"""How often the drift alarm is false, and how soon it is raised: simulated histories."""
