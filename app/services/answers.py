@@ -58,6 +58,11 @@ class Figures:
     deadline: list[float]
     budget: list[float]
 
+    def durations(self, requests: Sequence[ForecastRequest]) -> list[Interval]:
+        """Return the durations with their bounds."""
+        levels = [request.confidence for request in requests]
+        return list(map(Interval, self.median, self.lower, self.upper, levels))
+
 
 def answer_all(
     requests: Sequence[ForecastRequest], served: ServedRegressor, book: PriceBook, now: datetime
@@ -143,7 +148,7 @@ def _answer(
     reasons = _reasons(requests, scenarios, served)
     figures = figures_of(requests, durations, offers)
     law = served.portfolio.convergence
-    targets = targets_of(requests, scenarios, offers, durations, law)
+    targets = targets_of(requests, scenarios, offers, figures.durations(requests), law)
     answers: list[Answer] = []
     known = zip(requests, scenarios, offers, reasons, strict=True)
     for row, (request, scenario, offer, reason) in enumerate(known):
