@@ -1,7 +1,7 @@
 """Forecasts of what a training takes until it is good enough, as the batch size changes."""
 
 from collections.abc import Sequence
-from math import exp, hypot, log
+from math import exp, hypot, isfinite, log
 from statistics import NormalDist
 
 import numpy as np
@@ -30,13 +30,13 @@ def targets_of(
     requests, scenarios, offers
         The questions, in the words of the regressor, and at what they would be bought.
     durations
-        The forecasts of the asked epochs.
+        The forecasts of the asked epochs; what cannot end is not finite.
     law
         How many samples the target takes, None where no run reached one.
     """
     answers: list[TargetForecast | None] = [None] * len(requests)
     asked = [_samples(scenario.work) for scenario in scenarios]
-    rows = [row for row, samples in enumerate(asked) if samples is not None]
+    rows = [row for row, samples in enumerate(asked) if samples and isfinite(durations[row].upper)]
     if law is None or not rows:
         return answers
     batches = np.array([scenarios[row].work.batch_size for row in rows], dtype=np.float64)
