@@ -25,7 +25,7 @@ _SUBJECTS: tuple[Subject, ...] = (
     "neighbourhood",
 )
 _CATEGORY, _NEIGHBOURHOOD = len(TERMS), len(TERMS) + 1
-_SMALLEST = 0.01
+_SMALLEST, _LARGEST = 0.01, 1e3
 
 
 class Lesson(NamedTuple):
@@ -122,7 +122,7 @@ def name_lessons(derivatives: FloatArray, run_ids: Sequence[tuple[str, ...]]) ->
     return tuple(
         Lesson(run_ids[index], float(whole[index]), _SUBJECTS[about[index]])
         for index in order
-        if abs(whole[index]) >= _SMALLEST
+        if _SMALLEST <= abs(whole[index]) < _LARGEST
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from app.cli import client, keys, operator, profiling, refitting
+from app.cli import backups, client, keys, operator, profiling, refitting
 from app.cli.extensions import add_extensions
 from app.cli.failures import CommandError, ExitCode
 from app.domain.errors import DomainError, StorageUnavailableError
@@ -56,6 +56,8 @@ _COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (operator.fitter, ()),
     (operator.migrate, operator.MIGRATE_EXAMPLES),
     (operator.doctor, ()),
+    (backups.backup, backups.BACKUP_EXAMPLES),
+    (backups.restore, backups.RESTORE_EXAMPLES),
     (refitting.refit, refitting.REFIT_EXAMPLES),
     (operator.demo, ()),
     (client.upload, client.UPLOAD_EXAMPLES),

@@ -42,6 +42,12 @@ def head_revision() -> str:
     return head
 
 
+def known_revisions() -> frozenset[str]:
+    """Return all revisions that this version of the service knows."""
+    steps = ScriptDirectory.from_config(_config()).walk_revisions()
+    return frozenset(step.revision for step in steps)
+
+
 def current_revision(database: Database) -> str | None:
     """Return the database's revision, None for an empty database."""
     with database.answering(), database.engine.connect() as connection:
@@ -56,8 +62,7 @@ def migrate(database: Database, revision: str = "head") -> None:
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         known = MigrationContext.configure(connection).get_current_revision()
-        steps = {row.revision for row in ScriptDirectory.from_config(config).walk_revisions()}
-        if known is not None and known not in steps:
+        if known is not None and known not in known_revisions():
             raise SchemaOutdatedError(found=known, needed=head_revision())
         _run(config, known, revision)
 

@@ -6,6 +6,7 @@ from app.storage.access import AccessStore
 from app.storage.ci import CiStore
 from app.storage.dated import ExchangeRateStore, GridFactorStore
 from app.storage.diagnosis import DiagnosisStore
+from app.storage.dumps import DumpStore
 from app.storage.fits import FitStore
 from app.storage.forecasts import ForecastStore
 from app.storage.idempotency import IdempotencyStore
@@ -33,3 +34,4 @@ class Stores:
         self.ci = CiStore(session)
         self.idempotency = IdempotencyStore(session)
         self.diagnosis = DiagnosisStore(session)
+        self.dumps = DumpStore(session)

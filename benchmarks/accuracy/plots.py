@@ -18,6 +18,7 @@ from models import FeatureTable, FloatArray, HardwareDescription, PooledPrior, f
 _MEASURED, _HELD_OUT, _FORECAST = "#1f4e79", "#c0392b", "#5b8db8"
 _CURVE_POINTS = 41
 _MARGIN = 1.15
+_TITLE = 9.0
 
 
 def draw_points(judgements: Sequence[Judgement], folder: Path) -> list[Path]:
@@ -30,7 +31,7 @@ def draw_points(judgements: Sequence[Judgement], folder: Path) -> list[Path]:
         figure, axes = _figure(4.6, 4.4)
         _draw_points(axes, members)
         error = geometric([item.mape for item in members])
-        axes.set_title(f"{data_set}, {kind}: error {error:.1%}")
+        axes.set_title(f"{data_set}, {kind}: error {error:.1%}", fontsize=_TITLE)
         paths.append(_save(figure, folder / f"{data_set}-{kind}-points.svg"))
     return paths
 
@@ -69,7 +70,8 @@ def draw_curve(
     axes.scatter(
         of_asked, _seconds(asked), s=18, marker="D", color=_HELD_OUT, label="measured, held out"
     )
-    axes.set(xscale="log", yscale="log", xlabel=task.axis, ylabel="seconds", title=_short(task))
+    axes.set_title(_short(task), fontsize=_TITLE)
+    axes.set(xscale="log", yscale="log", xlabel=task.axis, ylabel="seconds")
     _label_plainly(axes)
     axes.set_xticks(np.unique(both), [f"{value:g}" for value in np.unique(both)])
     axes.legend(frameon=False, fontsize=8)
@@ -147,7 +149,6 @@ def _style() -> AbstractContextManager[None]:
             "svg.hashsalt": "trainfare",
             "svg.fonttype": "none",
             "font.size": 9.0,
-            "axes.titlesize": 9.0,
             "axes.grid": True,
             "grid.alpha": 0.3,
         }

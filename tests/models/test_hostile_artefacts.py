@@ -5,7 +5,6 @@ import io
 import json
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,12 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from models import (
     ArtifactError,
+    ConvergenceRuns,
     Evidence,
     FloatArray,
     HardwareDescription,
     MemoryRuns,
+    PhaseRuns,
     dumps,
     fit_portfolio,
     loads,
@@ -27,6 +28,7 @@ from models import (
 from models.candidates import CANDIDATES
 from models.estimators import ScikitRegressor
 from models.packing import MAGIC, pack, unpack
+from tests.models.forging import Artefact, saved
 from tests.models.workloads import grid, make_runs
 
 _ASKED = make_runs(grid((1, 3, 16), gpu_types=("V100", "K80", "T4"))).features
@@ -49,48 +51,6 @@ _NUMBERS = st.sampled_from(
 _SHARE = st.floats(0, 0.999999)
 
 
-@dataclass(frozen=True)
-class _Artefact:
-    """Bytes that no failure prints in full."""
-
-    data: bytes = field(repr=False)
-
-    def header(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(unpack(self.data)["header.json"])
-        return found
-
-    def with_header(self, header: object) -> bytes:
-        parts = unpack(self.data)
-        return pack({**parts, "header.json": json.dumps(header).encode()})
-
-    def array(self, name: str) -> FloatArray:
-        """Return an array of the block, as a copy."""
-        start, shape = self._place(name)
-        block = np.load(io.BytesIO(unpack(self.data)["arrays.npy"]))
-        found: FloatArray = block[start : start + int(np.prod(shape))].reshape(shape)
-        return found
-
-    def with_array(self, name: str, values: FloatArray) -> bytes:
-        parts, (start, _) = unpack(self.data), self._place(name)
-        block = np.load(io.BytesIO(parts["arrays.npy"]))
-        block[start : start + values.size] = values.ravel()
-        return pack({**parts, "arrays.npy": _saved(block)})
-
-    def _place(self, name: str) -> tuple[int, list[int]]:
-        start = 0
-        for each, shape in self.header()["arrays"]:
-            if each == name:
-                return start, shape
-            start += int(np.prod(shape))
-        raise KeyError(name)
-
-
-def _saved(block: Any) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, block)
-    return buffer.getvalue()
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _forest() -> Any:
     CANDIDATES["forest"] = lambda setting: ScikitRegressor(
@@ -100,8 +60,17 @@ def _forest() -> Any:
     del CANDIDATES["forest"]
 
 
+def _evidence(memory: MemoryRuns) -> Evidence:
+    """Return evidence of every kind that an artefact may hold."""
+    seconds = np.linspace(1.0, 2.0, memory.n_runs)
+    phases = PhaseRuns(memory.features, 2 * seconds, {"setup": seconds, "compute": seconds / 2})
+    batches = np.array([64.0, 256.0, 1024.0])
+    convergence = ConvergenceRuns(batches, 1e6 + 1e3 * batches)
+    return Evidence(memory=memory, convergence=convergence, phases=phases)
+
+
 @pytest.fixture(scope="module")
-def artefact(_forest: Any) -> _Artefact:
+def artefact(_forest: Any) -> Artefact:
     runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
     peaks = np.linspace(2e9, 9e9, runs.n_runs)
     memory = MemoryRuns(runs.features, np.zeros(runs.n_runs, dtype=np.bool_), peaks)
@@ -112,10 +81,10 @@ def artefact(_forest: Any) -> _Artefact:
         time_budget_s=600,
         regressors=names,
         hardware=_HARDWARE,
-        evidence=Evidence(memory=memory),
+        evidence=_evidence(memory),
     )
     assert "forest" in portfolio.members
-    return _Artefact(dumps(portfolio))
+    return Artefact(dumps(portfolio))
 
 
 def _sealed(body: bytes) -> bytes:
@@ -151,13 +120,22 @@ def _is_refused_or_useful(hostile: bytes) -> None:
     portfolio.support(_ASKED)
     portfolio.explain(_ASKED)
     portfolio.feasibility(_ASKED)
+    with np.errstate(all="ignore"):
+        lessons = portfolio.taught_by(_ASKED)
+    assert all(np.isfinite(lesson.influence) for each in lessons for lesson in each)
+    for shares in portfolio.explain_phases(_ASKED):
+        assert sum(part.share for part in shares) == pytest.approx(1.0 if shares else 0.0)
+    if portfolio.convergence is not None:
+        mean, variance = portfolio.convergence.moments(np.array([1.0, 1e9]))
+        assert np.isfinite(mean).all()
+        assert (variance > 0).all()
     loads(dumps(portfolio))
 
 
 @settings(max_examples=200, deadline=None)
 @given(share=_SHARE, is_kept=st.booleans(), value=_HOSTILE)
 def test_forged_header_is_refused_or_useful(
-    artefact: _Artefact, *, share: float, is_kept: bool, value: object
+    artefact: Artefact, *, share: float, is_kept: bool, value: object
 ) -> None:
     header = artefact.header()
     places = _places(header)
@@ -173,7 +151,7 @@ def test_forged_header_is_refused_or_useful(
 @settings(max_examples=60, deadline=None)
 @given(share=_SHARE, other=_SHARE)
 def test_header_with_two_places_exchanged_is_refused_or_useful(
-    artefact: _Artefact, share: float, other: float
+    artefact: Artefact, share: float, other: float
 ) -> None:
     header = artefact.header()
     places = _places(header)
@@ -190,20 +168,20 @@ def test_header_with_two_places_exchanged_is_refused_or_useful(
 @settings(max_examples=120, deadline=None)
 @given(share=_SHARE, length=st.integers(1, 40), value=_NUMBERS)
 def test_forged_numbers_are_refused_or_useful(
-    artefact: _Artefact, share: float, length: int, value: float
+    artefact: Artefact, share: float, length: int, value: float
 ) -> None:
     parts = unpack(artefact.data)
     block = np.load(io.BytesIO(parts["arrays.npy"]))
     start = int(share * len(block))
     block[start : start + length] = value
 
-    _is_refused_or_useful(pack({**parts, "arrays.npy": _saved(block)}))
+    _is_refused_or_useful(pack({**parts, "arrays.npy": saved(block)}))
 
 
 @settings(max_examples=100, deadline=None)
 @given(share=_SHARE, value=_NUMBERS)
 def test_forged_arrays_are_refused_or_useful(
-    artefact: _Artefact, share: float, value: float
+    artefact: Artefact, share: float, value: float
 ) -> None:
     names = [name for name, _ in artefact.header()["arrays"]]
     name = names[int(share * len(names))]
@@ -214,7 +192,7 @@ def test_forged_arrays_are_refused_or_useful(
 @settings(max_examples=60, deadline=None)
 @given(share=_SHARE, flip=st.integers(1, 255))
 def test_damaged_archive_under_a_right_hash_is_refused_or_useful(
-    artefact: _Artefact, share: float, flip: int
+    artefact: Artefact, share: float, flip: int
 ) -> None:
     body = bytearray(artefact.data[len(MAGIC) + 32 :])
     # Half of the damage goes to the directory at the end, which is as telling as the data.
@@ -225,16 +203,16 @@ def test_damaged_archive_under_a_right_hash_is_refused_or_useful(
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f8", "<i8", "<c16", "|b1", "<U4", "|V8"])
-def test_numbers_of_another_type_are_refused(artefact: _Artefact, dtype: str) -> None:
+def test_numbers_of_another_type_are_refused(artefact: Artefact, dtype: str) -> None:
     parts = unpack(artefact.data)
     block = np.load(io.BytesIO(parts["arrays.npy"]))
 
     with pytest.raises(ArtifactError):
-        loads(pack({**parts, "arrays.npy": _saved(np.zeros(len(block), dtype=dtype))}))
+        loads(pack({**parts, "arrays.npy": saved(np.zeros(len(block), dtype=dtype))}))
 
 
 @pytest.mark.parametrize("part", ["header.json", "arrays.npy", "residual_trees.trees.txt"])
-def test_artefact_without_a_part_is_refused(artefact: _Artefact, part: str) -> None:
+def test_artefact_without_a_part_is_refused(artefact: Artefact, part: str) -> None:
     parts = unpack(artefact.data)
     del parts[part]
 
@@ -275,7 +253,7 @@ def _ladder(nodes: FloatArray) -> None:
     ],
 )
 def test_nodes_that_form_no_tree_are_refused(
-    artefact: _Artefact, change: Callable[[FloatArray], None]
+    artefact: Artefact, change: Callable[[FloatArray], None]
 ) -> None:
     nodes = artefact.array("member.forest.form.nodes")
     change(nodes)
@@ -308,9 +286,7 @@ def test_nodes_that_form_no_tree_are_refused(
         ({f"x{index}": "trees" for index in range(3000)}, "too many forms"),
     ],
 )
-def test_forged_form_is_refused(
-    artefact: _Artefact, values: dict[str, object], reason: str
-) -> None:
+def test_forged_form_is_refused(artefact: Artefact, values: dict[str, object], reason: str) -> None:
     header = artefact.header()
     header["members"]["forest"] |= values
 
@@ -318,7 +294,7 @@ def test_forged_form_is_refused(
         loads(artefact.with_header(header))
 
 
-def test_member_of_a_kind_that_is_not_known_is_refused_by_name(artefact: _Artefact) -> None:
+def test_member_of_a_kind_that_is_not_known_is_refused_by_name(artefact: Artefact) -> None:
     header = artefact.header()
     header["member_order"][0] = "oracle"
     header["members"]["oracle"] = {}
@@ -331,7 +307,7 @@ def test_member_of_a_kind_that_is_not_known_is_refused_by_name(artefact: _Artefa
 @pytest.mark.parametrize("library", ["numpy", "scikit-learn", "lightgbm", "python"])
 @pytest.mark.parametrize("version", ["0.0.1", "99.0", "made up"])
 def test_artefact_of_another_library_version_forecasts_the_same(
-    artefact: _Artefact, library: str, version: str
+    artefact: Artefact, library: str, version: str
 ) -> None:
     header = artefact.header()
     header["report"]["library_versions"][library] = version
@@ -345,19 +321,19 @@ def test_artefact_of_another_library_version_forecasts_the_same(
 
 
 def test_artefact_that_forecasts_otherwise_here_is_refused_with_its_versions(
-    artefact: _Artefact,
+    artefact: Artefact,
 ) -> None:
     header = artefact.header()
     header["report"]["library_versions"] = {"numpy": "99.1"}
     controls = artefact.array("controls")
     controls[0, 0, 0] += 0.001
-    changed = _Artefact(artefact.with_header(header)).with_array("controls", controls)
+    changed = Artefact(artefact.with_header(header)).with_array("controls", controls)
 
     with pytest.raises(ArtifactError, match=r"otherwise here .*numpy 99\.1.*fit the workload"):
         loads(changed)
 
 
-def test_number_that_is_read_otherwise_is_refused(artefact: _Artefact) -> None:
+def test_number_that_is_read_otherwise_is_refused(artefact: Artefact) -> None:
     name = "member.forest.form.nodes"
     nodes = artefact.array(name)
     nodes[:, 4] += 0.01
@@ -369,14 +345,14 @@ def test_number_that_is_read_otherwise_is_refused(artefact: _Artefact) -> None:
 @pytest.mark.parametrize(
     "text", [b"[" * 200_000, b'{"a":' * 200_000, b"9" * 5_000, b"NaN", b"", b"\xff\xfe", b"[1]"]
 )
-def test_header_that_is_no_table_is_refused(artefact: _Artefact, text: bytes) -> None:
+def test_header_that_is_no_table_is_refused(artefact: Artefact, text: bytes) -> None:
     parts = unpack(artefact.data)
 
     with pytest.raises(ArtifactError):
         loads(pack({**parts, "header.json": text}))
 
 
-def test_header_longer_than_any_is_refused(artefact: _Artefact) -> None:
+def test_header_longer_than_any_is_refused(artefact: Artefact) -> None:
     parts = unpack(artefact.data)
 
     with pytest.raises(ArtifactError, match="longer than any"):
@@ -393,7 +369,7 @@ def _peak_bytes(hostile: bytes) -> int:
 
 
 @pytest.mark.parametrize("shape", [[2**31], [2**40, 2**40], [10**9, 0, 7], [2**62, 2**62, 2**62]])
-def test_absurd_shape_takes_no_memory(artefact: _Artefact, shape: list[int]) -> None:
+def test_absurd_shape_takes_no_memory(artefact: Artefact, shape: list[int]) -> None:
     header = artefact.header()
     header["arrays"][0][1] = shape
 

@@ -1,0 +1,32 @@
+"""Backups: what an archive holds, and why one cannot be written or read."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+class BackupError(Exception):
+    """A backup cannot be made or restored; `remedy` says what would help."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class TableDump:
+    """A table as an archive describes it: its columns, and the kind of the values of each."""
+
+    name: str
+    columns: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BackupSummary:
+    """What an archive holds."""
+
+    path: str
+    created_at: datetime
+    revision: str
+    rows: int
+    sha256: str

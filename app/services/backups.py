@@ -1,0 +1,239 @@
+"""The use cases of backup and restore: one archive form for both databases.
+
+An archive is a zstd stream of JSON lines: a header, then for each table its description and its
+rows (one array a line), then an end with the number of rows and the SHA-256 of all lines before.
+"""
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, Final
+
+import zstandard
+
+from app.domain.backups import BackupError, BackupSummary, TableDump
+from app.services.context import ServiceContext
+from app.storage.migration import (
+    SchemaOutdatedError,
+    current_revision,
+    head_revision,
+    known_revisions,
+    migrate,
+    require_head,
+)
+
+_FORMAT: Final = "trainfare backup 1"
+_LEVEL: Final = 6
+_PRIVATE: Final = 0o600
+_DAMAGED: Final = "Take another backup: this file is not whole."
+
+
+def _damaged(path: Path, reason: object) -> BackupError:
+    return BackupError(f"{path} is damaged or no backup: {reason}.", _DAMAGED)
+
+
+class _Lines:
+    """Writes JSON lines and remembers their hash."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+
+    def write(self, document: object) -> None:
+        line = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        self._hash.update(line)
+        self._file.write(line)
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+class _Archive:
+    """Reads an archive from its start, once."""
+
+    def __init__(self, path: Path, lines: Iterator[bytes]) -> None:
+        self._path = path
+        self._lines = lines
+        self._hash = hashlib.sha256()
+        self._rows = 0
+        header = self._next()
+        if not isinstance(header, dict) or header.get("format") != _FORMAT:
+            raise _damaged(path, "it does not begin as one")
+        self.revision = str(header["revision"])
+        self.created_at = datetime.fromisoformat(header["created_at"])
+        self._pending = self._next()
+
+    def tables(self) -> Iterator[TableDump]:
+        """Yield the description of each table; its `rows` come before the next one's."""
+        while "table" in self._pending:
+            table = self._pending
+            yield TableDump(table["table"], tuple(table["columns"]), tuple(table["kinds"]))
+
+    def rows(self) -> Iterator[list[Any]]:
+        """Yield the rows of the table that was described last."""
+        while isinstance(row := self._next(), list):
+            self._rows += 1
+            yield row
+        self._pending = row
+
+    def finish(self) -> BackupSummary:
+        """Return what was read, when the end says the same."""
+        expected = {"rows": self._rows, "sha256": self._digest_before}
+        if self._pending.get("end") != expected:
+            raise _damaged(self._path, "its end does not match its contents")
+        return BackupSummary(
+            str(self._path), self.created_at, self.revision, self._rows, self._digest_before
+        )
+
+    def _next(self) -> Any:
+        line = next(self._lines, b"")
+        if not line.endswith(b"\n"):
+            raise _damaged(self._path, "it ends too early")
+        self._digest_before = self._hash.hexdigest()
+        self._hash.update(line)
+        return json.loads(line)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[_Archive]:
+    try:
+        with path.open("rb") as file:
+            stream = zstandard.ZstdDecompressor().stream_reader(file)
+            yield _Archive(path, iter(io.BufferedReader(stream)))
+    except OSError as error:
+        raise BackupError(f"Cannot read {path}: {error.strerror}.", "Check the path.") from error
+    except (zstandard.ZstdError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(path, error) from error
+
+
+def _tables_of(path: Path) -> tuple[BackupSummary, list[TableDump]]:
+    with _reading(path) as archive:
+        tables = []
+        for table in archive.tables():
+            tables.append(table)
+            for _row in archive.rows():
+                pass
+        return archive.finish(), tables
+
+
+def check_backup(path: Path) -> BackupSummary:
+    """Read an archive to its end and return what it holds.
+
+    Raises
+    ------
+    BackupError
+        If it cannot be read or is not whole.
+    """
+    return _tables_of(path)[0]
+
+
+class BackupService:
+    """Use cases of backup and restore."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+
+    def create(self, path: Path, *, overwrite: bool = False) -> BackupSummary:
+        """Write all rows, of one instant, while the service runs; the file appears when whole.
+
+        Raises
+        ------
+        BackupError
+            If the file exists and `overwrite` does not allow to replace it, or cannot be written.
+        SchemaOutdatedError
+            If the schema is not this version's.
+        """
+        if path.exists() and not overwrite:
+            raise BackupError(f"{path} exists.", "Name another file, or say --overwrite.")
+        require_head(self._context.database)
+        draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            with _private_file(draft) as file:
+                self._write(file)
+            draft.replace(path)
+        except OSError as error:
+            reason = error.strerror or error
+            raise BackupError(f"Cannot write {path}: {reason}.", "Check folder and disk.") from None
+        finally:
+            draft.unlink(missing_ok=True)
+        return check_backup(path)
+
+    def _write(self, file: IO[bytes]) -> None:
+        created_at, count = self._context.now(), 0
+        compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+        with (
+            compressor.stream_writer(file, closefd=False) as stream,
+            self._context.database.reading() as stores,
+        ):
+            lines = _Lines(stream)
+            stores.dumps.freeze()
+            header = {"revision": head_revision(), "created_at": created_at.isoformat()}
+            lines.write({"format": _FORMAT, **header})
+            for table in stores.dumps.tables():
+                lines.write({"table": table.name, "columns": table.columns, "kinds": table.kinds})
+                for row in stores.dumps.read(table):
+                    lines.write(row)
+                    count += 1
+            lines.write({"end": {"rows": count, "sha256": lines.digest()}})
+
+    def restore(self, path: Path, *, overwrite: bool = False) -> BackupSummary:
+        """Fill the database with an archive's rows in one transaction and bring it to head.
+
+        The archive may be of an earlier version, and of the other kind of database.
+
+        Raises
+        ------
+        BackupError
+            If the archive is not whole or newer than this version, or if the database holds
+            data and `overwrite` does not allow to remove it.
+        """
+        summary, tables = _tables_of(path)
+        self._check_target(summary, overwrite=overwrite)
+        found = current_revision(self._context.database)
+        if found != summary.revision:
+            if found is not None:
+                migrate(self._context.database, "base")
+            migrate(self._context.database, summary.revision)
+        with _reading(path) as archive, self._context.database.transaction() as stores:
+            stores.dumps.clear(tables)
+            for table in archive.tables():
+                stores.dumps.write(table, archive.rows())
+            archive.finish()
+        migrate(self._context.database)
+        return summary
+
+    def _check_target(self, summary: BackupSummary, *, overwrite: bool) -> None:
+        known, database = known_revisions(), self._context.database
+        if summary.revision not in known:
+            raise BackupError(
+                f"The backup has schema {summary.revision}, which this version does not know.",
+                "Restore it with the version that made it, or a newer one.",
+            )
+        found = current_revision(database)
+        if found is None or overwrite:
+            return
+        try:
+            require_head(database)
+        except SchemaOutdatedError as error:
+            raise BackupError(str(error), "Run `trainfare migrate`, or say --overwrite.") from None
+        with database.reading() as stores:
+            if stores.dumps.holds_data():
+                raise BackupError(
+                    "The database holds data, which a restore would remove.",
+                    "Restore into an empty database, or say --overwrite.",
+                )
+
+
+@contextmanager
+def _private_file(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a new file that its owner alone may read, on the disk when the block has ended."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
+    with os.fdopen(descriptor, "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,150 @@
+"""All rows of the database as JSON values, the same on SQLite and PostgreSQL."""
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import islice
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from app.domain.backups import TableDump
+from app.storage.tables import Base
+from app.storage.types import JSON_DOCUMENT, ExactDecimal, UtcDateTime
+
+_ROWS_AT_ONCE: Final = 200
+_SEEDED: Final = frozenset({"project", "fitter"})
+"""Tables that have rows before anybody stored anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How values of one kind are written to JSON and read from it; NULL is null."""
+
+    type: sa.types.TypeEngine[Any] | None
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _to_text(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat()
+
+
+def _to_base64(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+_KINDS: Final = {
+    "instant": _Kind(UtcDateTime(), _to_text, datetime.fromisoformat),
+    "decimal": _Kind(ExactDecimal(), str, Decimal),
+    "json": _Kind(JSON_DOCUMENT, _same, _same),
+    "bytes": _Kind(sa.LargeBinary(), _to_base64, base64.b64decode),
+    "boolean": _Kind(sa.Boolean(), _same, _same),
+    "plain": _Kind(None, _same, _same),
+}
+
+
+def _kind_of(column: sa.Column[Any]) -> str:
+    match column.type:
+        case UtcDateTime():
+            return "instant"
+        case ExactDecimal():
+            return "decimal"
+        case sa.JSON():
+            return "json"
+        case sa.LargeBinary():
+            return "bytes"
+        case sa.Boolean():
+            return "boolean"
+        case _:
+            return "plain"
+
+
+def _coded(values: Sequence[Any], coders: Sequence[Callable[[Any], Any]]) -> list[Any]:
+    return [
+        None if value is None else code(value) for value, code in zip(values, coders, strict=True)
+    ]
+
+
+class DumpStore:
+    """Reads and writes whole tables; knows nothing of what their rows mean."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._is_sqlite = session.get_bind().dialect.name == "sqlite"
+
+    def freeze(self) -> None:
+        """Let all that this transaction reads be of one instant; before its first query."""
+        if not self._is_sqlite:
+            self._session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+
+    @staticmethod
+    def tables() -> list[TableDump]:
+        """Return all tables, each after those that it refers to."""
+        return [
+            TableDump(
+                table.name,
+                tuple(column.name for column in table.columns),
+                tuple(_kind_of(column) for column in table.columns),
+            )
+            for table in Base.metadata.sorted_tables
+        ]
+
+    def read(self, table: TableDump) -> Iterator[list[Any]]:
+        """Yield the rows of a table as JSON values, in the order of its columns."""
+        encoders = [_KINDS[kind].encode for kind in table.kinds]
+        query = sa.select(*self._table(table).columns)
+        for row in self._session.execute(query.execution_options(yield_per=_ROWS_AT_ONCE)):
+            yield _coded(row, encoders)
+
+    def write(self, table: TableDump, rows: Iterable[list[Any]]) -> int:
+        """Insert rows as `read` yields them; return their number."""
+        decoders = [_KINDS[kind].decode for kind in table.kinds]
+        insert = sa.insert(self._table(table))
+        count = 0
+        following = iter(rows)
+        while block := list(islice(following, _ROWS_AT_ONCE)):
+            values = [dict(zip(table.columns, _coded(r, decoders), strict=True)) for r in block]
+            self._session.execute(insert, values)
+            count += len(block)
+        self._continue_numbering(table)
+        return count
+
+    def holds_data(self) -> bool:
+        """Whether anybody stored anything."""
+        tables = (each for each in Base.metadata.sorted_tables if each.name not in _SEEDED)
+        return any(
+            self._session.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first()
+            for table in tables
+        )
+
+    def clear(self, tables: Sequence[TableDump]) -> None:
+        """Remove all rows of the tables, which come in the order of `tables`."""
+        for table in reversed(tables):
+            self._session.execute(sa.delete(self._table(table)))
+
+    @staticmethod
+    def _table(table: TableDump) -> sa.TableClause:
+        columns: list[sa.ColumnClause[Any]] = [
+            sa.column(name, _KINDS[kind].type)
+            for name, kind in zip(table.columns, table.kinds, strict=True)
+        ]
+        return sa.table(table.name, *columns)
+
+    def _continue_numbering(self, table: TableDump) -> None:
+        """Let PostgreSQL number on after the rows that brought their numbers along."""
+        if self._is_sqlite or "id" not in table.columns:
+            return
+        sequence = self._session.scalar(sa.select(sa.func.pg_get_serial_sequence(table.name, "id")))
+        if sequence is None:
+            return
+        newest = sa.select(sa.func.max(self._table(table).columns["id"])).scalar_subquery()
+        following = sa.func.coalesce(sa.cast(newest, sa.BigInteger) + 1, 1)
+        self._session.execute(sa.select(sa.func.setval(sequence, following, False)))  # noqa: FBT003 - SQL's own

@@ -1,0 +1,56 @@
+"""The whole database goes into one file and comes back from it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture(autouse=True)
+def database_set(terminal: Terminal, sqlite_url: str, tmp_path: Path) -> None:
+    terminal.set(database_url=sqlite_url, data_dir=tmp_path)
+
+
+def test_backup_is_checked_and_restored_into_a_new_database(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--project", "team")
+    written = terminal.type("backup", tmp_path / "all.tfb", "--json").document
+    checked = terminal.type("backup", "--check", tmp_path / "all.tfb").out
+    terminal.set(database_url="", data_dir=tmp_path / "new")
+
+    said = terminal.type("restore", tmp_path / "all.tfb")
+    [key] = terminal.type("keys", "list", "--json").document["keys"]
+
+    assert said.exit_code == 0
+    assert f"{written['rows']} rows" in said.out
+    assert "whole" in checked
+    assert (key["name"], key["project"]) == ("ci", "team")
+
+
+def test_restore_over_data_is_refused_with_a_remedy(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.type("keys", "create", "--name", "ci", "--scope", "read")
+    terminal.type("backup", tmp_path / "all.tfb")
+
+    said = terminal.type("restore", tmp_path / "all.tfb")
+
+    assert said.exit_code == 1
+    assert "holds data" in said.err
+    assert "--overwrite" in said.err
+
+
+def test_backup_of_an_outdated_schema_is_refused(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.type("migrate", "--to", "0003")
+
+    said = terminal.type("backup", tmp_path / "all.tfb")
+
+    assert said.exit_code == 1
+    assert "trainfare migrate" in said.err
+
+
+def test_restore_does_not_reach_a_database_that_is_away(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.type("backup", tmp_path / "all.tfb")
+    terminal.set(database_url="postgresql://nobody@127.0.0.1:1/nothing")
+
+    assert terminal.type("restore", tmp_path / "all.tfb").exit_code == 3
