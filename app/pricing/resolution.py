@@ -21,7 +21,14 @@ from app.pricing.currencies import RateBook
 from app.pricing.grid import GridBook
 from app.pricing.offers import INLINE_SOURCE, Offer
 from app.pricing.price_index import PriceIndex, catalogue_index
-from app.pricing.shelves import Shelf, cheapest_first, instances_needed, rules_of, shelves_of
+from app.pricing.shelves import (
+    Shelf,
+    cheapest_first,
+    instances_needed,
+    rules_of,
+    shelves_of,
+    undercut_none,
+)
 
 STALE_AFTER: Final = timedelta(days=180)
 """A price whose date is longer ago is served with its age and a warning."""
@@ -50,6 +57,14 @@ class PricingFacts:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Market:
+    """What is on sale in one way; `best` suffices where instances are left open."""
+
+    shelves: list[Shelf]
+    best: list[Shelf]
+
+
 class PriceBook:
     """The prices and exchange rates that hold for a project at an instant.
 
@@ -76,7 +91,7 @@ class PriceBook:
         self._own_index = PriceIndex.of(own)
         self._rates = RateBook(rates)
         self._remembered: dict[_Question, tuple[Offer, ...]] = {}
-        self._markets: dict[_Question, list[list[Shelf]]] = {}
+        self._markets: dict[_Question, list[_Market]] = {}
 
     @classmethod
     def of(cls, facts: PricingFacts, now: datetime) -> "PriceBook":
@@ -123,8 +138,8 @@ class PriceBook:
         """Return the providers and regions where hardware is on sale, sorted by name."""
         found = {
             (offer.price.provider, offer.price.region)
-            for shelves in self._market(configuration, query, query.currency)
-            for shelf in shelves
+            for market in self._market(configuration, query, query.currency)
+            for shelf in market.shelves
             for offer in shelf.singles
         }
         return sorted(found, key=lambda place: (place[0] or "", place[1] or ""))
@@ -148,7 +163,9 @@ class PriceBook:
     ) -> list[Offer]:
         if query.price_per_hour is not None or query.serverless is not None:
             return [self._inline(configuration, query, currency)]
-        for shelves in self._market(configuration, query, currency):
+        is_open = configuration.instance_type is None and configuration.nodes is None
+        for market in self._market(configuration, query, currency):
+            shelves = market.best if is_open else market.shelves
             offers = [shelf.offer_for(configuration) for shelf in shelves]
             known = [offer for offer in offers if offer is not None]
             if known:
@@ -157,8 +174,8 @@ class PriceBook:
 
     def _market(
         self, configuration: Configuration, query: PriceQuery, currency: str | None
-    ) -> list[list[Shelf]]:
-        """Return what is on sale: of these shelves the first that host the workers count.
+    ) -> list[_Market]:
+        """Return what is on sale: of these markets the first that hosts the workers counts.
 
         Own prices go before listed ones, on-demand prices before reserved ones.
         """
@@ -172,7 +189,7 @@ class PriceBook:
 
     def _opened(
         self, configuration: Configuration, query: PriceQuery, currency: str | None
-    ) -> list[list[Shelf]]:
+    ) -> list[_Market]:
         as_of = query.as_of or self.now
         found = []
         for index in (self._own_index, catalogue_index()):
@@ -180,16 +197,16 @@ class PriceBook:
             fresh = [price for price in prices if not is_stale(price, as_of)]
             stale = [price for price in prices if is_stale(price, as_of)]
             for purchase in _purchases(configuration, query):
-                shelves = [
-                    shelf
-                    for aged in (fresh, stale)
-                    for shelf in shelves_of(
+                aged = [
+                    shelves_of(
                         self._converted(_with_rules(price, query), currency, as_of)
-                        for price in aged
+                        for price in listed
                         if price.purchase is purchase
                     )
+                    for listed in (fresh, stale)
                 ]
-                found.append(shelves)
+                best = [shelf for shelves in aged for shelf in undercut_none(shelves)]
+                found.append(_Market([*aged[0], *aged[1]], best))
         return found
 
     def _converted(self, price: Price, currency: str | None, as_of: datetime) -> Offer:

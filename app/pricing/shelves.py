@@ -44,15 +44,28 @@ class Shelf:
         Sizes are mixed where the configuration leaves the instances open: it names neither their
         type nor their number.
         """
-        offers = self._alike(configuration)
         is_open = configuration.instance_type is None and configuration.nodes is None
         if is_open and len(self.sizes) > 1:
-            offers.append(self._mixed(configuration.workers))
+            large = [each for each in self.singles if _places(each.price) > LARGEST_MIXED]
+            offers = [*_alike(large, configuration), self._mixed(configuration.workers)]
+        else:
+            offers = _alike(self.singles, configuration)
         return min(offers, key=cheapest_first, default=None)
 
-    def _alike(self, configuration: Configuration) -> list[Offer]:
-        counted = [(each, _instances(configuration, each.price)) for each in self.singles]
-        return [replace(single, instances=count) for single, count in counted if count is not None]
+    def undercuts(self, other: "Shelf") -> bool:
+        """Whether each instance of another shelf is had here for no more, by no more of them.
+
+        Then no packing of the other one is ever needed where sizes may be mixed.
+        """
+        mine, theirs = self.singles[0].price, other.singles[0].price
+        if not self.sizes or mine.currency != theirs.currency or rules_of(mine) != rules_of(theirs):
+            return False
+        costs = [offer.price.price_per_hour for offer in self.mixable]
+        for single in other.singles:
+            packed = pack(self.sizes, costs, _places(single.price))
+            if (packed.cost, packed.instances) > (single.price.price_per_hour, 1):
+                return False
+        return True
 
     def _mixed(self, workers: int) -> Offer:
         costs = [offer.price.price_per_hour for offer in self.mixable]
@@ -65,6 +78,12 @@ class Shelf:
         lots.sort(key=lambda each: each[0], reverse=True)
         (_, main, single), *others = lots
         return replace(single, instances=main.instances, others=tuple(lot for _, lot, _ in others))
+
+
+def _alike(singles: Iterable[Offer], configuration: Configuration) -> list[Offer]:
+    """Return as many instances of each type as the configuration needs of that type alone."""
+    counted = [(each, _instances(configuration, each.price)) for each in singles]
+    return [replace(single, instances=count) for single, count in counted if count is not None]
 
 
 def cheapest_first(offer: Offer) -> tuple[Decimal, int]:
@@ -80,6 +99,16 @@ def shelves_of(singles: Iterable[Offer]) -> list[Shelf]:
         place = price.provider, price.region, price.currency, price.instance_type is None
         shelves[place + rules_of(price)].append(offer)
     return [Shelf.of(offers) for offers in shelves.values()]
+
+
+def undercut_none(shelves: Iterable[Shelf]) -> list[Shelf]:
+    """Return the shelves that no other one undercuts."""
+    kept: list[Shelf] = []
+    for shelf in shelves:
+        if not any(other.undercuts(shelf) for other in kept):
+            kept = [other for other in kept if not shelf.undercuts(other)]
+            kept.append(shelf)
+    return kept
 
 
 def rules_of(price: Price) -> Rules:

@@ -5,10 +5,14 @@ from itertools import product
 
 import numpy as np
 
+from app.domain.configurations import Purchase
 from app.domain.prices import PriceQuery
 from app.pricing.billing import exact_cost
+from app.pricing.catalogue import built_in_prices
+from app.pricing.offers import Offer
 from app.pricing.packing import pack
-from app.pricing.resolution import PriceBook
+from app.pricing.resolution import PriceBook, is_stale
+from app.pricing.shelves import shelves_of
 from tests.support.prices import NOW, make_price, on_t4
 
 
@@ -94,6 +98,27 @@ def test_instances_of_two_places_or_rules_are_never_mixed() -> None:
 
     assert offer is not None
     assert (offer.price.instance_type, offer.instances, offer.others) == ("one", 5, ())
+
+
+def test_cheapest_offer_of_the_catalogue_is_that_of_all_its_shelves() -> None:
+    listed = built_in_prices()
+
+    for gpu_type in ("T4", "V100-16GB", "A100-40GB"):
+        book = PriceBook([], NOW)
+        fresh = [
+            Offer(price, 1)
+            for price in listed
+            if price.gpu_type == gpu_type
+            and price.purchase is Purchase.ON_DEMAND
+            and not is_stale(price, NOW)
+        ]
+        shelves = shelves_of(fresh)
+        for workers in (*range(1, 40), 64, 100, 1000):
+            found = book.resolve(on_t4(workers, gpu_type=gpu_type), PriceQuery())
+            every = [each.offer_for(on_t4(workers, gpu_type=gpu_type)) for each in shelves]
+
+            assert found is not None
+            assert found.per_hour == min(each.per_hour for each in every if each is not None)
 
 
 def test_mixed_instances_are_billed_one_line_each() -> None:
