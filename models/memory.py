@@ -19,8 +19,9 @@ _ROUNDING = 1e-9
 
 def row_signatures(encoded: Encoded) -> list[bytes]:
     """Return bytes that are equal for rows that the regressors cannot tell apart."""
-    rounded = np.hstack([encoded.X, encoded.codes]).round(9) + 0.0
-    return [row.tobytes() for row in rounded]
+    rounded = np.ascontiguousarray(np.hstack([encoded.X, encoded.codes]).round(9) + 0.0)
+    data, width = rounded.tobytes(), rounded.shape[1] * rounded.itemsize
+    return [data[start : start + width] for start in range(0, len(data), width)]
 
 
 @dataclass(frozen=True, slots=True)
