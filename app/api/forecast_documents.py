@@ -1,12 +1,14 @@
 """Writes forecasts as JSON documents, by hand: a batch has ten thousand of them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from app.api.schemas.quantities import money_text, number_text, plain_number
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
+from app.domain.energy import EnergyForecast
 from app.domain.forecasts import (
     CostForecast,
     Forecast,
@@ -14,6 +16,7 @@ from app.domain.forecasts import (
     LedgerEntry,
     Lesson,
     LinkedRun,
+    PurchaseOption,
     SupportReport,
     TargetForecast,
 )
@@ -38,6 +41,8 @@ FORECAST_MEMBERS = (
     "basis",
     "to_target",
     "energy",
+    "spot",
+    "purchases",
     "explanation",
     "explained_by",
     "taught_by",
@@ -208,7 +213,9 @@ def forecast_document(forecast: Forecast, now: datetime) -> Document:
         "support": _support_document(forecast.support),
         "basis": forecast.basis,
         "to_target": _target_document(forecast.to_target, now),
-        "energy": {"kilowatt_hours": _significant(forecast.energy_kwh), "kg_co2e": None},
+        "energy": _energy_document(forecast.energy),
+        "spot": None if forecast.spot is None else asdict(forecast.spot),
+        "purchases": [_option_document(option) for option in forecast.purchases],
         "explanation": [
             {"term": term, "share": share} for term, share in forecast.explanation.items()
         ],
@@ -248,6 +255,45 @@ def _lessons(taught_by: Sequence[Lesson] | None) -> list[Document] | None:
         {"run_ids": list(each.run_ids), "influence": each.influence, "about": each.about}
         for each in taught_by
     ]
+
+
+def _energy_document(energy: EnergyForecast) -> Document:
+    factor, draw = energy.factor, energy.draw
+    return {
+        "kilowatt_hours": _significant(energy.kilowatt_hours),
+        "kg_co2e": _significant(energy.kg_co2e),
+        "watts_per_worker": None if draw is None else _significant(draw.watts),
+        "basis": None if draw is None else draw.basis,
+        "power_usage_effectiveness": energy.power_usage_effectiveness,
+        "kg_co2e_per_kwh": energy.kg_co2e_per_kwh,
+        "grid_factor": None
+        if factor is None
+        else {
+            "provider": factor.provider,
+            "region": factor.region,
+            "valid_from": instant_text(factor.valid_from),
+            "source": factor.source,
+        },
+        "reason": energy.reason,
+    }
+
+
+def _option_document(option: PurchaseOption) -> Document:
+    duration, cost = option.duration_seconds, option.cost
+    return {
+        "purchase": option.purchase,
+        "duration_seconds": None if duration is None else asdict(duration),
+        "cost": None
+        if cost is None
+        else {
+            "currency": cost.currency,
+            "median": format(cost.median, "f"),
+            "lower": format(cost.lower, "f"),
+            "upper": format(cost.upper, "f"),
+            "price_per_hour": _price_text(cost.price_per_hour),
+        },
+        "refused": option.refused,
+    }
 
 
 def _significant(value: float | None) -> float | None:

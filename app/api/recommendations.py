@@ -19,7 +19,7 @@ from app.api.schemas.recommendations import (
     RecommendationIn,
     RecommendationOut,
 )
-from app.domain.recommendations import Recommendation
+from app.domain.recommendations import NextWorker, Recommendation
 
 router = APIRouter(prefix="/v1/recommendations", tags=["recommendations"])
 _SIX_DIGITS_UP: Final = Context(prec=6, rounding=ROUND_CEILING)
@@ -56,6 +56,18 @@ def _rounded_up(needed: float) -> float:
     return float(_SIX_DIGITS_UP.create_decimal_from_float(needed))
 
 
+def _next_worker(gain: NextWorker | None) -> Document | None:
+    if gain is None:
+        return None
+    return {
+        "workers": gain.workers,
+        "seconds_saved": gain.seconds_saved,
+        "extra_cost": None if gain.extra_cost is None else format(gain.extra_cost, "f"),
+        "currency": gain.currency,
+        "seconds_per_money": gain.seconds_per_money,
+    }
+
+
 def recommendation_document(found: Recommendation, now: datetime) -> Document:
     """Return the document of a recommendation."""
     ranked = [{"forecast": forecast_document(each, now)} for each in found.ranked]
@@ -77,6 +89,7 @@ def recommendation_document(found: Recommendation, now: datetime) -> Document:
         "confidence": found.request.confidence,
         "considered": found.considered,
         "recommended": ranked[0] if ranked else None,
+        "next_worker": _next_worker(found.next_worker),
         "ranked": ranked,
         "pareto": [{"forecast": forecast_document(each, now)} for each in found.pareto],
         "rejected": [
@@ -84,5 +97,6 @@ def recommendation_document(found: Recommendation, now: datetime) -> Document:
             for each in found.rejected
         ],
         "rejected_count": found.rejected_count,
+        "rejected_by_reason": dict(found.rejected_by_reason),
         "nearest": nearest,
     }

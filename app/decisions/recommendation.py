@@ -21,14 +21,15 @@ class Rejection(StrEnum):
     BEYOND_RANGE = "beyond_range"
     PRICE_UNKNOWN = "price_unknown"
     ENERGY_UNKNOWN = "energy_unknown"
+    CARBON_UNKNOWN = "carbon_unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """Forecasts of n candidates as arrays of shape (n_candidates,); NaN is unknown.
 
-    `duration_s`, `cost` and `energy_kwh` are medians; the bounds are the values that are not
-    exceeded with the stated confidence; `fits` is false where memory would not do with it.
+    `duration_s`, `cost`, `energy_kwh` and `kg_co2e` are medians; the bounds are the values that
+    are not exceeded with the stated confidence; `fits` is false where memory would not do with it.
     """
 
     duration_s: FloatArray
@@ -36,6 +37,7 @@ class Candidates:
     cost: FloatArray
     cost_bound: FloatArray
     energy_kwh: FloatArray
+    kg_co2e: FloatArray
     within_range: BoolArray
     fits: BoolArray
 
@@ -84,6 +86,8 @@ def objective_values(candidates: Candidates, objective: Objective) -> FloatArray
             return candidates.cost * candidates.duration_s
         case Objective.ENERGY:
             return candidates.energy_kwh
+        case Objective.CARBON:
+            return candidates.kg_co2e
 
 
 def choose(candidates: Candidates, objective: Objective, constraints: Constraints) -> Choice:
@@ -125,6 +129,8 @@ def _violations(
         violations[Rejection.BUDGET] = candidates.cost_bound > constraints.budget
     if objective is Objective.ENERGY:
         violations[Rejection.ENERGY_UNKNOWN] = unknown
+    elif objective is Objective.CARBON:
+        violations[Rejection.CARBON_UNKNOWN] = unknown
     elif objective is not Objective.DURATION:
         violations[Rejection.PRICE_UNKNOWN] = unknown | np.isnan(candidates.cost_bound)
     if constraints.deadline_s is not None:

@@ -7,7 +7,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from app.domain.configurations import Scenario
+from app.domain.configurations import Purchase, Scenario
+from app.domain.energy import NO_ENERGY_TERMS, EnergyForecast, EnergyTerms
 from app.domain.exchange_rates import Conversion
 from app.domain.identifiers import ForecastId, RunId, Slug, WorkloadId
 from app.domain.prices import Price, PriceQuery
@@ -41,6 +42,26 @@ class SpotTerms:
     restart_s: float | None = None
 
 
+NO_SPOT_TERMS = SpotTerms()
+
+
+@dataclass(frozen=True, slots=True)
+class SpotReport:
+    """What was assumed of the interruptions of the whole job, and what they come to.
+
+    `expected_seconds` and `expected_interruptions` are those of the median work;
+    `optimal_checkpoint_interval_s` makes the expected duration shortest, None where any would do.
+    """
+
+    interruptions_per_hour: float
+    checkpoint_interval_s: float
+    checkpoint_s: float
+    restart_s: float
+    expected_interruptions: float
+    expected_seconds: float
+    optimal_checkpoint_interval_s: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class ForecastRequest:
     """One question to a workload's regressor.
@@ -58,6 +79,7 @@ class ForecastRequest:
     pricing: PriceQuery = field(default_factory=PriceQuery)
     spot: SpotTerms = field(default_factory=SpotTerms)
     regressor_version: int | None = None
+    energy: EnergyTerms = NO_ENERGY_TERMS
     time_limit_quantile: float = 0.95
     record: bool = True
     explain: bool = False
@@ -103,6 +125,16 @@ class CostForecast:
     others: tuple[tuple[Price, int], ...] = ()
     conversion: Conversion | None = None
     listed_per_hour: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PurchaseOption:
+    """The same question bought in one way; `refused` says why it cannot end."""
+
+    purchase: Purchase
+    duration_seconds: Interval | None
+    cost: CostForecast | None
+    refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +228,13 @@ class Forecast:
     budget_probability: float | None
     support: SupportReport
     basis: Basis
-    energy_kwh: float | None
+    energy: EnergyForecast
     explanation: Mapping[str, float]
     explained_by: ExplainedBy
     warnings: tuple[ForecastWarning, ...]
     taught_by: tuple[Lesson, ...] | None = None
+    spot: SpotReport | None = None
+    purchases: tuple[PurchaseOption, ...] = ()
     to_target: TargetForecast | None = None
 
 

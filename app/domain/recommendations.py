@@ -4,11 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from typing import Final
 
 from app.domain.configurations import Configuration, ParameterValue, Purchase, Work
+from app.domain.energy import NO_ENERGY_TERMS, EnergyTerms
 from app.domain.forecasts import Forecast, SpotTerms
 from app.domain.identifiers import Slug
 from app.domain.prices import PriceQuery
+
+ANYWHERE: Final = "*"
 
 
 class Objective(StrEnum):
@@ -18,11 +22,16 @@ class Objective(StrEnum):
     DURATION = "duration"
     COST_DURATION_PRODUCT = "cost_duration_product"
     ENERGY = "energy"
+    CARBON = "carbon"
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Where to look; an empty tuple leaves the choice to what was measured."""
+    """Where to look; an empty tuple leaves the choice to what was measured.
+
+    Without providers and regions the cheapest place counts; `ANYWHERE` among them makes every
+    place where the hardware is on sale a candidate of its own.
+    """
 
     gpu_types: tuple[str, ...] = ()
     instance_types: tuple[str, ...] = ()
@@ -47,8 +56,10 @@ class RecommendationRequest:
     confidence: float = 0.9
     require_within_range: bool = False
     limit: int = 10
+    rejected_limit: int = 100
     pricing: PriceQuery = field(default_factory=PriceQuery)
     spot: SpotTerms = field(default_factory=SpotTerms)
+    energy: EnergyTerms = NO_ENERGY_TERMS
     regressor_version: int | None = None
 
 
@@ -58,6 +69,21 @@ class RejectedCandidate:
 
     configuration: Configuration
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextWorker:
+    """What one worker more would bring.
+
+    `extra_cost` is in the currency of the forecast, None where a price is unknown;
+    `seconds_per_money` None where the worker costs nothing more.
+    """
+
+    workers: int
+    seconds_saved: float
+    extra_cost: Decimal | None
+    currency: str | None
+    seconds_per_money: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,5 +110,7 @@ class Recommendation:
     pareto: tuple[Forecast, ...]
     rejected: tuple[RejectedCandidate, ...]
     rejected_count: int
+    rejected_by_reason: Mapping[str, int] = field(default_factory=dict)
+    next_worker: NextWorker | None = None
     nearest: Forecast | None = None
     changes: tuple[NeededChange, ...] = ()

@@ -190,9 +190,16 @@ def _cost_of_steps(offer: Offer, steps: int, step_s: Decimal) -> Decimal:
 
 
 def costs_of(offers: Sequence[Offer | None], seconds: FloatArray) -> FloatArray:
-    """Return what durations cost before rounding, shape (n,); NaN where there is no offer.
+    """Return what durations cost before rounding; NaN where there is no offer.
 
     The same rules as those of `bill`, for thousands of candidates at once.
+
+    Parameters
+    ----------
+    offers
+        The offers of n candidates.
+    seconds
+        Their durations, shape (n,), or several of each, shape (k, n); so is what is returned.
     """
     known: dict[int, tuple[float, float, float, float]] = {}
     for offer in offers:
@@ -206,7 +213,9 @@ def costs_of(offers: Sequence[Offer | None], seconds: FloatArray) -> FloatArray:
     costs: FloatArray = billed / float(_SECONDS_PER_HOUR) * per_hour + once
     for row, offer in enumerate(offers):
         if offer is not None and offer.price.serverless is not None:
-            costs[row] = float(exact_cost(offer, float(seconds[row])))
+            asked = np.atleast_1d(seconds[..., row]).tolist()
+            exact = [float(exact_cost(offer, each)) for each in asked]
+            costs[..., row] = exact if seconds.ndim > 1 else exact[0]
     return costs
 
 

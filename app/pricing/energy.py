@@ -1,34 +1,62 @@
 """An estimate of the energy that a training draws."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
+from app.domain.energy import EnergyTerms, MeasuredPower, PowerDraw
 from app.pricing.gpus import specifications, variants_of
 
-POWER_USAGE_EFFECTIVENESS: Final = 1.0
-"""Energy of the building per energy of the machines; 1 counts the accelerators alone."""
-
 _JOULES_PER_KWH: Final = 3.6e6
+MeasuredPowers = Mapping[str | None, MeasuredPower]
+"""What runs measured, by GPU type; None for runs without one."""
 
 
 @cache
-def _tdp_watts(gpu_type: str) -> float | None:
+def _design_watts(gpu_type: str) -> float | None:
     watts = {specifications()[name].tdp_watts for name in variants_of(gpu_type)}
     return watts.pop() if len(watts) == 1 else None
 
 
-def kilowatt_hours(gpu_type: str | None, workers: int, seconds: float) -> float | None:
-    """Return the energy of the accelerators at their thermal design power, None if unknown.
+def power_draw(
+    gpu_type: str | None, terms: EnergyTerms, measured: MeasuredPowers
+) -> PowerDraw | None:
+    """Return the mean power of a worker, from the best ground that there is; None without any.
 
-    One worker drives one accelerator. It is an upper estimate: no accelerator draws more on
-    average, most draw less.
+    What is given goes before what the workload's runs measured on the GPU type, that before its
+    design power times the utilisation that is given or was measured. The design power alone is an
+    upper estimate: no accelerator draws more on average, most draw less.
 
     Examples
     --------
-    >>> kilowatt_hours("T4", 10, 3600.0)
-    0.7
+    >>> power_draw("T4", EnergyTerms(utilization=0.5), {})
+    PowerDraw(watts=35.0, basis='utilization')
     """
-    watts = None if gpu_type is None else _tdp_watts(gpu_type)
-    if watts is None:
+    if terms.watts_per_worker is not None:
+        return PowerDraw(terms.watts_per_worker, "given")
+    known = measured.get(gpu_type)
+    if terms.utilization is None and known is not None and known.watts is not None:
+        return PowerDraw(known.watts, "measured")
+    design = None if gpu_type is None else _design_watts(gpu_type)
+    if design is None:
         return None
-    return watts * workers * seconds * POWER_USAGE_EFFECTIVENESS / _JOULES_PER_KWH
+    share = terms.utilization
+    if share is None and known is not None:
+        share = known.utilization
+    if share is None:
+        return PowerDraw(design, "data_sheet")
+    return PowerDraw(design * share, "utilization")
+
+
+def kilowatt_hours(
+    draw: PowerDraw, workers: int, seconds: float, *, power_usage_effectiveness: float = 1.0
+) -> float:
+    """Return the energy of all workers and of the building around them.
+
+    Examples
+    --------
+    >>> kilowatt_hours(PowerDraw(70.0, "data_sheet"), 10, 3600.0, power_usage_effectiveness=1.5)
+    1.05
+    """
+    joules = draw.watts * workers * seconds
+    return joules * power_usage_effectiveness / _JOULES_PER_KWH

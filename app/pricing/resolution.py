@@ -117,6 +117,18 @@ class PriceBook:
             )
         return rivals[0] if rivals else None
 
+    def places(
+        self, configuration: Configuration, query: PriceQuery
+    ) -> list[tuple[str | None, str | None]]:
+        """Return the providers and regions where hardware is on sale, sorted by name."""
+        found = {
+            (offer.price.provider, offer.price.region)
+            for shelves in self._market(configuration, query, query.currency)
+            for shelf in shelves
+            for offer in shelf.singles
+        }
+        return sorted(found, key=lambda place: (place[0] or "", place[1] or ""))
+
     def _rivals(
         self, configuration: Configuration, query: PriceQuery, currency: str | None
     ) -> tuple[Offer, ...]:

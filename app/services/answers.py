@@ -1,6 +1,5 @@
 """Answers many questions to one regressor at once: durations, costs, probabilities, warnings."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,15 +20,16 @@ from app.domain.forecasts import (
     SupportReport,
 )
 from app.domain.identifiers import RunId, Slug
-from app.pricing.billing import affordable_seconds
-from app.pricing.energy import kilowatt_hours
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.costs import cost_of
+from app.services.energy import energy_of, place_of
+from app.services.figures import Figures, figures_of, known
 from app.services.frames import scenario_features
+from app.services.purchases import side_by_side, twins_of
 from app.services.questions import to_features, to_question
 from app.services.serving import ServedRegressor
-from app.services.spot_terms import with_interruptions
+from app.services.spot_terms import InterruptedForecast, report_of, with_interruptions
 from app.services.targets import targets_of
 from app.services.warnings import warnings_of
 from models import FeatureTable, FloatArray, ForecastDistribution, Support
@@ -48,15 +48,12 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """The numbers of many forecasts, each of shape (n,); NaN where nothing was asked."""
+class _Around:
+    """What answers besides the question."""
 
-    median: list[float]
-    lower: list[float]
-    upper: list[float]
-    time_limit: list[float]
-    deadline: list[float]
-    budget: list[float]
+    served: ServedRegressor
+    book: PriceBook
+    now: datetime
 
 
 def answer_all(
@@ -73,7 +70,9 @@ def answer_all(
         except DomainError as error:
             answers[index] = error
     asked = [requests[index] for index in rows]
-    for index, answer in zip(rows, _answer(asked, scenarios, served, book, now), strict=True):
+    found = _answer(asked, scenarios, served, book, now)
+    found = _with_other_purchases(asked, scenarios, found, served, book, now)
+    for index, answer in zip(rows, found, strict=True):
         answers[index] = answer
     return [answer for answer in answers if answer is not None]
 
@@ -99,15 +98,13 @@ def interrupted(
     forecast: ForecastDistribution,
     requests: Sequence[ForecastRequest],
     offers: Sequence[Offer | None],
-) -> tuple[ForecastDistribution, dict[int, DomainError]]:
+) -> tuple[InterruptedForecast, dict[int, DomainError]]:
     """Return the distributions of the durations, spot interruptions included, and refusals."""
     spot = {
         row: (request.spot, 1 if offer is None else offer.total_instances)
         for row, (request, offer) in enumerate(zip(requests, offers, strict=True))
         if is_spot(request, offer)
     }
-    if not spot:
-        return forecast, {}
     later, refusals = with_interruptions(forecast, spot)
     return later, dict(refusals)
 
@@ -142,19 +139,52 @@ def _answer(
     durations, refusals = interrupted(work, requests, offers)
     reasons = _reasons(requests, scenarios, served)
     figures = figures_of(requests, durations, offers)
+    around = _Around(served, book, now)
     law = served.portfolio.convergence
-    targets = targets_of(requests, scenarios, offers, durations, law)
+    targets = targets_of(requests, scenarios, offers, durations.moments, law)
     answers: list[Answer] = []
-    known = zip(requests, scenarios, offers, reasons, strict=True)
-    for row, (request, scenario, offer, reason) in enumerate(known):
+    work_s = work.median().tolist()
+    rows = zip(requests, scenarios, offers, reasons, strict=True)
+    for row, (request, scenario, offer, reason) in enumerate(rows):
         refusal = refusals.get(row)
         if refusal is not None:
             answers.append(refusal)
             continue
         forecast = _forecast(
-            row, request, scenario, offer, reason, figures=figures, served=served, now=now
+            row,
+            request,
+            scenario,
+            offer,
+            reason,
+            figures=figures,
+            around=around,
         )
-        answers.append(replace(forecast, to_target=targets[row]) if targets[row] else forecast)
+        if targets[row]:
+            forecast = replace(forecast, to_target=targets[row])
+        if is_spot(request, offer):
+            instances = 1 if offer is None else offer.total_instances
+            forecast = replace(forecast, spot=report_of(work_s[row], request.spot, instances))
+        answers.append(forecast)
+    return answers
+
+
+def _with_other_purchases(
+    requests: Sequence[ForecastRequest],
+    scenarios: Sequence[Scenario],
+    answers: list[Answer],
+    served: ServedRegressor,
+    book: PriceBook,
+    now: datetime,
+) -> list[Answer]:
+    """Return the answers, those about spot capacity beside the same on demand, and vice versa."""
+    twins = twins_of(requests, scenarios, answers)
+    if not twins:
+        return answers
+    others = _answer(
+        [twin.request for twin in twins], [twin.scenario for twin in twins], served, book, now
+    )
+    for twin, other in zip(twins, others, strict=True):
+        answers[twin.row] = side_by_side(answers[twin.row], other)
     return answers
 
 
@@ -196,65 +226,9 @@ def _lessons(
 def _feasibilities(features: FeatureTable, served: ServedRegressor) -> list[Feasibility]:
     found = served.portfolio.feasibility(features)
     return [
-        Feasibility(_known(float(f"{chance:.4g}")), basis)
+        Feasibility(known(float(f"{chance:.4g}")), basis)
         for chance, basis in zip(found.probability.tolist(), found.basis, strict=True)
     ]
-
-
-def figures_of(
-    requests: Sequence[ForecastRequest],
-    forecast: ForecastDistribution,
-    offers: Sequence[Offer | None],
-) -> Figures:
-    """Return bounds, time limits and probabilities of all requests."""
-    n = len(requests)
-    lower, upper, limit = np.empty(n), np.empty(n), np.empty(n)
-    for confidence, rows in _groups([request.confidence for request in requests]):
-        bounds = forecast.interval(confidence)
-        lower[rows], upper[rows] = bounds[0][rows], bounds[1][rows]
-    for quantile, rows in _groups([request.time_limit_quantile for request in requests]):
-        limit[rows] = forecast.quantile(quantile)[rows]
-    return Figures(
-        median=_shown(forecast.median()),
-        lower=_shown(lower),
-        upper=_shown(upper),
-        time_limit=[math.ceil(seconds) for seconds in limit.tolist()],
-        deadline=_chances(forecast, [request.deadline_s for request in requests]),
-        budget=_chances(
-            forecast, [_affordable(*pair) for pair in zip(requests, offers, strict=True)]
-        ),
-    )
-
-
-def _groups(values: Sequence[float]) -> list[tuple[float, slice | list[int]]]:
-    distinct = set(values)
-    if len(distinct) == 1:
-        return [(distinct.pop(), slice(None))]
-    return [
-        (value, [row for row, each in enumerate(values) if each == value]) for value in distinct
-    ]
-
-
-def _shown(seconds: FloatArray) -> list[float]:
-    """Return seconds to seven significant digits: costs are made of what is shown."""
-    return [float(f"{value:.7g}") for value in seconds.tolist()]
-
-
-def _affordable(request: ForecastRequest, offer: Offer | None) -> float | None:
-    if request.budget is None or offer is None or not offer.is_as_asked:
-        return None
-    seconds = affordable_seconds(offer, request.budget)
-    return math.inf if seconds is None else seconds
-
-
-def _chances(forecast: ForecastDistribution, seconds: Sequence[float | None]) -> list[float]:
-    if not any(value is not None for value in seconds):
-        return [math.nan] * len(seconds)
-    asked = np.array([math.nan if value is None else value for value in seconds])
-    finite = np.where(np.isfinite(asked) & (asked > 0.0), asked, 1.0)
-    chances = np.where(np.isinf(asked), 1.0, forecast.probability_below(finite))
-    chances = np.where(asked <= 0.0, 0.0, chances)
-    return [float(f"{value:.6g}") for value in np.where(np.isnan(asked), np.nan, chances)]
 
 
 def _forecast(
@@ -265,10 +239,9 @@ def _forecast(
     reason: Reason,
     *,
     figures: Figures,
-    served: ServedRegressor,
-    now: datetime,
+    around: _Around,
 ) -> Forecast:
-    configuration = scenario.configuration
+    configuration, served, now = scenario.configuration, around.served, around.now
     support, feasibility = reason.support, reason.feasibility
     duration = Interval(
         figures.median[row], figures.lower[row], figures.upper[row], request.confidence
@@ -284,11 +257,19 @@ def _forecast(
         time_limit_seconds=figures.time_limit[row],
         cost=None if offer is None else cost_of(offer, duration),
         feasibility=feasibility,
-        deadline_probability=_known(figures.deadline[row]),
-        budget_probability=_known(figures.budget[row]),
+        deadline_probability=known(figures.deadline[row]),
+        budget_probability=known(figures.budget[row]),
         support=_support_report(support, served),
         basis=Basis(support.basis),
-        energy_kwh=kilowatt_hours(configuration.gpu_type, configuration.workers, duration.median),
+        energy=energy_of(
+            configuration,
+            duration.median,
+            request.energy,
+            served.power,
+            around.book.grid,
+            place_of(configuration, request.pricing, offer),
+            request.pricing.as_of or now,
+        ),
         explanation=reason.explanation,
         explained_by=ExplainedBy.TERMS if served.portfolio.phases is None else ExplainedBy.PHASES,
         warnings=warnings_of(
@@ -296,10 +277,6 @@ def _forecast(
         ),
         taught_by=reason.taught_by,
     )
-
-
-def _known(probability: float) -> float | None:
-    return None if math.isnan(probability) else probability
 
 
 def _support_report(support: Support, served: ServedRegressor) -> SupportReport:

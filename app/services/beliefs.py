@@ -130,13 +130,14 @@ def _gather(
     if book is not None:
         offers = offers_for(wanted, scenarios, book, work.median())
     forecast, refusals = interrupted(work, wanted, offers)
+    moments = forecast.moments
     problems.update({asked[row]: refusal for row, refusal in refusals.items()})
     kept = [row for row in range(len(asked)) if row not in refusals]
     return _Gathered(
         [asked[row] for row in kept],
         [scenarios[row] for row in kept],
         [offers[row] for row in kept],
-        (forecast.log_median[kept], forecast.scale[kept], forecast.curves[kept]),
+        (moments.log_median[kept], moments.scale[kept], moments.curves[kept]),
     )
 
 

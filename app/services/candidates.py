@@ -7,8 +7,9 @@ from typing import Final
 
 from app.domain.configurations import Configuration
 from app.domain.errors import Fault, InvalidRequestError
-from app.domain.recommendations import RecommendationRequest
+from app.domain.recommendations import ANYWHERE, Objective, RecommendationRequest
 from app.pricing.price_index import gpu_names
+from app.pricing.resolution import PriceBook
 from app.services.questions import implied_gpu
 from app.services.serving import ServedRegressor
 
@@ -19,11 +20,15 @@ _BEYOND: Final = 4
 Hardware = tuple[str | None, str | None]
 """A GPU type and an instance type."""
 
+Place = tuple[str | None, str | None]
+"""A provider and a region."""
+
 
 def candidate_configurations(
     request: RecommendationRequest,
     served: ServedRegressor,
     measured: Mapping[Hardware, float | None],
+    book: PriceBook,
 ) -> list[Configuration]:
     """Return every configuration of the search.
 
@@ -39,6 +44,8 @@ def candidate_configurations(
     measured
         The pairs of GPU type and instance type that runs have, with the most workers that were
         measured on one node, None where runs tell no nodes.
+    book
+        What is on sale where.
 
     Raises
     ------
@@ -48,15 +55,9 @@ def candidate_configurations(
     search = request.search
     hardware = _hardware(request, served, list(measured))
     workers = search.workers or _worker_counts(served)
-    places = list(
-        product(
-            search.providers or (None,),
-            search.regions or (None,),
-            search.purchase or (None,),
-            search.nodes or (None,),
-        )
-    )
-    total = len(hardware) * len(places) * len(workers)
+    placed = [(pair, place) for pair in hardware for place in _places(pair, request, book)]
+    further = list(product(search.purchase or (None,), search.nodes or (None,)))
+    total = len(placed) * len(further) * len(workers)
     if total > MAX_CANDIDATES:
         raise InvalidRequestError(
             f"The search has {total} configurations; at most {MAX_CANDIDATES}.",
@@ -72,9 +73,29 @@ def candidate_configurations(
             nodes=nodes or _nodes(count, density[pair]),
             workers=count,
         )
-        for pair, (provider, region, purchase, nodes) in product(hardware, places)
+        for (pair, (provider, region)), (purchase, nodes) in product(placed, further)
         for count in workers
     ]
+
+
+def _places(pair: Hardware, request: RecommendationRequest, book: PriceBook) -> list[Place]:
+    """Return the providers and regions to look at; without any the cheapest will be found."""
+    search, pricing = request.search, request.pricing
+    named = [*search.providers, *search.regions]
+    is_open = not named and pricing.provider is None and pricing.region is None
+    if ANYWHERE not in named and not (is_open and request.objective is Objective.CARBON):
+        return list(product(search.providers or (None,), search.regions or (None,)))
+    on_sale = book.places(Configuration(*pair), pricing)
+    return [
+        place
+        for place in on_sale
+        if _is_among(place[0], search.providers) and _is_among(place[1], search.regions)
+    ] or [(None, None)]
+
+
+def _is_among(name: str | None, wanted: Sequence[str]) -> bool:
+    folded = {each.casefold() for each in wanted}
+    return not folded or ANYWHERE in folded or (name or "").casefold() in folded
 
 
 def _densities(

@@ -37,6 +37,7 @@ def _key(request: ForecastRequest) -> Hashable:
         request.budget,
         request.pricing,
         request.spot,
+        request.energy,
         request.regressor_version,
         request.time_limit_quantile,
         request.explain,

@@ -72,9 +72,9 @@ class FittedGround:
         target = self._served.portfolio.predict(self._features.take(rows))
         confidence = self._request.confidence
         return Outlook(
-            mean_s=mean_seconds(forecast),
+            mean_s=mean_seconds(forecast.moments),
             is_scaled=True,
-            durations=_intervals(forecast, confidence),
+            durations=_intervals(forecast.moments, confidence),
             targets=_intervals(target, confidence),
             impossible=frozenset(refusals),
         )

@@ -1,54 +1,32 @@
 """The use cases of choosing a configuration."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from decimal import Decimal
 from typing import Final
 
-import numpy as np
-
-from app.decisions.recommendation import (
-    Candidates,
-    Choice,
-    Constraints,
-    Rejection,
-    choose,
-)
+from app.decisions.recommendation import Choice, Constraints, Rejection, choose
 from app.domain.configurations import Configuration, Scenario
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import ProjectId
 from app.domain.recommendations import (
     NeededChange,
+    NextWorker,
     Recommendation,
     RecommendationRequest,
     RejectedCandidate,
 )
-from app.pricing.billing import costs_of
-from app.pricing.energy import kilowatt_hours
 from app.pricing.resolution import PriceBook
-from app.services.answers import answer_all, features_of, interrupted, offers_for, predict
+from app.services.answers import Answer, answer_all
 from app.services.candidates import candidate_configurations
 from app.services.context import ServiceContext
+from app.services.evaluation import Evaluated, evaluate
 from app.services.prices import PriceService
-from app.services.questions import to_question
 from app.services.serving import RegressorCache, ServedRegressor
-from models import BoolArray, FloatArray
 
-MAX_NAMED_REJECTIONS: Final = 100
 _EXCHANGE_RATE_UNKNOWN: Final = "exchange_rate_unknown"
 _SPOT_INFEASIBLE: Final = "spot_infeasible"
-
-
-@dataclass(frozen=True, slots=True)
-class _Evaluated:
-    """The candidates that can end, with their figures; and those that cannot.
-
-    `is_foreign` where the price is in another currency and no exchange rate is known.
-    """
-
-    configurations: list[Configuration]
-    candidates: Candidates
-    infeasible: list[Configuration]
-    is_foreign: list[bool]
 
 
 class RecommendationService:
@@ -75,8 +53,9 @@ class RecommendationService:
         book = self._prices.book(project_id)
         with self._context.database.reading() as stores:
             measured = stores.forecasts.measured_hardware(served.workload_id)
-        configurations = candidate_configurations(request, served, measured)
-        evaluated = _evaluate(request, configurations, served, book)
+        configurations = candidate_configurations(request, served, measured, book)
+        now = self._context.now()
+        evaluated = evaluate(request, configurations, served, book, now)
         constraints = Constraints(
             deadline_s=request.deadline_s,
             budget=None if request.budget is None else float(request.budget),
@@ -90,39 +69,31 @@ class RecommendationService:
         request: RecommendationRequest,
         served: ServedRegressor,
         book: PriceBook,
-        evaluated: _Evaluated,
+        evaluated: Evaluated,
         choice: Choice,
     ) -> Recommendation:
         ranked, pareto = choice.ranked[: request.limit], choice.pareto[: request.limit]
         nearest = [] if choice.nearest is None else [choice.nearest]
         shown = dict.fromkeys([*ranked.tolist(), *pareto.tolist(), *nearest])
-        asked = [_question(request, evaluated.configurations[index]) for index in shown]
-        answers = answer_all(asked, served, book, self._context.now())
+        asked = [evaluated.configurations[index] for index in shown]
+        beyond = [_with_one_more(asked[0])] if len(ranked) else []
+        questions = [_question(request, each) for each in (*asked, *beyond)]
+        answers = answer_all(questions, served, book, self._context.now())
+        told = zip(shown, answers[: len(asked)], strict=True)
         forecasts = {
-            index: answer
-            for index, answer in zip(shown, answers, strict=True)
-            if isinstance(answer, Forecast)
+            index: _placed(answer) for index, answer in told if isinstance(answer, Forecast)
         }
-        rejected = [
-            *(RejectedCandidate(each, _SPOT_INFEASIBLE) for each in evaluated.infeasible),
-            *(
-                RejectedCandidate(
-                    evaluated.configurations[index],
-                    _EXCHANGE_RATE_UNKNOWN
-                    if reason is Rejection.PRICE_UNKNOWN and evaluated.is_foreign[index]
-                    else reason,
-                )
-                for index, reason in choice.rejected
-            ),
-        ]
+        rejected = _rejected(evaluated, choice)
         return Recommendation(
             request=request,
             regressor_version=served.version,
             considered=len(evaluated.configurations) + len(evaluated.infeasible),
             ranked=tuple(forecasts[index] for index in ranked.tolist()),
             pareto=tuple(forecasts[index] for index in pareto.tolist()),
-            rejected=tuple(rejected[:MAX_NAMED_REJECTIONS]),
+            rejected=tuple(rejected[: request.rejected_limit]),
             rejected_count=len(rejected),
+            rejected_by_reason=Counter(str(each.reason) for each in rejected),
+            next_worker=_gain(answers[0], answers[-1]) if beyond else None,
             nearest=forecasts[nearest[0]] if nearest else None,
             changes=tuple(
                 NeededChange(change.constraint, change.asked, change.needed)
@@ -140,85 +111,57 @@ def _question(request: RecommendationRequest, configuration: Configuration) -> F
         budget=request.budget,
         pricing=request.pricing,
         spot=request.spot,
+        energy=request.energy,
         regressor_version=request.regressor_version,
         record=False,
     )
 
 
-def _scenarios(
-    request: RecommendationRequest, configurations: Sequence[Configuration], served: ServedRegressor
-) -> list[Scenario]:
-    """Return the questions of all candidates; each name is resolved once."""
-    named: dict[tuple[str | None, str | None], Scenario] = {}
-    scenarios = []
-    for configuration in configurations:
-        key = (configuration.gpu_type, configuration.instance_type)
-        if key not in named:
-            first = Scenario(configuration, request.work, request.parameters)
-            named[key] = to_question(first, served)
-        known = named[key]
-        gpu_type = known.configuration.gpu_type
-        scenarios.append(replace(known, configuration=replace(configuration, gpu_type=gpu_type)))
-    return scenarios
+def _with_one_more(configuration: Configuration) -> Configuration:
+    """Return the configuration with a worker more, on nodes as dense as before."""
+    workers, nodes = configuration.workers, configuration.nodes
+    more = None if nodes is None else -(-(workers + 1) * nodes // workers)
+    return replace(configuration, workers=workers + 1, nodes=more)
 
 
-def _evaluate(
-    request: RecommendationRequest,
-    configurations: Sequence[Configuration],
-    served: ServedRegressor,
-    book: PriceBook,
-) -> _Evaluated:
-    scenarios = _scenarios(request, configurations, served)
-    questions = [_question(request, scenario.configuration) for scenario in scenarios]
-    work = predict(scenarios, served)
-    offers = offers_for(questions, scenarios, book, work.median(), served.currency)
-    forecast, refusals = interrupted(work, questions, offers)
-    kept = [row for row in range(len(scenarios)) if row not in refusals]
-    duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
-    known_offers = [offers[row] for row in kept]
-    paid = [offer if offer is not None and offer.is_as_asked else None for offer in known_offers]
-    known = [scenarios[row] for row in kept]
-    return _Evaluated(
-        configurations=[scenario.configuration for scenario in known],
-        candidates=Candidates(
-            duration_s=duration,
-            duration_bound_s=bound,
-            cost=costs_of(paid, duration),
-            cost_bound=costs_of(paid, bound),
-            energy_kwh=duration * _power(known),
-            within_range=_within_range(request, known, served),
-            fits=_fits(request, known, served),
-        ),
-        infeasible=[scenarios[row].configuration for row in refusals],
-        is_foreign=[offer is not None and not offer.is_as_asked for offer in known_offers],
+def _gain(best: Answer, beyond: Answer) -> NextWorker | None:
+    """Return what the next worker brings, None where it cannot be forecast."""
+    if not (isinstance(best, Forecast) and isinstance(beyond, Forecast)):
+        return None
+    saved = best.duration_seconds.median - beyond.duration_seconds.median
+    extra = currency = per_money = None
+    if best.cost is not None and beyond.cost is not None:
+        currency = best.cost.currency
+        extra = beyond.cost.median - best.cost.median
+        per_money = float(f"{saved / float(extra):.6g}") if extra > Decimal(0) else None
+    workers = beyond.scenario.configuration.workers
+    return NextWorker(workers, float(f"{saved:.7g}"), extra, currency, per_money)
+
+
+def _placed(forecast: Forecast) -> Forecast:
+    """Return the forecast with the place of its price where the search left it open."""
+    configuration = forecast.scenario.configuration
+    if forecast.cost is None or None not in {configuration.provider, configuration.region}:
+        return forecast
+    price = forecast.cost.price
+    placed = replace(
+        configuration,
+        provider=configuration.provider or price.provider,
+        region=configuration.region or price.region,
     )
+    return replace(forecast, scenario=replace(forecast.scenario, configuration=placed))
 
 
-def _power(scenarios: Sequence[Scenario]) -> FloatArray:
-    """Return the energy of one second in kWh, NaN where the GPU's power is unknown."""
-    figures = [
-        kilowatt_hours(scenario.configuration.gpu_type, scenario.configuration.workers, 1.0)
-        for scenario in scenarios
+def _rejected(evaluated: Evaluated, choice: Choice) -> Sequence[RejectedCandidate]:
+    """Return all that do not qualify, each with its reason."""
+    cannot_end = [RejectedCandidate(each, _SPOT_INFEASIBLE) for each in evaluated.infeasible]
+    others = [
+        RejectedCandidate(evaluated.configurations[index], _reason(evaluated, index, reason))
+        for index, reason in choice.rejected
     ]
-    return np.array([np.nan if figure is None else figure for figure in figures])
+    return [*cannot_end, *others]
 
 
-def _fits(
-    request: RecommendationRequest, scenarios: Sequence[Scenario], served: ServedRegressor
-) -> BoolArray:
-    """Return where memory is known to do, or nothing that was measured says otherwise."""
-    if not scenarios:
-        return np.ones(0, dtype=np.bool_)
-    found = served.portfolio.feasibility(features_of(scenarios, served))
-    if not found.is_tested:
-        return np.ones(len(scenarios), dtype=np.bool_)
-    return np.isnan(found.probability) | (found.probability >= request.confidence)
-
-
-def _within_range(
-    request: RecommendationRequest, scenarios: Sequence[Scenario], served: ServedRegressor
-) -> BoolArray:
-    if not request.require_within_range or not scenarios:
-        return np.ones(len(scenarios), dtype=np.bool_)
-    supports = served.portfolio.support(features_of(scenarios, served))
-    return np.array([support.within_range for support in supports], dtype=np.bool_)
+def _reason(evaluated: Evaluated, index: int, reason: Rejection) -> str:
+    is_foreign = reason is Rejection.PRICE_UNKNOWN and evaluated.is_foreign[index]
+    return _EXCHANGE_RATE_UNKNOWN if is_foreign else reason

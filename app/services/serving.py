@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from app.domain.errors import (
@@ -13,6 +13,7 @@ from app.domain.errors import (
     UnknownWorkloadError,
 )
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
+from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.storage.stores import Stores
 from models import ArtifactError, FittedPortfolio, loads
@@ -23,7 +24,7 @@ NEEDED_RUNS = 1
 
 @dataclass(frozen=True, slots=True)
 class ServedRegressor:
-    """A regressor in memory, with the currency in which its workload is told what it costs.
+    """A regressor in memory, with its workload's currency and the power that runs measured.
 
     `is_stale` when the database could not be asked for a newer one.
     """
@@ -35,6 +36,7 @@ class ServedRegressor:
     portfolio: FittedPortfolio
     is_stale: bool = False
     currency: str = "USD"
+    power: MeasuredPowers = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -170,4 +172,5 @@ def _load(stores: Stores, slug: Slug, workload_id: WorkloadId, version: int) -> 
         portfolio = loads(stores.regressors.load_artifact(workload_id, version))
     except ArtifactError as error:
         raise RegressorUnavailableError(slug, version, str(error)) from error
-    return ServedRegressor(slug, workload_id, version, entry.created_at, portfolio)
+    power = stores.runs.measured_power(workload_id)
+    return ServedRegressor(slug, workload_id, version, entry.created_at, portfolio, power=power)

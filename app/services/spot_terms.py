@@ -3,16 +3,23 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
+from scipy import special
 
 from app.domain.errors import SpotInfeasibleError
-from app.domain.forecasts import SpotTerms
+from app.domain.forecasts import SpotReport, SpotTerms
 from app.pricing.spot import (
     MAX_FACTOR,
     Interruptions,
+    checkpoints_s,
     completion,
     optimal_checkpoint_interval_s,
+    overhead_quantiles,
 )
 from models import FloatArray, ForecastDistribution
 
@@ -21,6 +28,15 @@ SpotRows = Mapping[int, tuple[SpotTerms, int]]
 
 _DEFAULTS = Interruptions()
 _LARGEST_STEP = 0.5
+_NODES: Final = np.linspace(-4.0, 4.0, 41)
+"""Standard normal scores at which work and its interruptions are combined."""
+
+_SCORES: Final = np.linspace(-4.0, 4.0, 81)
+"""Standard normal scores at which the outcome is kept."""
+
+_WEIGHTS: Final = np.diff(
+    special.ndtr(np.concatenate([[-np.inf], (_NODES[1:] + _NODES[:-1]) / 2, [np.inf]]))
+)
 
 
 def interruptions_of(terms: SpotTerms, instances: int) -> Interruptions:
@@ -38,35 +54,135 @@ def interruptions_of(terms: SpotTerms, instances: int) -> Interruptions:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class InterruptedForecast:
+    """Forecast distributions of which some rows are of interrupted work.
+
+    Attributes
+    ----------
+    moments
+        All rows; those that are interrupted as log-symmetric distributions of the same mean and
+        deviation, for those who add up many jobs.
+    rows
+        The interrupted rows, rising, shape (k,).
+    log_seconds
+        Their quantiles at equally spaced scores of the standard normal, shape (k, n_scores).
+    """
+
+    moments: ForecastDistribution
+    rows: npt.NDArray[np.intp]
+    log_seconds: FloatArray
+
+    def median(self) -> FloatArray:
+        """Return the median durations in seconds, shape (n,)."""
+        return self._with_rows(self.moments.median(), 0.0)
+
+    def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds in seconds for a new run, each of shape (n,)."""
+        lower, upper = self.moments.interval(confidence)
+        score = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+        return self._with_rows(lower, -score), self._with_rows(upper, score)
+
+    def quantile(self, probability: float) -> FloatArray:
+        """Return the durations in seconds that a new run stays below, shape (n,)."""
+        score = NormalDist().inv_cdf(probability)
+        return self._with_rows(self.moments.quantile(probability), score)
+
+    def probability_below(self, seconds: FloatArray) -> FloatArray:
+        """Return the probability that a new run takes less than `seconds`, shape (n,)."""
+        chances = self.moments.probability_below(seconds)
+        for row, curve in zip(self.rows.tolist(), self.log_seconds, strict=True):
+            asked = float(seconds[row])
+            score = np.interp(np.log(asked), curve, _SCORES, -np.inf) if asked > 0 else -np.inf
+            chances[row] = special.ndtr(score)
+        return chances
+
+    def _with_rows(self, seconds: FloatArray, score: float) -> FloatArray:
+        if self.rows.size:
+            left = np.clip(np.searchsorted(_SCORES, score) - 1, 0, len(_SCORES) - 2)
+            share = (score - _SCORES[left]) / (_SCORES[left + 1] - _SCORES[left])
+            low, high = self.log_seconds[:, left], self.log_seconds[:, left + 1]
+            seconds[self.rows] = np.exp(low + share * (high - low))
+        return seconds
+
+
 def with_interruptions(
     forecast: ForecastDistribution, rows: SpotRows
-) -> tuple[ForecastDistribution, dict[int, SpotInfeasibleError]]:
-    """Return the distributions with the expected interruptions, and the rows that cannot end.
+) -> tuple[InterruptedForecast, dict[int, SpotInfeasibleError]]:
+    """Return the distributions with the interruptions, and the rows that cannot end.
 
-    The completion time is taken as log-symmetric like the work. Its mean at the median of the
-    work is exact; its log deviation joins that of the work, stretched by the elasticity of the
-    mean (without checkpoints longer work suffers more than in proportion), with that of the
-    interruptions.
+    The completion time is the work times a factor. The factor's distribution is that of the
+    median work; longer work is stretched by the elasticity of the mean (without checkpoints it
+    suffers more than in proportion). Both are combined on a grid of equal scores: exact for work
+    that is known, and within a few percent of simulation where it is uncertain (the lower bound
+    of uncertain work is the least exact: shorter work is interrupted less evenly).
     """
     log_median, scale = forecast.log_median.copy(), forecast.scale.copy()
     refusals: dict[int, SpotInfeasibleError] = {}
     groups: defaultdict[Interruptions, list[int]] = defaultdict(list)
     for row, (terms, instances) in rows.items():
         groups[interruptions_of(terms, instances)].append(row)
+    works = _work_nodes(forecast, bool(groups))
+    curves: dict[int, FloatArray] = {}
     for met, members in groups.items():
         chosen = np.array(members)
         work_s = np.exp(log_median[chosen])
         moments = completion(work_s, met)
         factors = moments.expected_s / work_s
-        for row, factor, seconds in zip(members, factors.tolist(), work_s.tolist(), strict=True):
-            if not factor <= MAX_FACTOR:
-                refusals[row] = _refusal(met, factor, seconds)
+        stretch = _elasticity(work_s, scale[chosen], met)
+        for place, row in enumerate(members):
+            if factors[place] <= MAX_FACTOR:
+                logs = log_median[row] + stretch[place] * (works[row] - log_median[row])
+                curves[row] = _combined(logs, float(work_s[place]), met)
+            else:
+                refusals[row] = _refusal(met, float(factors[place]), float(work_s[place]))
         relative = moments.standard_deviation_s / moments.expected_s
         spread = np.log1p(np.minimum(relative, MAX_FACTOR) ** 2)
-        stretched = _elasticity(work_s, scale[chosen], met) * scale[chosen]
         log_median[chosen] = np.log(moments.expected_s) - spread / 2
-        scale[chosen] = np.sqrt(stretched**2 + spread)
-    return ForecastDistribution(log_median, scale, forecast.regimes, forecast.curves), refusals
+        scale[chosen] = np.sqrt((stretch * scale[chosen]) ** 2 + spread)
+    kept = np.array(sorted(curves), dtype=np.intp)
+    moved = ForecastDistribution(log_median, scale, forecast.regimes, forecast.curves)
+    table = np.array([curves[row] for row in kept.tolist()]).reshape(-1, len(_SCORES))
+    return InterruptedForecast(moved, kept, table), refusals
+
+
+def _work_nodes(forecast: ForecastDistribution, is_needed: bool) -> FloatArray:  # noqa: FBT001
+    """Return the log durations of the work at the scores of `_NODES`, shape (n, n_nodes)."""
+    if not is_needed:
+        return np.empty((0, len(_NODES)))
+    chances = special.ndtr(_NODES).tolist()
+    return np.log(np.stack([forecast.quantile(chance) for chance in chances], axis=1))
+
+
+def _combined(log_work: FloatArray, work_s: float, terms: Interruptions) -> FloatArray:
+    """Return the log quantiles of interrupted work at `_SCORES`."""
+    added = overhead_quantiles(work_s, terms, special.ndtr(_NODES))
+    written = checkpoints_s(np.array([work_s]), terms)[0]
+    # What is not interrupted at all is one value of its whole probability.
+    distinct, same = np.unique(added, return_inverse=True)
+    factors = np.log1p((distinct + written) / work_s)
+    logs = (log_work[:, None] + factors[None, :]).ravel()
+    weights = np.outer(_WEIGHTS, np.bincount(same, _WEIGHTS)).ravel()
+    order = np.argsort(logs, kind="stable")
+    reached = np.cumsum(weights[order]) - weights[order] / 2
+    found: FloatArray = np.interp(special.ndtr(_SCORES), reached, logs[order])
+    return found
+
+
+def report_of(work_s: float, terms: SpotTerms, instances: int) -> SpotReport:
+    """Return what is assumed of the interruptions of a work, and what it comes to."""
+    met = interruptions_of(terms, instances)
+    moments = completion(np.array([work_s]), met)
+    best = optimal_checkpoint_interval_s(met)
+    return SpotReport(
+        interruptions_per_hour=met.per_hour,
+        checkpoint_interval_s=met.checkpoint_interval_s,
+        checkpoint_s=met.checkpoint_s,
+        restart_s=met.restart_s,
+        expected_interruptions=float(moments.interruptions[0]),
+        expected_seconds=float(moments.expected_s[0]),
+        optimal_checkpoint_interval_s=best if math.isfinite(best) else None,
+    )
 
 
 def _elasticity(work_s: FloatArray, scale: FloatArray, terms: Interruptions) -> FloatArray:

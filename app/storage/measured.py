@@ -1,5 +1,6 @@
 """Reads what a workload's usable runs were measured on, feature by feature."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -7,12 +8,14 @@ import sqlalchemy as sa
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.domain.configurations import CATEGORY_FEATURES, NUMERIC_FEATURES
+from app.domain.energy import MeasuredPower
 from app.domain.workloads import CategoryLevels, MeasuredFeatures, NumberRange
 from app.storage.tables import RunRow
 
 MAX_LEVELS: Final = 100
 """How many values of one category are told."""
 _PARAMETER: Final = "param."
+_MAX_RUNS_WITH_POWER: Final = 10_000
 
 
 def measured_features(
@@ -115,3 +118,40 @@ def _members(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.S
         .where(*usable, RunRow.parameters.is_not(None))
         .subquery()
     )
+
+
+def measured_power(
+    session: Session, usable: Sequence[sa.ColumnElement[bool]]
+) -> dict[str | None, MeasuredPower]:
+    """Return what the newest runs that meet `usable` tell of power, by GPU type.
+
+    Watts are all energy over all seconds of workers, so that long runs count for more; the
+    utilisation likewise.
+    """
+    rows = session.execute(
+        sa.select(RunRow.gpu_type, RunRow.duration_seconds, RunRow.workers, RunRow.resources)
+        .where(*usable, RunRow.resources.is_not(None))
+        .order_by(RunRow.id.desc())
+        .limit(_MAX_RUNS_WITH_POWER)
+    )
+    sums: defaultdict[str | None, list[float]] = defaultdict(lambda: [0.0] * 4)
+    for gpu_type, seconds, workers, resources in rows:
+        measured = resources or {}
+        energy, share = measured.get("energy_joules"), measured.get("gpu_utilization")
+        figures = sums[gpu_type]
+        if energy is not None:
+            figures[0] += energy
+            figures[1] += seconds * workers
+        if share is not None:
+            figures[2] += share * seconds * workers
+            figures[3] += seconds * workers
+    return {
+        gpu_type: MeasuredPower(_share(energy, of_energy), _share(busy, of_busy))
+        for gpu_type, (energy, of_energy, busy, of_busy) in sums.items()
+        if of_energy or of_busy
+    }
+
+
+def _share(amount: float, seconds: float) -> float | None:
+    """Return a mean that is positive, None where nothing was measured."""
+    return amount / seconds if seconds and amount > 0.0 else None

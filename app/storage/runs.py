@@ -8,6 +8,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from app.domain.energy import MeasuredPower
 from app.domain.identifiers import ProjectId, RunId, WorkloadId
 from app.domain.pages import Page
 from app.domain.runs import (
@@ -22,7 +23,7 @@ from app.domain.runs import (
 from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import insert_runs
 from app.storage.lists import each_text
-from app.storage.measured import measured_features
+from app.storage.measured import measured_features, measured_power
 from app.storage.run_rows import IS_USABLE, to_run
 from app.storage.tables import RunRow, WorkloadRow
 
@@ -197,6 +198,10 @@ class RunStore:
             epochs_to_target=epochs,
             phases=[values or {} for values in phases],
         )
+
+    def measured_power(self, workload_id: WorkloadId) -> dict[str | None, MeasuredPower]:
+        """Return what a workload's usable runs measured of power, by GPU type; the newest count."""
+        return measured_power(self._session, _usable(workload_id))
 
     def count_usable(self, workload_id: WorkloadId, since: datetime | None = None) -> int:
         """Return how many runs `usable_for_fit` returns."""

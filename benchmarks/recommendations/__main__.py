@@ -102,7 +102,13 @@ def _value(forecast: Forecast, objective: Objective) -> float:
         case Objective.COST_DURATION_PRODUCT:
             return float(forecast.cost.median) * seconds
         case Objective.ENERGY:
-            return float("nan") if forecast.energy_kwh is None else forecast.energy_kwh
+            return _known(forecast.energy.kilowatt_hours)
+        case Objective.CARBON:
+            return _known(forecast.energy.kg_co2e)
+
+
+def _known(figure: float | None) -> float:
+    return float("nan") if figure is None else figure
 
 
 def _compare(

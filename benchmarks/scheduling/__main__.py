@@ -66,14 +66,15 @@ def main() -> None:
 
 
 def _spread(values: Sequence[float]) -> str:
-    return f"{min(values):.3f} .. {float(np.median(values)):.3f} .. {max(values):.3f}"
+    known = [value for value in values if not np.isnan(value)]
+    if not known:
+        return "nothing to gain"
+    return f"{min(known):.3f} .. {float(np.median(known)):.3f} .. {max(known):.3f}"
 
 
 def _vary(arguments: argparse.Namespace) -> None:
     """Print the two results under other assumptions, without the figures of each replay."""
-    table = Table(title="Lowest .. median .. highest over the seeds")
-    for column in ("trace", "share of perfect knowledge's gain", "elastic / fixed, jobs ended"):
-        table.add_column(column)
+    _CONSOLE.print("trace: share of perfect knowledge's gain; jobs ended, elastic / fixed")
     for name, statistics in variants().items():
         gains, factors = [], []
         for seed in arguments.seeds:
@@ -82,8 +83,7 @@ def _vary(arguments: argparse.Namespace) -> None:
             trace = _generate(arguments, statistics, seed, arguments.overload)
             figures = _judge(_replay_elastic(trace, arguments), arguments)
             factors.append(figures[ELASTIC].completed / figures[FIXED].completed)
-        table.add_row(name, _spread(gains), _spread(factors))
-    _CONSOLE.print(table)
+        _CONSOLE.print(f"{name}: {_spread(gains)}; {_spread(factors)}")
 
 
 def _compare_orders(arguments: argparse.Namespace, seed: int) -> float:
@@ -164,10 +164,11 @@ def _judge(outcomes: dict[str, Outcome], arguments: argparse.Namespace) -> dict[
 
 
 def _gain(figures: dict[str, Figures]) -> float:
+    """Return the share of perfect knowledge's gain, NaN where no order gains anything."""
     first, shortest, perfect = (
         figures[name].mean_completion_s for name in (FIFO, SHORTEST, PERFECT)
     )
-    return (first - shortest) / (first - perfect)
+    return (first - shortest) / (first - perfect) if first > perfect else float("nan")
 
 
 def _show(figures: dict[str, Figures], outcomes: dict[str, Outcome], title: str) -> None:

@@ -283,4 +283,4 @@ def test_prices_of_two_currencies_are_never_compared(
 
     assert in_dollars["recommended"] is not None
     assert in_francs["recommended"] is None
-    assert [entry["reason"] for entry in in_francs["rejected"]] == ["price_unknown"]
+    assert [entry["reason"] for entry in in_francs["rejected"]] == ["exchange_rate_unknown"]

@@ -25,6 +25,7 @@ def make_candidates(
         "duration_bound_s": [1.5 * value for value in durations],
         "cost_bound": [1.5 * value for value in costs],
         "energy_kwh": durations,
+        "kg_co2e": durations,
         "within_range": [True] * len(durations),
         "fits": [True] * len(durations),
         **changes,
@@ -35,6 +36,7 @@ def make_candidates(
         duration_bound_s=np.array(arrays["duration_bound_s"], dtype=float),
         cost_bound=np.array(arrays["cost_bound"], dtype=float),
         energy_kwh=np.array(arrays["energy_kwh"], dtype=float),
+        kg_co2e=np.array(arrays["kg_co2e"], dtype=float),
         within_range=np.array(arrays["within_range"], dtype=bool),
         fits=np.array(arrays["fits"], dtype=bool),
     )

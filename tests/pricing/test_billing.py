@@ -5,8 +5,9 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.domain.energy import EnergyTerms, PowerDraw
 from app.pricing.billing import affordable_seconds, bill, instance_hours
-from app.pricing.energy import kilowatt_hours
+from app.pricing.energy import kilowatt_hours, power_draw
 from tests.support.prices import make_offer
 
 prices = st.decimals(min_value="0", max_value="100000", places=6, allow_nan=False)
@@ -67,6 +68,9 @@ def test_affordable_duration_costs_the_budget() -> None:
 
 
 def test_energy_is_known_where_the_power_is() -> None:
-    assert kilowatt_hours("V100", 2, 1800.0) == 0.3
-    assert kilowatt_hours("my-board", 2, 1800.0) is None
-    assert kilowatt_hours(None, 2, 1800.0) is None
+    sheet = power_draw("V100", EnergyTerms(), {})
+
+    assert sheet == PowerDraw(300.0, "data_sheet")
+    assert kilowatt_hours(sheet, 2, 1800.0) == 0.3
+    assert power_draw("my-board", EnergyTerms(), {}) is None
+    assert power_draw(None, EnergyTerms(), {}) is None

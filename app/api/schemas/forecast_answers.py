@@ -123,11 +123,61 @@ class SupportOut(ResponseModel):
     factory_prior: bool
 
 
+class UsedFactorOut(ResponseModel):
+    """The grid factor that was used."""
+
+    provider: str | None
+    region: str | None
+    valid_from: str
+    source: str
+
+
 class EnergyOut(ResponseModel):
-    """The accelerators' energy at their thermal design power; an upper estimate."""
+    """An estimate of energy and carbon; `reason` says why a figure is null.
+
+    `basis` of the power: given, measured by runs, utilization (of the design power), or
+    data_sheet (the design power itself: an upper estimate).
+    """
 
     kilowatt_hours: float | None
     kg_co2e: float | None
+    watts_per_worker: float | None
+    basis: str | None
+    power_usage_effectiveness: float
+    kg_co2e_per_kwh: float | None
+    grid_factor: UsedFactorOut | None
+    reason: str | None
+
+
+class SpotOut(ResponseModel):
+    """What was assumed of interruptions of the whole job, and what they come to."""
+
+    interruptions_per_hour: float
+    checkpoint_interval_s: float
+    checkpoint_s: float
+    restart_s: float
+    expected_interruptions: float
+    expected_seconds: float
+    optimal_checkpoint_interval_s: float | None
+
+
+class OptionCostOut(ResponseModel):
+    """Money of one way to buy."""
+
+    currency: str
+    median: str
+    lower: str
+    upper: str
+    price_per_hour: str
+
+
+class PurchaseOptionOut(ResponseModel):
+    """The same question bought in one way; `refused` says why it cannot end."""
+
+    purchase: Purchase
+    duration_seconds: BandOut | None
+    cost: OptionCostOut | None
+    refused: str | None
 
 
 class TermOut(ResponseModel):
@@ -186,6 +236,8 @@ class ForecastOut(ResponseModel):
     basis: Basis
     to_target: TargetOut | None = None
     energy: EnergyOut
+    spot: SpotOut | None
+    purchases: list[PurchaseOptionOut]
     explanation: list[TermOut]
     explained_by: ExplainedBy = ExplainedBy.TERMS
     taught_by: list[LessonOut] | None = None

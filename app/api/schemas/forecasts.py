@@ -11,6 +11,7 @@ from app.api.schemas.instants import Instant
 from app.api.schemas.texts import Printable
 from app.domain.billing import Extras, Serverless
 from app.domain.configurations import Configuration, ParameterValue, Purchase, Scenario, Work
+from app.domain.energy import EnergyTerms
 from app.domain.forecasts import ForecastRequest, SpotTerms
 from app.domain.identifiers import Slug
 from app.domain.prices import PriceQuery
@@ -195,6 +196,25 @@ class PricingIn(RequestModel):
         )
 
 
+class EnergyIn(RequestModel):
+    """What is known of the energy of a training."""
+
+    power_usage_effectiveness: Annotated[
+        float, Field(ge=1, le=10, description="of the building; 1 counts the accelerators alone")
+    ] = 1.0
+    utilization: Annotated[
+        float | None, Field(gt=0, le=1, description="mean share of the GPU's design power")
+    ] = None
+    watts_per_worker: Annotated[float | None, Field(gt=0, le=1e6)] = None
+    kg_co2e_per_kwh: Annotated[
+        float | None, Field(ge=0, le=100, description="goes before every grid factor")
+    ] = None
+
+    def to_domain(self) -> EnergyTerms:
+        """Return the terms."""
+        return EnergyTerms(**dict(self))
+
+
 class ForecastIn(RequestModel):
     """One question to a workload's regressor."""
 
@@ -206,6 +226,7 @@ class ForecastIn(RequestModel):
     deadline_s: Annotated[Seconds | None, Field(description="asks P(duration <= deadline)")] = None
     budget: Annotated[Amount | None, Field(description="asks P(cost <= budget)")] = None
     pricing: PricingIn = PricingIn()
+    energy: EnergyIn = EnergyIn()
     regressor_version: Annotated[
         int | None, Field(ge=1, lt=2**31, description="default: the published one")
     ] = None
@@ -231,6 +252,7 @@ class ForecastIn(RequestModel):
             budget=self.budget,
             pricing=self.pricing.to_domain(),
             spot=self.pricing.spot.to_domain(),
+            energy=self.energy.to_domain(),
             regressor_version=self.regressor_version,
             time_limit_quantile=self.time_limit_quantile,
             record=self.record,

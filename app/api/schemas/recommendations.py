@@ -9,6 +9,7 @@ from app.api.schemas.forecast_answers import ForecastOut
 from app.api.schemas.forecasts import (
     Amount,
     Count,
+    EnergyIn,
     Name,
     Parameters,
     PricingIn,
@@ -32,8 +33,12 @@ class SearchIn(RequestModel):
 
     gpu_types: _Names = None
     instance_types: _Names = None
-    providers: _Names = None
-    regions: _Names = None
+    providers: Annotated[
+        _Names, Field(description="default: the cheapest; `*`: each that sells it")
+    ] = None
+    regions: Annotated[
+        _Names, Field(description="default: the cheapest; `*`: each where it is sold")
+    ] = None
     nodes: _Counts = None
     workers: Annotated[
         _Counts,
@@ -69,7 +74,11 @@ class RecommendationIn(RequestModel):
     ] = 0.9
     require_within_range: bool = False
     limit: Annotated[int, Field(ge=1, le=1000, description="of the ranked candidates")] = 10
+    rejected_limit: Annotated[
+        int, Field(ge=0, le=10_000, description="of the rejected candidates that are named")
+    ] = 100
     pricing: PricingIn = PricingIn()
+    energy: EnergyIn = EnergyIn()
     regressor_version: Annotated[int | None, Field(ge=1, lt=2**31)] = None
 
     def to_domain(self) -> RecommendationRequest:
@@ -85,8 +94,10 @@ class RecommendationIn(RequestModel):
             confidence=self.confidence,
             require_within_range=self.require_within_range,
             limit=self.limit,
+            rejected_limit=self.rejected_limit,
             pricing=self.pricing.to_domain(),
             spot=self.pricing.spot.to_domain(),
+            energy=self.energy.to_domain(),
             regressor_version=self.regressor_version,
         )
 
@@ -105,6 +116,16 @@ class RankedOut(ResponseModel):
     """A candidate."""
 
     forecast: ForecastOut
+
+
+class NextWorkerOut(ResponseModel):
+    """One worker more than recommended; null where a price is unknown or nothing more is paid."""
+
+    workers: int
+    seconds_saved: float
+    extra_cost: str | None
+    currency: str | None
+    seconds_per_money: float | None
 
 
 class RejectedOut(ResponseModel):
@@ -138,8 +159,10 @@ class RecommendationOut(ResponseModel):
     confidence: float
     considered: int
     recommended: RankedOut | None
+    next_worker: NextWorkerOut | None
     ranked: list[RankedOut]
     pareto: list[RankedOut]
     rejected: list[RejectedOut]
     rejected_count: int
+    rejected_by_reason: dict[str, int]
     nearest: NearestOut | None

@@ -1,0 +1,159 @@
+"""The figures of thousands of candidate configurations, each part computed once for all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+
+from app.decisions.recommendation import Candidates
+from app.domain.configurations import Configuration, Purchase, Scenario
+from app.domain.recommendations import RecommendationRequest
+from app.pricing.billing import costs_of
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.answers import features_of
+from app.services.energy import energy_of, place_of
+from app.services.questions import to_question
+from app.services.serving import ServedRegressor
+from app.services.spot_terms import with_interruptions
+from models import BoolArray, FeatureTable, FloatArray
+
+_Place = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The candidates that can end, with their figures; and those that cannot.
+
+    `is_foreign` where the price is in another currency and no exchange rate is known.
+    """
+
+    configurations: list[Configuration]
+    candidates: Candidates
+    infeasible: list[Configuration]
+    is_foreign: list[bool]
+
+
+def evaluate(
+    request: RecommendationRequest,
+    configurations: Sequence[Configuration],
+    served: ServedRegressor,
+    book: PriceBook,
+    now: datetime,
+) -> Evaluated:
+    """Return what candidates take, cost, draw and emit, and whether they fit, by one forecast."""
+    scenarios = _scenarios(request, configurations, served)
+    features = features_of(scenarios, served)
+    work = served.portfolio.predict(features)
+    offers = [
+        book.resolve(
+            scenario.configuration, request.pricing, currency=served.currency, seconds=seconds
+        )
+        for scenario, seconds in zip(scenarios, work.median().tolist(), strict=True)
+    ]
+    spot = {
+        row: (request.spot, 1 if offer is None else offer.total_instances)
+        for row, offer in enumerate(offers)
+        if _is_spot(request, scenarios[row].configuration, offer)
+    }
+    forecast, refusals = with_interruptions(work, spot)
+    kept = np.array([row for row in range(len(scenarios)) if row not in refusals], dtype=np.intp)
+    duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
+    known = [scenarios[row].configuration for row in kept]
+    bought = [offers[row] for row in kept]
+    paid = [offer if offer is not None and offer.is_as_asked else None for offer in bought]
+    cost, cost_bound = costs_of(paid, np.stack([duration, bound]))
+    energy, carbon = _energy(request, known, bought, served, book, now)
+    remaining = features if len(known) == len(scenarios) else features.take(kept)
+    return Evaluated(
+        configurations=known,
+        candidates=Candidates(
+            duration_s=duration,
+            duration_bound_s=bound,
+            cost=cost,
+            cost_bound=cost_bound,
+            energy_kwh=duration * energy,
+            kg_co2e=duration * carbon,
+            within_range=_within_range(request, remaining, served),
+            fits=_fits(request, remaining, served),
+        ),
+        infeasible=[scenarios[row].configuration for row in refusals],
+        is_foreign=[offer is not None and not offer.is_as_asked for offer in bought],
+    )
+
+
+def _is_spot(
+    request: RecommendationRequest, configuration: Configuration, offer: Offer | None
+) -> bool:
+    if offer is not None:
+        return offer.price.purchase is Purchase.SPOT
+    return Purchase.SPOT in {request.pricing.purchase, configuration.purchase}
+
+
+def _scenarios(
+    request: RecommendationRequest, configurations: Sequence[Configuration], served: ServedRegressor
+) -> list[Scenario]:
+    """Return the questions of all candidates; each name is resolved once."""
+    named: dict[tuple[str | None, str | None], Scenario] = {}
+    scenarios = []
+    for configuration in configurations:
+        key = (configuration.gpu_type, configuration.instance_type)
+        if key not in named:
+            first = Scenario(configuration, request.work, request.parameters)
+            named[key] = to_question(first, served)
+        known = named[key]
+        gpu_type = known.configuration.gpu_type
+        if gpu_type != configuration.gpu_type:
+            configuration = replace(configuration, gpu_type=gpu_type)  # noqa: PLW2901 - as resolved
+        scenarios.append(Scenario(configuration, known.work, known.parameters))
+    return scenarios
+
+
+def _energy(
+    request: RecommendationRequest,
+    configurations: Sequence[Configuration],
+    offers: Sequence[Offer | None],
+    served: ServedRegressor,
+    book: PriceBook,
+    now: datetime,
+) -> tuple[FloatArray, FloatArray]:
+    """Return kWh and kilograms of CO2e of one second, shape (n,) each; NaN where unknown."""
+    as_of = request.pricing.as_of or now
+    known: dict[tuple[str | None, _Place], tuple[float, float]] = {}
+    figures = []
+    for configuration, offer in zip(configurations, offers, strict=True):
+        place = place_of(configuration, request.pricing, offer)
+        key = (configuration.gpu_type, place)
+        if key not in known:
+            one = replace(configuration, workers=1)
+            told = energy_of(one, 1.0, request.energy, served.power, book.grid, place, as_of)
+            known[key] = _number(told.kilowatt_hours), _number(told.kg_co2e)
+        figures.append((*known[key], configuration.workers))
+    table = np.array(figures, dtype=np.float64).reshape(-1, 3)
+    return table[:, 0] * table[:, 2], table[:, 1] * table[:, 2]
+
+
+def _number(figure: float | None) -> float:
+    return np.nan if figure is None else figure
+
+
+def _fits(
+    request: RecommendationRequest, features: FeatureTable, served: ServedRegressor
+) -> BoolArray:
+    """Return where memory is known to do, or nothing that was measured says otherwise."""
+    if not features.n_rows:
+        return np.ones(0, dtype=np.bool_)
+    found = served.portfolio.feasibility(features)
+    if not found.is_tested:
+        return np.ones(features.n_rows, dtype=np.bool_)
+    return np.isnan(found.probability) | (found.probability >= request.confidence)
+
+
+def _within_range(
+    request: RecommendationRequest, features: FeatureTable, served: ServedRegressor
+) -> BoolArray:
+    if not request.require_within_range or not features.n_rows:
+        return np.ones(features.n_rows, dtype=np.bool_)
+    supports = served.portfolio.support(features)
+    return np.array([support.within_range for support in supports], dtype=np.bool_)

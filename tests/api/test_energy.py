@@ -1,0 +1,179 @@
+"""Energy and carbon through the door: what is known of power and grid, and its reasons."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.regressors import fit, publish_regressor
+
+CSV = {"Content-Type": "text/csv"}
+
+
+@pytest.fixture
+def published(services: Services) -> Services:
+    publish_regressor(services)
+    return services
+
+
+def ask(client: TestClient, **changes: Any) -> dict[str, Any]:
+    body = {
+        "workload": "fitted",
+        "configuration": {"gpu_type": "T4", "workers": 2},
+        "work": {"dataset_size": 2000},
+        "parameters": {"precision": "fp16"},
+        "pricing": {"price_per_hour": "1.00"},
+        **changes,
+    }
+    answer = client.post("/v1/forecasts", json=body)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_design_power_is_an_upper_estimate_and_carbon_says_what_is_missing(
+    client: TestClient, published: Services
+) -> None:
+    answer = ask(client)
+    energy, seconds = answer["energy"], answer["duration_seconds"]["median"]
+
+    assert energy["kilowatt_hours"] == pytest.approx(70 * 2 * seconds / 3.6e6, rel=1e-3)
+    assert (energy["basis"], energy["watts_per_worker"]) == ("data_sheet", 70.0)
+    assert energy["kg_co2e"] is None
+    assert "Neither provider nor region" in energy["reason"]
+
+
+def test_utilisation_and_building_scale_the_design_power(
+    client: TestClient, published: Services
+) -> None:
+    whole = ask(client)["energy"]["kilowatt_hours"]
+
+    energy = ask(client, energy={"utilization": 0.5, "power_usage_effectiveness": 1.2})["energy"]
+
+    assert energy["kilowatt_hours"] == pytest.approx(0.6 * whole, rel=1e-3)
+    assert energy["basis"] == "utilization"
+
+
+def test_given_power_and_intensity_go_before_everything(
+    client: TestClient, published: Services
+) -> None:
+    answer = ask(client, energy={"watts_per_worker": 100, "kg_co2e_per_kwh": 0.5})
+    energy = answer["energy"]
+
+    assert energy["basis"] == "given"
+    assert energy["kg_co2e"] == pytest.approx(energy["kilowatt_hours"] / 2, rel=1e-3)
+    assert energy["grid_factor"] is None
+
+
+def test_measured_energy_of_runs_goes_before_the_data_sheet(
+    client: TestClient, services: Services
+) -> None:
+    runs = [
+        {
+            "workload": "metered",
+            "duration_seconds": 100.0 / workers,
+            "gpu_type": gpu,
+            "workers": workers,
+            "resources": resources,
+        }
+        for workers in (1, 2, 4)
+        for gpu, resources in (("T4", {"energy_joules": 4000.0}), ("L4", {"gpu_utilization": 0.5}))
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "metered")
+    asked = {"workload": "metered", "work": {}, "parameters": {}}
+
+    metered = ask(client, **asked)["energy"]
+    busy = ask(client, **asked, configuration={"gpu_type": "L4"})["energy"]
+
+    assert (metered["basis"], metered["watts_per_worker"]) == ("measured", 40.0)
+    assert (busy["basis"], busy["watts_per_worker"]) == ("utilization", 36.0)
+
+
+def test_built_in_factor_holds_where_its_provider_tells_it(
+    client: TestClient, published: Services
+) -> None:
+    place = {"gpu_type": "T4", "workers": 2, "provider": "gcp", "region": "europe-west9"}
+
+    energy = ask(client, configuration=place)["energy"]
+    elsewhere = ask(client, configuration={**place, "region": "moon-1"})["energy"]
+
+    assert energy["kg_co2e_per_kwh"] == 0.0163
+    assert energy["kg_co2e"] == pytest.approx(energy["kilowatt_hours"] * 0.0163, rel=1e-2)
+    assert "region-carbon-info" in energy["grid_factor"]["source"]
+    assert elsewhere["kg_co2e"] is None
+    assert "gcp moon-1" in elsewhere["reason"]
+
+
+def test_own_factor_that_names_most_of_the_place_counts(
+    client: TestClient, published: Services
+) -> None:
+    body = (
+        "provider,region,kg_co2e_per_kwh,valid_from,source\n"
+        "gcp,,0.9,2026-01-01,all of it\n"
+        "gcp,europe-west9,0.2,2026-01-01,ours\n"
+        "gcp,europe-west9,0.3,2026-02-01,ours later\n"
+    )
+    created = client.post("/v1/grid-factors", content=body, headers=CSV)
+    place = {"gpu_type": "T4", "provider": "gcp", "region": "europe-west9"}
+
+    found = [
+        ask(client, configuration={**place, **changes}, **more)["energy"]["kg_co2e_per_kwh"]
+        for changes, more in (
+            ({}, {}),
+            ({"region": "moon-1"}, {}),
+            ({}, {"pricing": {"price_per_hour": "1", "as_of": "2026-01-15"}}),
+        )
+    ]
+
+    assert created.json()["created"] == 3
+    assert found == [0.3, 0.9, 0.2]
+
+
+def test_factors_are_listed_exported_and_withdrawn(client: TestClient) -> None:
+    body = {"provider": "lab", "kg_co2e_per_kwh": "0.05"}
+    [stored] = client.post("/v1/grid-factors", json=body).json()["grid_factors"]
+    exported = client.get("/v1/grid-factors", headers={"Accept": "text/csv"})
+    built_in = client.get("/v1/grid-factors?origin=built_in").json()["grid_factors"]
+
+    again = client.post("/v1/grid-factors", content=exported.content, headers=CSV)
+    gone = client.delete(f"/v1/grid-factors/{stored['factor_id']}")
+    missing = client.delete("/v1/grid-factors/grid_1")
+
+    assert (again.status_code, gone.status_code, missing.status_code) == (201, 204, 404)
+    assert len(client.get("/v1/grid-factors").json()["grid_factors"]) == 1
+    assert len(built_in) == 41
+    assert {factor["factor_id"] for factor in built_in} == {None}
+
+
+@pytest.mark.parametrize("value", ["-1", "1000", "x"])
+def test_bad_factor_is_refused(client: TestClient, value: str) -> None:
+    answer = client.post("/v1/grid-factors", json={"kg_co2e_per_kwh": value})
+
+    assert answer.status_code == 422
+
+
+def test_carbon_objective_looks_at_every_place(client: TestClient, published: Services) -> None:
+    answer = client.post(
+        "/v1/recommendations",
+        json={
+            "workload": "fitted",
+            "work": {"dataset_size": 2000},
+            "parameters": {"precision": "fp16"},
+            "search": {"gpu_types": ["T4"], "workers": [1]},
+            "objective": "carbon",
+            "rejected_limit": 10_000,
+        },
+    ).json()
+
+    carbon = [each["forecast"]["energy"]["kg_co2e"] for each in answer["ranked"]]
+    assert carbon == sorted(carbon)
+    assert answer["recommended"]["forecast"]["configuration"]["provider"] == "gcp"
+    assert set(answer["rejected_by_reason"]) == {"carbon_unknown"}
+    assert (
+        answer["considered"]
+        == len(answer["rejected"])
+        + answer["considered"]
+        - (answer["rejected_by_reason"]["carbon_unknown"])
+    )

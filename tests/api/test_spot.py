@@ -1,0 +1,100 @@
+"""Spot capacity through the door: bands, side by side with on-demand capacity, refusals."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.regressors import fit, publish_regressor
+
+
+@pytest.fixture
+def published(services: Services) -> Services:
+    publish_regressor(services)
+    return services
+
+
+def store_prices(client: TestClient) -> None:
+    prices = [
+        {"gpu_type": "T4", "gpu_count": 1, "price_per_hour": price, "purchase": purchase}
+        for price, purchase in (("1.00", "on_demand"), ("0.30", "spot"))
+    ]
+    assert client.post("/v1/prices", json=prices).status_code == 201
+
+
+def ask(client: TestClient, **changes: Any) -> Any:
+    body = {
+        "workload": "fitted",
+        "configuration": {"gpu_type": "T4", "workers": 2},
+        "work": {"dataset_size": 40_000},
+        "parameters": {"precision": "fp16"},
+        **changes,
+    }
+    return client.post("/v1/forecasts", json=body).json()
+
+
+def test_spot_is_answered_side_by_side_with_on_demand(
+    client: TestClient, published: Services
+) -> None:
+    store_prices(client)
+
+    answer = ask(client, pricing={"purchase": "spot", "spot": {"interruptions_per_hour": 0.2}})
+
+    on_demand, spot = answer["purchases"]
+    assert [each["purchase"] for each in (on_demand, spot)] == ["on_demand", "spot"]
+    assert spot["duration_seconds"] == answer["duration_seconds"]
+    assert spot["duration_seconds"]["upper"] > on_demand["duration_seconds"]["upper"]
+    assert spot["cost"]["median"] == answer["cost"]["median"]
+    assert float(spot["cost"]["price_per_hour"]) < float(on_demand["cost"]["price_per_hour"])
+    assert answer["spot"]["interruptions_per_hour"] > 0.2
+    assert answer["spot"]["expected_interruptions"] > 0
+    assert answer["spot"]["optimal_checkpoint_interval_s"] > 0
+
+
+def test_on_demand_question_with_spot_terms_is_told_both(
+    client: TestClient, published: Services
+) -> None:
+    store_prices(client)
+
+    answer = ask(client, pricing={"spot": {"interruptions_per_hour": 0.1}})
+
+    on_demand, spot = answer["purchases"]
+    assert answer["spot"] is None
+    assert on_demand["cost"]["median"] == answer["cost"]["median"]
+    assert spot["purchase"] == "spot"
+    assert ask(client)["purchases"] == []
+
+
+def test_refused_spot_stands_beside_what_can_end(client: TestClient, published: Services) -> None:
+    terms = {"interruptions_per_hour": 60, "checkpoint_interval_s": 1e6}
+
+    answer = ask(client, pricing={"spot": terms})
+
+    on_demand, spot = answer["purchases"]
+    assert on_demand["refused"] is None
+    assert spot["duration_seconds"] is None
+    assert "times as long" in spot["refused"]
+
+
+def test_published_extremes_behave_so(client: TestClient, services: Services) -> None:
+    hours = 48.5
+    runs = [
+        {"workload": "long", "duration_seconds": hours * 3600.0 / workers, "workers": workers}
+        for workers in (1, 2, 4, 8)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "long")
+    asked = {"workload": "long", "configuration": {"workers": 1}, "work": {}, "parameters": {}}
+    spot = {"interruptions_per_hour": 0.5, "checkpoint_s": 30, "restart_s": 300}
+    pricing = {"price_per_hour": "0.30", "purchase": "spot"}
+
+    half_hourly = {**pricing, "spot": {**spot, "checkpoint_interval_s": 1800}}
+    finishing = ask(client, **asked, pricing=half_hourly)
+    refused = ask(
+        client, **asked, pricing={**pricing, "spot": {**spot, "checkpoint_interval_s": 1e9}}
+    )
+
+    assert finishing["duration_seconds"]["median"] == pytest.approx(hours * 3600 * 1.28, rel=0.1)
+    assert refused["code"] == "spot_infeasible"
+    assert "a checkpoint every" in refused["detail"]
