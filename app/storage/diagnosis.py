@@ -79,7 +79,7 @@ class DiagnosisStore:
             )
             .order_by(WorkloadRow.id)
         )
-        yield from self._session.execute(query.execution_options(yield_per=_FEW)).tuples()
+        yield from self._session.execute(query.execution_options(yield_per=_FEW))
 
     def fit_activity(self, since: datetime, now: datetime) -> FitActivity:
         """Return what became of the fits asked for since an instant, of the newest 10,000."""
