@@ -9,6 +9,7 @@ Document = Mapping[str, Any]
 _CONFIGURATION = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
 _CATEGORIES = _CONFIGURATION[:5]
 _WORK = ("dataset_size", "batch_size", "epochs")
+_TOLD_SHARE, _TOLD_LESSONS = 0.01, 3
 _BASIS = {
     "measured": "this configuration was measured",
     "interpolated": "inside the measured range",
@@ -124,17 +125,21 @@ def _target_sentence(target: Document) -> str:
 
 
 def _explanation(forecast: Document) -> list[str]:
+    """Return what the duration is made of and which runs taught it, as far as it was asked."""
     lines = []
     parts = [
-        f"{part['term']} {100 * part['share']:.0f}%" for part in forecast.get("explanation") or ()
+        f"{part['term']} {100 * part['share']:.0f}%"
+        for part in forecast.get("explanation") or ()
+        if part["share"] >= _TOLD_SHARE
     ]
     if parts:
         lines.append(f"Where the time goes: {', '.join(parts)}.")
-    taught = forecast.get("taught_by") or ()
+    taught = [
+        f"{each['run_ids'][0]} ({each['influence']:+.2f}%)"
+        for each in (forecast.get("taught_by") or ())[:_TOLD_LESSONS]
+    ]
     if taught:
-        first, *others = [f"{each['run_ids'][0]} ({each['influence']:+.2f}%)" for each in taught]
-        also = f"; also {', '.join(others)}" if others else ""
-        lines.append(f"Taught most by {first}{also}: what 1% more time there would change here.")
+        lines.append(f"Taught most by {', '.join(taught)}: the effect here of 1% more time there.")
     return lines
 
 

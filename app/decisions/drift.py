@@ -167,6 +167,7 @@ def score_runs(
     rows = list(zip(log_ratios.tolist(), scales.tolist(), groups, strict=True))
     for ratio, scale, group in rows[:learned]:
         seen.learn(ratio, scale, group)
+    seen.count_once()
     scored = [_score(seen, *row) for row in rows[learned:]]
     innovations, levels = np.array(scored).T
     return DriftScores(log_ratios[learned:], innovations, levels)

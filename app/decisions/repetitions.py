@@ -131,6 +131,16 @@ class Repetitions:
             self._learn_noise((ratio - level.previous) ** 2 / 2.0)
         level.previous = ratio
 
+    def count_once(self) -> None:
+        """Take back what counts twice, the regressor being fitted on the runs learned so far.
+
+        Its forecast holds what they say already: the error of a level is then that of the
+        forecast or of the mean of its runs, whichever is smaller, and not of both together.
+        """
+        for level in self.levels.values():
+            of_model = level.model_variance / self.variance
+            level.variance_ratio = min(of_model, 1.0 / level.runs) if level.runs else of_model
+
     def _learn_noise(self, square: float) -> None:
         # An accident is limited: it must not look like noise for ever.
         limited = min(square, 9.0 * self.variance)

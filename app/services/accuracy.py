@@ -35,8 +35,11 @@ MAX_VERSIONS: Final = 50
 _MOST_LOG_ERROR: Final = 100.0
 """No error is shown larger: the seconds of a run may be next to nothing."""
 
-DRIFT_THRESHOLDS: Final = thresholds_for(0.01, 2000)
-"""Of the drift alarm: see `benchmarks.drift` for how often it is false."""
+DRIFT_THRESHOLDS: Final = thresholds_for(0.005, 2000)
+"""Of the drift alarm, which is then false in about 1 of 100 histories of 2,000 runs.
+
+Half of that is the thresholds', the rest what the estimated noise adds (`benchmarks.drift`).
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ def _answer(
     figures = figures_of(requests, durations, offers)
     around = _Around(served, book, now)
     law = served.portfolio.convergence
-    targets = targets_of(requests, scenarios, offers, durations.moments, law)
+    targets = targets_of(requests, scenarios, offers, figures.durations(requests), law)
     answers: list[Answer] = []
     work_s = work.median().tolist()
     rows = zip(requests, scenarios, offers, reasons, strict=True)

@@ -64,11 +64,17 @@ def experience(
     scales = judged.log_deviations()
     seen = repetitions(scales, served.portfolio.report.noise_floor)
     ratios = (judged.log_ratios() - normal).tolist()
+    is_in_fit = True
     for row, ratio, scale in zip(judged.rows, ratios, scales.tolist(), strict=True):
         group = numbers.setdefault(runs[row].scenario.digest(), len(numbers))
+        if is_in_fit and runs[row].created_at > served.fitted_at:
+            is_in_fit = False
+            seen.count_once()
         chance = seen.expect(scale, group).probability_above(ratio)
-        if runs[row].created_at <= served.fitted_at or chance >= fail_probability:
+        if is_in_fit or chance >= fail_probability:
             seen.learn(ratio, scale, group)
+    if is_in_fit:
+        seen.count_once()
     return Experience(seen, numbers)
 
 

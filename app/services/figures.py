@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.domain.forecasts import ForecastRequest
+from app.domain.forecasts import ForecastRequest, Interval
 from app.pricing.billing import affordable_seconds
 from app.pricing.offers import Offer
 from app.services.spot_terms import InterruptedForecast
@@ -23,6 +23,11 @@ class Figures:
     time_limit: list[float]
     deadline: list[float]
     budget: list[float]
+
+    def durations(self, requests: Sequence[ForecastRequest]) -> list[Interval]:
+        """Return the durations with their bounds."""
+        levels = [request.confidence for request in requests]
+        return list(map(Interval, self.median, self.lower, self.upper, levels))
 
 
 def figures_of(

@@ -83,6 +83,20 @@ def test_settings_that_nobody_made_are_those_of_spark(importing: Importing, tmp_
     assert "dataset_size" not in row
 
 
+@pytest.mark.parametrize(
+    ("master", "memory_bytes"),
+    [("local", 1 << 30), ("local[*]", 1 << 30), ("local-cluster[2,1,600]", 500 << 20)],
+)
+def test_memory_is_that_of_who_computes(
+    master: str, memory_bytes: int, importing: Importing, tmp_path: Path
+) -> None:
+    conf = {"spark.master": master, "spark.executor.memory": "500m"}
+
+    (row,) = importing.dry("spark", word_count(conf=conf).end(60).write(tmp_path / "a"))
+
+    assert row["param.executor_memory_bytes"] == str(memory_bytes)
+
+
 def test_setting_of_a_session_goes_before_that_of_the_start(
     importing: Importing, tmp_path: Path
 ) -> None:

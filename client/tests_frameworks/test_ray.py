@@ -11,6 +11,7 @@ from ray.cluster_utils import Cluster
 from ray.train.torch import TorchTrainer
 from trainfare_client import Client
 from trainfare_client.collectors.ray import TrainfareCallback, recorded
+from trainfare_client.collectors.torch import TorchCollector
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +26,12 @@ def cluster() -> Iterator[Cluster]:
     cluster.shutdown()
 
 
-def _trainer(loop: Any, folder: Path, callbacks: list[Any]) -> TorchTrainer:
+def _trainer(
+    loop: Any, folder: Path, callbacks: list[Any], config: dict[str, Any] | None = None
+) -> TorchTrainer:
     return TorchTrainer(
         loop,
+        train_loop_config=config,
         scaling_config=ray.train.ScalingConfig(
             num_workers=2, resources_per_worker={"CPU": 2}, placement_strategy="SPREAD"
         ),
@@ -44,10 +48,18 @@ def _loop() -> None:
         ray.train.report({"step": step, "value": float(value[0])})
 
 
-def _failing_loop() -> None:
-    # Ray ends the other workers as soon as one fails, an upload of rank 0 included.
-    if ray.train.get_context().get_world_rank() == 0:
-        raise MemoryError
+def _failing_loop(config: dict[str, Any]) -> None:
+    """Fail on one rank, while the other one waits for it."""
+    import torch
+
+    if ray.train.get_context().get_world_rank() == config["rank"]:
+        raise MemoryError if config["memory"] else ValueError("shape")
+    torch.distributed.all_reduce(torch.ones(2))
+
+
+def _failing_collected_loop(config: dict[str, Any]) -> None:
+    with TorchCollector(config["workload"]):
+        _failing_loop(config)
 
 
 def test_loop_on_two_nodes_is_recorded_by_rank_0(
@@ -78,11 +90,41 @@ def test_callback_records_a_job_from_its_controller(
     assert run["phases"]["setup_seconds"] > 0
 
 
-def test_failure_is_the_users_and_recorded(
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("memory", [False, True])
+def test_failure_of_any_rank_is_the_users_and_recorded(
+    cluster: Cluster, client: Client, workload: str, tmp_path: Path, *, rank: int, memory: bool
+) -> None:
+    loop = recorded(_failing_loop, workload, dataset_size=100)
+    config = {"rank": rank, "memory": memory}
+
+    with pytest.raises(ray.train.TrainingFailedError):
+        _trainer(loop, tmp_path, [], config).fit()
+    (run,) = client.runs.all(workload)
+
+    assert run["status"] == ("out_of_memory" if memory else "failed")
+    assert run["configuration"]["workers"] == 2
+
+
+def test_failure_inside_a_collected_loop_is_recorded(
     cluster: Cluster, client: Client, workload: str, tmp_path: Path
 ) -> None:
+    config = {"rank": 1, "memory": True, "workload": workload}
+
     with pytest.raises(ray.train.TrainingFailedError):
-        _trainer(recorded(_failing_loop, workload), tmp_path, []).fit()
+        _trainer(_failing_collected_loop, tmp_path, [], config).fit()
+    (run,) = client.runs.all(workload)
+
+    assert run["status"] == "out_of_memory"
+
+
+def test_callback_knows_that_a_worker_lacked_memory(
+    cluster: Cluster, client: Client, workload: str, tmp_path: Path
+) -> None:
+    callback = TrainfareCallback(workload)
+
+    with pytest.raises(ray.train.TrainingFailedError):
+        _trainer(_failing_loop, tmp_path, [callback], {"rank": 1, "memory": True}).fit()
     (run,) = client.runs.all(workload)
 
     assert run["status"] == "out_of_memory"

@@ -73,6 +73,7 @@ def test_time_to_the_target_is_the_time_of_its_epochs(learned: TestClient) -> No
     assert ratio == pytest.approx(target["epochs"]["median"], rel=1e-5)
     width = target["duration_seconds"]["upper"] / target["duration_seconds"]["lower"]
     assert width > epoch["upper"] / epoch["lower"]
+    assert width > target["epochs"]["upper"] / target["epochs"]["lower"]
     assert float(target["cost"]["median"]) > float(answer["cost"]["median"])
 
 

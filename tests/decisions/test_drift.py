@@ -5,7 +5,7 @@ import pytest
 
 from app.decisions.drift import DriftChart, chart, score_runs, thresholds_for
 
-THRESHOLDS = thresholds_for(0.01, 2000)
+THRESHOLDS = thresholds_for(0.005, 2000)
 
 
 def follow(

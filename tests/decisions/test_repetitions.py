@@ -53,6 +53,20 @@ def test_a_repeated_configuration_is_expected_closer_than_the_forecast() -> None
     assert (unseen.mean, unseen.runs, repeated.runs) == (0.0, 0, 20)
 
 
+def test_runs_of_the_fit_do_not_count_twice() -> None:
+    seen = repetitions([0.05], NOISE)
+    for ratio in (0.01, -0.02, 0.03, 0.0):
+        seen.learn(ratio, 0.05, 0)
+    before = seen.expect(0.05, 0)
+
+    seen.count_once()
+
+    after = seen.expect(0.05, 0)
+    assert after.mean == before.mean
+    assert before.deviation < after.deviation < 0.05
+    assert after.deviation == pytest.approx((seen.variance * 1.25) ** 0.5)
+
+
 def test_the_quantile_has_its_probability() -> None:
     expected = repetitions([0.1], NOISE).expect(0.1, 0)
 

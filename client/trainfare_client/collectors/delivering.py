@@ -6,6 +6,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
+from trainfare_client.errors import RunConflictError
 from trainfare_client.spool import Spool
 from trainfare_client.uploads import with_external_ids
 
@@ -27,8 +28,16 @@ class _Attempt:
         self.error: Exception | None = None
 
 
-def deliver(run: MeasuredRun, settings: ClientSettings, *, deadline_s: float = DEADLINE_S) -> str:
+def deliver(
+    run: MeasuredRun,
+    settings: ClientSettings,
+    *,
+    deadline_s: float = DEADLINE_S,
+    is_shared: bool = False,
+) -> str:
     """Upload a run, or spool it when that does not succeed in time; return a sentence about it.
+
+    Where the run `is_shared`, several ranks may tell of it under the same id; the first counts.
 
     Raises
     ------
@@ -39,6 +48,8 @@ def deliver(run: MeasuredRun, settings: ClientSettings, *, deadline_s: float = D
     identified = with_external_ids(run)[0]
     attempt = _Attempt()
     is_done = _run_in_time(lambda: _upload(identified, settings, attempt), deadline_s)
+    if is_shared and isinstance(attempt.error, RunConflictError):
+        return f"Trainfare: another rank has told how {run['workload']} ended."
     if attempt.error is not None or not is_done:
         Spool(settings.spool).append([identified])
     if attempt.error is not None:

@@ -11,7 +11,8 @@ from ray.train.v2._internal.execution.callback import (
     WorkerGroupCallback,
 )
 
-from trainfare_client.collectors.outcomes import status_of
+from trainfare_client.collectors.outcomes import OUT_OF_MEMORY, status_of
+from trainfare_client.collectors.ray_jobs import ray_job
 from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place, read_labels
 from trainfare_client.settings import read_settings
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 def recorded(
     train_loop: Callable[..., Any], workload: str, **options: Unpack[RunOptions]
 ) -> Callable[..., Any]:
-    """Return a training loop that rank 0 records: `TorchTrainer(recorded(loop, "cnn"), ...)`.
+    """Return a training loop that is recorded: `TorchTrainer(recorded(loop, "cnn"), ...)`.
 
+    Rank 0 uploads; where another rank fails, that one does, before Ray ends all of them.
     The time is that of the loop itself on its worker; starting the workers is not in it. Each
     `ray.train.report` is left to the loop: for steps and data loading use a `TorchCollector`
     inside the loop instead.
@@ -83,7 +85,14 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
     def after_controller_finish(self, result: Any) -> None:
         """Deliver the run."""
         if self._recorder is not None:
-            self._recorder.finish(status_of(result.error))
+            self._recorder.finish(_status_of_job(result.error))
+
+
+def _status_of_job(error: Any) -> str:
+    """Return the status of a job for the error that Ray ended it with, the workers' among them."""
+    failures = (getattr(error, "worker_failures", None) or {}).values()
+    told = {status_of(getattr(each, "_base_exc", each)) for each in failures}
+    return OUT_OF_MEMORY if OUT_OF_MEMORY in told else status_of(error)
 
 
 def _located(options: RunOptions) -> RunOptions:
@@ -105,7 +114,8 @@ def _worker_place() -> Place:
 
     context = get_context()
     nodes = _placed_nodes() or -(-context.get_world_size() // context.get_local_world_size())
-    return Place(int(context.get_world_rank()), int(context.get_world_size()), int(nodes))
+    rank, workers = int(context.get_world_rank()), int(context.get_world_size())
+    return Place(rank, workers, int(nodes), ray_job())
 
 
 def _placed_nodes() -> int:

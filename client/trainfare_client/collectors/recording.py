@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from trainfare_client.collectors.delivering import DEADLINE_S, deliver, tell
 from trainfare_client.collectors.guarding import Guard
 from trainfare_client.collectors.hardware import gpu_name, peak_memory_bytes, wait_for_gpu
-from trainfare_client.collectors.outcomes import PREEMPTED, SUCCEEDED, EndWatch, RankNotes
+from trainfare_client.collectors.outcomes import (
+    FAILED,
+    OUT_OF_MEMORY,
+    PREEMPTED,
+    SUCCEEDED,
+    EndWatch,
+    RankNotes,
+)
 from trainfare_client.collectors.surroundings import Place, read_labels, read_place
 from trainfare_client.collectors.timing import Timing
 from trainfare_client.requests import given
@@ -54,6 +61,7 @@ class RunOptions(TypedDict, total=False):
     quiet: bool
 
 
+_FAILURES: Final = frozenset({FAILED, OUT_OF_MEMORY})
 _CONFIGURATION: Final = ("gpu_type", "instance_type", "provider", "region", "purchase")
 _WORK: Final = ("dataset_size", "batch_size", "epochs")
 
@@ -124,7 +132,7 @@ class Recorder:
         self.samples += samples if samples is not None else self.facts.get("batch_size", 0)
 
     def finish(self, status: str = SUCCEEDED) -> None:
-        """End the measurement and deliver the run, once; only rank 0 does."""
+        """End the measurement and deliver the run, once; rank 0 does, or the rank that fails."""
         if self._is_finished:
             return
         self._is_finished = True
@@ -137,12 +145,17 @@ class Recorder:
         if status == SUCCEEDED:
             wait_for_gpu()
         ended = time.perf_counter()
+        is_shared = self.place.job is not None and status in _FAILURES
         if self.place.rank != 0:
             self._notes.leave(status)
-            return
-        run = self.to_run(self._notes.cause(status), ended)
+            # A scheduler that hears of a failure may end rank 0 before it can tell.
+            if not is_shared:
+                return
+        else:
+            status = self._notes.cause(status)
+        run = self.to_run(status, ended)
         deadline_s = _PREEMPTION_S if status == PREEMPTED else DEADLINE_S
-        said = deliver(run, self._settings, deadline_s=deadline_s)
+        said = deliver(run, self._settings, deadline_s=deadline_s, is_shared=is_shared)
         if not self.facts.get("quiet"):
             tell(said)
 
@@ -153,7 +166,7 @@ class Recorder:
         peak = peak_memory_bytes()
         run: dict[str, Any] = {
             "workload": self.workload,
-            "external_id": self.facts.get("external_id") or f"run-{uuid.uuid4()}",
+            "external_id": self.facts.get("external_id") or self._external_id(status),
             "status": status,
             "duration_seconds": max(self.timing.duration_s(ended), 1e-6),
             "started_at": self._started_at.isoformat(),
@@ -170,6 +183,12 @@ class Recorder:
             **given(progress=None if status == SUCCEEDED else self._progress()),
         }
         return run  # type: ignore[return-value] # built field by field
+
+    def _external_id(self, status: str) -> str:
+        """Return an id of the run; all ranks of a job that fails name the same one."""
+        if self.place.job is not None and status in _FAILURES:
+            return f"failed-{self.workload}-{self.place.job}"
+        return f"run-{uuid.uuid4()}"
 
     def _look_up(self) -> None:
         self.know(nodes=self.place.nodes, gpu_type=gpu_name())

@@ -26,14 +26,17 @@ class Place:
     Attributes
     ----------
     rank
-        From 0; only rank 0 uploads.
+        From 0; only rank 0 uploads, unless another one fails in a known job.
     workers, nodes
         How many train together; None where nothing tells.
+    job
+        What the ranks of one job share and no other job has; None where nothing tells.
     """
 
     rank: int = 0
     workers: int | None = None
     nodes: int | None = None
+    job: str | None = None
 
 
 def read_place(environ: Mapping[str, str] = os.environ) -> Place:
@@ -42,7 +45,7 @@ def read_place(environ: Mapping[str, str] = os.environ) -> Place:
     Examples
     --------
     >>> read_place({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"})
-    Place(rank=3, workers=8, nodes=2)
+    Place(rank=3, workers=8, nodes=2, job=None)
     """
     workers = _first_number(environ, _WORLDS)
     local = _first_number(environ, _LOCAL_WORLDS)

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from trainfare_client.collectors.outcomes import SUCCEEDED, status_of
+from trainfare_client.collectors.ray_jobs import ray_job
 from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place, read_place
 
@@ -154,4 +155,5 @@ def _distributed_place() -> Place | None:
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
-    return Place(distributed.get_rank(), distributed.get_world_size(), read_place().nodes)
+    rank, workers = distributed.get_rank(), distributed.get_world_size()
+    return Place(rank, workers, read_place().nodes, ray_job())

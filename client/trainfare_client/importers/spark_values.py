@@ -41,7 +41,8 @@ def bytes_of(size: str) -> int | None:
 
 def executor_memory_bytes(conf: Mapping[str, str]) -> int | None:
     """Return the heap of an executor; of a local run that of the driver, which is its executor."""
-    is_local = conf.get("spark.master", "").startswith("local")
+    # local-cluster[...], Spark's own trial of a cluster, has executors.
+    is_local = conf.get("spark.master", "").partition("[")[0] == "local"
     name = "spark.driver.memory" if is_local else "spark.executor.memory"
     return bytes_of(conf.get(name, _DEFAULT_MEMORY))
 

@@ -1,0 +1,103 @@
+"""How far forecasts of measured Ray Train jobs reach, inside and beyond what was measured.
+
+    python -m benchmarks.ray_study --runs examples/studies/ray-train-2core.csv
+
+The runs are split by configuration: some left out at random (interpolation), those on more workers
+than any in the fit, those over more data. Each split is fitted anew by the library.
+"""
+
+import argparse
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.accuracy.judging import Judgement, judge
+from benchmarks.accuracy.traces import Row, Task
+
+FOLDS = 4
+TIME_BUDGET_S = 20.0
+_AXES = ("workers", "dataset_size", "param.cpus_per_worker")
+
+
+def read_runs(file: Path) -> list[Row]:
+    """Return the runs of an export that succeeded."""
+    with file.open(newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["status"] == "succeeded"]
+    return [{**row, "run_id": row["external_id"]} for row in rows]
+
+
+def splits(rows: Sequence[Row], seed: int) -> Iterator[tuple[str, list[Task]]]:
+    """Yield each kind of question with the tasks that ask it."""
+    configurations = sorted({_configuration(row) for row in rows})
+    order = np.random.default_rng(seed).permutation(len(configurations))
+    fold = {configurations[place]: rank % FOLDS for rank, place in enumerate(order)}
+    yield (
+        "inside: a quarter of the configurations left out",
+        [
+            _task(rows, f"fold {number}", [fold[_configuration(row)] == number for row in rows])
+            for number in range(FOLDS)
+        ],
+    )
+    for column, unit in (("workers", "workers"), ("dataset_size", "samples")):
+        values = sorted({float(row[column]) for row in rows})
+        for most in values[len(values) // 2 - 1 : -1]:
+            name = f"beyond: fitted up to {most:,.0f} {unit}"
+            yield name, [_task(rows, name, [float(row[column]) > most for row in rows])]
+
+
+def _configuration(row: Row) -> tuple[float, ...]:
+    return tuple(float(row[name]) for name in _AXES)
+
+
+def _task(rows: Sequence[Row], name: str, is_asked: Sequence[bool]) -> Task:
+    pairs = list(zip(rows, is_asked, strict=True))
+    train = tuple(row for row, asked in pairs if not asked)
+    return Task("ray", name, "study", name, train, tuple(row for row, asked in pairs if asked))
+
+
+def main() -> None:
+    """Fit each split and print the errors."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.ray_study")
+    parser.add_argument("--runs", type=Path, required=True, help="CSV export of the runs")
+    parser.add_argument("--seed", type=int, default=1, help="of the random folds")
+    arguments = parser.parse_args()
+    rows = read_runs(arguments.runs)
+    table = Table(title=f"{len(rows)} runs, {len({_configuration(row) for row in rows})} cells")
+    for column in ("question", "fitted on", "asked", "MAPE", "in 90% band", "band's width"):
+        table.add_column(column, justify="left" if column == "question" else "right")
+    for name, tasks in splits(rows, arguments.seed):
+        table.add_row(name, *_cells([judge(task, {}, {}, TIME_BUDGET_S) for task in tasks]))
+    Console(width=120).print(table)
+    Console().print(f"Two runs of one configuration differ by {_repeatability(rows):.0%} (median).")
+
+
+def _cells(judged: Sequence[Judgement]) -> list[str]:
+    asked = np.array([each.n_test for each in judged])
+
+    def mean(values: Sequence[float]) -> str:
+        return f"{float(np.average(values, weights=asked)):.0%}"
+
+    return [
+        f"{int(np.mean([each.n_train for each in judged]))}",
+        f"{int(asked.sum())}",
+        mean([each.mape for each in judged]),
+        mean([each.coverage_90 for each in judged]),
+        mean([each.width_90 for each in judged]),
+    ]
+
+
+def _repeatability(rows: Sequence[Row]) -> float:
+    """Return the median of the slowest over the fastest run of a repeated configuration, less 1."""
+    groups: dict[tuple[float, ...], list[float]] = {}
+    for row in rows:
+        groups.setdefault(_configuration(row), []).append(float(row["duration_seconds"]))
+    ratios = [max(group) / min(group) - 1 for group in groups.values() if len(group) > 1]
+    return float(np.median(ratios)) if ratios else float("nan")
+
+
+if __name__ == "__main__":
+    main()
