@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from models.regressor import PortfolioRegressor, State
 from models.reports import FitReport
 from models.tables import FloatArray
 from models.transfer import LevelTransfer
-from models.typed_json import read_json, read_number, read_texts
+from models.typed_json import read_json, read_number, read_numbers, read_texts
 
 MAX_MEMBERS = 100
 
@@ -229,14 +230,23 @@ def _build_memory(encoder: Encoder, header: Mapping[str, Any], arrays: Arrays) -
     check_codes(codes, tuple(len(item.levels) for item in encoder.categories))
     nothing = np.zeros((len(X), 0))
     encoded = Encoded(X, nothing, nothing, nothing > 0, nothing, codes.astype(np.int64))
-    keys, run_ids = read_texts(header["keys"]), tuple(map(read_texts, header["run_ids"]))
+    keys, run_ids = read_texts(header["keys"]), _read_groups(header["run_ids"])
     demand(len(X) == len(codes) == len(keys) == len(run_ids), "configurations do not fit together")
     demand(len(set(keys)) == len(keys) and all(run_ids), "a configuration is there twice")
-    held_out = {str(key): read_number(value) for key, value in header["held_out"].items()}
     known, unfinished = (
         frozenset(read_texts(header[name])) for name in ("known_columns", "unfinished")
     )
     ranges = arrays["memory.ranges"]
     check_bounded(ranges, (len(X), 2), "a range of repetitions")
     demand((ranges[:, 0] <= ranges[:, 1]).all(), "repetitions are turned round")
-    return Memory.of(encoded, keys, run_ids, held_out, known, unfinished, ranges)
+    return Memory.of(
+        encoded, keys, run_ids, read_numbers(header["held_out"]), known, unfinished, ranges
+    )
+
+
+def _read_groups(groups: object) -> tuple[tuple[str, ...], ...]:
+    """Return lists of names; all names are checked at once, since there are thousands."""
+    demand(isinstance(groups, list) and not set(map(type, groups)) - {list}, "no lists of runs")
+    assert isinstance(groups, list)
+    read_texts(list(chain.from_iterable(groups)))
+    return tuple(map(tuple, groups))

@@ -1,13 +1,13 @@
 """From runs to a fitted portfolio: encode, fit, hold out, weigh, calibrate."""
 
 import math
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from models.arms import WITHOUT_PRIOR, build_arms, choose_arm_weights, uses_pool
+from models.budget import LEFT_OUT, Budget, Progress
 from models.candidates import CANDIDATES, Setting
 from models.censoring import Imputed, impute
 from models.configurations import Configurations, collapse, fingerprint
@@ -33,7 +33,6 @@ from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
 from models.regimes import (
     INTERPOLATION,
-    Fold,
     RegimeMap,
     axis_folds,
     interpolation_folds,
@@ -48,9 +47,8 @@ from models.threads import single_thread
 from models.transfer import LevelTransfer
 from models.versions import library_versions
 
-Progress = Callable[[float, str], None]
-
 _SHARE_OF_FULL_FITS = 0.3
+_MOST_CHECKED = 1000
 _UNTESTED_VARIANCE = 0.25
 
 
@@ -77,7 +75,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         Seed of everything random; equal runs and seed give equal artefacts, in any row order, as
         long as the time budget does not bind.
     time_budget_s
-        Seconds after which no further held-out set is begun (later ones stay untested).
+        Seconds after which no further regressor is fitted and no further held-out set begun. The
+        report tells what was left out; one regressor is always fitted.
     regressors
         Names out of `models.candidates.CANDIDATES`; all by default.
     hardware
@@ -114,7 +113,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     if runs.n_runs < 1:
         raise NotEnoughRunsError(found=runs.n_runs, needed=1)
     names = _check_names(regressors)
-    started, progress = time.monotonic(), on_progress or (lambda _fraction, _step: None)
+    progress = on_progress or (lambda _fraction, _step: None)
+    budget = Budget(time_budget_s, progress)
     progress(0.0, "encoding")
     evidence = evidence or Evidence()
     changes = find_change_points(runs, hardware, seed=seed)
@@ -133,15 +133,17 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     )
     informed = None if prior is None else EncodedPrior(prior, encoder, encoded)
     arms = build_arms(encoder.layout, informed, len(configurations.keys))
-    fitted, failed = _fit_candidates(data, configurations, arms, names, seed, progress)
+    fitted, failed = _fit_candidates(data, configurations, arms, names, seed, budget)
     regime_map = map_regimes(encoder, encoded.X, encoded.codes)
     folds = [
         *interpolation_folds(configurations.structure),
         *axis_folds(encoder, encoded.X),
         *transfer_folds(encoder, encoded.codes, regime_map),
     ]
-    go_on = _Budget(folds, started, time_budget_s, progress).go_on
-    held_out = gather(data, forecast_folds(data, fitted, folds, go_on, fold_map))
+    forecasts = forecast_folds(data, fitted, folds, budget, fold_map)
+    if len(forecasts) < len(folds):
+        failed[LEFT_OUT] = f"{len(folds) - len(forecasts)} of {len(folds)} {budget.reason()}"
+    held_out = gather(data, forecasts)
     progress(0.97, "calibrating")
     memory = evidence.memory
     law = None if memory is None else fit_memory_law(memory, hardware, seed=seed)
@@ -172,7 +174,7 @@ def _fit_candidates(
     arms: Mapping[str, Layout],
     names: Sequence[str],
     seed: int,
-    progress: Progress,
+    budget: Budget,
 ) -> tuple[dict[str, PortfolioRegressor], dict[str, str]]:
     noise = configurations.noise_variance**0.5
     setting = Setting(data.encoder.layout, noise, configurations.noise_dof, seed)
@@ -185,11 +187,14 @@ def _fit_candidates(
         if not (prefix and name in WITHOUT_PRIOR)
     ]
     for index, (name, kind, layout) in enumerate(every):
-        progress(0.02 + _SHARE_OF_FULL_FITS * index / len(every), f"fitting {name}")
+        share = 0.02 + _SHARE_OF_FULL_FITS * index / len(every)
+        if not budget.begin(share, f"fitting {name}") and fitted:
+            failed[name] = budget.reason()
+            continue
         setting = replace(setting, layout=layout)
         try:
             regressor = CANDIDATES[kind](setting).fit(data.X, data.y, data.counts)
-            mean, _ = regressor.predict_moments(data.X)
+            mean, _ = regressor.predict_moments(data.X[:_MOST_CHECKED])
         except (ValueError, np.linalg.LinAlgError) as error:
             failed[name] = str(error)
             continue
@@ -202,24 +207,6 @@ def _fit_candidates(
     if not fitted:
         raise NothingFittedError(failed)
     return fitted, failed
-
-
-class _Budget:
-    """Says whether the next fold may begin, and reports progress."""
-
-    def __init__(
-        self, folds: Sequence[Fold], started: float, budget_s: float, progress: Progress
-    ) -> None:
-        self._folds, self._started = folds, started
-        self._budget_s, self._progress = budget_s, progress
-        self._last = time.monotonic()
-
-    def go_on(self, index: int, fold: Fold) -> bool:
-        share = index / len(self._folds)
-        self._progress(0.02 + _SHARE_OF_FULL_FITS + 0.64 * share, f"testing {fold.regime}")
-        now = time.monotonic()
-        took, self._last = now - self._last, now
-        return now - self._started + took <= self._budget_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,25 @@
 """Held-out forecasts: every candidate refitted on each fold and asked what it had not seen."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import takewhile
 from typing import Protocol
 
 import numpy as np
 
+from models.budget import Budget
 from models.damping import damped
 from models.encoding import Encoder
 from models.regimes import Fold
 from models.regressor import PortfolioRegressor
 from models.selection import HeldOut
 from models.tables import FloatArray
+from models.threads import single_thread
+
+MAX_ASKED = 1_000
+"""How many configurations of a held-out set are forecast."""
+
+_BEFORE, _TESTING = 0.32, 0.64
 
 TREND_BREAK = 0.2
 """Log standard deviation, per log unit beyond the range, of a break in the trend of the batch."""
@@ -42,6 +48,7 @@ class FoldForecast:
     variances: FloatArray
 
 
+@single_thread
 def forecast_fold(
     data: TrainingData, fitted: Mapping[str, PortfolioRegressor], fold: Fold
 ) -> FoldForecast:
@@ -88,12 +95,27 @@ def forecast_folds(
     data: TrainingData,
     fitted: Mapping[str, PortfolioRegressor],
     folds: Sequence[Fold],
-    go_on: Callable[[int, Fold], bool],
+    budget: Budget,
     fold_map: FoldMap = map,
 ) -> list[FoldForecast]:
-    """Forecast folds as long as `go_on` allows, in turn or wherever `fold_map` computes."""
-    begun = (fold for _, fold in takewhile(lambda item: go_on(*item), enumerate(folds)))
+    """Forecast folds as long as the budget allows, in turn or wherever `fold_map` computes.
+
+    At most 1,000 configurations of each are asked.
+    """
+    begun = (_thinned(fold) for fold in _begun(folds, budget))
     return list(fold_map(partial(forecast_fold, data, fitted), begun))
+
+
+def _begun(folds: Sequence[Fold], budget: Budget) -> Iterator[Fold]:
+    for index, fold in enumerate(folds):
+        if not budget.begin(_BEFORE + _TESTING * index / len(folds), f"testing {fold.regime}"):
+            return
+        yield fold
+
+
+def _thinned(fold: Fold) -> Fold:
+    # Configurations stand in the order of their hashes: the first ones are a random choice.
+    return replace(fold, test=fold.test[:MAX_ASKED])
 
 
 def gather(data: TrainingData, forecasts: Sequence[FoldForecast]) -> dict[str, HeldOut]:

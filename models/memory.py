@@ -19,8 +19,9 @@ _ROUNDING = 1e-9
 
 def row_signatures(encoded: Encoded) -> list[bytes]:
     """Return bytes that are equal for rows that the regressors cannot tell apart."""
-    rounded = np.hstack([encoded.X, encoded.codes]).round(9) + 0.0
-    return [row.tobytes() for row in rounded]
+    rounded = np.ascontiguousarray(np.hstack([encoded.X, encoded.codes]).round(9) + 0.0)
+    data, width = rounded.tobytes(), rounded.shape[1] * rounded.itemsize
+    return [data[start : start + width] for start in range(0, len(data), width)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,11 @@ class Memory:
         """Remember encoded configurations."""
         codes = encoded.codes.astype(np.float64)
         signatures = row_signatures(encoded)
+        pairs = zip(signatures, keys, strict=True)
         completed = frozenset(
-            signature
-            for signature, key in zip(signatures, keys, strict=True)
-            if key not in unfinished
+            (signature for signature, key in pairs if key not in unfinished)
+            if unfinished
+            else signatures
         )
         repeated: dict[bytes, tuple[float, float]] = {}
         for row in np.flatnonzero(ranges[:, 1] < UNBOUNDED).tolist():

@@ -93,7 +93,7 @@ def _by_colours(codes: IntArray, colours: IntArray, *, is_final: bool) -> IntArr
     """Return the rank of each row's level by the colours of its rows, then by name if final."""
     order = np.lexsort((colours, codes))
     ends = np.flatnonzero(np.diff(codes[order])) + 1
-    shades = [tuple(part.tolist()) for part in np.split(colours[order], ends)]
+    shades = [part.tobytes() for part in np.split(colours[order], ends)]
     keys = [(shade, code if is_final else 0) for code, shade in enumerate(shades)]
     rank = {key: place for place, key in enumerate(sorted(set(keys)))}
     return np.array([rank[keys[code]] for code in codes.tolist()], dtype=np.int64)

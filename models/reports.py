@@ -116,7 +116,8 @@ class FitReport:
     library_versions
         Versions of Python and the numerical libraries.
     failed_candidates
-        Name of a regressor to the reason why it has no part in the forecast.
+        Name of a regressor to the reason why it has no part in the forecast; under
+        ``held_out_sets``, how many held-out sets the time budget left out.
     pooling
         What the priors were learned from, None if from nothing but physics.
     evidence

@@ -8,6 +8,11 @@ from typing import Any
 
 import numpy as np
 
+# numpy loads these when `unique` and `read_array` are first called: not while a request waits.
+import numpy.lib.format
+import numpy.ma
+import orjson
+
 from models.artefact_parts import build_portfolio, check_controls, controls
 from models.convergence import convergence_arrays
 from models.encoding import Encoder
@@ -87,12 +92,12 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "memory": _memory_header(portfolio.memory),
         "memory_law": law_header(portfolio.memory_law),
         "phases": [] if portfolio.phases is None else list(portfolio.phases.names),
-        "report": asdict(portfolio.report),
+        "report": _without_nan(asdict(portfolio.report)),
     }
     block = np.concatenate([arrays[name].ravel() for name in names])
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, block, allow_pickle=False)
-    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     return pack({"header.json": text, "arrays.npy": buffer.getvalue(), **texts})
 
 
@@ -120,7 +125,7 @@ def loads(data: bytes) -> FittedPortfolio:
 def _load(parts: dict[str, bytes]) -> FittedPortfolio:
     if len(parts["header.json"]) > _MAX_HEADER_BYTES:
         raise ArtifactError("The artefact's header is longer than any fit's.")
-    header = json.loads(parts["header.json"])
+    header = orjson.loads(parts["header.json"])
     _check_version(header["format_version"])
     arrays = _read_arrays(parts["arrays.npy"], header["arrays"])
     portfolio = build_portfolio(header, arrays, parts)
@@ -176,3 +181,12 @@ def _memory_header(memory: Memory) -> dict[str, Any]:
         "known_columns": sorted(memory.known_columns),
         "unfinished": sorted(memory.unfinished),
     }
+
+
+def _without_nan(value: Any) -> Any:
+    """Return JSON with null where a number is NaN: an error that was never measured."""
+    if isinstance(value, dict):
+        return {name: _without_nan(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 MAX_TEXT = 10_000
-MAX_ITEMS = 200_000
+MAX_ITEMS = 1_000_000
 MAX_NUMBER = 1e101
 MAX_WHOLE = 2**53
 
@@ -24,7 +26,7 @@ def read_json(kind: type[Kind], value: object, *, allows_nan: bool = False) -> K
     value
         What `json.loads` gave.
     allows_nan
-        Whether a number may be NaN (an error that was never measured).
+        Whether a number may be null, which is NaN here (an error that was never measured).
 
     Raises
     ------
@@ -58,10 +60,10 @@ def read_number(value: object, *, allows_nan: bool = False) -> float:
     >>> read_number(2)
     2.0
     """
+    if value is None and allows_nan:
+        return float("nan")
     if type(value) not in (int, float):
         raise ValueError(f"{str(value)[:40]!r} is no number within bounds")
-    if value != value and allows_nan:  # noqa: PLR0124 - NaN alone differs from itself
-        return float("nan")
     if not -MAX_NUMBER <= value <= MAX_NUMBER:  # type: ignore[operator] # it is int or float
         raise ValueError(f"{str(value)[:40]} is no number within bounds")
     return float(value)  # type: ignore[arg-type] # as above
@@ -82,9 +84,33 @@ def read_texts(value: object) -> tuple[str, ...]:
     """
     if not isinstance(value, list) or len(value) > MAX_ITEMS:
         raise ValueError("a list is none, or too long")
-    if not all(type(item) is str and len(item) <= MAX_TEXT for item in value):
+    if set(map(type, value)) - {str} or max(map(len, value), default=0) > MAX_TEXT:
         raise ValueError("a list holds what is no word, or one that is too long")
     return tuple(value)
+
+
+def read_numbers(value: object) -> dict[str, float]:
+    """Return a table of numbers by name.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or a number is not within the bounds of the library.
+
+    Examples
+    --------
+    >>> read_numbers({"a": 1, "b": 2.5})
+    {'a': 1.0, 'b': 2.5}
+    """
+    if not isinstance(value, dict):
+        raise ValueError("a table of numbers is none")  # noqa: TRY004 - a fault of the data
+    names = read_texts(list(value))
+    if set(map(type, value.values())) - {int, float}:
+        raise ValueError("a table of numbers holds something else")
+    numbers = np.array(list(value.values()), dtype=np.float64)
+    if not (np.abs(numbers) <= MAX_NUMBER).all():
+        raise ValueError("a table holds a number that is not within bounds")
+    return dict(zip(names, numbers.tolist(), strict=True))
 
 
 _HINTS: dict[type[Any], dict[str, Any]] = {}

@@ -77,6 +77,43 @@ def _conversion_sentence(conversion: Document | None) -> str:
     )
 
 
+def _spot_sentences(forecast: Document) -> list[str]:
+    lines = []
+    spot = forecast.get("spot")
+    if spot is not None:
+        best = spot["optimal_checkpoint_interval_s"]
+        advice = "" if best is None else f"; a checkpoint every {say_seconds(best)} would be best"
+        lines.append(
+            f"{say_number(round(spot['expected_interruptions'], 2))} interruptions are expected"
+            f" with a checkpoint every {say_seconds(spot['checkpoint_interval_s'])}{advice}."
+        )
+    return lines + [_option_sentence(option) for option in forecast.get("purchases") or ()]
+
+
+def _option_sentence(option: Document) -> str:
+    kind = str(option["purchase"]).replace("_", " ").capitalize()
+    duration, cost = option["duration_seconds"], option["cost"]
+    if duration is None:
+        return f"{kind}: {option['refused']}"
+    upper = say_seconds(duration["upper"])
+    money = "the price is unknown"
+    if cost is not None:
+        money = f"{cost['median']} {cost['currency']} (at most {cost['upper']})"
+    return f"{kind}: about {say_seconds(duration['median'])} (at most {upper}), {money}."
+
+
+def _energy_sentences(energy: Document) -> list[str]:
+    """Return the energy where more is known than an upper estimate."""
+    if energy.get("kilowatt_hours") is None:
+        return []
+    if energy.get("kg_co2e") is None and energy.get("basis") == "data_sheet":
+        return []
+    basis = str(energy["basis"]).replace("_", " ")
+    carbon = energy.get("kg_co2e")
+    told = "" if carbon is None else f", that is about {say_number(carbon)} kg CO2e"
+    return [f"It draws about {say_number(energy['kilowatt_hours'])} kWh (power: {basis}){told}."]
+
+
 def forecast_sentences(forecast: Document) -> str:
     """Return one forecast as a few lines of prose."""
     duration = forecast["duration_seconds"]
@@ -98,6 +135,7 @@ def forecast_sentences(forecast: Document) -> str:
             f" {forecast['regressor_version']})."
         ),
     ]
+    lines += [*_spot_sentences(forecast), *_energy_sentences(forecast.get("energy") or {})]
     probability = forecast.get("probability") or {}
     if probability.get("deadline") is not None:
         lines.append(f"It keeps the deadline with probability {_percent(probability['deadline'])}.")
@@ -179,6 +217,26 @@ def forecast_table(forecasts: Sequence[Document]) -> str:
     return "\n".join([title, "", table, *([""] if notes else []), *notes]) + "\n"
 
 
+def _further(answer: Document) -> list[str]:
+    """Return what one worker more would bring, and why candidates do not qualify."""
+    lines = []
+    gain = answer.get("next_worker")
+    if gain is not None:
+        saved = gain["seconds_saved"]
+        change = "saves" if saved >= 0 else "loses"
+        money = ""
+        if gain["extra_cost"] is not None:
+            money = f" for {gain['extra_cost']} {gain['currency']} more"
+        lines.append(
+            f"One worker more ({gain['workers']}) {change} {say_seconds(abs(saved))}{money}."
+        )
+    reasons = answer.get("rejected_by_reason") or {}
+    if reasons:
+        told = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
+        lines.append(f"Not qualified: {told}.")
+    return ["", *lines] if lines else []
+
+
 def recommendation_text(answer: Document) -> str:
     """Return a recommendation as a sentence and the best candidates as a table."""
     considered, rejected = answer["considered"], answer.get("rejected_count", 0)
@@ -204,4 +262,5 @@ def recommendation_text(answer: Document) -> str:
     ranked = [entry["forecast"] for entry in answer.get("ranked") or ()]
     if len(ranked) > 1:
         lines += ["", forecast_table(ranked).rstrip()]
+    lines += _further(answer)
     return "\n".join(lines) + "\n"

@@ -58,7 +58,7 @@ class GridBook:
         --------
         >>> factor = GridBook([]).factor("gcp", "europe-west9", datetime(2026, 1, 1, tzinfo=UTC))
         >>> str(factor.kg_co2e_per_kwh)
-        '0.01630'
+        '0.0163'
         """
         key = (provider, region, as_of)
         if key not in self._remembered:

@@ -136,7 +136,9 @@ def _on_price(
         )
     gpu_count, nodes = offer.price.gpu_count, request.scenario.configuration.nodes
     workers = request.scenario.configuration.workers
-    if gpu_count and nodes and gpu_count * nodes < workers:
+    # A price without an instance type is for a worker or a GPU: it says nothing about nodes.
+    is_of_machine = offer.price.instance_type is not None and offer.price.serverless is None
+    if is_of_machine and gpu_count and nodes and gpu_count * nodes < workers:
         yield ForecastWarning(
             "workers_exceed_gpus",
             f"{workers} workers are asked on {nodes} node(s) with {gpu_count} GPU(s) each.",

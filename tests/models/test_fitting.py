@@ -297,3 +297,16 @@ def test_trees_that_no_held_out_set_can_grow_are_published_with_prior_bounds() -
     lower, upper = portfolio.predict(runs.features).interval(0.9)
     assert np.isfinite(lower).all()
     assert (upper / lower > 1.5).all()
+
+
+def test_budget_that_is_spent_is_told_by_name_and_the_answer_is_good() -> None:
+    runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
+
+    portfolio = fit_portfolio(runs, seed=0, time_budget_s=1e-9)
+
+    left_out = portfolio.report.failed_candidates
+    assert len(portfolio.report.candidates) == 1
+    assert left_out["log_linear"] == "left out: the time budget of 1e-09 s was spent"
+    assert "left out: the time budget of 1e-09 s was spent" in left_out["held_out_sets"]
+    ratio = portfolio.predict(runs.features).median() / runs.duration_seconds
+    assert np.abs(ratio - 1).max() < 0.25

@@ -1,0 +1,145 @@
+"""Counts how often the cost interval of held-out runs covers what they really cost.
+
+Every folder of the data has `runs.csv` and `tasks.json` (train and test by run). A regressor is
+fitted on the training runs of a task, and each test run is forecast and billed by the rules that
+are given. Where runs brought their cost (`cost_usd`), that is what has to be covered, at the price
+of an hour and a worker that the training runs show; otherwise the bill of the measured duration.
+
+    python -m benchmarks.costs DATA --tasks 2 --step 60
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from app.domain.configurations import Configuration
+from app.domain.prices import PriceQuery
+from app.pricing.billing import bill
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.frames import hardware_descriptions
+from benchmarks.accuracy.traces import Row, Task, read_tasks, to_tables
+from models import RunTable, fit_portfolio
+
+_CONFIDENCES = (0.5, 0.8, 0.9, 0.95)
+_SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Shares of test runs whose cost and duration lay within the interval, by confidence."""
+
+    runs: int
+    measured: int
+    cost: tuple[float, ...]
+    duration: tuple[float, ...]
+
+
+def _price(rows: Sequence[Row], given: Decimal) -> Decimal:
+    """Return the price of an hour and a worker that runs with a cost show, else the given one."""
+    shown = [
+        float(row["cost_usd"])
+        * _SECONDS_PER_HOUR
+        / (float(row["duration_seconds"]) * _workers(row))
+        for row in rows
+        if row.get("cost_usd")
+    ]
+    return Decimal(str(round(median(shown), 6))) if shown else given
+
+
+def _workers(row: Row) -> int:
+    return int(float(row["workers"] or 1))
+
+
+def _offer(row: Row, price: Decimal, step_s: int | None) -> Offer:
+    query = PriceQuery(price_per_hour=price, currency="USD", billing_step_s=step_s)
+    offer = PriceBook([], datetime.now(UTC)).resolve(Configuration(workers=_workers(row)), query)
+    assert offer is not None
+    return offer
+
+
+def _judge(task: Task, arguments: argparse.Namespace) -> Coverage:
+    train, test = to_tables(task)
+    portfolio = fit_portfolio(
+        train,
+        seed=arguments.seed,
+        time_budget_s=arguments.seconds,
+        hardware=hardware_descriptions(),
+    )
+    forecast = portfolio.predict(test.features)
+    price = _price(task.train, arguments.price)
+    middle = forecast.median()
+    offers = [_offer(row, price, arguments.step) for row in task.test]
+    costs, durations = [], []
+    for confidence in _CONFIDENCES:
+        lower, upper = forecast.interval(confidence)
+        bounds = np.stack([middle, lower, upper], axis=1).tolist()
+        seconds = _seconds(test)
+        durations.append(float(np.mean((lower <= seconds) & (seconds <= upper))))
+        covered = [
+            _covers(offer, bound, row, each)
+            for offer, bound, row, each in zip(
+                offers, bounds, task.test, seconds.tolist(), strict=True
+            )
+        ]
+        costs.append(sum(covered) / len(covered))
+    measured = sum(bool(row.get("cost_usd")) for row in task.test)
+    return Coverage(len(task.test), measured, tuple(costs), tuple(durations))
+
+
+def _seconds(runs: RunTable) -> np.ndarray:
+    return np.asarray(runs.duration_seconds, dtype=np.float64)
+
+
+def _covers(offer: Offer, bounds: Sequence[float], row: Row, seconds: float) -> bool:
+    told = bill(offer, *bounds)
+    own = row.get("cost_usd")
+    measured = Decimal(own) if own else bill(offer, seconds, seconds, seconds).median
+    return told.lower <= measured <= told.upper
+
+
+def _row(name: str, found: Coverage) -> tuple[str, ...]:
+    pairs = zip(found.cost, found.duration, strict=True)
+    shares = [f"{cost:.2f} ({seconds:.2f})" for cost, seconds in pairs]
+    return name, str(found.runs), str(found.measured), *shares
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.costs")
+    parser.add_argument("data", type=Path, help="folders with runs.csv and tasks.json")
+    parser.add_argument("--tasks", type=int, default=3, help="of each folder, evenly spaced")
+    parser.add_argument("--step", type=int, help="billing step in seconds")
+    parser.add_argument("--price", type=Decimal, default=Decimal("1.00"), help="worker and hour")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time budget of a fit")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    told = [f"cost in {confidence} (duration)" for confidence in _CONFIDENCES]
+    table = Table("task", "runs", "with cost", *told)
+    found = []
+    for path in sorted(arguments.data.glob("*/tasks.json")):
+        tasks = read_tasks(path.parent)
+        for task in tasks[:: max(len(tasks) // arguments.tasks, 1)][: arguments.tasks]:
+            found.append(_judge(task, arguments))
+            table.add_row(*_row(task.name, found[-1]))
+    runs = sum(each.runs for each in found)
+    mean = Coverage(
+        runs,
+        sum(each.measured for each in found),
+        tuple(np.average([each.cost for each in found], axis=0).tolist()),
+        tuple(np.average([each.duration for each in found], axis=0).tolist()),
+    )
+    table.add_row(*_row("mean over tasks", mean))
+    Console(width=130).print(table)
+
+
+if __name__ == "__main__":
+    main()

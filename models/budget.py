@@ -1,0 +1,42 @@
+"""The time budget of a fit: what still fits into it, and what was left out."""
+
+import time
+from collections.abc import Callable
+
+LEFT_OUT = "held_out_sets"
+"""The name under which a report tells of held-out sets that did not fit into the budget."""
+
+Progress = Callable[[float, str], None]
+
+
+class Budget:
+    """Says whether a next step fits into the time that is left, and reports progress.
+
+    Parameters
+    ----------
+    seconds
+        Wall-clock seconds from now on.
+    progress
+        Called with the share done and the step under way; an exception it raises ends the fit.
+    """
+
+    def __init__(self, seconds: float, progress: Progress) -> None:
+        self._seconds, self._progress = seconds, progress
+        self._started = self._last = time.monotonic()
+
+    def begin(self, share: float, step: str) -> bool:
+        """Report a step and return whether it fits, if it takes as long as the one before."""
+        self._progress(share, step)
+        now = time.monotonic()
+        took, self._last = now - self._last, now
+        return now - self._started + took <= self._seconds
+
+    def reason(self) -> str:
+        """Return why a step was left out, in words.
+
+        Examples
+        --------
+        >>> Budget(1.5, lambda share, step: None).reason()
+        'left out: the time budget of 1.5 s was spent'
+        """
+        return f"left out: the time budget of {self._seconds:g} s was spent"

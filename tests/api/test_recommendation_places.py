@@ -1,0 +1,129 @@
+"""Recommendations over places, the next worker, and the reasons that are counted."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.regressors import fit, publish_regressor
+
+TEXT = {"Accept": "text/plain"}
+BODY: dict[str, Any] = {
+    "workload": "fitted",
+    "work": {"dataset_size": 2000},
+    "parameters": {"precision": "fp16"},
+}
+
+
+@pytest.fixture
+def published(services: Services) -> Services:
+    publish_regressor(services)
+    return services
+
+
+def recommend(client: TestClient, **changes: Any) -> dict[str, Any]:
+    answer = client.post("/v1/recommendations", json={**BODY, **changes})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def store_prices(client: TestClient) -> None:
+    prices = [
+        {"gpu_type": "T4", "gpu_count": 1, "price_per_hour": price, "provider": "lab", "region": at}
+        for at, price in (("north", "1.00"), ("south", "0.80"), ("west", "0.90"))
+    ]
+    assert client.post("/v1/prices", json=prices).status_code == 201
+
+
+def test_open_search_names_the_cheapest_place(client: TestClient, published: Services) -> None:
+    store_prices(client)
+
+    answer = recommend(client, search={"gpu_types": ["T4"], "workers": [1]})
+
+    configuration = answer["recommended"]["forecast"]["configuration"]
+    assert (configuration["provider"], configuration["region"]) == ("lab", "south")
+    assert answer["considered"] == 1
+
+
+def test_star_makes_every_place_on_sale_a_candidate(
+    client: TestClient, published: Services
+) -> None:
+    store_prices(client)
+    search = {"gpu_types": ["T4"], "workers": [1], "providers": ["LAB"], "regions": ["*"]}
+
+    answer = recommend(client, search=search)
+
+    places = [each["forecast"]["configuration"]["region"] for each in answer["ranked"]]
+    assert places[:3] == ["south", "west", "north"]
+
+
+def test_next_worker_tells_seconds_and_money(client: TestClient, published: Services) -> None:
+    pricing = {"price_per_hour": "3.00"}
+
+    answer = recommend(client, search={"workers": [2]}, pricing=pricing)
+    more = recommend(client, search={"workers": [3]}, pricing=pricing)
+
+    gain = answer["next_worker"]
+    best, beyond = (each["recommended"]["forecast"] for each in (answer, more))
+    saved = best["duration_seconds"]["median"] - beyond["duration_seconds"]["median"]
+    extra = float(beyond["cost"]["median"]) - float(best["cost"]["median"])
+    assert gain["workers"] == 3
+    assert gain["seconds_saved"] == pytest.approx(saved, rel=1e-5)
+    assert float(gain["extra_cost"]) == pytest.approx(extra, abs=1e-9)
+    assert gain["seconds_per_money"] == pytest.approx(saved / extra, rel=1e-4)
+
+
+def test_next_worker_of_an_unknown_price_tells_seconds_only(
+    client: TestClient, services: Services
+) -> None:
+    runs = [
+        {"workload": "plain", "duration_seconds": 100.0 / workers, "workers": workers, "nodes": 1}
+        for workers in (1, 2, 3)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "plain")
+
+    answer = recommend(
+        client, workload="plain", work={}, parameters={}, objective="duration", limit=1
+    )
+
+    assert answer["next_worker"]["seconds_saved"] > 0
+    assert answer["next_worker"]["extra_cost"] is None
+
+
+def test_text_tells_the_next_worker_and_counts_reasons(
+    client: TestClient, published: Services
+) -> None:
+    body = {**BODY, "search": {"workers": [1, 8]}, "pricing": {"price_per_hour": "3"}}
+
+    text = client.post("/v1/recommendations", json={**body, "deadline_s": 500}, headers=TEXT).text
+
+    assert "One worker more (9) saves" in text
+    assert "Not qualified: deadline 1." in text
+
+
+def test_rejected_limit_names_fewer_and_counts_all(client: TestClient, published: Services) -> None:
+    answer = recommend(
+        client, search={"workers": [1, 2, 3]}, objective="duration", deadline_s=1, rejected_limit=1
+    )
+
+    assert len(answer["rejected"]) == 1
+    assert answer["rejected_by_reason"] == {"deadline": 3}
+    assert answer["next_worker"] is None
+
+
+def test_workers_of_a_processor_cluster_are_no_graphics_cards(
+    client: TestClient, published: Services
+) -> None:
+    answer = client.post(
+        "/v1/forecasts",
+        json={
+            **BODY,
+            "configuration": {"nodes": 1, "workers": 2},
+            "pricing": {"price_per_hour": "0.20"},
+        },
+    ).json()
+
+    assert "workers_exceed_gpus" not in {each["code"] for each in answer["warnings"]}
