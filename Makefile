@@ -24,7 +24,7 @@ demo: $(VENV)/.installed ## upload measured runs, fit, forecast, recommend (ARGS
 serve: $(VENV)/.installed ## run service and fitter until Ctrl-C (PORT=8000, TRAINFARE_* settings)
 	@exec $(BIN)/trainfare serve --with-fitter --migrate --port $(PORT) $(ARGS)
 
-test: lint ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
+test: lint frameworks ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
 	$(BIN)/python tests/support/postgresql.py $(BIN)/pytest -n 2 --slow --cov --cov-report=term:skip-covered $(ARGS)
 
 lint: $(VENV)/.installed-dev ## style, types and import contracts

@@ -78,10 +78,11 @@ class Memory:
         """Remember encoded configurations."""
         codes = encoded.codes.astype(np.float64)
         signatures = row_signatures(encoded)
+        pairs = zip(signatures, keys, strict=True)
         completed = frozenset(
-            signature
-            for signature, key in zip(signatures, keys, strict=True)
-            if key not in unfinished
+            (signature for signature, key in pairs if key not in unfinished)
+            if unfinished
+            else signatures
         )
         repeated: dict[bytes, tuple[float, float]] = {}
         for row in np.flatnonzero(ranges[:, 1] < UNBOUNDED).tolist():

@@ -26,6 +26,18 @@ _OWN_MEANINGS: Final = {
         "The resource exists but does not take this method.",
         "Use a method that the Allow header names.",
     ),
+    problems.MALFORMED_HTTP.code: (
+        "What the connection sent is no HTTP request.",
+        "Speak HTTP/1.1, without TLS unless a proxy in front speaks it.",
+    ),
+    problems.HEAD_TIMEOUT.code: (
+        "The headers of a request did not arrive in time.",
+        "Send the request again, whole and without delay.",
+    ),
+    problems.HEAD_TOO_LARGE.code: (
+        "The headers of a request are larger than 64 KiB.",
+        "Put large data into the body.",
+    ),
 }
 
 

@@ -18,6 +18,7 @@ from app.api.middleware.metrics import MetricsMiddleware, RequestMetrics
 from app.api.problems import problem_responses
 from app.api.schemas.base import ResponseModel
 from app.domain.errors import NotReadyError, StorageUnavailableError
+from app.domain.health import FitActivity
 from app.services.health import HealthService
 
 router = APIRouter(tags=["health"])
@@ -54,17 +55,46 @@ class QueueMetrics:
         self._database = Gauge(
             "trainfare_database_up", "1 while the database answers.", registry=registry
         )
+        self._fits = Gauge(
+            "trainfare_fits_last_hour",
+            "Fits asked for in the last hour by state.",
+            ("state",),
+            registry=registry,
+        )
+        self._takeovers = Gauge(
+            "trainfare_fit_takeovers_last_hour",
+            "Fits of the last hour that were started anew because their fitter was lost.",
+            registry=registry,
+        )
+        self._duration = Gauge(
+            "trainfare_fit_duration_last_hour_seconds",
+            "Mean duration of the fits that were asked for in the last hour and ended.",
+            registry=registry,
+        )
+        self._wait = Gauge(
+            "trainfare_fit_longest_wait_seconds",
+            "How long the oldest queued fit waits.",
+            registry=registry,
+        )
 
     def read(self, health: HealthService) -> None:
         """Set the gauges; while the database is away they keep what was read last."""
         try:
             queued, fitters = health.count_queue()
+            self._show(health.fit_activity())
         except StorageUnavailableError:
             self._database.set(0)
             return
         self._database.set(1)
         self._queued.set(queued)
         self._fitters.set(fitters)
+
+    def _show(self, activity: FitActivity) -> None:
+        for state, count in activity.by_state.items():
+            self._fits.labels(state).set(count)
+        self._takeovers.set(activity.takeovers)
+        self._duration.set(activity.mean_duration_s or 0.0)
+        self._wait.set(activity.longest_wait_s)
 
 
 def install_metrics(app: FastAPI) -> None:

@@ -67,6 +67,9 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
 }
 INTERNAL = ProblemKind("internal", 500, "Internal error")
 METHOD_NOT_ALLOWED = ProblemKind("method_not_allowed", 405, "Method not allowed")
+MALFORMED_HTTP = ProblemKind("malformed_http", 400, "No HTTP request")
+HEAD_TIMEOUT = ProblemKind("request_timeout", 408, "Headers took too long")
+HEAD_TOO_LARGE = ProblemKind("headers_too_large", 431, "Headers too large")
 _NOT_FOUND = KINDS[domain.NotFoundError]
 _INVALID = KINDS[domain.InvalidRequestError]
 _RETRY_AFTER_S = 2
@@ -75,7 +78,8 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 def all_kinds() -> list[ProblemKind]:
     """Return every problem kind of the service, each code once."""
-    kinds = {kind.code: kind for kind in (*KINDS.values(), INTERNAL, METHOD_NOT_ALLOWED)}
+    own = (INTERNAL, METHOD_NOT_ALLOWED, MALFORMED_HTTP, HEAD_TIMEOUT, HEAD_TOO_LARGE)
+    kinds = {kind.code: kind for kind in (*KINDS.values(), *own)}
     kinds["no_regressor"] = KINDS[domain.NoRegressorError]
     return list(kinds.values())
 

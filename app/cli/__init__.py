@@ -58,6 +58,7 @@ _COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (operator.doctor, ()),
     (backups.backup, backups.BACKUP_EXAMPLES),
     (backups.restore, backups.RESTORE_EXAMPLES),
+    (keys.audit, ("trainfare audit --project vision --limit 20",)),
     (refitting.refit, refitting.REFIT_EXAMPLES),
     (operator.demo, ()),
     (client.upload, client.UPLOAD_EXAMPLES),

@@ -1,4 +1,4 @@
-"""`trainfare keys`: makes, lists and revokes API keys in the database itself."""
+"""`trainfare keys` and `trainfare audit`: who may do what, and who did, in the database itself."""
 
 from contextlib import contextmanager
 from datetime import timedelta
@@ -100,3 +100,30 @@ def revoke(key_id: Annotated[str, typer.Argument(help="The public part: `tf_KEYI
     with _access() as access:
         access.revoke_key(KeyId(key_id))
     print_note(f"Key {key_id} is revoked.")
+
+
+def audit(
+    *,
+    project: Annotated[str, typer.Option(help="Whose log.")] = DEFAULT_PROJECT,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many entries.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """Show who changed what, the newest first: exclusions, removals, publications, prices, keys."""
+    from app.cli.output import print_json, print_table
+
+    with _access() as access:
+        entries = access.list_audit(project, limit=limit)
+    documents: list[dict[str, object]] = [
+        {
+            "at": entry.at,
+            "key_id": entry.key_id,
+            "action": entry.action,
+            "subject": entry.subject,
+            "detail": entry.detail,
+        }
+        for entry in entries
+    ]
+    if as_json:
+        print_json({"audit": documents})
+        return
+    print_table(documents)

@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
+from app.cli.connections import GuardedProtocol
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging, log_config
 from app.main import build_app
@@ -96,7 +97,7 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
         host=settings.host,
         port=settings.port,
         loop="uvloop",
-        http="httptools",
+        http=GuardedProtocol,
         ws="none",
         workers=settings.web_workers,
         access_log=access_log,

@@ -14,6 +14,8 @@ SURPRISE: Final = 1.0
 """Log standard deviation beyond the bounds of 99 %, where a forecast's tails were never seen."""
 
 _LARGEST_PRECISION: Final = 1e12
+_LEAST_SHARE: Final = 1e-12
+"""Progress below it tells no more than this much, and its inverse is still a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ def _regress(
         residual = np.pad(residual, (0, 1))
     if not shares.size:
         return log_median, 0.0
-    noise = np.square(rate_variation) * (np.diag(1.0 / shares) - 1.0)
+    noise = np.square(rate_variation) * (np.diag(1.0 / np.maximum(shares, _LEAST_SHARE)) - 1.0)
     weights = np.linalg.solve(residual + noise, slopes)
     precision = min(float(weights @ slopes), _LARGEST_PRECISION)
     surprise = np.log(seconds) - np.log(shares) - means

@@ -119,14 +119,19 @@ class Repetitions:
         deviation = float((self.variance * (1.0 + level.variance_ratio)) ** 0.5)
         return Expectation(level.mean, deviation, self.weight, level.runs)
 
-    def learn(self, ratio: float, scale: float, group: int) -> None:
-        """Take a run's log ratio into the level of its configuration and into the noise."""
+    def learn(self, ratio: float, scale: float, group: int, *, is_normal: bool = True) -> None:
+        """Take a run's log ratio into the level of its configuration and into the noise.
+
+        A run that is not normal leaves the level alone. The noise learns from every run: were
+        the far ones left out of it, it would seem smaller than it is.
+        """
         level = self.level(scale, group)
-        spread = 1.0 + level.variance_ratio
-        level.mean += level.variance_ratio / spread * (ratio - level.mean)
-        level.variance_ratio /= spread
-        level.total += ratio
-        level.runs += 1
+        if is_normal:
+            spread = 1.0 + level.variance_ratio
+            level.mean += level.variance_ratio / spread * (ratio - level.mean)
+            level.variance_ratio /= spread
+            level.total += ratio
+            level.runs += 1
         if level.previous is not None:
             self._learn_noise((ratio - level.previous) ** 2 / 2.0)
         level.previous = ratio

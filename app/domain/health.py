@@ -1,5 +1,6 @@
 """What an operator asks of a running service: one check, and how it came out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -11,3 +12,15 @@ class Check:
     is_ok: bool
     detail: str
     remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FitActivity:
+    """What became of the fits of the last hour; spans are seconds."""
+
+    by_state: Mapping[str, int]
+    takeovers: int
+    """Starts of these fits beyond the first of each: fitters were lost."""
+    mean_duration_s: float | None
+    longest_wait_s: float
+    """How long the oldest of all queued fits waits."""

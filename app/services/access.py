@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.domain.access import DEFAULT_PROJECT, ApiKey, Principal, Project, Scope
+from app.domain.access import DEFAULT_PROJECT, ApiKey, AuditEntry, Principal, Project, Scope
 from app.domain.errors import (
     DomainError,
     NotFoundError,
@@ -208,6 +208,20 @@ class AccessService:
         with self._context.database.reading() as stores:
             projects = {each.project_id: each for each in stores.access.list_projects()}
             return [(key, projects[key.project_id]) for key in stores.access.list_keys()]
+
+    def list_audit(self, project: str, *, limit: int) -> list[AuditEntry]:
+        """Return the newest entries of a project's audit log, the newest first.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such project.
+        """
+        with self._context.database.reading() as stores:
+            owner = stores.access.find_project(project)
+            if owner is None:
+                raise NotFoundError("project", project)
+            return stores.access.list_audit(owner.project_id, limit=limit)
 
     def has_usable_key(self) -> bool:
         """Whether anybody could authenticate by a key."""

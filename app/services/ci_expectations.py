@@ -43,7 +43,7 @@ def experience(
     """Return what earlier runs say of a regressor's forecasts.
 
     A run that arrived after the fit and is so slow that it would have failed the gate is not
-    learned from: it becomes normal when somebody acknowledges it, or with the next fit.
+    taken for normal: that it becomes when somebody acknowledges it, or with the next fit.
 
     Parameters
     ----------
@@ -71,8 +71,7 @@ def experience(
             is_in_fit = False
             seen.count_once()
         chance = seen.expect(scale, group).probability_above(ratio)
-        if is_in_fit or chance >= fail_probability:
-            seen.learn(ratio, scale, group)
+        seen.learn(ratio, scale, group, is_normal=is_in_fit or chance >= fail_probability)
     if is_in_fit:
         seen.count_once()
     return Experience(seen, numbers)

@@ -6,15 +6,17 @@ from datetime import timedelta
 from typing import Final
 
 from app.domain.errors import Fault, NotReadyError, StorageUnavailableError
-from app.domain.health import Check
+from app.domain.health import Check, FitActivity
 from app.services.context import ServiceContext
 from app.storage.migration import current_revision, head_revision
 from app.storage.stores import Stores
+from models import ArtifactError, loads
 
 _CLOCK_TOLERANCE_S: Final = 5.0
 _FREE_SHARE: Final = 0.05
 _ORPHANED_AFTER_LEASES: Final = 4
 _NAMED: Final = 5
+_RECENT: Final = timedelta(hours=1)
 _GIBIBYTE: Final = 1 << 30
 
 
@@ -69,6 +71,12 @@ class HealthService:
         with self._context.database.reading() as stores:
             return stores.fits.queue_length(), self._fitters(stores)
 
+    def fit_activity(self) -> FitActivity:
+        """Return what became of the fits of the last hour."""
+        now = self._context.now()
+        with self._context.database.reading() as stores:
+            return stores.diagnosis.fit_activity(now - _RECENT, now)
+
     def _fitters(self, stores: Stores) -> int:
         lease = timedelta(seconds=self._context.settings.lease_s)
         return stores.fits.fitters_alive(self._context.now() - lease)
@@ -98,6 +106,7 @@ class HealthService:
         with self._context.database.reading() as stores:
             yield self._check_integrity(stores)
             yield self._check_artifacts(stores)
+            yield self._check_regressors(stores)
             yield self._check_leases(stores)
             yield self._check_clock(stores)
 
@@ -112,6 +121,17 @@ class HealthService:
         ]
         detail = f"damaged: {_named(damaged)}" if damaged else "every artefact matches its hash"
         return Check("artefacts", not damaged, detail, "Fit the named workloads again.")
+
+    def _check_regressors(self, stores: Stores) -> Check:
+        """Load what answers forecasts, as a web process does."""
+        unusable = []
+        for slug, version, artifact in stores.diagnosis.published_artifacts():
+            try:
+                loads(artifact)
+            except ArtifactError as error:
+                unusable.append(f"{slug} version {version} ({error})")
+        detail = f"cannot be loaded: {_named(unusable)}" if unusable else "all published ones load"
+        return Check("regressors", not unusable, detail, "Fit the named workloads again.")
 
     def _check_leases(self, stores: Stores) -> Check:
         grace = timedelta(seconds=_ORPHANED_AFTER_LEASES * self._context.settings.lease_s)

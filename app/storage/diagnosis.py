@@ -8,9 +8,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from app.domain.fits import FitState
-from app.storage.tables import FitRow, RegressorRow, WorkloadRow
+from app.domain.health import FitActivity
+from app.storage.tables import FitRow, PublicationRow, RegressorRow, WorkloadRow
 
 _FEW = 100
+_MANY = 10_000
 
 
 class DiagnosisStore:
@@ -62,3 +64,39 @@ class DiagnosisStore:
             .limit(_FEW)
         )
         return list(self._session.scalars(query))
+
+    def published_artifacts(self) -> Iterator[tuple[str, int, bytes]]:
+        """Yield workload, version and artefact of each regressor that answers forecasts."""
+        query = (
+            sa.select(WorkloadRow.slug, RegressorRow.version, RegressorRow.artifact)
+            .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
+            .join(
+                PublicationRow,
+                sa.and_(
+                    PublicationRow.workload_id == RegressorRow.workload_id,
+                    PublicationRow.version == RegressorRow.version,
+                ),
+            )
+            .order_by(WorkloadRow.id)
+        )
+        yield from self._session.execute(query.execution_options(yield_per=_FEW))
+
+    def fit_activity(self, since: datetime, now: datetime) -> FitActivity:
+        """Return what became of the fits asked for since an instant, of the newest 10,000."""
+        query = (
+            sa.select(FitRow.state, FitRow.attempts, FitRow.started_at, FitRow.ended_at)
+            .where(FitRow.state.in_(list(FitState)), FitRow.requested_at >= since)
+            .order_by(FitRow.requested_at.desc())
+            .limit(_MANY)
+        )
+        rows = self._session.execute(query).all()
+        spans = [(end - start).total_seconds() for _, _, start, end in rows if start and end]
+        oldest = self._session.scalar(
+            sa.select(sa.func.min(FitRow.requested_at)).where(FitRow.state == FitState.QUEUED.value)
+        )
+        return FitActivity(
+            by_state={state: sum(row.state == state for row in rows) for state in FitState},
+            takeovers=sum(max(0, row.attempts - 1) for row in rows),
+            mean_duration_s=sum(spans) / len(spans) if spans else None,
+            longest_wait_s=0.0 if oldest is None else (now - oldest).total_seconds(),
+        )

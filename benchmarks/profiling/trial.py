@@ -1,6 +1,6 @@
 """One trial: from four random runs until the targets are forecast as well as by all runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,9 @@ from benchmarks.profiling.orders import (
 )
 from benchmarks.profiling.problems import Problem, Workload, make_problem
 from models import FittedPortfolio, HardwareDescription, fit_portfolio
+from models.holdout import FoldForecast
 from models.metrics import mape
+from models.regimes import Fold
 
 START_RUNS = 4
 WITHIN = 1.2
@@ -83,9 +85,10 @@ class Replay:
         return fit_portfolio(
             problem.candidates.take(np.array(rows)),
             seed=_SEED,
-            time_budget_s=_FIT_BUDGET_S if self.has_held_out else 0.0,
+            time_budget_s=_FIT_BUDGET_S,
             regressors=self.members,
             hardware=self.hardware,
+            fold_map=map if self.has_held_out else _none,
         )
 
 
@@ -152,6 +155,11 @@ class Trials:
             measured += chosen
             portfolio = self.replay.fit(problem, measured)
         return measured, error
+
+
+def _none(function: Callable[[Fold], FoldForecast], folds: Iterable[Fold]) -> list[FoldForecast]:  # noqa: ARG001 - a map's signature
+    """Compute no held-out set."""
+    return []
 
 
 def error_of(portfolio: FittedPortfolio, problem: Problem) -> float:

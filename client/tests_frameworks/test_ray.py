@@ -12,6 +12,7 @@ from ray.train.torch import TorchTrainer
 from trainfare_client import Client
 from trainfare_client.collectors.ray import TrainfareCallback, recorded
 from trainfare_client.collectors.torch import TorchCollector
+from trainfare_client.settings import read_settings
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def _failing_loop(config: dict[str, Any]) -> None:
 
 
 def _failing_collected_loop(config: dict[str, Any]) -> None:
-    with TorchCollector(config["workload"]):
+    with TorchCollector(config["workload"], settings=config["settings"]):
         _failing_loop(config)
 
 
@@ -109,7 +110,7 @@ def test_failure_of_any_rank_is_the_users_and_recorded(
 def test_failure_inside_a_collected_loop_is_recorded(
     cluster: Cluster, client: Client, workload: str, tmp_path: Path
 ) -> None:
-    config = {"rank": 1, "memory": True, "workload": workload}
+    config = {"rank": 1, "memory": True, "workload": workload, "settings": read_settings()}
 
     with pytest.raises(ray.train.TrainingFailedError):
         _trainer(_failing_collected_loop, tmp_path, [], config).fit()

@@ -38,7 +38,7 @@ _PROFILING = {
     "target": {name: value for name, value in _SCENARIO.items() if name != "workload"},
     **_PRICED,
 }
-_BODIES: dict[str, Any] = {
+BODIES: dict[str, Any] = {
     "PUT /v1/workloads/{workload}": {"description": "mine"},
     "PATCH /v1/runs/{run}": {"excluded": True, "reason": "mine"},
     "POST /v1/runs": _RUN,
@@ -108,7 +108,7 @@ class _World:
         needs_body = method in {"PUT", "PATCH", "POST"} and not path.endswith(
             (":cancel", ":publish", ":promote")
         )
-        body = _BODIES[operation] if needs_body else None
+        body = BODIES[operation] if needs_body else None
         return self.client.request(
             method, path.format_map(self.ids), json=body, headers=headers,
             params=_QUERIES.get(operation),

@@ -104,3 +104,13 @@ def test_members_of_a_replay_are_those_asked_for(problem: Problem) -> None:
     assert list(small.members) == ["log_linear"]
     assert len(whole.members) > 1
     assert np.isfinite(small.predict(problem.targets.features).median()).all()
+
+
+def test_weights_are_learned_only_where_that_is_asked(problem: Problem) -> None:
+    prior, learned = (
+        Replay({}, members=("log_linear", "scaling_law"), has_held_out=asked).fit(problem, range(8))
+        for asked in (False, True)
+    )
+
+    assert prior.report.accuracy_by_axis == {}
+    assert learned.report.accuracy_by_axis["interpolation"] > 0

@@ -145,3 +145,19 @@ def test_every_command_has_help(terminal: Terminal) -> None:
                     "recommend", "workloads", "keys"):  # fmt: skip
         assert f"  {command} " in listed
         assert terminal.type(command, "--help").exit_code == 0
+
+
+def test_audit_tells_who_changed_what(terminal: Terminal) -> None:
+    made = terminal.type(
+        "keys", "create", "--name", "ci", "--scope", "read", "--project", "team", "--json"
+    ).document
+    terminal.type("keys", "revoke", made["key_id"])
+
+    entries = terminal.type("audit", "--project", "team", "--json").document["audit"]
+    last = terminal.type("audit", "--project", "team", "--limit", "1").out
+
+    assert [entry["action"] for entry in entries] == ["key.revoke", "key.create"]
+    assert {entry["subject"] for entry in entries} == {made["key_id"]}
+    assert "key.revoke" in last
+    assert "key.create" not in last
+    assert terminal.type("audit", "--project", "nobody").exit_code == 1

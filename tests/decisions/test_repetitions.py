@@ -67,6 +67,19 @@ def test_runs_of_the_fit_do_not_count_twice() -> None:
     assert after.deviation == pytest.approx((seen.variance * 1.25) ** 0.5)
 
 
+def test_a_run_that_is_not_normal_tells_of_the_noise_alone() -> None:
+    seen = repetitions([0.05], NOISE)
+    for ratio in (0.01, -0.02, 0.03):
+        seen.learn(ratio, 0.05, 0)
+    before, noise = seen.expect(0.05, 0), seen.variance
+
+    seen.learn(0.2, 0.05, 0, is_normal=False)
+
+    assert seen.expect(0.05, 0).mean == before.mean
+    assert seen.expect(0.05, 0).runs == before.runs
+    assert seen.variance > noise
+
+
 def test_the_quantile_has_its_probability() -> None:
     expected = repetitions([0.1], NOISE).expect(0.1, 0)
 

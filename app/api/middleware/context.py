@@ -11,6 +11,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api import problems
 
 _logger = logging.getLogger(__name__)
+_POLICY: Final = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+"""What a browser may do with an answer that brings no policy of its own: nothing."""
+_STRICT: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
 _REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
 
 
@@ -46,7 +53,12 @@ class RequestContextMiddleware:
                     *message["headers"],
                     (b"x-request-id", request_id.encode()),
                     (b"server-timing", b"app;dur=%.2f" % elapsed_ms),
-                    (b"x-content-type-options", b"nosniff"),
+                    *_STRICT,
+                    *(
+                        ()
+                        if any(name == _POLICY[0] for name, _ in message["headers"])
+                        else (_POLICY,)
+                    ),
                 ]
             await send(message)
 

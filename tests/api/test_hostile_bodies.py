@@ -1,0 +1,127 @@
+"""No body that is deep, wide, huge or absurd harms the service, whatever operation it goes to."""
+
+import gzip
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import zstandard
+from fastapi.testclient import TestClient
+
+from app.main import build_app
+from app.services.context import ServiceContext
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from tests.api.test_isolation import BODIES
+from tests.support.clock import FakeClock
+from tests.support.regressors import publish_regressor
+
+_LIMIT = 1 << 20
+_PARAMETERS = {"workload": "theirs", "run": "run_1", "report": "rep_1"}
+_ABSURD: tuple[object, ...] = (1e308, 5e-324, -1, 10**400, "1e999", [])
+_DEEP = 100_000
+
+
+@pytest.fixture
+def services(database: Database, settings: Settings, clock: FakeClock) -> Services:
+    small = settings.model_copy(update={"max_body_bytes": _LIMIT})
+    services = build_services(ServiceContext(database, small, clock))
+    publish_regressor(services, "theirs")
+    return services
+
+
+@pytest.fixture
+def client(services: Services) -> Iterator[TestClient]:
+    app = build_app(services.context.settings, services)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def _places(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield where each value stands that is no container."""
+    members = (
+        document.items()
+        if isinstance(document, dict)
+        else enumerate(document)
+        if isinstance(document, list)
+        else ()
+    )
+    for name, value in members:
+        if isinstance(value, (dict, list)):
+            yield from _places(value, (*path, name))
+        else:
+            yield (*path, name)
+
+
+def _changed(document: Any, path: tuple[Any, ...], value: object) -> Any:
+    changed = deepcopy(document)
+    place = changed
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    return changed
+
+
+def _send(client: TestClient, operation: str, **content: Any) -> Any:
+    method, path = operation.split(" ")
+    return client.request(method, path.format_map(_PARAMETERS), **content)
+
+
+def _check(answer: Any) -> None:
+    assert answer.status_code < 500, answer.text[:500]
+    if not answer.is_success:
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("operation", BODIES)
+def test_absurd_values_are_answered_or_refused(client: TestClient, operation: str) -> None:
+    for place in _places(BODIES[operation]):
+        for value in _ABSURD:
+            _check(_send(client, operation, json=_changed(BODIES[operation], place, value)))
+
+
+@pytest.mark.parametrize("text", [b"[", b'{"a":', b'{"parameters":[', b'[{"runs":'])
+@pytest.mark.parametrize("ends", [True, False])
+def test_deep_json_is_a_problem_everywhere(client: TestClient, text: bytes, *, ends: bool) -> None:
+    closing = {"[": b"]", "{": b"}"}
+    tail = b"".join(closing[chr(c)] for c in reversed(text) if chr(c) in closing)
+    body = text * (_DEEP // len(text)) + (b"1" + tail * (_DEEP // len(text)) if ends else b"")
+
+    for operation in BODIES:
+        answer = _send(
+            client, operation, content=body, headers={"Content-Type": "application/json"}
+        )
+        assert 400 <= answer.status_code < 500, (operation, answer.text[:300])
+        _check(answer)
+    assert client.get("/healthz").is_success
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_bombs_are_refused_everywhere(client: TestClient, encoding: str) -> None:
+    zeros = b"0" * (64 * _LIMIT)
+    bomb = gzip.compress(zeros, 6) if encoding == "gzip" else zstandard.compress(zeros)
+    headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+
+    for operation in BODIES:
+        answer = _send(client, operation, content=bomb, headers=headers)
+        assert answer.json()["code"] == "payload_too_large", operation
+    assert len(bomb) < _LIMIT
+    assert client.get("/healthz").is_success
+
+
+def test_rows_of_500_columns_are_named_not_stored(client: TestClient) -> None:
+    columns = ["workload", "duration_seconds", *(f"param.p{n}" for n in range(498))]
+    text = ",".join(columns) + "\n" + ",".join(["theirs", "3", *["1"] * 498]) + "\n"
+    run = {
+        "workload": "theirs",
+        "duration_seconds": 3,
+        "parameters": {f"p{n}": n for n in range(500)},
+    }
+
+    table = client.post("/v1/runs", content=text, headers={"Content-Type": "text/csv"})
+    document = client.post("/v1/runs", json=run)
+
+    assert (table.status_code, document.status_code) == (422, 422)
+    assert len(table.content) + len(document.content) < 100_000

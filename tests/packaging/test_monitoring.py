@@ -1,0 +1,79 @@
+"""The dashboard and the alert rules ask for what the service really tells."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fastapi.testclient import TestClient
+
+_DEPLOY = Path(__file__).parents[2] / "deploy"
+_RULES = _DEPLOY / "prometheus" / "alerts.yml"
+_DASHBOARD = _DEPLOY / "grafana" / "trainfare.json"
+_METRIC = re.compile(r"\b(?:trainfare|process)_[a-z_]+")
+_COMPARISON = re.compile(r"[<>=]=?\s*[\d.]+")
+
+
+def _rules() -> list[dict[str, Any]]:
+    [group] = yaml.safe_load(_RULES.read_text(encoding="utf-8"))["groups"]
+    rules: list[dict[str, Any]] = group["rules"]
+    return rules
+
+
+def _panels() -> list[dict[str, Any]]:
+    panels: list[dict[str, Any]] = json.loads(_DASHBOARD.read_text(encoding="utf-8"))["panels"]
+    return panels
+
+
+def _told(client: TestClient) -> set[str]:
+    client.post("/v1/forecasts", json={})
+    text = client.get("/metrics").text
+    return {line.partition("{")[0].split(" ")[0] for line in text.splitlines() if line[0] != "#"}
+
+
+def test_every_metric_that_an_alert_names_is_told(client: TestClient) -> None:
+    told = _told(client)
+
+    for rule in _rules():
+        named = set(_METRIC.findall(rule["expr"]))
+        assert named, rule["alert"]
+        assert named <= told, rule["alert"]
+
+
+def test_every_metric_that_the_dashboard_names_is_told(client: TestClient) -> None:
+    told = _told(client)
+
+    for panel in _panels():
+        named = {name for target in panel["targets"] for name in _METRIC.findall(target["expr"])}
+        assert named, panel["title"]
+        assert named <= told, panel["title"]
+
+
+def test_alerts_compare_wait_and_say_what_to_do() -> None:
+    for rule in _rules():
+        assert _COMPARISON.search(rule["expr"]), rule["alert"]
+        assert rule["for"]
+        assert rule["labels"]["severity"] in {"warning", "critical"}
+        assert rule["annotations"]["summary"]
+        assert rule["annotations"]["description"]
+
+
+def test_panels_stand_side_by_side_and_have_their_own_numbers() -> None:
+    panels = _panels()
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert len(set(places)) == len(places)
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_takes_the_rules() -> None:
+    checked = subprocess.run(
+        ["promtool", "check", "rules", _RULES], check=False, capture_output=True, text=True
+    )
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
