@@ -1,7 +1,7 @@
 """Run every task of every data-set folder through the library and print how good it is.
 
-Usage: ``python -m benchmarks.accuracy --data DIR [--peers FILE.csv] [--hardware FILE.csv]
-[--prior left-out|shipped|alone] [--jobs N] [--sample N] [--only NAME ...] [--group NAME ...]
+Usage: ``python -m benchmarks.accuracy --data DIR [--peers FILE.csv] [--prior
+left-out|shipped|alone] [--jobs N] [--sample N] [--only NAME ...] [--group NAME ...]
 [--unseen NAME ...] [--targets FILE] [--plots DIR] --out result.csv``. DIR holds a folder a data
 set with ``runs.csv`` and ``tasks.json``, or CSV files of uploads, from which tasks are made. The
 factory prior of a folder's tasks is made of the other folders (``left-out``); ``shipped`` is the
@@ -37,6 +37,7 @@ from benchmarks.accuracy.judging import Judgement, judge  # noqa: E402 - see abo
 from benchmarks.accuracy.profiles import read_profile_tasks  # noqa: E402 - see above
 from benchmarks.accuracy.tables import summary_table  # noqa: E402 - see above
 from benchmarks.accuracy.traces import (  # noqa: E402 - see above
+    SHIPPED_HARDWARE,
     Task,
     read_best_peers,
     read_hardware,
@@ -80,7 +81,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of data sets or profiles")
     parser.add_argument("--peers", type=Path, help="CSV of other tools' errors by task")
-    parser.add_argument("--hardware", type=Path, help="CSV of GPU specifications")
+    parser.add_argument(
+        "--hardware", type=Path, default=SHIPPED_HARDWARE, help="CSV of GPU specifications"
+    )
     parser.add_argument("--out", type=Path, required=True, help="CSV of one row per task")
     parser.add_argument("--prior", choices=PRIORS, default=PRIORS[0], help="what is known before")
     parser.add_argument("--jobs", type=int, default=1, help="processes (fit times suffer)")

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -93,14 +94,16 @@ def read_best_peers(path: Path | None) -> dict[str, float]:
     return best
 
 
-def read_hardware(path: Path | None) -> dict[str, HardwareDescription]:
+SHIPPED_HARDWARE: Final = Path(__file__).parents[2] / "app/pricing/data/gpu_specifications.csv"
+"""The data sheets that the service knows."""
+
+
+def read_hardware(path: Path) -> dict[str, HardwareDescription]:
     """Return data sheets from a CSV file of specifications; incomplete rows are left out.
 
     Names that stand for several of them have their mean, as in the service.
     """
     sheets: dict[str, HardwareDescription] = {}
-    if path is None:
-        return sheets
     with path.open(newline="") as stream:
         for row in csv.DictReader(stream):
             columns = ("fp32_tflops", "memory_gib", "memory_bandwidth_gb_s")

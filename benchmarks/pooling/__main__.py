@@ -21,7 +21,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from rich.console import Console  # noqa: E402 - see above
 from rich.progress import track  # noqa: E402 - see above
 
-from benchmarks.accuracy.traces import Task, read_hardware  # noqa: E402 - see above
+from benchmarks.accuracy.traces import SHIPPED_HARDWARE, Task, read_hardware  # noqa: E402 - see above
 from benchmarks.pooling.arms import Priors, summarise_all  # noqa: E402 - see above
 from benchmarks.pooling.judging import Result, judge  # noqa: E402 - see above
 from benchmarks.pooling.tables import print_results  # noqa: E402 - see above
@@ -60,7 +60,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pooling", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of data-set folders")
-    parser.add_argument("--hardware", type=Path, help="CSV of GPU specifications")
+    parser.add_argument(
+        "--hardware", type=Path, default=SHIPPED_HARDWARE, help="CSV of GPU specifications"
+    )
     parser.add_argument("--out", type=Path, required=True, help="CSV of one row per task and arm")
     parser.add_argument("--draws", type=int, default=2, help="draws of first runs per workload")
     parser.add_argument("--types", type=int, default=2, help="GPU types left out per workload")

@@ -27,7 +27,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from rich.console import Console  # noqa: E402 - see above
 from rich.progress import track  # noqa: E402 - see above
 
-from benchmarks.accuracy.traces import read_hardware  # noqa: E402 - see above
+from benchmarks.accuracy.traces import SHIPPED_HARDWARE, read_hardware  # noqa: E402 - see above
 from benchmarks.profiling.problems import read_workloads  # noqa: E402 - see above
 from benchmarks.profiling.reporting import (  # noqa: E402 - see above
     append_reaches,
@@ -64,7 +64,9 @@ def main() -> None:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profiling", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of data-set folders")
-    parser.add_argument("--hardware", type=Path, help="CSV of GPU specifications")
+    parser.add_argument(
+        "--hardware", type=Path, default=SHIPPED_HARDWARE, help="CSV of GPU specifications"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--seeds", type=int, default=20, help="starts of each workload")
     parser.add_argument("--only", nargs="*", help="names of workloads")

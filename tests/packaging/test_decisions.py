@@ -6,6 +6,8 @@ _PAGES = Path(__file__).parents[2] / "docs" / "adr"
 
 
 def test_decisions_are_numbered_once_and_without_gaps() -> None:
-    numbers = sorted(int(page.name[:4]) for page in _PAGES.glob("*.md"))
+    pages = sorted(_PAGES.glob("*.md"))
 
-    assert numbers == list(range(1, len(numbers) + 1))
+    for number, page in enumerate(pages, start=1):
+        assert page.name.startswith(f"{number:04d}-")
+        assert page.read_text().startswith(f"# {number}. ")
