@@ -34,7 +34,7 @@ sometimes break."""
 _TYPICAL_SCALE = 0.12
 _SCALE_TRUST = 0.75
 
-_DOUBT, _POOLED_DOUBT, _MOST_POOLED_DOUBT = 6.0, 4.0, 2.0
+_DOUBT, _POOLED_DOUBT, _MOST_POOLED_DOUBT = 6.0, 5.0, 2.0
 _MIN_HELD_OUT = 5
 _QUANTILE_BOUNDS = (0.1, 6.0)
 
@@ -61,7 +61,7 @@ def tempered(scale: FloatArray) -> FloatArray:
 def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -> FloatArray:
     """Return prior half widths at `LEVELS`, wider for few configurations; a heuristic.
 
-    ``q0 = q00 (1 + 6 / n)``, and ``q00 (1 + min(2, 4 / n))`` where other workloads tell the spread
+    ``q0 = q00 (1 + 6 / n)``, and ``q00 (1 + min(2, 5 / n))`` where other workloads tell the spread
     of what fewer than 12 configurations leave open.
 
     Examples
