@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Final, TypeAlias
@@ -34,8 +35,10 @@ def main() -> None:
     def tell(share: float, step: str) -> None:
         connection.send(Progress(share, step))
 
-    while True:
-        connection.send(answer(tasks.get(), tell))
+    # Without the fitter, be it by kill -9, nobody waits for the answer.
+    with suppress(ConnectionError):
+        while True:
+            connection.send(answer(tasks.get(), tell))
 
 
 if __name__ == "__main__":

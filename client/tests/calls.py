@@ -121,6 +121,14 @@ class Story:
         added = await self.call("prices.add", price)
         await self.call("prices.all", origin="own", page_size=1)
         await self.call("prices.withdraw", added["prices"][0]["price_id"])
+        rate = {"from_currency": "EUR", "to_currency": "USD", "rate": "1.08"}
+        stored = await self.call("exchange_rates.add", rate)
+        await self.call("exchange_rates.all", page_size=1)
+        await self.call("exchange_rates.withdraw", stored["exchange_rates"][0]["rate_id"])
+        factor = {"provider": "lab", "kg_co2e_per_kwh": "0.05", "source": "our utility"}
+        told = await self.call("grid_factors.add", factor)
+        await self.call("grid_factors.all", origin="own", page_size=1)
+        await self.call("grid_factors.withdraw", told["grid_factors"][0]["factor_id"])
         await self.call("gpus.all")
         await self.call("gpus.get", "NVIDIA A100-SXM4-40GB")
 

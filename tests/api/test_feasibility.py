@@ -91,4 +91,5 @@ def test_registry_says_what_the_fit_took_from_other_runs(fitted: TestClient) -> 
         "unfinished": {"as_lower_bounds": 0, "by_progress": 0, "uninformative": 0},
         "change_points": [],
         "outliers": [],
+        "convergence": None,
     }

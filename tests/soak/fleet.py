@@ -99,13 +99,16 @@ class Fleet:
         return random.choice(listening) if listening else None
 
     def tracebacks(self) -> list[str]:
-        """Return what members logged of errors that nobody expected."""
-        return [
-            line
-            for member in [*self._members, *self._ended]
-            for line in member.lines
-            if "Traceback" in line
-        ]
+        """Return what members logged of errors that nobody expected, with what followed."""
+        found = []
+        for member in [*self._members, *self._ended]:
+            lines = list(member.lines)
+            found += [
+                f"{member.kind}: " + "".join(lines[max(at - 1, 0) : at + 40])
+                for at, line in enumerate(lines)
+                if line.startswith("Traceback")
+            ]
+        return found
 
     def computing(self) -> list[int]:
         """Return the processes that compute fits at this moment."""

@@ -9,6 +9,7 @@ from trainfare_client._async.fits import AsyncFits
 from trainfare_client._async.flushing import flush
 from trainfare_client._async.forecasts import AsyncForecasts
 from trainfare_client._async.prices import AsyncGpus, AsyncPrices
+from trainfare_client._async.rates import AsyncExchangeRates, AsyncGridFactors
 from trainfare_client._async.runs import AsyncRuns
 from trainfare_client._async.schedules import AsyncSchedules
 from trainfare_client._async.transport import AsyncTransport
@@ -39,7 +40,8 @@ class AsyncClient:
 
     Attributes
     ----------
-    workloads, runs, fits, regressors, forecasts, prices, gpus, schedules, ci
+    workloads, runs, fits, regressors, forecasts, prices, exchange_rates, grid_factors, gpus,
+    schedules, ci
         The resources of the service.
     """
 
@@ -58,6 +60,8 @@ class AsyncClient:
         self.regressors = AsyncRegressors(self._transport)
         self.forecasts = AsyncForecasts(self._transport)
         self.prices = AsyncPrices(self._transport)
+        self.exchange_rates = AsyncExchangeRates(self._transport)
+        self.grid_factors = AsyncGridFactors(self._transport)
         self.gpus = AsyncGpus(self._transport)
         self.schedules = AsyncSchedules(self._transport)
         self.ci = AsyncCi(self._transport)

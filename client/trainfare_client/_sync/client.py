@@ -9,6 +9,7 @@ from trainfare_client._sync.fits import Fits
 from trainfare_client._sync.flushing import flush
 from trainfare_client._sync.forecasts import Forecasts
 from trainfare_client._sync.prices import Gpus, Prices
+from trainfare_client._sync.rates import ExchangeRates, GridFactors
 from trainfare_client._sync.runs import Runs
 from trainfare_client._sync.schedules import Schedules
 from trainfare_client._sync.transport import Transport
@@ -39,7 +40,8 @@ class Client:
 
     Attributes
     ----------
-    workloads, runs, fits, regressors, forecasts, prices, gpus, schedules, ci
+    workloads, runs, fits, regressors, forecasts, prices, exchange_rates, grid_factors, gpus,
+    schedules, ci
         The resources of the service.
     """
 
@@ -58,6 +60,8 @@ class Client:
         self.regressors = Regressors(self._transport)
         self.forecasts = Forecasts(self._transport)
         self.prices = Prices(self._transport)
+        self.exchange_rates = ExchangeRates(self._transport)
+        self.grid_factors = GridFactors(self._transport)
         self.gpus = Gpus(self._transport)
         self.schedules = Schedules(self._transport)
         self.ci = Ci(self._transport)

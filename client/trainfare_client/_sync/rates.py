@@ -1,0 +1,63 @@
+"""Exchange rates and grid factors: what turns prices and energy into what a user counts in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainfare_client.requests import delete, path_of, post
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trainfare_client._sync.transport import Transport
+    from trainfare_client.money import (
+        CreatedExchangeRates,
+        CreatedGridFactors,
+        ExchangeRate,
+        GridFactor,
+    )
+    from trainfare_client.requests import Request
+
+
+class ExchangeRates:
+    """The project's dated exchange rates."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def all(self, *, page_size: int | None = None) -> Iterator[ExchangeRate]:
+        """Yield rates, the newest first."""
+        return self._transport.items(
+            path_of("exchange-rates"), "exchange_rates", {"page_size": page_size}
+        )
+
+    def add(self, rates: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> CreatedExchangeRates:
+        """Add one rate or some of them, all or none."""
+        request: Request[CreatedExchangeRates] = post(path_of("exchange-rates"), rates)
+        return self._transport.send(request)
+
+    def withdraw(self, rate_id: str) -> None:
+        """Let a rate convert no longer; it stays on record for past costs."""
+        self._transport.send(delete(path_of("exchange-rates", rate_id)))
+
+
+class GridFactors:
+    """How much CO2e a kilowatt hour stands for: the project's own factors and built-in ones."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def all(self, *, page_size: int | None = None, **filters: Any) -> Iterator[GridFactor]:
+        """Yield factors, own ones first; `filters` such as `origin`."""
+        return self._transport.items(
+            path_of("grid-factors"), "grid_factors", {"page_size": page_size, **filters}
+        )
+
+    def add(self, factors: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> CreatedGridFactors:
+        """Add one factor or some of them, all or none; own factors go before built-in ones."""
+        request: Request[CreatedGridFactors] = post(path_of("grid-factors"), factors)
+        return self._transport.send(request)
+
+    def withdraw(self, factor_id: str) -> None:
+        """Let a factor count no longer; it stays on record for past estimates."""
+        self._transport.send(delete(path_of("grid-factors", factor_id)))
