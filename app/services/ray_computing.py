@@ -2,6 +2,8 @@
 
 import logging
 import os
+import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, TaskCancelledError
+from ray.exceptions import GetTimeoutError, RayError
 from typing_extensions import override
 
 from app.services.computing import (
@@ -29,21 +31,10 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _TAKEN_UP_AGAIN: Final = 3
 """How often Ray starts a task anew whose node was lost."""
-_BEACON_S: Final = 1.0
+_ANSWER_S: Final = 1.0
+_CALLS_AT_ONCE: Final = 4
+"""One computes, others tell and ask how far it is."""
 _IN_FLIGHT_PER_CORE: Final = 2
-
-
-class _Beacon:
-    """Holds how far one computation is, where both sides can reach it."""
-
-    def __init__(self) -> None:
-        self._latest = Progress(0.0, "waiting for a free core of the cluster")
-
-    def tell(self, progress: Progress) -> None:
-        self._latest = progress
-
-    def latest(self) -> Progress:
-        return self._latest
 
 
 def _apply(function: Callable[[_Item], _Result], item: _Item) -> _Result:
@@ -63,22 +54,56 @@ def _cluster_map(function: Callable[[_Item], _Result], items: Iterable[_Item]) -
         yield ray.get(pending.popleft())
 
 
-def _compute(task: FitTask, beacon: Any) -> Done | Refused:
-    return answer(task, lambda share, step: beacon.tell.remote(Progress(share, step)), _cluster_map)
+def _compute(task: FitTask, foreman: Any) -> Done | Refused:
+    return answer(
+        task, lambda share, step: foreman.tell.remote(Progress(share, step)), _cluster_map
+    )
+
+
+class _Foreman:
+    """An actor that owns one computation and knows how far it is.
+
+    What an actor owns ends with it, and killing an actor is safe at any moment. Cancelling a task
+    that ends in the same instant aborts the process that asked for it, which would be the fitter
+    ("Tried to complete task that was not pending", Ray 2.60).
+    """
+
+    def __init__(self) -> None:
+        self._latest = Progress(0.0, "waiting for a free core of the cluster")
+
+    def tell(self, progress: Progress) -> None:
+        self._latest = progress
+
+    def latest(self) -> Progress:
+        return self._latest
+
+    def compute(self, task: FitTask) -> Done | Refused:
+        # An actor keeps its core while it waits, so this one has none and a task computes.
+        remote = ray.remote(num_cpus=1, max_retries=_TAKEN_UP_AGAIN)(_compute)
+        message: Done | Refused = ray.get(
+            remote.remote(task, ray.get_runtime_context().current_actor)
+        )
+        return message
 
 
 @dataclass(frozen=True, slots=True)
 class _Computation:
     """A task under way on the cluster."""
 
-    beacon: Any
+    foreman: Any
     result: Any
 
     @classmethod
     def start(cls, task: FitTask) -> "_Computation":
-        beacon = ray.remote(num_cpus=0, max_restarts=-1)(_Beacon).remote()
-        remote = ray.remote(num_cpus=1, max_retries=_TAKEN_UP_AGAIN)(_compute)
-        return cls(beacon, remote.remote(task, beacon))
+        remote = ray.remote(
+            num_cpus=0,
+            max_concurrency=_CALLS_AT_ONCE,
+            max_restarts=_TAKEN_UP_AGAIN,
+            # Each attempt to reach it while it moves to another node counts as one.
+            max_task_retries=-1,
+        )
+        foreman = remote(_Foreman).remote()
+        return cls(foreman, foreman.compute.remote(task))
 
     def has_ended(self, within_s: float) -> bool:
         return bool(ray.wait([self.result], timeout=within_s)[0])
@@ -86,18 +111,15 @@ class _Computation:
     def progress(self) -> Progress | None:
         """Return how far the computation is, None while nobody knows."""
         try:
-            latest: Progress = ray.get(self.beacon.latest.remote(), timeout=_BEACON_S)
+            latest: Progress = ray.get(self.foreman.latest.remote(), timeout=_ANSWER_S)
         except (GetTimeoutError, RayError):
             return None
         return latest
 
-    def cancel(self) -> None:
+    def end(self) -> None:
+        """Free what it holds of the cluster, whether it has ended or nobody waits any more."""
         with suppress(RayError):
-            ray.cancel(self.result, force=True)
-
-    def forget(self) -> None:
-        with suppress(RayError):
-            ray.kill(self.beacon)
+            ray.kill(self.foreman)
 
 
 class RayComputer(Computer):
@@ -112,7 +134,7 @@ class RayComputer(Computer):
     address
         ``ray://HOST:10001`` from outside the cluster, ``HOST:6379`` from a node of it.
     beat_s
-        The longest silence towards `on_progress`, but for a beacon that moves to another node.
+        The longest silence towards `on_progress`, but for a foreman that moves to another node.
     limit_s
         After how many seconds a fit of a time budget is ended.
 
@@ -133,7 +155,11 @@ class RayComputer(Computer):
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         self._beat_s = beat_s
         self._limit_s = limit_s
+        on_sigterm = signal.getsignal(signal.SIGTERM)
         ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        if threading.current_thread() is threading.main_thread():
+            # Ray's own handler would end the process at once, without a word to the cluster.
+            signal.signal(signal.SIGTERM, on_sigterm)
         _logger.info("computing on Ray", extra={"address": address, **self.resources()})
 
     def resources(self) -> dict[str, float]:
@@ -151,12 +177,8 @@ class RayComputer(Computer):
             raise ComputationLostError(f"The Ray cluster takes no task: {error}") from error
         try:
             return self._await(computation, on_progress, self._limit_s(task.request.time_budget_s))
-        except BaseException:
-            # It computes what nobody waits for any more, or has ended already.
-            computation.cancel()
-            raise
         finally:
-            computation.forget()
+            computation.end()
 
     def _await(
         self, computation: _Computation, on_progress: OnProgress, limit_s: float
@@ -170,7 +192,7 @@ class RayComputer(Computer):
                 if time.monotonic() > deadline:
                     raise TimedOutError(limit_s)
             message: Done | Refused = ray.get(computation.result)
-        except (RayError, TaskCancelledError, ConnectionError) as error:
+        except (RayError, ConnectionError) as error:
             raise ComputationLostError(f"The Ray cluster lost the fit: {error}") from error
         if isinstance(message, Done):
             return message.outcome

@@ -168,6 +168,8 @@ def test_braces_that_are_no_placeholders_stay() -> None:
 
 
 def test_signal_that_comes_while_a_command_runs_cancels_the_run(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
     outcome = CommandRunner(None).run(
         ["sleep", "600"],
         environment_of({}),
@@ -177,7 +179,7 @@ def test_signal_that_comes_while_a_command_runs_cancels_the_run(tmp_path: Path) 
     )
 
     assert outcome.status == "cancelled"
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_command_that_ignores_the_end_of_its_time_is_killed(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A Ray cluster of two nodes computes what this process would, also when a node is lost."""
 
+import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -69,6 +70,14 @@ def test_cluster_computes_what_this_process_would_to_the_byte(computer: RayCompu
     assert computer.resources() == {"cores": 2.0, "nodes": 3}
 
 
+def test_connection_leaves_what_the_process_does_on_sigterm(cluster: Cluster) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    RayComputer(cluster.address).close()
+
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_refusal_comes_back_from_the_cluster(computer: RayComputer) -> None:
     hopeless = make_task(replace(QUICK, regressors=("boosted_trees",)))
 
@@ -115,11 +124,14 @@ def test_fit_goes_on_when_a_node_is_lost(cluster: Cluster, computer: RayComputer
             killed.set()
             cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
 
-    outcome = computer.compute(task, lose_a_node)
+    try:
+        outcome = computer.compute(task, lose_a_node)
+    finally:
+        cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
 
     assert killed.is_set()
     assert outcome == InProcessComputer().compute(task, ignore)
-    cluster.add_node(num_cpus=1)
 
 
 def test_fitter_publishes_what_the_cluster_computed(cluster: Cluster, services: Services) -> None:
