@@ -220,37 +220,6 @@ def test_artefact_without_a_part_is_refused(artefact: Artefact, part: str) -> No
         loads(pack(parts))
 
 
-@pytest.mark.parametrize(
-    ("part", "change", "reason"),
-    [
-        ("configurations.bin", lambda part: part[:-32], "do not fit together"),
-        ("configurations.bin", lambda part: part[:-1] + b"g", "no hash"),
-        ("configurations.bin", lambda part: part[32:] + part[-32:], "there twice"),
-        ("runs.txt", lambda part: part + b"x", "do not fit their lengths"),
-        ("runs.txt", lambda part: part[:-1], "do not fit their lengths"),
-        ("runs.txt", lambda part: part[:-1] + b"\xff", "UnicodeDecodeError"),
-    ],
-)
-def test_forged_names_of_runs_are_refused(
-    artefact: Artefact, part: str, change: Callable[[bytes], bytes], reason: str
-) -> None:
-    parts = unpack(artefact.data)
-
-    with pytest.raises(ArtifactError, match=reason):
-        loads(pack({**parts, part: change(parts[part])}))
-
-
-@pytest.mark.parametrize("name", ["name_lengths", "name_counts", "unfinished", "held_out"])
-@pytest.mark.parametrize("value", [-1.0, 0.5, 1e20])
-def test_forged_numbers_of_what_is_remembered_are_refused_or_useful(
-    artefact: Artefact, name: str, value: float
-) -> None:
-    numbers = artefact.array(f"memory.{name}")
-    numbers[:1] = value
-
-    _is_refused_or_useful(artefact.with_array(f"memory.{name}", numbers))
-
-
 def _node(row: int, column: int, value: float) -> Callable[[FloatArray], None]:
     def change(nodes: FloatArray) -> None:
         split = np.flatnonzero(nodes[:, 2] >= 0)[row]
