@@ -4,12 +4,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
+from anyio import to_thread
 from fastapi import FastAPI
 
 from app.api import health, openapi, problems
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.context import RequestContextMiddleware
+from app.api.middleware.deadlines import DeadlineMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.routing import ROUTERS
@@ -29,6 +31,12 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
     if settings.rate_limit_per_minute:
         app.add_middleware(RateLimitMiddleware, per_minute=settings.rate_limit_per_minute)
     app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
+    app.add_middleware(
+        DeadlineMiddleware,
+        request_s=settings.request_timeout_s,
+        upload_s=settings.upload_timeout_s,
+        max_waiting=settings.max_waiting_requests,
+    )
     app.add_middleware(RequestContextMiddleware)
     health.install_metrics(app)
 
@@ -49,12 +57,19 @@ def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
         If the database's schema is not at head.
     """
     if services is None:
-        database = Database(settings.url, pool_size=settings.database_pool_size)
+        database = Database(
+            settings.url,
+            pool_size=settings.database_pool_size,
+            statement_timeout_s=settings.request_timeout_s,
+        )
         services = build_services(ServiceContext(database, settings))
     require_head(services.context.database)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        # A thread without a connection would only wait for one.
+        limiter = to_thread.current_default_thread_limiter()
+        limiter.total_tokens = settings.database_pool_size
         yield
         services.close()
 

@@ -33,6 +33,15 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(
         64 * MEBIBYTE, ge=1024, description="largest body, counted after decompression"
     )
+    request_timeout_s: float = Field(
+        30.0, gt=0, description="how long an answer may take to begin; then 503"
+    )
+    upload_timeout_s: float = Field(
+        300.0, gt=0, description="the same for uploads of runs, prices, rates and CI reports"
+    )
+    max_waiting_requests: int = Field(
+        200, ge=1, description="requests of a web process that wait for a thread; then 503"
+    )
     rate_limit_per_minute: int = Field(
         0, ge=0, description="requests per key, minute and process; 0: unlimited"
     )

@@ -5,6 +5,8 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Header
 
+from app.domain import deadlines
+
 MAX_WAIT_S: Final = 60
 _WAIT: Final = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,9})\"?\s*(?=$|[,;])", re.IGNORECASE)
 
@@ -19,7 +21,12 @@ async def _wait_s(
     ] = None,
 ) -> int | None:
     found = _WAIT.search(prefer or "")
-    return min(int(found[1]), MAX_WAIT_S) if found else None
+    if found is None:
+        return None
+    wait_s = min(int(found[1]), MAX_WAIT_S)
+    if deadline := deadlines.current.get():
+        deadline.extend(wait_s)
+    return wait_s
 
 
 WaitPreference = Annotated[int | None, Depends(_wait_s)]

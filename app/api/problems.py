@@ -63,6 +63,8 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.StorageUnavailableError: ProblemKind(
         "database_unavailable", 503, "Database unavailable"
     ),
+    domain.DeadlineExceededError: ProblemKind("deadline_exceeded", 503, "Not answered in time"),
+    domain.OverloadedError: ProblemKind("overloaded", 503, "Too many requests at once"),
     domain.NotReadyError: ProblemKind("not_ready", 503, "Not ready"),
 }
 INTERNAL = ProblemKind("internal", 500, "Internal error")
@@ -324,6 +326,8 @@ def problem_responses(*errors: type[DomainError]) -> dict[int | str, dict[str, A
         domain.ForbiddenError,
         domain.QuotaExceededError,
         domain.StorageUnavailableError,
+        domain.DeadlineExceededError,
+        domain.OverloadedError,
         domain.InvalidRequestError,
         domain.UnsupportedMediaTypeError,
         domain.PayloadTooLargeError,

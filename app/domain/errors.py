@@ -331,6 +331,27 @@ class StorageUnavailableError(DomainError):
         super().__init__("The database does not answer at the moment.")
 
 
+class DeadlineExceededError(DomainError):
+    """A request was not answered within its time."""
+
+    remedy = "Retry with the same Idempotency-Key, later or with less at once."
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(
+            f"The request was not answered within {limit_s:g} s and was given up;"
+            " what it had not stored by then is not stored."
+        )
+
+
+class OverloadedError(DomainError):
+    """More requests wait than the process may keep waiting."""
+
+    remedy = "Retry as Retry-After says; nothing of the request was begun."
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(f"{waiting} requests wait already.")
+
+
 class NotReadyError(DomainError):
     """The service lives but cannot do all its work; the faults name what is missing."""
 

@@ -1,8 +1,9 @@
 """The engine and the transaction: one service call, one commit."""
 
 import logging
+import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from sqlite3 import SQLITE_CORRUPT, SQLITE_NOTADB
 from typing import Any
 
@@ -10,15 +11,17 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.domain import deadlines
 from app.domain.errors import StorageUnavailableError
 from app.storage.stores import Stores
 
 _logger = logging.getLogger(__name__)
 _SQLITE_BUSY_TIMEOUT_MS = 30_000
 _POSTGRES_CONNECT_TIMEOUT_S = 5
+_MAX_TIMEOUT_MS = (1 << 31) - 1
 
 
-def _prepare_sqlite(engine: sa.Engine) -> None:
+def _prepare_sqlite(engine: sa.Engine, busy_timeout_ms: int) -> None:
     """Give SQLite foreign keys, WAL and real transactions (writers take their lock at once)."""
 
     @event.listens_for(engine, "connect")
@@ -28,7 +31,7 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = NORMAL")
-        cursor.execute(f"PRAGMA busy_timeout = {_SQLITE_BUSY_TIMEOUT_MS}")
+        cursor.execute(f"PRAGMA busy_timeout = {busy_timeout_ms}")
         cursor.close()
 
     @event.listens_for(engine, "begin")
@@ -49,10 +52,13 @@ def _is_damaged(error: exc.DBAPIError) -> bool:
     return getattr(error.orig, "sqlite_errorcode", None) in {SQLITE_CORRUPT, SQLITE_NOTADB}
 
 
-def make_engine(url: str, *, pool_size: int = 20) -> sa.Engine:
+def make_engine(
+    url: str, *, pool_size: int = 20, statement_timeout_s: float | None = None
+) -> sa.Engine:
     """Return the engine for SQLite or PostgreSQL (psycopg 3).
 
-    `postgres://` and `postgresql://` URLs are read as psycopg's.
+    `postgres://` and `postgresql://` URLs are read as psycopg's. SQLite has no limit on a
+    statement; there `statement_timeout_s` limits the wait for its lock.
     """
     parsed = sa.make_url(url)
     if parsed.drivername in {"postgres", "postgresql"}:
@@ -61,10 +67,19 @@ def make_engine(url: str, *, pool_size: int = 20) -> sa.Engine:
     if parsed.get_backend_name() == "postgresql":
         options["pool_pre_ping"] = True
         options["connect_args"] = {"connect_timeout": _POSTGRES_CONNECT_TIMEOUT_S}
+        if statement_timeout_s is not None:
+            limit = f"-c statement_timeout={_milliseconds(statement_timeout_s)}"
+            given = parsed.query.get("options", "")
+            options["connect_args"]["options"] = f"{given} {limit}".strip()
     engine = sa.create_engine(parsed, **options)
     if parsed.get_backend_name() == "sqlite":
-        _prepare_sqlite(engine)
+        limit_ms = _milliseconds(statement_timeout_s or math.inf)
+        _prepare_sqlite(engine, min(limit_ms, _SQLITE_BUSY_TIMEOUT_MS))
     return engine
+
+
+def _milliseconds(seconds: float) -> int:
+    return int(min(seconds * 1e3, _MAX_TIMEOUT_MS))
 
 
 class Database:
@@ -76,10 +91,16 @@ class Database:
         SQLAlchemy URL of an SQLite file or a PostgreSQL database.
     pool_size
         The most connections held at once.
+    statement_timeout_s
+        How long one statement may take on PostgreSQL, or wait for the lock on SQLite; work of a
+        request with a longer deadline has as long as that. None: no limit.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 20) -> None:
-        self.engine = make_engine(url, pool_size=pool_size)
+    def __init__(
+        self, url: str, *, pool_size: int = 20, statement_timeout_s: float | None = None
+    ) -> None:
+        self._statement_timeout_s = statement_timeout_s
+        self.engine = make_engine(url, pool_size=pool_size, statement_timeout_s=statement_timeout_s)
         self._writing = sessionmaker(self.engine, expire_on_commit=False)
         self._reading = sessionmaker(
             self.engine.execution_options(read_only=True), expire_on_commit=False
@@ -98,9 +119,14 @@ class Database:
         ------
         StorageUnavailableError
             If the database does not answer; nothing was stored.
+        DeadlineExceededError
+            If the request that this is done for has ended; nothing was stored.
         """
-        with self._session(self._writing) as session, session.begin():
+        with self._session(self._writing) as session:
             yield Stores(session)
+            deadline = deadlines.current.get()
+            with nullcontext() if deadline is None else deadline.committing():
+                session.commit()
 
     @contextmanager
     def reading(self) -> Iterator[Stores]:
@@ -110,8 +136,21 @@ class Database:
 
     @contextmanager
     def _session(self, factory: sessionmaker[Session]) -> Iterator[Session]:
+        deadline = deadlines.current.get()
+        if deadline is not None:
+            deadline.check()
         with self.answering(), factory() as session:
+            if deadline is not None:
+                self._allow(session, deadline.limit_s)
             yield session
+
+    def _allow(self, session: Session, limit_s: float) -> None:
+        """Give statements the time of a request that may take longer than others."""
+        if self._statement_timeout_s is None or limit_s <= self._statement_timeout_s:
+            return
+        if not self.is_sqlite:
+            limit = sa.text(f"SET LOCAL statement_timeout = {_milliseconds(limit_s)}")
+            session.execute(limit)
 
     @staticmethod
     @contextmanager

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.context import RequestContextMiddleware
+from app.api.middleware.deadlines import DeadlineMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.middleware.metrics import MetricsMiddleware, RequestMetrics
@@ -171,6 +172,7 @@ def _layers(services: Services) -> list[Callable[[ASGIApp], ASGIApp]]:
         lambda app: IdempotencyMiddleware(app, services.idempotency),
         lambda app: AuthenticationMiddleware(app, authenticate),
         lambda app: RateLimitMiddleware(app, 10),
+        lambda app: DeadlineMiddleware(app, request_s=30.0, upload_s=300.0, max_waiting=200),
         RequestContextMiddleware,
         lambda app: MetricsMiddleware(app, RequestMetrics(CollectorRegistry())),
     ]

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
+from app.domain import deadlines
 from app.domain.errors import (
     DomainError,
     Fault,
@@ -188,7 +189,8 @@ class IdempotencyMiddleware:
 
     async def _settle(self, ticket: IdempotencyTicket, answer: _Answer) -> None:
         # An answer that its route kept already, or that cannot be kept now, is sent all the same.
-        with contextlib.suppress(InProgressError, StorageUnavailableError):
+        suppressed = contextlib.suppress(InProgressError, StorageUnavailableError)
+        with suppressed, deadlines.unlimited():
             if answer.is_complete and answer.is_kept:
                 kept = answer.to_replay()
                 await asyncio.to_thread(

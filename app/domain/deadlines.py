@@ -1,0 +1,89 @@
+"""How long a request may take, and whether its work may still be stored."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
+
+from app.domain.errors import DeadlineExceededError
+
+
+class Deadline:
+    """The end of one request's time, shared by the event loop and the threads that work for it.
+
+    Either the end comes first, and nothing is stored any more, or a commit does, and its answer
+    is waited for: a caller who was refused need not fear that the work was stored all the same.
+
+    Parameters
+    ----------
+    limit_s
+        Seconds from now on until the answer must have begun.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self._ends_at = time.monotonic() + limit_s
+        self._lock = Lock()
+        self._commits = 0
+        self._has_ended = False
+
+    def left_s(self) -> float:
+        """Return the seconds until the end; negative after it."""
+        return self._ends_at - time.monotonic()
+
+    def extend(self, seconds: float) -> None:
+        """Move the end: the caller asked to wait."""
+        self._ends_at += seconds
+        self.limit_s += seconds
+
+    def end(self) -> bool:
+        """Let nothing more be stored; False while a commit is under way."""
+        with self._lock:
+            if self._commits:
+                return False
+            self._has_ended = True
+            return True
+
+    def check(self) -> None:
+        """Refuse to begin work for a request that has ended.
+
+        Raises
+        ------
+        DeadlineExceededError
+            If the request has ended.
+        """
+        if self._has_ended:
+            raise DeadlineExceededError(self.limit_s)
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Hold the end off while the block commits.
+
+        Raises
+        ------
+        DeadlineExceededError
+            If the request has ended.
+        """
+        with self._lock:
+            self.check()
+            self._commits += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._commits -= 1
+
+
+current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+"""The deadline of the request that is worked for, None where nobody waits."""
+
+
+@contextmanager
+def unlimited() -> Iterator[None]:
+    """Do what must be done also for a request that has ended."""
+    token = current.set(None)
+    try:
+        yield
+    finally:
+        current.reset(token)
