@@ -18,11 +18,15 @@ def aliased_columns(encoder: Encoder, X: FloatArray, codes: IntArray) -> IntArra
     if "gpu_type" not in names or not encoder.categories[names.index("gpu_type")].used:
         return np.empty(0, dtype=np.int64)
     of_row = codes[:, names.index("gpu_type")]
+    by_type = np.argsort(of_row, kind="stable")
+    starts = np.flatnonzero(np.diff(of_row[by_type], prepend=-1))
     found = []
     for index, role in enumerate(encoder.layout.roles):
-        column = X[:, index]
-        spread = max(float(np.ptp(column[of_row == code])) for code in np.unique(of_row))
-        if role == "parameter" and spread < _ROUNDING < float(np.ptp(column)):
+        if role != "parameter":
+            continue
+        column = X[by_type, index]
+        highest, lowest = np.maximum.reduceat(column, starts), np.minimum.reduceat(column, starts)
+        if (highest - lowest).max() < _ROUNDING < float(np.ptp(column)):
             found.append(index)
     return np.array(found, dtype=np.int64)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from models.aliases import alias_values
 from models.arms import plain_name
 from models.candidates import CANDIDATES, Setting
 from models.checks import MAX_LOG, check_bounded, check_codes, check_rows, check_weights, demand
+from models.configurations import UNBOUNDED
 from models.convergence import build_convergence
 from models.distribution import LEVELS
 from models.encoding import Encoded, Encoder
@@ -26,11 +26,14 @@ from models.portfolio import FittedPortfolio
 from models.regimes import INTERPOLATION, NEW_LEVEL, Kind, RegimeMap
 from models.regressor import PortfolioRegressor, State
 from models.reports import FitReport
-from models.tables import FloatArray
+from models.run_names import RunNames
+from models.tables import BoolArray, FloatArray
 from models.transfer import LevelTransfer
-from models.typed_json import read_json, read_number, read_numbers, read_texts
+from models.typed_json import read_json, read_number, read_texts
 
 MAX_MEMBERS = 100
+KEYS, RUNS = "configurations.bin", "runs.txt"
+"""Names of the parts with the hashes of configurations and the names of their runs."""
 
 _N_CONTROLS = 4
 _CONTROL_DIGITS = 6
@@ -88,7 +91,7 @@ def check_controls(portfolio: FittedPortfolio, recorded: FloatArray) -> None:
 def build_portfolio(
     header: Mapping[str, Any], arrays: Arrays, parts: Mapping[str, bytes]
 ) -> FittedPortfolio:
-    """Return the portfolio of a header, its arrays and its texts.
+    """Return the portfolio of a header, its arrays and its names of runs.
 
     Raises
     ------
@@ -96,12 +99,12 @@ def build_portfolio(
         If anything is missing, out of range, or does not fit together.
     """
     encoder = _build_encoder(header["encoder"])
-    memory = _build_memory(encoder, header["memory"], arrays)
+    memory = _build_memory(encoder, header["memory"], arrays, parts)
     names = read_texts(header["member_order"])
     demand(0 < len(set(names)) == len(names) <= MAX_MEMBERS, "members are too many or none")
     demand(set(names) == set(header["members"]), "members are not those of their order")
     members = {
-        name: _build_member(name, encoder, header["members"][name], arrays, parts) for name in names
+        name: _build_member(name, encoder, header["members"][name], arrays) for name in names
     }
     regime_map = _build_regime_map(encoder, header["kinds"], header["few_levels"])
     regimes = {
@@ -129,19 +132,13 @@ def _build_member(
     encoder: Encoder,
     values: Mapping[str, Any],
     arrays: Arrays,
-    parts: Mapping[str, bytes],
 ) -> PortfolioRegressor:
     if plain_name(name) not in CANDIDATES:
         raise ArtifactError(f"The artefact has a regressor {name[:100]!r} that is not known here.")
     prefix = f"member.{name}."
     own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-    texts = {
-        key.removeprefix(f"{name}.").removesuffix(".txt"): part.decode()
-        for key, part in parts.items()
-        if key.startswith(f"{name}.")
-    }
     member = CANDIDATES[plain_name(name)](Setting(encoder.layout, 0.02, 0, 0))
-    member.load_state(State(values, own, texts))
+    member.load_state(State(values, own))
     return member
 
 
@@ -224,29 +221,35 @@ def _build_encoder(header: Mapping[str, Any]) -> Encoder:
     return Encoder(numeric, categories, hardware, multi_node=header["multi_node"])
 
 
-def _build_memory(encoder: Encoder, header: Mapping[str, Any], arrays: Arrays) -> Memory:
+def _build_memory(
+    encoder: Encoder, header: Mapping[str, Any], arrays: Arrays, parts: Mapping[str, bytes]
+) -> Memory:
     X, codes = arrays["memory.X"], arrays["memory.codes"]
     check_rows(X, encoder.layout)
     check_codes(codes, tuple(len(item.levels) for item in encoder.categories))
     nothing = np.zeros((len(X), 0))
     encoded = Encoded(X, nothing, nothing, nothing > 0, nothing, codes.astype(np.int64))
-    keys, run_ids = read_texts(header["keys"]), _read_groups(header["run_ids"])
-    demand(len(X) == len(codes) == len(keys) == len(run_ids), "configurations do not fit together")
-    demand(len(set(keys)) == len(keys) and all(run_ids), "a configuration is there twice")
-    known, unfinished = (
-        frozenset(read_texts(header[name])) for name in ("known_columns", "unfinished")
+    names = RunNames.read(
+        parts[KEYS], parts[RUNS], arrays["memory.name_lengths"], arrays["memory.name_counts"]
     )
-    ranges = arrays["memory.ranges"]
-    check_bounded(ranges, (len(X), 2), "a range of repetitions")
-    demand((ranges[:, 0] <= ranges[:, 1]).all(), "repetitions are turned round")
-    return Memory.of(
-        encoded, keys, run_ids, read_numbers(header["held_out"]), known, unfinished, ranges
+    demand(len(X) == len(codes) == len(names), "configurations do not fit together")
+    repeated, unfinished = (
+        _read_rows(arrays[f"memory.{name}"], len(X)) for name in ("repeated", "unfinished")
     )
+    found, held_out = arrays["memory.ranges"], arrays["memory.held_out"]
+    check_bounded(found, (int(repeated.sum()), 2), "a range of repetitions")
+    demand((found[:, 0] <= found[:, 1]).all(), "repetitions are turned round")
+    check_bounded(held_out, (len(X),), "a held-out forecast")
+    ranges = np.tile([-UNBOUNDED, UNBOUNDED], (len(X), 1))
+    ranges[repeated] = found
+    known = frozenset(read_texts(header["known_columns"]))
+    return Memory.of(encoded, names, held_out, known, unfinished, ranges)
 
 
-def _read_groups(groups: object) -> tuple[tuple[str, ...], ...]:
-    """Return lists of names; all names are checked at once, since there are thousands."""
-    demand(isinstance(groups, list) and not set(map(type, groups)) - {list}, "no lists of runs")
-    assert isinstance(groups, list)
-    read_texts(list(chain.from_iterable(groups)))
-    return tuple(map(tuple, groups))
+def _read_rows(rows: FloatArray, n: int) -> BoolArray:
+    """Return which of n rows are named, in ascending order."""
+    found = np.zeros(n, dtype=np.bool_)
+    is_row = (rows == np.floor(rows)) & (rows >= 0) & (rows < n)
+    demand(rows.ndim == 1 and is_row.all() and (np.diff(rows) > 0).all(), "rows are none")
+    found[rows.astype(np.int64)] = True
+    return found

@@ -1,21 +1,24 @@
 """Gradient-boosted regression trees on the log duration (LightGBM), one thread, deterministic."""
 
+from dataclasses import fields
 from typing import Self
 
 import numpy as np
 from typing_extensions import override
 
 from models.layout import Layout
+from models.lightgbm_text import read_trees
 from models.power_laws import TERMS
 from models.regressor import PortfolioRegressor, State
 from models.scaling_laws import ScalingLaw
 from models.tables import FloatArray
-from models.trees import TreeTables
+from models.trees import TreeArrays, TreeTables
 from models.typed_json import read_number
 
 MIN_TREE_CONFIGURATIONS = 20
 FEW_CONFIGURATIONS = 60
 _FEW_ROUNDS, _ROUNDS = 120, 200
+_TREE_FIELDS = fields(TreeArrays)
 
 
 class BoostedTrees(PortfolioRegressor):
@@ -61,8 +64,8 @@ class BoostedTrees(PortfolioRegressor):
         few = len(y) <= FEW_CONFIGURATIONS
         rounds = self.rounds or (_FEW_ROUNDS if few else _ROUNDS)
         booster = lightgbm.train(self._parameters(len(y)), data, num_boost_round=rounds)
-        self.text_: str = booster.model_to_string()
-        self._tables = TreeTables(self.text_, self.layout.n_columns)
+        self.trees_ = read_trees(booster.model_to_string())
+        self._tables = TreeTables(self.trees_, self.layout.n_columns)
         return self
 
     @override
@@ -72,15 +75,16 @@ class BoostedTrees(PortfolioRegressor):
 
     @override
     def to_state(self) -> State:
-        """Return the trees in LightGBM's text form."""
-        return State({"center": self.center_}, {}, {"trees": self.text_})
+        """Return the trees as numbers."""
+        arrays = {f"trees.{each.name}": getattr(self.trees_, each.name) for each in _TREE_FIELDS}
+        return State({"center": self.center_}, arrays)
 
     @override
     def load_state(self, state: State) -> None:
-        """Take over trees from their text form; LightGBM itself is not needed."""
+        """Take over trees as numbers; LightGBM itself is not needed."""
         self.center_ = read_number(state.values["center"])
-        self.text_ = state.texts["trees"]
-        self._tables = TreeTables(self.text_, self.layout.n_columns)
+        self.trees_ = TreeArrays(*(state.arrays[f"trees.{each.name}"] for each in _TREE_FIELDS))
+        self._tables = TreeTables(self.trees_, self.layout.n_columns)
 
     def _parameters(self, n_configurations: int) -> dict[str, str | int | float | bool]:
         return {
@@ -157,7 +161,7 @@ class ResidualTrees(PortfolioRegressor):
         law, trees = self.law_.to_state(), self.trees_.to_state()
         values = {f"law.{name}": value for name, value in law.values.items()}
         arrays = {f"law.{name}": array for name, array in law.arrays.items()}
-        return State({**values, "trees_center": trees.values["center"]}, arrays, trees.texts)
+        return State({**values, "trees_center": trees.values["center"]}, {**arrays, **trees.arrays})
 
     @override
     def load_state(self, state: State) -> None:
@@ -166,11 +170,15 @@ class ResidualTrees(PortfolioRegressor):
         self.law_.load_state(
             State(
                 {k.removeprefix("law."): v for k, v in state.values.items()},
-                {k.removeprefix("law."): v for k, v in state.arrays.items()},
+                {
+                    k.removeprefix("law."): v
+                    for k, v in state.arrays.items()
+                    if k.startswith("law.")
+                },
             )
         )
         self.trees_ = BoostedTrees(self.layout, seed=self.seed)
-        self.trees_.load_state(State({"center": state.values["trees_center"]}, {}, state.texts))
+        self.trees_.load_state(State({"center": state.values["trees_center"]}, state.arrays))
 
     def _new_law(self) -> ScalingLaw:
         law = self.law or ScalingLaw(self.layout, TERMS, 1.0, seed=self.seed)

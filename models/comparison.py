@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.configurations import Configurations, collapse
+from models.configurations import UNBOUNDED, Configurations, collapse
 from models.eras import at_present
 from models.portfolio import FittedPortfolio
 from models.tables import FloatArray, RunTable
@@ -68,9 +68,11 @@ def compare(challenger: FittedPortfolio, incumbent: FittedPortfolio, runs: RunTa
 def _honest_forecasts(portfolio: FittedPortfolio, configurations: Configurations) -> FloatArray:
     """Return log forecasts that did not see the configuration, NaN where there is none."""
     keys = configurations.keys
-    known, held_out = set(portfolio.memory.keys), portfolio.memory.held_out
+    memory = portfolio.memory
+    told = np.where(memory.held_out < UNBOUNDED, memory.held_out, np.nan).tolist()
+    held_out = dict(zip(memory.names.key_list(), told, strict=True))
     forecasts = np.array([held_out.get(key, np.nan) for key in keys])
-    new = np.array([row for row, key in enumerate(keys) if key not in known], dtype=np.int64)
+    new = np.array([row for row, key in enumerate(keys) if key not in held_out], dtype=np.int64)
     if len(new):
         forecasts[new] = portfolio.predict(configurations.features.take(new)).log_median
     return forecasts

@@ -10,7 +10,7 @@ from models.arms import WITHOUT_PRIOR, build_arms, choose_arm_weights, uses_pool
 from models.budget import LEFT_OUT, Budget, Progress
 from models.candidates import CANDIDATES, Setting
 from models.censoring import Imputed, impute
-from models.configurations import Configurations, collapse, fingerprint
+from models.configurations import UNBOUNDED, Configurations, collapse, fingerprint
 from models.convergence import fit_convergence
 from models.encoding import Encoded, Encoder
 from models.eras import at_present, find_change_points
@@ -41,6 +41,7 @@ from models.regimes import (
 )
 from models.regressor import PortfolioRegressor
 from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
+from models.run_names import RunNames
 from models.selection import HeldOut, combine
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.threads import single_thread
@@ -287,22 +288,19 @@ class _Draft:
         return RegimeModel(weights, errors, curve)
 
     def _memory(self, interpolation: RegimeModel, features: FeatureTable) -> Memory:
-        held_out, forecasts = self.held_out.get(INTERPOLATION), {}
+        held_out, keys = self.held_out.get(INTERPOLATION), self.configurations.keys
+        forecasts = np.full(len(keys), UNBOUNDED)
         if held_out is not None:
             mean, _ = _forecast(held_out, interpolation.weights)
-            forecasts = {
-                self.configurations.keys[row]: self.center + float(value)
-                for row, value in zip(held_out.rows, mean, strict=True)
-            }
+            forecasts[held_out.rows] = self.center + mean
         known = {name for name, v in features.numeric.items() if not np.isnan(v).all()}
         known |= {n for n, v in features.categorical.items() if any(x is not None for x in v)}
         return Memory.of(
             self.encoded,
-            self.configurations.keys,
-            self.configurations.run_ids,
+            RunNames.of(keys, self.configurations.run_ids),
             forecasts,
             frozenset(known),
-            self.prepared.keys,
+            np.array([key in self.prepared.keys for key in keys], dtype=np.bool_),
             self.configurations.ranges,
         )
 

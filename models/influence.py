@@ -1,6 +1,6 @@
 """Which measured configuration taught a forecast what: derivatives by the measured durations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from models.gaussian import GaussianProcess
 from models.layout import Layout
 from models.power_laws import TERMS, FittedLaw, evaluate_law, jacobian_factors
 from models.regressor import PortfolioRegressor
+from models.run_names import RunNames
 from models.scaling_laws import MAX_LAW_CONFIGURATIONS, ScalingLaw
 from models.tables import FloatArray, IntArray
 
@@ -100,27 +101,27 @@ class Influences:
         return total
 
 
-def name_lessons(derivatives: FloatArray, run_ids: Sequence[tuple[str, ...]]) -> tuple[Lesson, ...]:
+def name_lessons(derivatives: FloatArray, names: RunNames) -> tuple[Lesson, ...]:
     """Return the most influential configurations of a forecast, those above 1 % alone.
 
     Parameters
     ----------
     derivatives
         By subject and configuration, shape (n_subjects, n_configurations).
-    run_ids
+    names
         Runs of each configuration.
 
     Examples
     --------
     >>> derivatives = np.zeros((6, 2))
     >>> derivatives[0] = [0.001, 0.7]
-    >>> name_lessons(derivatives, [("a",), ("b", "c")])
+    >>> name_lessons(derivatives, RunNames.of(["0" * 32, "1" * 32], [("a",), ("b", "c")]))
     (Lesson(run_ids=('b', 'c'), influence=0.7, about='computation'),)
     """
     whole, about = derivatives.sum(axis=0), np.abs(derivatives).argmax(axis=0)
     order = np.argsort(-np.abs(whole), kind="stable")[:MAX_LESSONS].tolist()
     return tuple(
-        Lesson(run_ids[index], float(whole[index]), _SUBJECTS[about[index]])
+        Lesson(names.of_row(index), float(whole[index]), _SUBJECTS[about[index]])
         for index in order
         if _SMALLEST <= abs(whole[index]) < _LARGEST
     )

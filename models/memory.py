@@ -1,13 +1,15 @@
 """What an artefact remembers of the configurations it was fitted on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
 from models.configurations import UNBOUNDED
 from models.encoding import Encoded
-from models.tables import FloatArray, IntArray
+from models.run_names import RunNames
+from models.tables import BoolArray, FloatArray, IntArray
 
 MAX_NEIGHBOURS = 500
 """Nearest runs are searched among at most this many configurations."""
@@ -20,8 +22,8 @@ _ROUNDING = 1e-9
 def row_signatures(encoded: Encoded) -> list[bytes]:
     """Return bytes that are equal for rows that the regressors cannot tell apart."""
     rounded = np.ascontiguousarray(np.hstack([encoded.X, encoded.codes]).round(9) + 0.0)
-    data, width = rounded.tobytes(), rounded.shape[1] * rounded.itemsize
-    return [data[start : start + width] for start in range(0, len(data), width)]
+    found: list[bytes] = rounded.view(f"V{rounded.shape[1] * rounded.itemsize}").ravel().tolist()
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +36,17 @@ class Memory:
         Encoded rows, shape (n, n_columns), and beside it
     codes
         the level codes of all categories, shape (n, n_categories).
-    keys
-        Hashes of the configurations.
-    run_ids
-        Up to three runs of each configuration.
+    names
+        Hashes of the configurations and up to three runs of each.
     held_out
-        Held-out log forecast of a configuration by its key, in interpolation.
+        Held-out log forecast of each configuration in interpolation, shape (n,); `UNBOUNDED` where
+        there is none.
     known_columns
         Every column that some run has a value of.
     signatures
         What `row_signatures` gives for the rows that some run completed.
     unfinished
-        Keys of the configurations that none did.
+        Which configurations none did, shape (n,).
     ranges
         Least and largest log duration of the runs of each configuration, shape (n, 2); without
         bounds where there is one run.
@@ -55,45 +56,52 @@ class Memory:
 
     X: FloatArray
     codes: FloatArray
-    keys: tuple[str, ...]
-    run_ids: tuple[tuple[str, ...], ...]
-    held_out: Mapping[str, float]
+    names: RunNames
+    held_out: FloatArray
     known_columns: frozenset[str]
-    signatures: frozenset[bytes] = field(default=frozenset())
-    unfinished: frozenset[str] = frozenset()
-    ranges: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
-    repeated: Mapping[bytes, tuple[float, float]] = field(default_factory=dict)
+    signatures: frozenset[bytes]
+    unfinished: BoolArray
+    ranges: FloatArray
+    repeated: Mapping[bytes, tuple[float, float]]
 
     @classmethod
     def of(
         cls,
         encoded: Encoded,
-        keys: tuple[str, ...],
-        run_ids: tuple[tuple[str, ...], ...],
-        held_out: Mapping[str, float],
+        names: RunNames,
+        held_out: FloatArray,
         known_columns: frozenset[str],
-        unfinished: frozenset[str],
+        unfinished: BoolArray,
         ranges: FloatArray,
     ) -> "Memory":
         """Remember encoded configurations."""
         codes = encoded.codes.astype(np.float64)
         signatures = row_signatures(encoded)
-        pairs = zip(signatures, keys, strict=True)
         completed = frozenset(
-            (signature for signature, key in pairs if key not in unfinished)
-            if unfinished
-            else signatures
+            compress(signatures, (~unfinished).tolist()) if unfinished.any() else signatures
         )
         repeated: dict[bytes, tuple[float, float]] = {}
-        for row in np.flatnonzero(ranges[:, 1] < UNBOUNDED).tolist():
+        for row in np.flatnonzero(_are_bounded(ranges)).tolist():
             low, high = ranges[row].tolist()
             # Configurations that the regressors cannot tell apart have one range.
             other = repeated.get(signatures[row], (low, high))
             repeated[signatures[row]] = min(low, other[0]), max(high, other[1])
         return cls(
-            encoded.X, codes, keys, run_ids, held_out, known_columns, completed, unfinished, ranges,
+            encoded.X,
+            codes,
+            names,
+            held_out,
+            known_columns,
+            completed,
+            unfinished,
+            ranges,
             repeated,
-        )  # fmt: skip
+        )
+
+    @property
+    def is_repeated(self) -> BoolArray:
+        """Which configurations have several runs, shape (n,)."""
+        return _are_bounded(self.ranges)
 
     def within_repetitions(self, encoded: Encoded, log_median: FloatArray) -> FloatArray:
         """Return the medians, those of repeated configurations moved into their repetitions."""
@@ -129,9 +137,15 @@ class Memory:
 
     def _name(self, rows: list[int]) -> tuple[str, ...]:
         """Return one run of each configuration first, then further repetitions."""
-        firsts = [self.run_ids[row][0] for row in rows]
-        others = [name for row in rows for name in self.run_ids[row][1:]]
+        runs = [self.names.of_row(row) for row in rows]
+        firsts = [names[0] for names in runs]
+        others = [name for names in runs for name in names[1:]]
         return tuple((firsts + others)[:N_NEAREST])
+
+
+def _are_bounded(ranges: FloatArray) -> BoolArray:
+    bounded: BoolArray = ranges[:, 1] < UNBOUNDED
+    return bounded
 
 
 def _smallest(distance: FloatArray) -> IntArray:

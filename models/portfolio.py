@@ -183,7 +183,7 @@ class FittedPortfolio:
                 X, shares = expansion.X[own], expansion.weights[own]
             derivatives = self._influences.of(X, self.regimes[regime].weights)
             whole = np.tensordot(shares, derivatives, axes=1)
-            lessons.append(name_lessons(whole, self.memory.run_ids))
+            lessons.append(name_lessons(whole, self.memory.names))
         return lessons
 
     def _term_shares(self, X: FloatArray, regimes: Sequence[str]) -> dict[Term, FloatArray]:

@@ -14,11 +14,10 @@ StateValue = str | float | int | bool | list[str] | list[float] | list[int] | No
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything a fitted regressor is, as data: scalars, float arrays and texts."""
+    """Everything a fitted regressor is, as data: scalars and float arrays."""
 
     values: Mapping[str, StateValue] = field(default_factory=dict)
     arrays: Mapping[str, FloatArray] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 class Regressor(Protocol):

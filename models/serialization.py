@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-# numpy loads these when `unique` and `read_array` are first called: not while a request waits.
+# numpy loads these when `unique` and `read_magic` are first called: not while a request waits.
 import numpy.lib.format
 import numpy.ma
 import orjson
 
-from models.artefact_parts import build_portfolio, check_controls, controls
+from models.artefact_parts import KEYS, RUNS, build_portfolio, check_controls, controls
 from models.convergence import convergence_arrays
 from models.encoding import Encoder
 from models.errors import ArtifactError
@@ -23,7 +23,7 @@ from models.packing import MAX_PART_BYTES, pack, unpack
 from models.portfolio import FittedPortfolio
 from models.tables import FloatArray
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 _FLOAT_BYTES = 8
@@ -46,12 +46,10 @@ _MISFITS = (
 def dumps(portfolio: FittedPortfolio) -> bytes:
     """Return the artefact of a fitted portfolio; equal fits give equal bytes.
 
-    It holds a JSON header, one block of float64 numbers and LightGBM's text, no pickled object.
+    It holds a JSON header, one block of float64 numbers and the names of runs, no pickled object.
     """
     arrays: dict[str, FloatArray] = {
-        "memory.X": portfolio.memory.X,
-        "memory.codes": portfolio.memory.codes,
-        "memory.ranges": portfolio.memory.ranges,
+        **_memory_arrays(portfolio.memory),
         "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
         "transfer.counts": portfolio.transfer.counts,
     }
@@ -68,17 +66,15 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
             [regime.weights, regime.residual_variances, regime.curve]
         )
     members = {}
-    texts: dict[str, bytes] = {}
     for name, member in portfolio.members.items():
         state = member.to_state()
         members[name] = dict(state.values)
         arrays |= {f"member.{name}.{key}": array for key, array in state.arrays.items()}
-        texts |= {f"{name}.{key}.txt": text.encode() for key, text in state.texts.items()}
     arrays[_CONTROLS] = controls(portfolio.members, portfolio.memory)
-    names = sorted(arrays)
+    order = sorted(arrays)
     header = {
         "format_version": FORMAT_VERSION,
-        "arrays": [[name, list(arrays[name].shape)] for name in names],
+        "arrays": [[name, list(arrays[name].shape)] for name in order],
         "center": portfolio.center,
         "effects": {
             column: {"levels": list(effects.levels), "sds": list(effects.sds)}
@@ -89,16 +85,24 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "kinds": portfolio.regime_map.kinds,
         "members": members,
         "member_order": list(portfolio.members),
-        "memory": _memory_header(portfolio.memory),
+        "memory": {"known_columns": sorted(portfolio.memory.known_columns)},
         "memory_law": law_header(portfolio.memory_law),
         "phases": [] if portfolio.phases is None else list(portfolio.phases.names),
         "report": _without_nan(asdict(portfolio.report)),
     }
-    block = np.concatenate([arrays[name].ravel() for name in names])
+    block = np.concatenate([arrays[name].ravel() for name in order])
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, block, allow_pickle=False)
     text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    return pack({"header.json": text, "arrays.npy": buffer.getvalue(), **texts})
+    names = portfolio.memory.names
+    return pack(
+        {
+            "header.json": text,
+            "arrays.npy": buffer.getvalue(),
+            KEYS: names.keys_text.encode(),
+            RUNS: names.runs_text.encode(),
+        }
+    )
 
 
 def loads(data: bytes) -> FittedPortfolio:
@@ -149,19 +153,31 @@ def _read_arrays(part: bytes, shapes: list[tuple[str, list[int]]]) -> dict[str, 
         sizes.append(math.prod(shape))
     if sum(sizes) * _FLOAT_BYTES > min(len(part), MAX_PART_BYTES):
         raise ArtifactError("The artefact declares more numbers than it has.")
-    stream = io.BytesIO(part)
-    block = np.lib.format.read_array(stream, allow_pickle=False, max_header_size=1000)
-    if block.dtype != np.float64 or block.shape != (sum(sizes),):
-        raise ArtifactError("The artefact's numbers are not of the declared count.")
-    if not np.isfinite(block).all():
+    block = _read_block(part, sum(sizes))
+    # The largest of numbers is NaN if one is.
+    largest = float(np.abs(block).max(initial=0.0))
+    if not math.isfinite(largest):
         raise ArtifactError("The artefact holds a number that is not finite.")
-    if (np.abs(block) > _MAX_ARRAY_NUMBER).any():
+    if largest > _MAX_ARRAY_NUMBER:
         raise ArtifactError("The artefact holds a number that no fit gives.")
     ends = np.cumsum([0, *sizes])
     return {
-        name: block[ends[index] : ends[index + 1]].reshape(shape).copy()
+        name: block[ends[index] : ends[index + 1]].reshape(shape)
         for index, (name, shape) in enumerate(shapes)
     }
+
+
+def _read_block(part: bytes, count: int) -> FloatArray:
+    """Return the numbers of a part as they lie there; nobody may write to them."""
+    stream = io.BytesIO(part)
+    version = np.lib.format.read_magic(stream)
+    if version != (1, 0):
+        raise ArtifactError("The artefact's numbers are not in the form that fits write.")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=1000)
+    if dtype != np.float64 or shape != (count,):
+        raise ArtifactError("The artefact's numbers are not of the declared count.")
+    block: FloatArray = np.frombuffer(part, np.float64, count, stream.tell())
+    return block
 
 
 def _encoder_header(encoder: Encoder) -> dict[str, Any]:
@@ -173,13 +189,16 @@ def _encoder_header(encoder: Encoder) -> dict[str, Any]:
     }
 
 
-def _memory_header(memory: Memory) -> dict[str, Any]:
+def _memory_arrays(memory: Memory) -> dict[str, FloatArray]:
     return {
-        "keys": list(memory.keys),
-        "run_ids": [list(names) for names in memory.run_ids],
-        "held_out": dict(memory.held_out),
-        "known_columns": sorted(memory.known_columns),
-        "unfinished": sorted(memory.unfinished),
+        "memory.X": memory.X,
+        "memory.codes": memory.codes,
+        "memory.repeated": np.flatnonzero(memory.is_repeated).astype(np.float64),
+        "memory.ranges": memory.ranges[memory.is_repeated],
+        "memory.held_out": memory.held_out,
+        "memory.unfinished": np.flatnonzero(memory.unfinished).astype(np.float64),
+        "memory.name_lengths": memory.names.lengths,
+        "memory.name_counts": memory.names.counts,
     }
 
 

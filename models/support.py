@@ -43,7 +43,7 @@ def describe_support(
             rare=any(code in few for code, few in zip(codes, few_levels, strict=True)),
             n_unseen=len(unseen),
             outside=bool(axes),
-            n_configurations=len(memory.keys),
+            n_configurations=len(memory.names),
         )
         inside = not (axes or unseen or unknown)
         supports.append(Support(inside, axes, unseen, unknown, nearest[row], basis))

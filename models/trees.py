@@ -1,9 +1,7 @@
-"""Regression trees as lookup tables: read once from LightGBM's text, evaluated in numpy."""
+"""Regression trees as lookup tables: built once from their numbers, evaluated in numpy."""
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +14,41 @@ MAX_LEAVES = 16
 
 MAX_TREES = 1_000
 
+SPLIT_FIELDS = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
+"""What a split consists of, in LightGBM's words."""
+
+_Number = TypeVar("_Number", np.float64, np.int64)
 _Words = npt.NDArray[np.uint16]
 _ALL, _MAX_SPLITS = 0xFFFF, MAX_LEAVES - 1
 _NOWHERE = _MAX_SPLITS + MAX_LEAVES
 _CATEGORICAL, _MISSING_TYPE, _ZERO_IS_MISSING = 1, 12, 4
 _MAX_WORDS = 2**21
-_LINE = re.compile(
-    r"^(num_leaves|split_feature|threshold|decision_type|left_child|right_child|leaf_value"
-    r"|cat_boundaries|cat_threshold|is_linear)=(.*)$",
-    re.MULTILINE,
-)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeArrays:
+    """Trees as numbers, one tree after the other.
+
+    Parameters
+    ----------
+    leaves
+        Leaves of each tree, shape (n_trees,).
+    splits
+        Feature, threshold (or set of levels), decision type, left and right child of every split
+        in LightGBM's numbering, shape (5, n_splits).
+    values
+        Values of the leaves, shape (n_leaves,).
+    levels
+        Sets of the levels that go left, 32 levels to a number, one set after the other.
+    level_ends
+        Where each set ends.
+    """
+
+    leaves: FloatArray
+    splits: FloatArray
+    values: FloatArray
+    levels: FloatArray
+    level_ends: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +70,15 @@ class TreeTables:
 
     Parameters
     ----------
-    text
-        Trees in LightGBM's text form.
+    arrays
+        The trees.
     n_features
         Number of columns of X.
 
     Raises
     ------
     ArtifactError
-        If the text is no such model: unknown features, indices that form no tree, numbers that are
+        If they are no trees: unknown features, indices that form no tree, numbers that are
         not finite, more or larger trees than the library grows.
 
     References
@@ -64,12 +87,12 @@ class TreeTables:
     of regression trees, SIGIR.
     """
 
-    def __init__(self, text: str, n_features: int) -> None:
+    def __init__(self, arrays: TreeArrays, n_features: int) -> None:
         try:
-            trees = _Trees.read(text)
+            trees = _Trees(arrays)
             self._values = trees.ordered_values()
             self._tables = trees.tabulate(n_features)
-        except (KeyError, ValueError, IndexError, OverflowError) as error:
+        except (ValueError, IndexError) as error:
             raise ArtifactError(f"The artefact's trees are damaged: {error}") from error
         self._places = np.arange(len(self._values)) * MAX_LEAVES
 
@@ -105,52 +128,33 @@ class _Trees:
     A child is a split from 0 on or, from `_MAX_SPLITS` on, a leaf; padding points to `_NOWHERE`.
     """
 
-    def __init__(self, blocks: Sequence[dict[str, list[str]]]) -> None:
-        self._blocks = blocks
-        self.n_leaves = np.array([int(block["num_leaves"][0]) for block in blocks])
+    def __init__(self, arrays: TreeArrays) -> None:
+        self.n_leaves = _whole(arrays.leaves, "num_leaves")
+        if not 1 <= len(self.n_leaves) <= MAX_TREES:
+            raise ValueError("there are none or too many")
         if self.n_leaves.min() < 1 or self.n_leaves.max() > MAX_LEAVES:
             raise ValueError("a tree has no leaves or too many")
         self.is_split = np.arange(_MAX_SPLITS) < self.n_leaves[:, None] - 1
         self.is_leaf = np.arange(MAX_LEAVES) < self.n_leaves[:, None]
-        self.values = self._numbers("leaf_value", self.is_leaf)
-        self.threshold = self._numbers("threshold", self.is_split)
-        self.feature = self._whole("split_feature")
-        self.decision = self._whole("decision_type")
-        self.left, self.right = self._children("left_child"), self._children("right_child")
-        if any(block.get("is_linear", ["0"]) != ["0"] for block in blocks):
-            raise ValueError("its leaves are no constants")
+        if arrays.splits.shape != (len(SPLIT_FIELDS), self.is_split.sum()):
+            raise ValueError("splits have not the declared length")
+        self.values = _padded(arrays.values, self.is_leaf, "leaf_value")
+        fields = dict(zip(SPLIT_FIELDS, arrays.splits, strict=True))
+        self.threshold = _padded(fields["threshold"], self.is_split, "threshold")
+        self.feature, self.decision, left, right = (
+            _padded(_whole(fields[name], name), self.is_split, name)
+            for name in ("split_feature", "decision_type", "left_child", "right_child")
+        )
+        self.left, self.right = (
+            self._children("left_child", left),
+            self._children("right_child", right),
+        )
+        self._levels = _whole(arrays.levels, "cat_threshold")
+        self._level_ends = _whole(arrays.level_ends, "cat_boundaries")
         self._check_form()
         self.first, self.size = self._spans()
 
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Read LightGBM's text."""
-        body = text.partition("\nend of trees")[0]
-        blocks = body.split("\nTree=")[1:]
-        if not 1 <= len(blocks) <= MAX_TREES:
-            raise ValueError("there are none or too many")
-        return cls([{k: v.split() for k, v in _LINE.findall(block)} for block in blocks])
-
-    def _numbers(self, name: str, is_there: BoolArray) -> FloatArray:
-        counts = [len(block[name]) for block in self._blocks]
-        if counts != is_there.sum(axis=1).tolist():
-            raise ValueError(f"{name} has not the declared length")
-        found = np.array([float(value) for block in self._blocks for value in block[name]])
-        if not np.isfinite(found).all():
-            raise ValueError(f"{name} is not finite")
-        padded = np.zeros(is_there.shape)
-        padded[is_there] = found
-        return padded
-
-    def _whole(self, name: str) -> IntArray:
-        numbers = self._numbers(name, self.is_split)
-        whole = np.clip(numbers, -(2**31), 2**31).astype(np.int64)
-        if (whole != numbers).any():
-            raise ValueError(f"{name} is no whole number")
-        return whole
-
-    def _children(self, name: str) -> IntArray:
-        child = self._whole(name)
+    def _children(self, name: str, child: IntArray) -> IntArray:
         n = self.n_leaves[:, None]
         is_split = (child > np.arange(_MAX_SPLITS)) & (child < n - 1)
         is_leaf = (child < 0) & (child >= -n)
@@ -225,7 +229,7 @@ class _Trees:
 
     def _of_levels(self, feature: int, tree: IntArray, which: FloatArray, kept: _Words) -> _Table:
         """Return the table of a category: row 0 for codes below 0, the last for unknown ones."""
-        sets = [self._levels(*pair) for pair in zip(tree.tolist(), which.tolist(), strict=True)]
+        sets = [self._set_of_levels(place) for place in which.tolist()]
         width = max(len(words) for words in sets)
         if width * len(sets) > _MAX_WORDS:
             raise ValueError("its sets of levels are larger than those of any fit")
@@ -238,14 +242,28 @@ class _Trees:
         words[:, asked] = np.bitwise_and.reduceat(open_leaves, starts, axis=0).T
         return _Table(feature, None, words)
 
-    def _levels(self, tree: int, which: float) -> list[int]:
+    def _set_of_levels(self, which: float) -> list[int]:
         """Return which levels go left, 32 to a word."""
-        bounds = self._blocks[tree]["cat_boundaries"]
-        words = self._blocks[tree]["cat_threshold"]
         place = int(which)
-        if place != which or place < 0:
+        if place != which or not 0 <= place < len(self._level_ends):
             raise ValueError("it has no such set of levels")
-        start, end = int(bounds[place]), int(bounds[place + 1])
-        if not 0 <= start < end <= len(words):
+        start = int(self._level_ends[place - 1]) if place else 0
+        end = int(self._level_ends[place])
+        if not 0 <= start < end <= len(self._levels):
             raise ValueError("its sets of levels do not fit together")
-        return [int(word) for word in words[start:end]]
+        return [int(word) for word in self._levels[start:end]]
+
+
+def _whole(numbers: FloatArray, name: str) -> IntArray:
+    whole = np.clip(numbers, -(2**31), 2**32 - 1).astype(np.int64)
+    if numbers.ndim != 1 or (whole != numbers).any():
+        raise ValueError(f"{name} is no whole number")
+    return whole
+
+
+def _padded(numbers: npt.NDArray[_Number], is_there: BoolArray, name: str) -> npt.NDArray[_Number]:
+    if numbers.shape != (is_there.sum(),) or not np.isfinite(numbers).all():
+        raise ValueError(f"{name} is not finite, or has not the declared length")
+    padded = np.zeros(is_there.shape, dtype=numbers.dtype)
+    padded[is_there] = numbers
+    return padded

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 MAX_TEXT = 10_000
 MAX_ITEMS = 1_000_000
 MAX_NUMBER = 1e101
@@ -87,30 +85,6 @@ def read_texts(value: object) -> tuple[str, ...]:
     if set(map(type, value)) - {str} or max(map(len, value), default=0) > MAX_TEXT:
         raise ValueError("a list holds what is no word, or one that is too long")
     return tuple(value)
-
-
-def read_numbers(value: object) -> dict[str, float]:
-    """Return a table of numbers by name.
-
-    Raises
-    ------
-    ValueError
-        If it is none, or a number is not within the bounds of the library.
-
-    Examples
-    --------
-    >>> read_numbers({"a": 1, "b": 2.5})
-    {'a': 1.0, 'b': 2.5}
-    """
-    if not isinstance(value, dict):
-        raise ValueError("a table of numbers is none")  # noqa: TRY004 - a fault of the data
-    names = read_texts(list(value))
-    if set(map(type, value.values())) - {int, float}:
-        raise ValueError("a table of numbers holds something else")
-    numbers = np.array(list(value.values()), dtype=np.float64)
-    if not (np.abs(numbers) <= MAX_NUMBER).all():
-        raise ValueError("a table holds a number that is not within bounds")
-    return dict(zip(names, numbers.tolist(), strict=True))
 
 
 _HINTS: dict[type[Any], dict[str, Any]] = {}

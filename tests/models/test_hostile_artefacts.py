@@ -211,7 +211,7 @@ def test_numbers_of_another_type_are_refused(artefact: Artefact, dtype: str) -> 
         loads(pack({**parts, "arrays.npy": saved(np.zeros(len(block), dtype=dtype))}))
 
 
-@pytest.mark.parametrize("part", ["header.json", "arrays.npy", "residual_trees.trees.txt"])
+@pytest.mark.parametrize("part", ["header.json", "arrays.npy", "configurations.bin", "runs.txt"])
 def test_artefact_without_a_part_is_refused(artefact: Artefact, part: str) -> None:
     parts = unpack(artefact.data)
     del parts[part]

@@ -124,7 +124,10 @@ def _lost_category(header: dict[str, Any]) -> None:
 
 
 def _lost_configuration(header: dict[str, Any]) -> None:
-    header["memory"]["keys"] = header["memory"]["keys"][1:]
+    places = {name: index for index, (name, _) in enumerate(header["arrays"])}
+    lengths, counts = (places[f"memory.name_{each}"] for each in ("lengths", "counts"))
+    header["arrays"][counts][1][0] -= 1
+    header["arrays"][lengths][1][0] += 1
 
 
 def _missing_weights(header: dict[str, Any]) -> None:

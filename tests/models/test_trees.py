@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from models import ArtifactError
 from models.boosting import BoostedTrees
 from models.layout import Layout
+from models.lightgbm_text import read_trees
 from models.tables import FloatArray
 from models.trees import TreeTables
 
@@ -32,14 +33,19 @@ def _answers(booster: lightgbm.Booster, asked: FloatArray) -> FloatArray:
 def text() -> str:
     X = _rows(300, 0)
     y = 2 * X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * X[:, 3] + X[:, 4] % 3
-    return BoostedTrees(_LAYOUT, 40).fit(X, y).text_
+    model = lightgbm.LGBMRegressor(
+        n_estimators=40, num_leaves=15, learning_rate=0.05, min_child_samples=10, verbosity=-1
+    )
+    names = [f"x{index}" for index in range(5)]
+    model.fit(X, y, feature_name=names, categorical_feature=names[3:])
+    return str(model.booster_.model_to_string())
 
 
 def test_tables_answer_as_lightgbm_does(text: str) -> None:
     asked = _rows(2000, 1, (-1, 30))
     booster = lightgbm.Booster(model_str=text)
 
-    found = TreeTables(text, 5).predict(asked)
+    found = TreeTables(read_trees(text), 5).predict(asked)
 
     np.testing.assert_allclose(found, _answers(booster, asked), rtol=0, atol=1e-12)
 
@@ -51,7 +57,7 @@ def test_value_on_a_threshold_goes_left_as_in_lightgbm(text: str) -> None:
     asked = np.zeros((len(values), 5))
     asked[:, 0] = asked[:, 1] = values
 
-    found = TreeTables(text, 5).predict(asked)
+    found = TreeTables(read_trees(text), 5).predict(asked)
 
     np.testing.assert_allclose(found, _answers(booster, asked), rtol=0, atol=1e-12)
 
@@ -62,6 +68,17 @@ def test_trees_that_never_split_are_constants() -> None:
     trees = BoostedTrees(_LAYOUT, 5).fit(X, y)
 
     np.testing.assert_allclose(trees.predict(X), 2.5)
+
+
+def test_loaded_trees_answer_the_same_to_the_last_bit() -> None:
+    X = _rows(300, 0)
+    grown = BoostedTrees(_LAYOUT, 40).fit(X, X[:, 0] + X[:, 4] % 3)
+    loaded = BoostedTrees(_LAYOUT)
+
+    loaded.load_state(grown.to_state())
+
+    asked = _rows(500, 1, (-1, 30))
+    np.testing.assert_array_equal(loaded.predict(asked), grown.predict(asked))
 
 
 def _replaced(name: str, change: Callable[[list[str]], list[str]]) -> Callable[[str], str]:
@@ -98,14 +115,14 @@ def _replaced(name: str, change: Callable[[list[str]], list[str]]) -> Callable[[
         _replaced("cat_boundaries", lambda _: []),
         _replaced("cat_threshold", lambda values: [str(2**40), *values[1:]]),
         _replaced("decision_type", lambda values: ["4"] * len(values)),
-        _replaced("decision_type", lambda values: ["1" if v == "0" else "0" for v in values]),
+        _replaced("decision_type", lambda values: [str(int(v) ^ 1) for v in values]),
         lambda text: text.replace("\nTree=", "\nLeaf="),
         lambda text: text.partition("\nend of trees")[0] + "\nTree=9\nnum_leaves=3\n" * 1100,
     ],
 )
 def test_damaged_trees_are_refused(text: str, damage: Callable[[str], str]) -> None:
     with pytest.raises(ArtifactError, match="trees are damaged"):
-        TreeTables(damage(text), 5)
+        TreeTables(read_trees(damage(text)), 5)
 
 
 @settings(max_examples=60)
@@ -115,7 +132,7 @@ def test_altered_text_is_refused_or_answers_finitely(text: str, data: st.DataObj
     altered = text[:position] + data.draw(st.sampled_from("0123456789-e. \n=x")) + text[position:]
 
     try:
-        found = TreeTables(altered, 5).predict(_rows(5, 2))
+        found = TreeTables(read_trees(altered), 5).predict(_rows(5, 2))
     except ArtifactError:
         return
 

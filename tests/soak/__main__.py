@@ -16,6 +16,7 @@ def main() -> None:
     parser.add_argument("--every-s", type=float, default=20.0, help="seconds between faults")
     parser.add_argument("--fits", type=int, default=300, help="while fitters are killed; 0: none")
     parser.add_argument("--workloads", type=int, default=100, help="that these fits belong to")
+    parser.add_argument("--no-ray", action="store_true", help="leave the Ray cluster out")
     arguments = parser.parse_args()
     verdicts = []
     if arguments.fits:
@@ -24,7 +25,11 @@ def main() -> None:
         )
         print("many fits:", verdicts[-1].describe(), flush=True)  # noqa: T201 - a script that speaks
     if arguments.minutes:
-        verdicts.append(mixed_load(60 * arguments.minutes, every_s=arguments.every_s))
+        verdicts.append(
+            mixed_load(
+                60 * arguments.minutes, every_s=arguments.every_s, with_ray=not arguments.no_ray
+            )
+        )
         print("mixed load:", verdicts[-1].describe(), flush=True)  # noqa: T201 - as above
     sys.exit(int(any(verdict.faults for verdict in verdicts)))
 

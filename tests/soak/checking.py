@@ -46,6 +46,7 @@ def find_faults(database: Database, promises: Promises) -> list[str]:
         *_runs(promises, runs),
         *_fits(promises, fits, slugs),
         *_versions(fits, regressors),
+        *_order(promises, fits),
         *_artifacts(regressors, published),
     ]
 
@@ -62,11 +63,11 @@ def _runs(promises: Promises, stored: Any) -> list[str]:
 def _fits(promises: Promises, fits: Any, slugs: dict[int, str]) -> list[str]:
     by_id = {row["id"]: row for row in fits}
     faults = []
-    for fit_id, workload in promises.fits.items():
+    for fit_id, accepted in promises.fits.items():
         row = by_id.get(fit_id)
         if row is None:
             faults.append(f"accepted fit {fit_id} is lost")
-        elif slugs[row["workload_id"]] != workload:
+        elif {slugs[row["workload_id"]]} != {each.workload for each in accepted}:
             faults.append(f"fit {fit_id} belongs to another workload")
     for row in fits:
         if row["state"] not in _FINAL:
@@ -77,25 +78,47 @@ def _fits(promises: Promises, fits: Any, slugs: dict[int, str]) -> list[str]:
 
 
 def _versions(fits: Any, regressors: Any) -> list[str]:
-    """Check that each fit that succeeded left one version, numbered in the order of the ends."""
+    """Check that each fit that succeeded left one version, and no version is left out."""
     made = Counter(row["fit_id"] for row in regressors)
     faults = [f"fit {fit_id} left {count} versions" for fit_id, count in made.items() if count > 1]
-    by_workload: dict[int, list[Any]] = defaultdict(list)
+    by_workload: dict[int, list[int]] = defaultdict(list)
     for row in fits:
         if row["state"] != FitState.SUCCEEDED.value:
             continue
-        by_workload[row["workload_id"]].append(row)
+        by_workload[row["workload_id"]].append(row["regressor_version"])
         if not made[row["id"]]:
             faults.append(f"fit {row['id']} succeeded and left no version")
-    for workload, ended in by_workload.items():
-        in_order = [row["regressor_version"] for row in sorted(ended, key=_asked)]
-        if in_order != list(range(1, len(in_order) + 1)):
-            faults.append(f"workload {workload} has its versions out of order: {in_order}")
+    for workload, versions in by_workload.items():
+        if sorted(versions) != list(range(1, len(versions) + 1)):
+            faults.append(f"workload {workload} has the versions {sorted(versions)}")
     return faults
 
 
-def _asked(row: Any) -> Any:
-    return row["requested_at"], row["id"]
+def _order(promises: Promises, fits: Any) -> list[str]:
+    """Check the order of versions by the clients' one clock; those of the fleet may be wrong.
+
+    A workload has one active fit: whoever asks after a client knew of a fit, and is given another
+    one, is given a later one.
+    """
+    versions = {row["id"]: row["regressor_version"] for row in fits}
+    by_workload: dict[str, list[tuple[float, int, int]]] = defaultdict(list)
+    for fit_id, accepted in promises.fits.items():
+        for each in accepted:
+            if versions.get(fit_id) is not None:
+                by_workload[each.workload] += [
+                    # Of one instant, what is asked stands before what is known.
+                    (each.asked_at, 0, versions[fit_id]),
+                    (each.known_at, 1, versions[fit_id]),
+                ]
+    faults = []
+    for workload, events in by_workload.items():
+        highest_known = 0
+        for _, is_known, version in sorted(events):
+            if is_known:
+                highest_known = max(highest_known, version)
+            elif version < highest_known:
+                faults.append(f"workload {workload}: version {version} after {highest_known}")
+    return faults
 
 
 def _artifacts(regressors: Any, published: dict[int, int]) -> list[str]:

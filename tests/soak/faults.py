@@ -1,9 +1,11 @@
-"""What happens to a fleet, in turn: processes and the database die, a fitter is suspended."""
+"""What happens to a fleet, in turn: processes, the database and nodes die, disk and clock fail."""
 
+import math
 import os
 import random
 import signal
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,14 +15,23 @@ from typing import Final
 from tests.soak.fleet import LEASE_S, Fleet
 
 _DATABASE_AWAY_S: Final = 4.0
+_DISK_FULL_S: Final = 4.0
+_CLOCK_STEP_S: Final = 20
+_CLOCK_WRONG_S: Final = 2 * LEASE_S
+_NODE_AWAY_S: Final = 5.0
+
+
+def _always(_fleet: Fleet) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that happens to a fleet."""
+    """Something that happens to a fleet, where what it needs can be had."""
 
     name: str
     strike: Callable[[Fleet, threading.Event], None]
+    is_possible: Callable[[Fleet], bool] = _always
 
 
 def _kill(kind: str) -> Callable[[Fleet, threading.Event], None]:
@@ -55,34 +66,72 @@ def _suspend_fitter(fleet: Fleet, stop: threading.Event) -> None:
         os.kill(chosen, signal.SIGCONT)
 
 
+def _fill_disk(fleet: Fleet, stop: threading.Event) -> None:
+    """Leave PostgreSQL no room for a while; it may give up for want of a log."""
+    assert fleet.disk is not None
+    fleet.disk.fill()
+    stop.wait(_DISK_FULL_S)
+    fleet.disk.free()
+    fleet.server.revive()
+
+
+def _step_clock(fleet: Fleet, stop: threading.Event) -> None:
+    """Set the clock of one process ahead by many leases, and later back."""
+    if clocks := fleet.clocks():
+        chosen = random.choice(clocks)
+        chosen.step(_CLOCK_STEP_S)
+        stop.wait(_CLOCK_WRONG_S)
+        chosen.step(0)
+
+
+def _lose_ray_node(fleet: Fleet, stop: threading.Event) -> None:
+    assert fleet.ray is not None
+    fleet.ray.lose_one()
+    stop.wait(_NODE_AWAY_S)
+    fleet.ray.add_one()
+
+
 ALL: Final = (
     Fault("a service is killed", _kill("service")),
     Fault("a fitter is killed", _kill("fitter")),
     Fault("the process that computes a fit is killed", _kill_computation),
     Fault("PostgreSQL is killed and comes back", _kill_database),
     Fault("a fitter sleeps through its lease", _suspend_fitter),
+    Fault(
+        "the database's disk is full", _fill_disk, is_possible=lambda fleet: fleet.disk is not None
+    ),
+    Fault(
+        "a clock jumps ahead and back", _step_clock, is_possible=lambda fleet: bool(fleet.clocks())
+    ),
+    Fault("a Ray node is lost", _lose_ray_node, is_possible=lambda fleet: fleet.ray is not None),
 )
 FITTERS_ONLY: Final = (ALL[1],)
 
 
 class Misfortune:
-    """Lets faults happen one after the other, at a distance in seconds, until it is ended."""
+    """Lets faults happen one after the other, at a distance in seconds."""
 
     def __init__(self, fleet: Fleet, faults: tuple[Fault, ...], every_s: float) -> None:
         self.struck: list[str] = []
-        self._fleet, self._faults, self._every_s = fleet, faults, every_s
+        self.left_out = [fault.name for fault in faults if not fault.is_possible(fleet)]
+        self._fleet, self._every_s = fleet, every_s
+        self._faults = [fault for fault in faults if fault.is_possible(fleet)]
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="misfortune")
-        self._thread.start()
 
-    def _run(self) -> None:
+    def run(self, seconds: float = math.inf) -> None:
+        """Strike for `seconds`, at least each fault once, or until it is ended.
+
+        In the main thread where Ray takes part: only there it starts nodes.
+        """
+        ends_at = time.monotonic() + seconds
         for fault in cycle(self._faults):
             if self._stop.wait(self._every_s):
                 return
-            self.struck.append(fault.name)
+            if time.monotonic() > ends_at and len(self.struck) >= len(self._faults):
+                return
             fault.strike(self._fleet, self._stop)
+            self.struck.append(fault.name)
 
     def end(self) -> None:
-        """Let nothing more happen; what was taken away is back."""
+        """Let nothing more happen; what was taken away comes back."""
         self._stop.set()
-        self._thread.join()

@@ -5,22 +5,37 @@ import random
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from app.storage.database import Database
 from app.storage.migration import migrate
+from tests.soak.clocks import Clock, Clockmaker
+from tests.soak.ray_nodes import RayNodes, running_ray
+from tests.support.disk import SmallDisk, small_disk
 from tests.support.postgresql import PostgreSQLServer, running_postgresql
 from tests.support.server import LISTENING, RunningProcess, start_process
 
 LEASE_S: Final = 3.0
 _LOOK_EVERY_S: Final = 0.2
+_DISK_BYTES: Final = 4 * 2**30
 _COMMANDS: Final = {
     "service": ("serve", "--port", "0"),
     "fitter": ("fitter",),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the fleet stands on; None is what cannot be had here."""
+
+    server: PostgreSQLServer
+    disk: SmallDisk | None
+    ray: RayNodes | None
+    clockmaker: Clockmaker
 
 
 @dataclass
@@ -29,6 +44,8 @@ class Member:
 
     kind: str
     running: RunningProcess
+    clock: Clock | None
+    ray_address: str | None
     url: str = ""
     lines: list[str] = field(default_factory=list)
     listener: threading.Thread | None = None
@@ -50,26 +67,34 @@ class Member:
 class Fleet:
     """Keeps a number of services and fitters running, as a supervisor would."""
 
-    def __init__(self, server: PostgreSQLServer, *, services: int, fitters: int) -> None:
-        self.server = server
+    def __init__(self, around: Surroundings, *, services: int, fitters: int) -> None:
+        self.server, self.disk, self.ray = around.server, around.disk, around.ray
+        self._clockmaker = around.clockmaker
         self._stop = threading.Event()
         self._members = [
             *(self._start("service") for _ in range(services)),
             *(self._start("fitter") for _ in range(fitters)),
         ]
+        if self.ray is not None:
+            self._members.append(self._start("fitter", self.ray.address))
         self._ended: list[Member] = []
         self._keeper = threading.Thread(target=self._keep, name="keeper")
         self._keeper.start()
 
-    def _start(self, kind: str) -> Member:
+    def _start(self, kind: str, ray_address: str | None = None) -> Member:
+        # Ray's own processes would inherit the clock.
+        clock = self._clockmaker.make() if ray_address is None else None
+        on_ray = {} if ray_address is None else {"ray_address": ray_address}
         running = start_process(
             *_COMMANDS[kind],
             database_url=self.server.url,
+            environment={} if clock is None else clock.environment,
             lease_s=LEASE_S,
             fit_max_attempts=50,
             fitter_poll_s=0.1,
+            **on_ray,
         )
-        member = Member(kind, running)
+        member = Member(kind, running, clock, ray_address)
         member.listener = threading.Thread(target=self._listen, args=(member,), daemon=True)
         member.listener.start()
         return member
@@ -87,11 +112,16 @@ class Fleet:
             for index, member in enumerate(self._members):
                 if not member.is_alive:
                     self._ended.append(member)
-                    self._members[index] = self._start(member.kind)
+                    self._members[index] = self._start(member.kind, member.ray_address)
 
     def members(self, kind: str) -> list[Member]:
         """Return the living members of a kind."""
         return [each for each in self._members if each.kind == kind and each.is_alive]
+
+    def clocks(self) -> list[Clock]:
+        """Return the clocks of the living members that go by one of their own."""
+        found = [*self.members("service"), *self.members("fitter")]
+        return [each.clock for each in found if each.clock is not None]
 
     def url(self) -> str | None:
         """Return the address of some service that listens, None while none does."""
@@ -149,11 +179,20 @@ def _migrate(url: str) -> None:
 
 
 @contextmanager
-def running_fleet(*, services: int, fitters: int) -> Iterator[Fleet]:
-    """Yield a fleet on a PostgreSQL of its own, whose commits survive kill -9."""
-    with running_postgresql(synchronous_commit=True) as server:
+def running_fleet(*, services: int, fitters: int, with_ray: bool = False) -> Iterator[Fleet]:
+    """Yield a fleet on a PostgreSQL of its own, whose commits survive kill -9.
+
+    With Ray, one more fitter computes on a cluster of two nodes.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="trainfare-soak-")))
+        disk = stack.enter_context(small_disk(_DISK_BYTES))
+        parent = None if disk is None else disk.path
+        server = stack.enter_context(running_postgresql(synchronous_commit=True, parent=parent))
+        ray = stack.enter_context(running_ray()) if with_ray else None
         _migrate(server.url)
-        fleet = Fleet(server, services=services, fitters=fitters)
+        around = Surroundings(server, disk, ray, Clockmaker(folder))
+        fleet = Fleet(around, services=services, fitters=fitters)
         try:
             yield fleet
         finally:

@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -18,11 +19,20 @@ _TIMEOUT_S: Final = 30.0
 
 
 @dataclass
+class Acceptance:
+    """When a client asked for a fit, and when it knew of it, by its monotonic clock."""
+
+    workload: str
+    asked_at: float
+    known_at: float
+
+
+@dataclass
 class Promises:
     """What the service acknowledged, and every answer that it must never give."""
 
     runs: set[str] = field(default_factory=set)
-    fits: dict[str, str] = field(default_factory=dict)
+    fits: dict[str, list[Acceptance]] = field(default_factory=dict)
     forecasts: int = 0
     publications: int = 0
     answers: Counter[int] = field(default_factory=Counter)
@@ -47,9 +57,10 @@ class Promises:
         with self._lock:
             self.runs.update(names)
 
-    def keep_fit(self, fit_id: str, workload: str) -> None:
+    def keep_fit(self, fit_id: str, workload: str, asked_at: float) -> None:
         with self._lock:
-            self.fits[fit_id] = workload
+            accepted = Acceptance(workload, asked_at, time.monotonic())
+            self.fits.setdefault(fit_id, []).append(accepted)
 
 
 class Clients:
@@ -120,9 +131,10 @@ class Clients:
     def _fit(self, client: httpx2.Client, chance: random.Random) -> None:
         workload = chance.choice(self._workloads)
         body = {"regressors": ["log_linear"], "time_budget_s": 5}
+        asked_at = time.monotonic()
         answer = self.ask(client, "POST", f"/v1/workloads/{workload}/fits", json=body)
         if answer is not None and answer.is_success:
-            self.promises.keep_fit(answer.json()["fit_id"], workload)
+            self.promises.keep_fit(answer.json()["fit_id"], workload, asked_at)
 
     def _forecast(self, client: httpx2.Client, chance: random.Random) -> None:
         workload = chance.choice(self._workloads)

@@ -1,6 +1,7 @@
 """The two trials: a mixed load under all faults, and many fits while fitters are killed."""
 
 import random
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -26,12 +27,14 @@ class Verdict:
     struck: Counter[str]
     answers: Counter[int]
     counts: dict[str, int]
+    left_out: list[str]
     faults: list[str] = field(default_factory=list)
 
     def describe(self) -> str:
         """Return the verdict in lines."""
         lines = [f"{self.seconds:.0f} s"]
         lines += [f"  {number} x {name}" for name, number in self.struck.items()]
+        lines += [f"  not possible here: {name}" for name in self.left_out]
         lines += [
             f"  answers {status}: {number}" for status, number in sorted(self.answers.items())
         ]
@@ -40,18 +43,21 @@ class Verdict:
         return "\n".join([*lines, f"  broken promises: {len(self.faults)}"])
 
 
-def mixed_load(seconds: float, *, every_s: float, n_workloads: int = 10) -> Verdict:
-    """Upload, fit, forecast and publish while everything dies in turn."""
+def mixed_load(
+    seconds: float, *, every_s: float, n_workloads: int = 10, with_ray: bool = False
+) -> Verdict:
+    """Upload, fit, forecast and publish while everything dies in turn, each at least once."""
     started = time.monotonic()
-    with running_fleet(services=2, fitters=2) as fleet:
+    with running_fleet(services=2, fitters=2, with_ray=with_ray) as fleet:
         workloads = [f"workload-{index}" for index in range(n_workloads)]
         clients = Clients(fleet, workloads)
         _first_runs(clients, fleet, workloads)
         misfortune = Misfortune(fleet, ALL, every_s)
         clients.start(upload=2, fit=2, forecast=2, publish=1)
-        time.sleep(seconds)
-        clients.stop()
-        misfortune.end()
+        try:
+            misfortune.run(seconds)
+        finally:
+            clients.stop()
         return _judge(fleet, clients, misfortune, started)
 
 
@@ -63,12 +69,15 @@ def many_fits(n_fits: int, *, n_workloads: int, every_s: float) -> Verdict:
         clients = Clients(fleet, workloads)
         _first_runs(clients, fleet, workloads)
         misfortune = Misfortune(fleet, FITTERS_ONLY, every_s)
+        striking = threading.Thread(target=misfortune.run, name="misfortune")
+        striking.start()
         with httpx2.Client(timeout=60.0) as client:
             for index in range(n_fits):
                 # One after the other for a workload: the next round waits for the last one's end.
                 _fit_anew(clients, client, workloads[index % n_workloads])
             _wait_for_fits(clients, client)
         misfortune.end()
+        striking.join()
         clients.stop()
         verdict = _judge(fleet, clients, misfortune, started)
     if len(clients.promises.fits) != n_fits:
@@ -77,7 +86,6 @@ def many_fits(n_fits: int, *, n_workloads: int, every_s: float) -> Verdict:
 
 
 def _first_runs(clients: Clients, fleet: Fleet, workloads: list[str]) -> None:
-
     chance = random.Random(0)
     runs = [make_run(name, chance) for name in workloads for _ in range(_PER_WORKLOAD)]
     with httpx2.Client(timeout=60.0) as client:
@@ -90,12 +98,14 @@ def _first_runs(clients: Clients, fleet: Fleet, workloads: list[str]) -> None:
 def _fit_anew(clients: Clients, client: httpx2.Client, workload: str) -> None:
     body = {"regressors": ["log_linear", "scaling_law"], "time_budget_s": 5}
     while True:
+        asked_at = time.monotonic()
         answer = clients.ask(client, "POST", f"/v1/workloads/{workload}/fits", json=body)
         assert answer is not None
         assert answer.is_success, answer.text
         fit_id = answer.json()["fit_id"]
-        if fit_id not in clients.promises.fits:
-            clients.promises.keep_fit(fit_id, workload)
+        is_new = fit_id not in clients.promises.fits
+        clients.promises.keep_fit(fit_id, workload, asked_at)
+        if is_new:
             return
         # The workload's last fit is still active.
         clients.ask(client, "GET", f"/v1/fits/{fit_id}", headers={"Prefer": "wait=10"})
@@ -119,6 +129,7 @@ def _judge(fleet: Fleet, clients: Clients, misfortune: Misfortune, started: floa
     return Verdict(
         seconds=time.monotonic() - started,
         struck=Counter(misfortune.struck),
+        left_out=misfortune.left_out,
         answers=promises.answers,
         counts={
             "runs acknowledged": len(promises.runs),

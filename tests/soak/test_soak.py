@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conftest import POSTGRESQL_URL
+from tests.soak.faults import ALL
 from tests.soak.rounds import many_fits, mixed_load
 
 pytestmark = [
@@ -13,10 +14,12 @@ pytestmark = [
 
 
 def test_mixed_load_survives_every_fault() -> None:
-    verdict = mixed_load(120.0, every_s=8.0)
+    verdict = mixed_load(120.0, every_s=6.0)
 
     assert not verdict.faults, verdict.describe()
-    assert len(verdict.struck) == 5, verdict.describe()
+    # All but the Ray node: a cluster takes more memory than the other processes together.
+    assert len(verdict.struck) + len(verdict.left_out) == len(ALL), verdict.describe()
+    assert "a Ray node is lost" in verdict.left_out
     assert min(verdict.counts.values()) > 0, verdict.describe()
 
 

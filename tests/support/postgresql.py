@@ -68,12 +68,14 @@ class PostgreSQLServer:
     ----------
     synchronous_commit
         Whether a commit is acknowledged only when it survives kill -9.
+    parent
+        Where the scratch folder is made; default: where scratch folders are.
     """
 
-    def __init__(self, *, synchronous_commit: bool = False) -> None:
+    def __init__(self, *, synchronous_commit: bool = False, parent: Path | None = None) -> None:
         self._binaries = _find_or_install()
         self._owner, self._port = _owner(), _free_port()
-        self._folder = Path(tempfile.mkdtemp(prefix="trainfare-postgresql-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="trainfare-postgresql-", dir=parent))
         self._log = self._folder / "log"
         self._synchronous_commit = synchronous_commit
         self._process: subprocess.Popen[bytes] | None = None
@@ -93,6 +95,8 @@ class PostgreSQLServer:
             "port": str(self._port),
             "unix_socket_directories": str(self._folder),
             "max_connections": "200",
+            "min_wal_size": "32MB",
+            "max_wal_size": "256MB",
             "fsync": "off",
             "full_page_writes": "off",
             "synchronous_commit": "on" if self._synchronous_commit else "off",
@@ -117,6 +121,14 @@ class PostgreSQLServer:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(_STOP_TIMEOUT_S)
 
+    def revive(self) -> None:
+        """Return when the server answers; start it anew where it gave up."""
+        while not self._answers():
+            assert self._process is not None
+            if self._process.poll() is not None:
+                self.start()
+            time.sleep(0.1)
+
     def close(self) -> None:
         """Stop the server, if it runs, and remove its folder."""
         if self._process is not None and self._process.poll() is None:
@@ -136,13 +148,16 @@ class PostgreSQLServer:
             )
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
-        command = [str(self._binaries / "pg_isready"), "-q", "-h", "127.0.0.1", "-p"]
         deadline = time.monotonic() + _START_TIMEOUT_S
-        while subprocess.run([*command, str(self._port)], check=False).returncode != 0:
+        while not self._answers():
             if process.poll() is not None or time.monotonic() > deadline:
                 log = self._log.read_text(errors="replace")
                 sys.exit(f"PostgreSQL did not start:\n{log}")
             time.sleep(0.1)
+
+    def _answers(self) -> bool:
+        command = [str(self._binaries / "pg_isready"), "-q", "-h", "127.0.0.1", "-p"]
+        return subprocess.run([*command, str(self._port)], check=False).returncode == 0
 
 
 def _find_or_install() -> Path:
@@ -155,9 +170,11 @@ def _find_or_install() -> Path:
 
 
 @contextlib.contextmanager
-def running_postgresql(*, synchronous_commit: bool = False) -> Iterator[PostgreSQLServer]:
+def running_postgresql(
+    *, synchronous_commit: bool = False, parent: Path | None = None
+) -> Iterator[PostgreSQLServer]:
     """Yield a running server that ends with the block."""
-    server = PostgreSQLServer(synchronous_commit=synchronous_commit)
+    server = PostgreSQLServer(synchronous_commit=synchronous_commit, parent=parent)
     try:
         server.start()
         yield server

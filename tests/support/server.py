@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import httpx2
@@ -76,13 +76,27 @@ class RunningProcess:
         return exit_code
 
 
-def start_process(*arguments: str, database_url: str, **settings: object) -> RunningProcess:
-    """Start `trainfare ARGUMENTS`; `settings` become its `TRAINFARE_*` environment."""
+def start_process(
+    *arguments: str,
+    database_url: str,
+    environment: Mapping[str, str] | None = None,
+    **settings: object,
+) -> RunningProcess:
+    """Start `trainfare ARGUMENTS`; `settings` become its `TRAINFARE_*` environment.
+
+    `environment` is what else the process finds there.
+    """
     kept = {name: value for name, value in os.environ.items() if "TRAINFARE_" not in name}
     given = {f"TRAINFARE_{name.upper()}": str(value) for name, value in settings.items()}
     process = subprocess.Popen(
         [sys.executable, "-m", "app.cli", *arguments],
-        env={**kept, "OMP_NUM_THREADS": "1", "TRAINFARE_DATABASE_URL": database_url, **given},
+        env={
+            **kept,
+            "OMP_NUM_THREADS": "1",
+            "TRAINFARE_DATABASE_URL": database_url,
+            **given,
+            **(environment or {}),
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -101,7 +115,7 @@ def running_service(
     `lease_s=2` become its environment.
     """
     running = start_process(
-        "serve", "--port", "0", *arguments, database_url=database_url, **settings
+        "serve", "--port", "0", *arguments, database_url=database_url, environment=None, **settings
     )
     try:
         running.url = running.wait_for_line(LISTENING)["url"]
@@ -122,7 +136,7 @@ def running_service(
 @contextlib.contextmanager
 def running_fitter(database_url: str, **settings: object) -> Iterator[RunningProcess]:
     """Yield `trainfare fitter` on a database."""
-    running = start_process("fitter", database_url=database_url, **settings)
+    running = start_process("fitter", database_url=database_url, environment=None, **settings)
     running.drain()
     try:
         yield running

@@ -1,0 +1,116 @@
+"""Which runs were measured on which configuration: texts that are cut where somebody asks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from models.checks import demand
+from models.tables import FloatArray, IntArray
+from models.typed_json import MAX_TEXT
+
+_KEY_DIGITS = 32
+_KEY_LETTERS = np.zeros(256, dtype=np.bool_)
+_KEY_LETTERS[list(b"0123456789abcdef")] = True
+
+
+@dataclass(frozen=True, slots=True)
+class RunNames:
+    """Hashes of configurations, and up to three runs of each.
+
+    Thousands of words would be made at every load, of which a forecast names three: so they stay
+    one text each, with the places where a word ends.
+
+    Parameters
+    ----------
+    keys_text
+        The hashes (32 hex digits) one after the other.
+    runs_text
+        The names of runs one after the other.
+    ends
+        Where each name ends, shape (n_names,).
+    starts
+        Which name is a configuration's first, shape (n_configurations + 1,).
+
+    Examples
+    --------
+    >>> names = RunNames.of(["0" * 32, "1" * 32], [("a", "b"), ("run 7",)])
+    >>> len(names), names.of_row(0), names.of_row(1), names.key_list()[1][:4]
+    (2, ('a', 'b'), ('run 7',), '1111')
+    """
+
+    keys_text: str
+    runs_text: str
+    ends: IntArray
+    starts: IntArray
+
+    @classmethod
+    def of(cls, keys: Iterable[str], groups: Iterable[tuple[str, ...]]) -> Self:
+        """Join the hashes of configurations and the names of their runs."""
+        runs = list(groups)
+        names = list(chain.from_iterable(runs))
+        return cls(
+            "".join(keys),
+            "".join(names),
+            np.cumsum(np.array([len(name) for name in names], dtype=np.int64)),
+            np.cumsum(np.array([0, *map(len, runs)], dtype=np.int64)),
+        )
+
+    @classmethod
+    def read(cls, keys: bytes, runs: bytes, lengths: FloatArray, counts: FloatArray) -> Self:
+        """Return the names of an artefact.
+
+        Raises
+        ------
+        ValueError
+            If texts, lengths and counts do not fit together, or a configuration is there twice.
+        """
+        demand(len(keys) == _KEY_DIGITS * len(counts), "configurations do not fit together")
+        letters = np.frombuffer(keys, dtype=np.uint8)
+        demand(_KEY_LETTERS[letters].all(), "a key is no hash")
+        demand(_are_distinct(letters.reshape(-1, _KEY_DIGITS)), "a configuration is there twice")
+        for numbers in (lengths, counts):
+            is_whole = (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers <= MAX_TEXT)
+            demand(numbers.ndim == 1 and is_whole.all(), "a name's length is none")
+        text = runs.decode()
+        ends, starts = np.cumsum(lengths.astype(np.int64)), np.cumsum([0, *counts.astype(np.int64)])
+        demand((counts > 0).all() and starts[-1] == len(ends), "runs do not fit configurations")
+        demand(len(ends) and ends[-1] == len(text), "names of runs do not fit their lengths")
+        return cls(keys.decode(), text, ends, starts)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def lengths(self) -> FloatArray:
+        """Length of each name."""
+        return np.diff(self.ends, prepend=0).astype(np.float64)
+
+    @property
+    def counts(self) -> FloatArray:
+        """Number of names of each configuration."""
+        return np.diff(self.starts).astype(np.float64)
+
+    def key_list(self) -> list[str]:
+        """Return the hashes of the configurations."""
+        places = range(0, len(self.keys_text), _KEY_DIGITS)
+        return [self.keys_text[place : place + _KEY_DIGITS] for place in places]
+
+    def of_row(self, row: int) -> tuple[str, ...]:
+        """Return the runs of a configuration."""
+        first, last = int(self.starts[row]), int(self.starts[row + 1])
+        ends = self.ends[first:last].tolist()
+        begin = int(self.ends[first - 1]) if first else 0
+        return tuple(
+            self.runs_text[start:end] for start, end in zip([begin, *ends], ends, strict=False)
+        )
+
+
+def _are_distinct(digits: npt.NDArray[np.uint8]) -> bool:
+    # Sixteen digits of a hash are enough to tell configurations apart: equal ones are forged.
+    words = np.ascontiguousarray(digits[:, :16]).view(np.uint64)
+    mixed = np.sort(words[:, 0] * np.uint64(0x9E3779B97F4A7C15) ^ words[:, 1])
+    return bool((mixed[1:] != mixed[:-1]).all())

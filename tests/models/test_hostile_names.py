@@ -1,0 +1,51 @@
+"""What an artefact remembers of its runs, made up by somebody: refused before it is used."""
+
+from collections.abc import Callable
+
+import pytest
+
+from models import ArtifactError, dumps, loads
+from models.packing import pack, unpack
+from tests.models.forging import Artefact
+from tests.models.workloads import fit, grid, make_runs
+
+
+@pytest.fixture(scope="module")
+def artefact() -> Artefact:
+    return Artefact(dumps(fit(make_runs(grid((1, 2, 4, 8), (1000, 2000), repetitions=2)))))
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "reason"),
+    [
+        ("configurations.bin", lambda part: part[:-32], "do not fit together"),
+        ("configurations.bin", lambda part: part[:-1] + b"g", "no hash"),
+        ("configurations.bin", lambda part: part[32:] + part[-32:], "there twice"),
+        ("runs.txt", lambda part: part + b"x", "do not fit their lengths"),
+        ("runs.txt", lambda part: part[:-1], "do not fit their lengths"),
+        ("runs.txt", lambda part: part[:-1] + b"\xff", "UnicodeDecodeError"),
+    ],
+)
+def test_forged_names_of_runs_are_refused(
+    artefact: Artefact, part: str, change: Callable[[bytes], bytes], reason: str
+) -> None:
+    parts = unpack(artefact.data)
+
+    with pytest.raises(ArtifactError, match=reason):
+        loads(pack({**parts, part: change(parts[part])}))
+
+
+@pytest.mark.parametrize("name", ["name_lengths", "name_counts", "repeated", "held_out"])
+@pytest.mark.parametrize("value", [-1.0, 0.5, 1e20])
+def test_forged_numbers_of_what_is_remembered_are_refused(
+    artefact: Artefact, name: str, value: float
+) -> None:
+    numbers = artefact.array(f"memory.{name}")
+    numbers[0] = value
+    changed = artefact.with_array(f"memory.{name}", numbers)
+
+    if name == "held_out" and value < 1:
+        assert loads(changed).memory.held_out[0] == value
+        return
+    with pytest.raises(ArtifactError):
+        loads(changed)

@@ -1,0 +1,62 @@
+"""A small disk of its own that can be full, where whoever runs the tests may mount one."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+_PAGE_BYTES: Final = 4096
+_TRIES: Final = 20
+
+
+class SmallDisk:
+    """A mounted file system in memory whose size changes while it is used."""
+
+    def __init__(self, path: Path, size_bytes: int) -> None:
+        self.path = path
+        self._size_bytes = size_bytes
+
+    def fill(self) -> None:
+        """Leave no room: from now on whoever writes more finds the disk full."""
+        for _ in range(_TRIES):
+            state = os.statvfs(self.path)
+            used = max((state.f_blocks - state.f_bfree) * state.f_frsize, _PAGE_BYTES)
+            # Refused where somebody wrote meanwhile: then there is more to hold.
+            if _mounted("-o", f"remount,size={used}", str(self.path)):
+                return
+        raise AssertionError("somebody writes faster than the disk can be made small")
+
+    def free(self) -> None:
+        """Give the room back."""
+        assert _mounted("-o", f"remount,size={self._size_bytes}", str(self.path))
+
+
+def _mounted(*arguments: str) -> bool:
+    command = ["mount", *arguments]
+    try:
+        ended = subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
+    except FileNotFoundError:
+        return False
+    return ended.returncode == 0
+
+
+@contextmanager
+def small_disk(size_bytes: int) -> Iterator[SmallDisk | None]:
+    """Yield a disk of at most `size_bytes`, None where no disk may be mounted (only root may)."""
+    with tempfile.TemporaryDirectory(prefix="trainfare-disk-") as folder:
+        # The server that stands on it runs as somebody else.
+        Path(folder).chmod(0o755)
+        path = Path(folder) / "disk"
+        path.mkdir()
+        options = f"size={size_bytes},mode=0755"
+        if not _mounted("-t", "tmpfs", "-o", options, "trainfare-tests", str(path)):
+            yield None
+            return
+        try:
+            yield SmallDisk(path, size_bytes)
+        finally:
+            # Also while a process that just died still holds a file of it.
+            subprocess.run(["umount", "-l", str(path)], check=True)
