@@ -244,11 +244,9 @@ def recommendation_text(answer: Document) -> str:
         lines = [f"None of {considered} configurations meets the constraints."]
         nearest = answer.get("nearest")
         if nearest is not None:
-            changes = ", ".join(
-                f"{change['constraint']} {change['asked']} would have to become {change['needed']}"
-                for change in nearest["changes"]
-            )
-            lines += [f"The nearest one: {changes}.", "", forecast_sentences(nearest["forecast"])]
+            changes = [f"- {change['message']}" for change in nearest["changes"]]
+            lines += ["The nearest one, and what would have to change:", *changes, ""]
+            lines += [forecast_sentences(nearest["forecast"])]
         return "\n".join(lines).rstrip() + "\n"
     best = answer["recommended"]["forecast"]
     lines = [

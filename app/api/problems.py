@@ -56,6 +56,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     ),
     domain.UnauthenticatedError: ProblemKind("unauthenticated", 401, "Not authenticated"),
     domain.ForbiddenError: ProblemKind("forbidden", 403, "Not allowed"),
+    domain.ProjectLimitError: ProblemKind("quota_exceeded", 429, "Project limit reached"),
     domain.QuotaExceededError: ProblemKind("quota_exceeded", 429, "Rate limit exceeded"),
     domain.RegressorUnavailableError: ProblemKind(
         "regressor_unavailable", 503, "Regressor unavailable"
@@ -163,8 +164,9 @@ def respond_to(error: DomainError, *, instance: str) -> Response:
     """Return the response for a domain error, with `Retry-After` where waiting helps."""
     headers: dict[str, str] = {}
     kind = kind_of(error)
-    if isinstance(error, domain.QuotaExceededError):
-        headers["Retry-After"] = str(error.retry_after_s)
+    if isinstance(error, domain.QuotaExceededError | domain.ProjectLimitError):
+        if error.retry_after_s is not None:
+            headers["Retry-After"] = str(error.retry_after_s)
     elif kind.status == 503 or isinstance(error, domain.InProgressError):  # noqa: PLR2004 - HTTP
         headers["Retry-After"] = str(_RETRY_AFTER_S)
     if kind.status == 401:  # noqa: PLR2004 - HTTP

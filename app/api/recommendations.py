@@ -1,8 +1,6 @@
 """Routes of recommendations."""
 
 from datetime import datetime
-from decimal import ROUND_CEILING, Context
-from typing import Final
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -12,6 +10,7 @@ from app.api.bodies import check, json_response, read_json, request_body
 from app.api.dependencies import Reader, ServicesDep
 from app.api.forecast_documents import Document, configuration_document, forecast_document
 from app.api.forecasts import FORECAST_PROBLEMS, PLAIN_TEXT
+from app.api.needed_changes import change_document
 from app.api.negotiation import JSON, TEXT, preferred
 from app.api.schemas.recommendations import (
     RECOMMENDATION_EXAMPLE,
@@ -22,7 +21,6 @@ from app.api.schemas.recommendations import (
 from app.domain.recommendations import NextWorker, Recommendation
 
 router = APIRouter(prefix="/v1/recommendations", tags=["recommendations"])
-_SIX_DIGITS_UP: Final = Context(prec=6, rounding=ROUND_CEILING)
 
 
 @router.post(
@@ -49,13 +47,6 @@ async def recommend(request: Request, services: ServicesDep, caller: Reader) -> 
     return json_response(document)
 
 
-def _rounded_up(needed: float) -> float:
-    """Return six digits that are enough; a constraint that is switched off stays as it is."""
-    if isinstance(needed, bool):
-        return needed
-    return float(_SIX_DIGITS_UP.create_decimal_from_float(needed))
-
-
 def _next_worker(gain: NextWorker | None) -> Document | None:
     if gain is None:
         return None
@@ -73,14 +64,7 @@ def recommendation_document(found: Recommendation, now: datetime) -> Document:
     ranked = [{"forecast": forecast_document(each, now)} for each in found.ranked]
     nearest = None
     if found.nearest is not None:
-        changes = [
-            {
-                "constraint": each.constraint,
-                "asked": each.asked,
-                "needed": _rounded_up(each.needed),
-            }
-            for each in found.changes
-        ]
+        changes = [change_document(each) for each in found.changes]
         nearest = {"forecast": forecast_document(found.nearest, now), "changes": changes}
     return {
         "workload": found.request.workload,

@@ -162,9 +162,7 @@ def show_recommendation(answer: Mapping[str, Any]) -> None:
     if answer["nearest"] is not None:
         out.print(f"Nearest: {_sentence(answer['nearest']['forecast'])}", markup=False)
         for change in answer["nearest"]["changes"]:
-            print_note(
-                f"  {change['constraint']}: asked {change['asked']}, {change['needed']} would do"
-            )
+            print_note(f"  {change['message']}")
 
 
 def show_fit(fit: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ class Candidates:
     """Forecasts of n candidates as arrays of shape (n_candidates,); NaN is unknown.
 
     `duration_s`, `cost`, `energy_kwh` and `kg_co2e` are medians; the bounds are the values that
-    are not exceeded with the stated confidence; `fits` is false where memory would not do with it.
+    are not exceeded with the stated confidence; `fits_probability` is the chance that memory does.
     """
 
     duration_s: FloatArray
@@ -39,7 +39,7 @@ class Candidates:
     energy_kwh: FloatArray
     kg_co2e: FloatArray
     within_range: BoolArray
-    fits: BoolArray
+    fits_probability: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,7 @@ class Constraints:
     deadline_s: float | None = None
     budget: float | None = None
     require_within_range: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A constraint that would have to give way, from `asked` to `needed`."""
-
-    constraint: str
-    asked: float | bool
-    needed: float | bool
+    confidence: float = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +57,13 @@ class Choice:
     """The qualified candidates by rising objective, the Pareto front, and the rest.
 
     `rejected` holds (index, reason) in the order of the candidates; `nearest` is the candidate
-    that misses by least when none qualifies, with the `changes` that would admit it.
+    that misses by least when none qualifies.
     """
 
     ranked: IndexArray
     pareto: IndexArray
     rejected: tuple[tuple[int, Rejection], ...]
     nearest: int | None = None
-    changes: tuple[Change, ...] = ()
 
 
 def objective_values(candidates: Candidates, objective: Objective) -> FloatArray:
@@ -114,15 +105,20 @@ def choose(candidates: Candidates, objective: Objective, constraints: Constraint
     if qualified.size or candidates.duration_s.size == 0:
         return Choice(ranked, front, rejected)
     nearest = _nearest(candidates, objective, constraints)
-    if nearest is None:
-        return Choice(ranked, front, rejected)
-    return Choice(ranked, front, rejected, nearest, _changes(candidates, constraints, nearest))
+    return Choice(ranked, front, rejected, nearest)
+
+
+def misfits(candidates: Candidates, constraints: Constraints) -> BoolArray:
+    """Return where memory would not do with the confidence, shape (n_candidates,)."""
+    return candidates.fits_probability < constraints.confidence
 
 
 def _violations(
     candidates: Candidates, objective: Objective, constraints: Constraints
 ) -> dict[Rejection, BoolArray]:
-    violations: dict[Rejection, BoolArray] = {Rejection.OUT_OF_MEMORY: ~candidates.fits}
+    violations: dict[Rejection, BoolArray] = {
+        Rejection.OUT_OF_MEMORY: misfits(candidates, constraints)
+    }
     unknown = np.isnan(objective_values(candidates, objective))
     if constraints.budget is not None:
         violations[Rejection.PRICE_UNKNOWN] = np.isnan(candidates.cost_bound)
@@ -140,35 +136,24 @@ def _violations(
     return violations
 
 
-def _nearest(candidates: Candidates, objective: Objective, constraints: Constraints) -> int | None:
-    """Return the candidate that exceeds its worst constraint by the smallest factor."""
+def _nearest(candidates: Candidates, objective: Objective, constraints: Constraints) -> int:
+    """Return the candidate that misses by least.
+
+    One that does not fit into memory, or whose objective or cost is unknown, comes after all
+    others: no deadline and no budget makes room in memory or knows a price. Then one outside a
+    range that is required; then the factor decides by which the worst constraint is exceeded.
+    """
     excess = np.ones(candidates.duration_s.size)
+    unknown = np.isnan(objective_values(candidates, objective))
     if constraints.deadline_s is not None:
         excess = np.maximum(excess, candidates.duration_bound_s / constraints.deadline_s)
     if constraints.budget is not None:
         floor = max(constraints.budget, np.finfo(float).tiny)
-        excess = np.maximum(excess, candidates.cost_bound / floor)
-    outside = (
-        ~candidates.within_range
-        if constraints.require_within_range
-        else np.zeros(excess.size, dtype=bool)
-    )
-    value = objective_values(candidates, objective)
-    # No deadline and no budget makes room in memory.
-    usable = np.flatnonzero(candidates.fits & ~(np.isnan(excess) | np.isnan(value)))
-    if usable.size == 0:
-        return None
-    order = np.lexsort((value[usable], excess[usable], outside[usable]))
-    return int(usable[order[0]])
-
-
-def _changes(candidates: Candidates, constraints: Constraints, index: int) -> tuple[Change, ...]:
-    changes = []
-    duration, cost = candidates.duration_bound_s[index], candidates.cost_bound[index]
-    if constraints.deadline_s is not None and duration > constraints.deadline_s:
-        changes.append(Change("deadline_s", constraints.deadline_s, float(duration)))
-    if constraints.budget is not None and cost > constraints.budget:
-        changes.append(Change("budget", constraints.budget, float(cost)))
-    if constraints.require_within_range and not candidates.within_range[index]:
-        changes.append(Change("require_within_range", asked=True, needed=False))
-    return tuple(changes)
+        excess = np.fmax(excess, candidates.cost_bound / floor)
+        unknown |= np.isnan(candidates.cost_bound)
+    required = constraints.require_within_range
+    outside = ~candidates.within_range & required
+    value = np.where(unknown, candidates.duration_s, objective_values(candidates, objective))
+    chance = candidates.fits_probability
+    room = np.where(misfits(candidates, constraints), 1.0 - chance, 0.0)
+    return int(np.lexsort((value, excess, outside, unknown, room))[0])

@@ -88,11 +88,15 @@ class NextWorker:
 
 @dataclass(frozen=True, slots=True)
 class NeededChange:
-    """A constraint that would have to give way, from `asked` to `needed`."""
+    """A constraint that would have to give way, or a fact that would have to be known.
+
+    `constraint` names the field of the request, `asked` what it says and `needed` what it would
+    have to say; None where nothing is said and where any value would do.
+    """
 
     constraint: str
-    asked: float | bool
-    needed: float | bool
+    asked: float | bool | str | None
+    needed: float | bool | str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def _segment(
     if rate == 0.0:
         zero = np.zeros_like(length_s)
         return length_s, zero, zero
-    exponent = np.minimum(rate * length_s, 700.0)  # exp() overflows above 709
+    exponent = np.minimum(rate * length_s, 300.0)  # the square of exp() overflows above 354
     failures = np.expm1(exponent)
     # Time until a failure, given that it comes within the segment (truncated exponential).
     share = np.divide(exponent, failures, out=np.ones_like(exponent), where=failures > 0)

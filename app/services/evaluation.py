@@ -23,16 +23,28 @@ _Place = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Infeasible:
+    """A candidate that would be interrupted again and again before it ends.
+
+    `checkpoint_interval_s` would let it end, None where no interval would.
+    """
+
+    configuration: Configuration
+    checkpoint_interval_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluated:
     """The candidates that can end, with their figures; and those that cannot.
 
-    `is_foreign` where the price is in another currency and no exchange rate is known.
+    `foreign_currencies` has the currency of a price where it is not the one asked for and no
+    exchange rate is known, None elsewhere.
     """
 
     configurations: list[Configuration]
     candidates: Candidates
-    infeasible: list[Configuration]
-    is_foreign: list[bool]
+    infeasible: list[Infeasible]
+    foreign_currencies: list[str | None]
 
 
 def evaluate(
@@ -76,10 +88,15 @@ def evaluate(
             energy_kwh=duration * energy,
             kg_co2e=duration * carbon,
             within_range=_within_range(request, remaining, served),
-            fits=_fits(request, remaining, served),
+            fits_probability=_fits(remaining, served),
         ),
-        infeasible=[scenarios[row].configuration for row in refusals],
-        is_foreign=[offer is not None and not offer.is_as_asked for offer in bought],
+        infeasible=[
+            Infeasible(scenarios[row].configuration, refusal.checkpoint_interval_s)
+            for row, refusal in refusals.items()
+        ],
+        foreign_currencies=[
+            None if offer is None or offer.is_as_asked else offer.price.currency for offer in bought
+        ],
     )
 
 
@@ -138,16 +155,14 @@ def _number(figure: float | None) -> float:
     return np.nan if figure is None else figure
 
 
-def _fits(
-    request: RecommendationRequest, features: FeatureTable, served: ServedRegressor
-) -> BoolArray:
-    """Return where memory is known to do, or nothing that was measured says otherwise."""
+def _fits(features: FeatureTable, served: ServedRegressor) -> FloatArray:
+    """Return the chance that memory does; 1 where nothing that was measured says otherwise."""
     if not features.n_rows:
-        return np.ones(0, dtype=np.bool_)
+        return np.ones(0)
     found = served.portfolio.feasibility(features)
     if not found.is_tested:
-        return np.ones(features.n_rows, dtype=np.bool_)
-    return np.isnan(found.probability) | (found.probability >= request.confidence)
+        return np.ones(features.n_rows)
+    return np.where(np.isnan(found.probability), 1.0, found.probability)
 
 
 def _within_range(

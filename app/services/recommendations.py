@@ -6,24 +6,23 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
-from app.decisions.recommendation import Choice, Constraints, Rejection, choose
+from app.decisions.recommendation import Choice, Rejection, choose
 from app.domain.configurations import Configuration, Scenario
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import ProjectId
 from app.domain.recommendations import (
-    NeededChange,
     NextWorker,
     Recommendation,
     RecommendationRequest,
     RejectedCandidate,
 )
-from app.pricing.resolution import PriceBook
 from app.services.answers import Answer, answer_all
 from app.services.candidates import candidate_configurations
 from app.services.context import ServiceContext
 from app.services.evaluation import Evaluated, evaluate
+from app.services.nearest import Asked, constraints_of, nearest_of
 from app.services.prices import PriceService
-from app.services.serving import RegressorCache, ServedRegressor
+from app.services.serving import RegressorCache
 
 _EXCHANGE_RATE_UNKNOWN: Final = "exchange_rate_unknown"
 _SPOT_INFEASIBLE: Final = "spot_infeasible"
@@ -56,50 +55,41 @@ class RecommendationService:
         configurations = candidate_configurations(request, served, measured, book)
         now = self._context.now()
         evaluated = evaluate(request, configurations, served, book, now)
-        constraints = Constraints(
-            deadline_s=request.deadline_s,
-            budget=None if request.budget is None else float(request.budget),
-            require_within_range=request.require_within_range,
-        )
-        choice = choose(evaluated.candidates, request.objective, constraints)
-        return self._tell(request, served, book, evaluated, choice)
+        choice = choose(evaluated.candidates, request.objective, constraints_of(request))
+        return _tell(Asked(request, served, book, now), evaluated, choice)
 
-    def _tell(
-        self,
-        request: RecommendationRequest,
-        served: ServedRegressor,
-        book: PriceBook,
-        evaluated: Evaluated,
-        choice: Choice,
-    ) -> Recommendation:
-        ranked, pareto = choice.ranked[: request.limit], choice.pareto[: request.limit]
-        nearest = [] if choice.nearest is None else [choice.nearest]
-        shown = dict.fromkeys([*ranked.tolist(), *pareto.tolist(), *nearest])
-        asked = [evaluated.configurations[index] for index in shown]
-        beyond = [_with_one_more(asked[0])] if len(ranked) else []
-        questions = [_question(request, each) for each in (*asked, *beyond)]
-        answers = answer_all(questions, served, book, self._context.now())
-        told = zip(shown, answers[: len(asked)], strict=True)
-        forecasts = {
-            index: _placed(answer) for index, answer in told if isinstance(answer, Forecast)
-        }
-        rejected = _rejected(evaluated, choice)
-        return Recommendation(
-            request=request,
-            regressor_version=served.version,
-            considered=len(evaluated.configurations) + len(evaluated.infeasible),
-            ranked=tuple(forecasts[index] for index in ranked.tolist()),
-            pareto=tuple(forecasts[index] for index in pareto.tolist()),
-            rejected=tuple(rejected[: request.rejected_limit]),
-            rejected_count=len(rejected),
-            rejected_by_reason=Counter(str(each.reason) for each in rejected),
-            next_worker=_gain(answers[0], answers[-1]) if beyond else None,
-            nearest=forecasts[nearest[0]] if nearest else None,
-            changes=tuple(
-                NeededChange(change.constraint, change.asked, change.needed)
-                for change in choice.changes
-            ),
-        )
+
+def _tell(asked: Asked, evaluated: Evaluated, choice: Choice) -> Recommendation:
+    request, served = asked.request, asked.served
+    ranked, pareto = choice.ranked[: request.limit], choice.pareto[: request.limit]
+    shown = dict.fromkeys([*ranked.tolist(), *pareto.tolist()])
+    best = [evaluated.configurations[index] for index in shown]
+    beyond = [_with_one_more(best[0])] if best else []
+    nearest = nearest_of(asked, evaluated, choice)
+    questions = [_question(request, each) for each in (*best, *beyond)]
+    if nearest is not None:
+        questions.append(_question(nearest.request, nearest.configuration))
+    answers = answer_all(questions, served, asked.book, asked.now)
+    told = zip(shown, answers[: len(best)], strict=True)
+    forecasts = {index: _placed(answer) for index, answer in told if isinstance(answer, Forecast)}
+    rejected = _rejected(evaluated, choice)
+    return Recommendation(
+        request=request,
+        regressor_version=served.version,
+        considered=len(evaluated.configurations) + len(evaluated.infeasible),
+        ranked=tuple(forecasts[index] for index in ranked.tolist()),
+        pareto=tuple(forecasts[index] for index in pareto.tolist()),
+        rejected=tuple(rejected[: request.rejected_limit]),
+        rejected_count=len(rejected),
+        rejected_by_reason=Counter(str(each.reason) for each in rejected),
+        next_worker=_gain(answers[0], answers[-1]) if beyond else None,
+        nearest=None if nearest is None else _told(answers[-1]),
+        changes=() if nearest is None else nearest.changes,
+    )
+
+
+def _told(answer: Answer) -> Forecast | None:
+    return _placed(answer) if isinstance(answer, Forecast) else None
 
 
 def _question(request: RecommendationRequest, configuration: Configuration) -> ForecastRequest:
@@ -154,7 +144,9 @@ def _placed(forecast: Forecast) -> Forecast:
 
 def _rejected(evaluated: Evaluated, choice: Choice) -> Sequence[RejectedCandidate]:
     """Return all that do not qualify, each with its reason."""
-    cannot_end = [RejectedCandidate(each, _SPOT_INFEASIBLE) for each in evaluated.infeasible]
+    cannot_end = [
+        RejectedCandidate(each.configuration, _SPOT_INFEASIBLE) for each in evaluated.infeasible
+    ]
     others = [
         RejectedCandidate(evaluated.configurations[index], _reason(evaluated, index, reason))
         for index, reason in choice.rejected
@@ -163,5 +155,6 @@ def _rejected(evaluated: Evaluated, choice: Choice) -> Sequence[RejectedCandidat
 
 
 def _reason(evaluated: Evaluated, index: int, reason: Rejection) -> str:
-    is_foreign = reason is Rejection.PRICE_UNKNOWN and evaluated.is_foreign[index]
-    return _EXCHANGE_RATE_UNKNOWN if is_foreign else reason
+    is_foreign = evaluated.foreign_currencies[index] is not None
+    is_about_price = reason is Rejection.PRICE_UNKNOWN
+    return _EXCHANGE_RATE_UNKNOWN if is_foreign and is_about_price else reason

@@ -1,13 +1,11 @@
 """The recommended candidate is the true optimum among those that keep the constraints."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.decisions.recommendation import (
     Candidates,
-    Change,
     Constraints,
     Rejection,
     choose,
@@ -27,7 +25,7 @@ def make_candidates(
         "energy_kwh": durations,
         "kg_co2e": durations,
         "within_range": [True] * len(durations),
-        "fits": [True] * len(durations),
+        "fits_probability": [1.0] * len(durations),
         **changes,
     }
     return Candidates(
@@ -38,7 +36,7 @@ def make_candidates(
         energy_kwh=np.array(arrays["energy_kwh"], dtype=float),
         kg_co2e=np.array(arrays["kg_co2e"], dtype=float),
         within_range=np.array(arrays["within_range"], dtype=bool),
-        fits=np.array(arrays["fits"], dtype=bool),
+        fits_probability=np.array(arrays["fits_probability"], dtype=float),
     )
 
 
@@ -88,7 +86,7 @@ def test_ranking_equals_exhaustive_search(
     assert all(np.diff(score[choice.ranked]) >= 0)
     assert {index for index, _ in choice.rejected} == set(range(len(values))) - set(allowed)
     assert set(choice.pareto.tolist()) <= set(allowed)
-    assert choice.nearest is None or not allowed
+    assert (choice.nearest is None) == bool(allowed)
 
 
 def test_each_rejection_names_its_reason() -> None:
@@ -120,14 +118,13 @@ def test_unknown_energy_is_rejected_only_for_the_energy_objective() -> None:
     assert by_duration.ranked.tolist() == [0, 1]
 
 
-def test_when_nothing_fits_the_nearest_candidate_tells_what_would_have_to_change() -> None:
+def test_when_nothing_qualifies_the_nearest_misses_its_worst_constraint_by_least() -> None:
     candidates = make_candidates([100.0, 40.0], [1.0, 8.0])
 
     choice = choose(candidates, Objective.COST, Constraints(deadline_s=50.0, budget=6.0))
 
     assert choice.ranked.size == 0
     assert choice.nearest == 1
-    assert choice.changes == (Change("deadline_s", 50.0, 60.0), Change("budget", 6.0, 12.0))
 
 
 def test_a_candidate_outside_the_range_is_nearest_only_after_all_inside() -> None:
@@ -138,26 +135,33 @@ def test_a_candidate_outside_the_range_is_nearest_only_after_all_inside() -> Non
     assert choice.nearest == 0
 
 
-def test_only_candidate_outside_the_range_asks_to_leave_the_range() -> None:
-    candidates = make_candidates([10.0], [1.0], within_range=[False])
-
-    choice = choose(candidates, Objective.COST, Constraints(require_within_range=True))
-
-    assert choice.changes == (Change("require_within_range", asked=True, needed=False),)
-
-
-@pytest.mark.parametrize("costs", [[_NAN, _NAN], []])
-def test_nothing_usable_has_no_nearest(costs: list[float]) -> None:
-    candidates = make_candidates([10.0] * len(costs), costs)
-
-    choice = choose(candidates, Objective.COST, Constraints(budget=1.0))
+def test_no_candidates_have_no_nearest() -> None:
+    choice = choose(make_candidates([], []), Objective.COST, Constraints(budget=1.0))
 
     assert choice.ranked.size == 0
     assert choice.nearest is None
 
 
-def test_what_does_not_fit_into_memory_is_rejected_and_never_the_nearest() -> None:
-    candidates = make_candidates([100.0, 50.0, 70.0], [1.0, 1.0, 2.0], fits=[True, False, False])
+def test_where_no_price_is_known_the_shortest_is_nearest() -> None:
+    candidates = make_candidates([10.0, 5.0, 20.0], [_NAN, _NAN, _NAN])
+
+    choice = choose(candidates, Objective.COST, Constraints(budget=1.0))
+
+    assert choice.nearest == 1
+
+
+def test_a_known_price_is_nearer_than_an_unknown_one() -> None:
+    candidates = make_candidates([10.0, 500.0], [_NAN, 1000.0])
+
+    choice = choose(candidates, Objective.DURATION, Constraints(deadline_s=1.0, budget=1.0))
+
+    assert choice.nearest == 1
+
+
+def test_what_does_not_fit_into_memory_is_rejected_and_nearest_only_after_all_others() -> None:
+    candidates = make_candidates(
+        [100.0, 50.0, 70.0], [1.0, 1.0, 2.0], fits_probability=[0.9, 0.8, 0.0]
+    )
 
     choice = choose(candidates, Objective.DURATION, Constraints(deadline_s=10.0))
 
@@ -166,8 +170,13 @@ def test_what_does_not_fit_into_memory_is_rejected_and_never_the_nearest() -> No
     assert choice.nearest == 0
 
 
-def test_nothing_that_fits_has_no_nearest_candidate() -> None:
-    choice = choose(make_candidates([9.0], [1.0], fits=[False]), Objective.COST, Constraints())
+def test_where_nothing_fits_into_memory_the_likeliest_to_fit_is_nearest() -> None:
+    candidates = make_candidates([9.0, 50.0], [1.0, 1.0], fits_probability=[0.1, 0.6])
 
-    assert choice.nearest is None
-    assert choice.changes == ()
+    assert choose(candidates, Objective.COST, Constraints()).nearest == 1
+
+
+def test_memory_is_asked_for_with_the_stated_confidence() -> None:
+    candidates = make_candidates([9.0], [1.0], fits_probability=[0.6])
+
+    assert choose(candidates, Objective.COST, Constraints(confidence=0.5)).ranked.size == 1

@@ -78,3 +78,10 @@ def test_optimal_interval_beats_its_neighbours() -> None:
 def test_optimal_interval_at_its_limits() -> None:
     assert optimal_checkpoint_interval_s(Interruptions(per_hour=0.0)) == float("inf")
     assert optimal_checkpoint_interval_s(Interruptions(per_hour=3600.0, checkpoint_s=9.0)) == 1.0
+
+
+def test_hopeless_capacity_has_a_finite_and_immense_duration() -> None:
+    moments = completion(np.array([1e6]), Interruptions(per_hour=3600.0, checkpoint_s=600.0))
+
+    assert np.isfinite(moments.standard_deviation_s).all()
+    assert moments.expected_s[0] / 1e6 > MAX_FACTOR

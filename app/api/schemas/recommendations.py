@@ -136,11 +136,12 @@ class RejectedOut(ResponseModel):
 
 
 class ChangeOut(ResponseModel):
-    """A constraint that would have to give way."""
+    """A field of the request that would have to change, and to what; null: to any value."""
 
     constraint: str
-    asked: float | bool
-    needed: float | bool
+    asked: float | bool | str | None
+    needed: float | bool | str | None
+    message: str
 
 
 class NearestOut(ResponseModel):

@@ -112,16 +112,16 @@ function rejections(found) {
   return h("p", { class: "quiet" }, `${plural(found.considered, "configuration")} considered, ${number(found.rejected_count)} set aside: ${parts.join(", ")}.`);
 }
 
-function changeText({ constraint, asked, needed }, currency) {
-  if (constraint === "deadline_s") return `${duration(needed)} instead of ${duration(asked)}`;
-  if (constraint === "budget") return `${money(needed, currency)} instead of ${money(asked, currency)}`;
-  return "a configuration beyond the measured range";
+function changeText({ constraint, asked, needed, message }, currency) {
+  if (constraint === "deadline_s") return `The deadline would have to be ${duration(needed)} instead of ${duration(asked)}.`;
+  if (constraint === "budget") return `The budget would have to be ${money(needed, currency)} instead of ${money(asked, currency)}.`;
+  return message;
 }
 
 function nothingQualifies(found, currency) {
   const { nearest } = found;
   const text = nearest
-    ? `${hardware(nearest.forecast.configuration)} comes nearest; it would need ${nearest.changes.map((change) => changeText(change, currency)).join(" and ")}.`
+    ? `${hardware(nearest.forecast.configuration)} comes nearest. ${nearest.changes.map((change) => changeText(change, currency)).join(" ")}`
     : "Name a price of your own, or search among other hardware.";
   return h("article", { class: "warning" }, h("strong", {}, "Nothing meets this. "), text);
 }

@@ -1,0 +1,87 @@
+"""The words for what would have to change when no candidate qualifies."""
+
+from collections.abc import Callable, Mapping
+from decimal import ROUND_CEILING, Context
+from typing import Any, Final
+
+from app.domain.recommendations import NeededChange
+from app.domain.wording import say_number, say_seconds
+
+_SIX_DIGITS_UP: Final = Context(prec=6, rounding=ROUND_CEILING)
+
+
+def change_document(change: NeededChange) -> dict[str, Any]:
+    """Return a change with a sentence about it; a bound is rounded up so that it is enough."""
+    needed = change.needed
+    if change.constraint in {"deadline_s", "budget"} and isinstance(needed, float):
+        needed = float(_SIX_DIGITS_UP.create_decimal_from_float(needed))
+    asked, needed = _plain(change.asked), _plain(needed)
+    message = _MESSAGES[change.constraint](asked, needed)
+    return {
+        "constraint": change.constraint,
+        "asked": asked,
+        "needed": needed,
+        "message": message,
+    }
+
+
+def _plain(value: float | bool | str | None) -> float | bool | str | None:  # noqa: FBT001
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _memory(asked: object, needed: object) -> str:
+    return (
+        f"It fits into memory with probability {needed}, {asked} is asked: take a GPU type with"
+        " more memory or spread the batch over more workers."
+    )
+
+
+def _price(_asked: object, needed: object) -> str:
+    remedy = "No price is known for it: say pricing.price_per_hour or upload one (POST /v1/prices)."
+    return remedy if needed is None else f"{remedy} Up to {needed} an hour would keep the budget."
+
+
+def _currency(asked: object, needed: object) -> str:
+    return (
+        f"Its price is in {needed} and no exchange rate to {asked} holds: ask in {needed}, or"
+        " upload a rate (POST /v1/exchange-rates)."
+    )
+
+
+def _purchase(_asked: object, _needed: object) -> str:
+    return "No checkpoint interval would let it end on spot capacity; on demand it would."
+
+
+_Words = Callable[[Any, Any], str]
+_MESSAGES: Mapping[str, _Words] = {
+    "deadline_s": lambda asked, needed: (
+        f"The deadline would have to be {say_seconds(needed)} instead of {say_seconds(asked)}."
+    ),
+    "budget": lambda asked, needed: (
+        f"The budget would have to be {say_number(needed)} instead of {say_number(asked)}."
+    ),
+    "require_within_range": lambda _asked, _needed: (
+        "It lies beyond the measured range: measure it, or ask without require_within_range."
+    ),
+    "work.batch_size": lambda asked, needed: (
+        f"It fits into memory with a batch_size of {say_number(needed)}"
+        f" instead of {say_number(asked)}."
+    ),
+    "confidence": _memory,
+    "pricing.price_per_hour": _price,
+    "pricing.currency": _currency,
+    "pricing.spot.checkpoint_interval_s": lambda asked, needed: (
+        f"It would end on spot capacity with a checkpoint every {say_seconds(needed)}"
+        f" instead of every {say_seconds(asked)}."
+    ),
+    "pricing.purchase": _purchase,
+    "search.purchase": _purchase,
+    "energy.watts_per_worker": lambda _asked, _needed: (
+        "Its power is not known: say energy.watts_per_worker, or upload runs with"
+        " resources.energy_joules."
+    ),
+    "energy.kg_co2e_per_kwh": lambda _asked, _needed: (
+        "No grid factor of its place is known: say energy.kg_co2e_per_kwh, or upload one"
+        " (POST /v1/grid-factors)."
+    ),
+}

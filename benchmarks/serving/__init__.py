@@ -1,0 +1,1 @@
+"""How fast the service answers, loads and starts, beside the floor of each."""

@@ -1,0 +1,129 @@
+"""Thousands of configurations in one request, beside one evaluation of as many rows."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import httpx2
+
+from benchmarks.evaluation.workloads import generate_features
+from benchmarks.serving.processes import Server, started_service
+from benchmarks.serving.slices import Figure, Goal, Slices, alternate, cpu_seconds
+from benchmarks.serving.stage import WORKLOAD, Stage
+from models import FeatureTable, FittedPortfolio
+
+_ALONE: Final = "evaluation alone"
+_WHOLE: Final = Goal("forecasts:batch of 10,000, whole answers", _ALONE, 1.5)
+_TRIMMED: Final = Goal("forecasts:batch of 10,000, `fields`: duration_seconds", _ALONE, 1.5)
+_RECOMMEND: Final = Goal("recommendation over 5,000 candidates", _ALONE, 1.5)
+_BATCH, _CANDIDATES, _GPUS = 10_000, 5_000, 2
+_REGIONS: Final = [f"region-{number}" for number in range(5)]
+
+
+def measure_batches(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
+    """Yield the figures of a batch: whole answers, and of each the duration alone."""
+    asked = generate_features(_BATCH, 7)
+    with started_service(stage.database_url) as service:
+        for goal, fields in ((_WHOLE, None), (_TRIMMED, ["duration_seconds"])):
+            body = _batch_body(asked, fields)
+            yield _beside_evaluation(
+                goal, service, "forecasts:batch", body, stage.portfolio, asked, slices
+            )
+
+
+def measure_recommendations(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
+    """Yield the figure of a recommendation."""
+    asked = generate_features(_CANDIDATES, 7)
+    with started_service(stage.database_url) as service:
+        yield _beside_evaluation(
+            _RECOMMEND,
+            service,
+            "recommendations",
+            _recommendation_body(),
+            stage.portfolio,
+            asked,
+            slices,
+        )
+
+
+def evaluate(portfolio: FittedPortfolio, asked: FeatureTable) -> None:
+    """Ask as the service does: median, bounds, time limit."""
+    forecast = portfolio.predict(asked)
+    forecast.median()
+    forecast.interval(0.9)
+    forecast.quantile(0.95)
+
+
+def _beside_evaluation(
+    goal: Goal,
+    service: Server,
+    path: str,
+    body: bytes,
+    portfolio: FittedPortfolio,
+    asked: FeatureTable,
+    slices: int,
+) -> Figure:
+    """Compare CPU times: of the service for a request, of this process for the evaluation."""
+    refused: list[int] = []
+    with httpx2.Client(timeout=120) as client:
+        ask = _asking(client, service, path, body, refused)
+        found: Slices = alternate(ask, cpu_seconds(lambda: evaluate(portfolio, asked)), slices)
+    note = f"CPU time; the evaluation took {1e3 * min(found.floor):.0f} ms at best"
+    return Figure.of(goal, found, failures=len(refused), note=note)
+
+
+def _asking(
+    client: httpx2.Client, service: Server, path: str, body: bytes, refused: list[int]
+) -> Callable[[], float]:
+    url = f"http://127.0.0.1:{service.port}/v1/{path}"
+    headers = {"Content-Type": "application/json"}
+
+    def ask() -> float:
+        before = service.cpu_seconds()
+        answer = client.post(url, content=body, headers=headers)
+        seconds = service.cpu_seconds() - before
+        if not answer.is_success or answer.json().get("failed"):
+            refused.append(answer.status_code)
+        return seconds
+
+    return ask
+
+
+def _batch_body(asked: FeatureTable, fields: list[str] | None) -> bytes:
+    numeric = asked.numeric
+    requests = [
+        {
+            "configuration": {
+                "gpu_type": asked.categorical["gpu_type"][row],
+                "workers": int(numeric["workers"][row]),
+            },
+            "work": {
+                "dataset_size": numeric["dataset_size"][row],
+                "batch_size": numeric["batch_size"][row],
+            },
+            "parameters": {"layers": numeric["param.layers"][row]},
+        }
+        for row in range(asked.n_rows)
+    ]
+    document: dict[str, Any] = {"defaults": {"workload": WORKLOAD}, "requests": requests}
+    if fields is not None:
+        document["fields"] = fields
+    return json.dumps(document).encode()
+
+
+def _recommendation_body() -> bytes:
+    workers = range(1, _CANDIDATES // (_GPUS * len(_REGIONS)) + 1)
+    document = {
+        "workload": WORKLOAD,
+        "work": {"dataset_size": 200_000, "batch_size": 256},
+        "parameters": {"layers": 24},
+        "search": {
+            "gpu_types": ["T4", "K80"],
+            "regions": _REGIONS,
+            "nodes": [1],
+            "workers": list(workers),
+        },
+        "pricing": {"price_per_hour": "3.00"},
+        "objective": "cost",
+    }
+    return json.dumps(document).encode()

@@ -1,0 +1,98 @@
+"""Measures ours and a floor in turns, and tells the ratio beside the floor's own spread."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A bound on a ratio: at least `bound` where more is better, at most otherwise."""
+
+    what: str
+    floor: str
+    bound: float
+    is_least: bool = False
+
+    def is_met(self, value: float) -> bool:
+        """Whether a ratio keeps the bound."""
+        return value >= self.bound if self.is_least else value <= self.bound
+
+    def told(self) -> str:
+        """Return the bound as a reader expects it."""
+        return f"{'>=' if self.is_least else '<='} {self.bound:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """What the slices of one run measured, in order: ours, the floor, the floor again."""
+
+    ours: Sequence[float]
+    floor: Sequence[float]
+    again: Sequence[float]
+
+    @property
+    def ratio(self) -> float:
+        """The median over the slices of ours to the floor."""
+        return statistics.median(_ratios(self.ours, self.floor))
+
+    @property
+    def control(self) -> float:
+        """The median of the floor to itself: how much the machine alone varies."""
+        return statistics.median(_ratios(self.again, self.floor))
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The smallest and the largest ratio of a slice."""
+        ratios = _ratios(self.ours, self.floor)
+        return min(ratios), max(ratios)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row of the table: a ratio against its goal.
+
+    `failures` counts answers that were no success; one of them and the goal is missed.
+    """
+
+    goal: Goal
+    value: float
+    control: float | None
+    spread: tuple[float, float] | None
+    failures: int = 0
+    note: str = ""
+
+    @classmethod
+    def of(cls, goal: Goal, slices: Slices, *, failures: int = 0, note: str = "") -> "Figure":
+        """Return the figure of slices."""
+        return cls(goal, slices.ratio, slices.control, slices.spread, failures, note)
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the goal is met, and every answer was a success."""
+        return self.failures == 0 and self.goal.is_met(self.value)
+
+
+def _ratios(ours: Sequence[float], floor: Sequence[float]) -> list[float]:
+    return [one / other for one, other in zip(ours, floor, strict=True)]
+
+
+def alternate(ours: Callable[[], float], floor: Callable[[], float], slices: int) -> Slices:
+    """Measure both in turns, after one turn of each that does not count."""
+    ours()
+    floor()
+    turns = [(floor(), ours(), floor()) for _ in range(slices)]
+    first, own, again = (list(column) for column in zip(*turns, strict=True))
+    return Slices(own, first, again)
+
+
+def cpu_seconds(function: Callable[[], object]) -> Callable[[], float]:
+    """Return a function that calls another and returns the CPU seconds it took."""
+
+    def measured() -> float:
+        started = time.process_time()
+        function()
+        return time.process_time() - started
+
+    return measured

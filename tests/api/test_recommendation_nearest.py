@@ -1,0 +1,230 @@
+"""When nothing qualifies, the nearest candidate tells what would have to change, and it is true."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.regressors import fit, publish_regressor
+
+GIB = 2**30
+FITTED: dict[str, Any] = {
+    "workload": "fitted",
+    "work": {"dataset_size": 2000},
+    "parameters": {"precision": "fp16"},
+    "search": {"workers": [1, 2]},
+}
+HUNGRY: dict[str, Any] = {
+    "workload": "hungry",
+    "work": {"dataset_size": 1000, "batch_size": 1024},
+    "search": {"workers": [1, 2]},
+    "objective": "duration",
+}
+
+
+@pytest.fixture
+def published(client: TestClient, services: Services) -> TestClient:
+    publish_regressor(services)
+    return client
+
+
+@pytest.fixture
+def hungry(client: TestClient, services: Services) -> TestClient:
+    """A workload that takes one GiB and a sixteenth for each sample."""
+    store_peaks(client, {batch: 1 + batch / 16 for batch in (16, 32, 64, 128)})
+    fit(services, "hungry")
+    return client
+
+
+def store_peaks(client: TestClient, peaks: dict[int, float]) -> None:
+    """Store runs with their peaks in GiB, and one that did not fit."""
+    shared = {"workload": "hungry", "configuration": {"gpu_type": "T4", "workers": 1}}
+    runs: list[dict[str, Any]] = [
+        {
+            **shared,
+            "duration_seconds": 100.0 + 3200.0 / batch,
+            "work": {"dataset_size": 1000, "batch_size": batch},
+            "resources": {"peak_gpu_memory_bytes": GIB * peak},
+        }
+        for batch, peak in peaks.items()
+    ]
+    failed = {"status": "out_of_memory", "work": {"dataset_size": 1000, "batch_size": 512}}
+    runs.append({**shared, **failed, "duration_seconds": 5.0})
+    assert client.post("/v1/runs", json=runs).status_code == 201
+
+
+def recommend(client: TestClient, asked: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    answer = client.post("/v1/recommendations", json={**asked, **changes})
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def changes_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    assert answer["recommended"] is None
+    return {each["constraint"]: each for each in answer["nearest"]["changes"]}
+
+
+def test_without_a_price_the_nearest_asks_for_one(published: TestClient) -> None:
+    answer = recommend(published, FITTED, pricing={"region": "mars-1"})
+
+    changes = changes_of(answer)
+    nearest = answer["nearest"]["forecast"]
+    assert list(changes) == ["pricing.price_per_hour"]
+    assert changes["pricing.price_per_hour"]["needed"] is None
+    assert "POST /v1/prices" in changes["pricing.price_per_hour"]["message"]
+    assert nearest["configuration"]["workers"] == 2
+    assert nearest["cost"] is None
+
+
+@pytest.mark.parametrize("step", [None, 3600])
+def test_without_a_price_the_highest_that_keeps_the_budget_is_told(
+    published: TestClient, step: int | None
+) -> None:
+    pricing = {"region": "mars-1", "billing_step_s": step}
+    asked = {**FITTED, "search": {"workers": [2]}, "budget": "10"}
+
+    price = changes_of(recommend(published, asked, pricing=pricing))["pricing.price_per_hour"]
+
+    at_it = recommend(published, asked, pricing={**pricing, "price_per_hour": price["needed"]})
+    above = recommend(
+        published, asked, pricing={**pricing, "price_per_hour": 1.001 * price["needed"]}
+    )
+    assert at_it["recommended"] is not None
+    assert above["recommended"] is None
+
+
+def test_charges_above_the_budget_leave_no_price_to_name(published: TestClient) -> None:
+    pricing = {"region": "mars-1", "extras": {"egress_gb": 10, "egress_per_gb": "5"}}
+
+    changes = changes_of(recommend(published, FITTED, budget="10", pricing=pricing))
+
+    assert changes["pricing.price_per_hour"]["needed"] is None
+
+
+def test_a_price_in_another_currency_names_that_currency(published: TestClient) -> None:
+    answer = recommend(published, FITTED, pricing={"currency": "CHF"})
+
+    change = changes_of(answer)["pricing.currency"]
+    assert (change["asked"], change["needed"]) == ("CHF", "USD")
+    assert recommend(published, FITTED, pricing={"currency": change["needed"]})["recommended"]
+
+
+def test_what_does_not_fit_names_the_batch_that_does(hungry: TestClient) -> None:
+    answer = recommend(hungry, HUNGRY)
+
+    change = changes_of(answer)["work.batch_size"]
+    work = {**HUNGRY["work"], "batch_size": change["needed"]}
+    fitting = recommend(hungry, HUNGRY, work=work)
+    nearest = answer["nearest"]["forecast"]
+    assert change["asked"] == 1024
+    assert 64 < change["needed"] < 512
+    assert nearest["work"]["batch_size"] == change["needed"]
+    assert fitting["recommended"]["forecast"]["configuration"] == nearest["configuration"]
+
+
+def test_the_batch_that_fits_has_to_keep_the_deadline_too(hungry: TestClient) -> None:
+    changes = changes_of(recommend(hungry, HUNGRY, deadline_s=1.0))
+
+    assert list(changes) == ["work.batch_size", "deadline_s"]
+    work = {**HUNGRY["work"], "batch_size": changes["work.batch_size"]["needed"]}
+    relaxed = recommend(hungry, HUNGRY, work=work, deadline_s=changes["deadline_s"]["needed"])
+    assert relaxed["recommended"] is not None
+
+
+def test_memory_that_no_batch_fits_names_the_confidence(
+    client: TestClient, services: Services
+) -> None:
+    store_peaks(client, {batch: 14.0 + batch / 256 for batch in (16, 32, 64)})
+    fit(services, "hungry")
+    asked = {**HUNGRY, "confidence": 0.999, "search": {"workers": [1]}}
+
+    changes = changes_of(recommend(client, asked, work={"dataset_size": 1000, "batch_size": 1}))
+
+    needed = changes["confidence"]["needed"]
+    assert list(changes) == ["confidence"]
+    assert 0.0 < needed < 0.999
+    relaxed = recommend(
+        client, {**asked, "confidence": needed}, work={"dataset_size": 1000, "batch_size": 1}
+    )
+    assert relaxed["recommended"] is not None
+
+
+def test_spot_that_cannot_end_names_the_checkpoint_interval_that_would_do(
+    published: TestClient,
+) -> None:
+    spot = {"interruptions_per_hour": 60, "checkpoint_interval_s": 36000, "checkpoint_s": 1}
+    pricing = {"price_per_hour": "1.00", "purchase": "spot", "spot": spot}
+    work = {"dataset_size": 100000}
+
+    answer = recommend(published, FITTED, work=work, pricing=pricing)
+
+    change = changes_of(answer)["pricing.spot.checkpoint_interval_s"]
+    better = {**spot, "checkpoint_interval_s": change["needed"]}
+    again = recommend(published, FITTED, work=work, pricing={**pricing, "spot": better})
+    assert change["asked"] == 36000
+    assert answer["nearest"]["forecast"]["spot"]["checkpoint_interval_s"] == change["needed"]
+    assert again["recommended"] is not None
+
+
+@pytest.mark.parametrize("constraint", ["search.purchase", "pricing.purchase"])
+def test_spot_that_no_checkpoint_saves_is_bought_on_demand(
+    published: TestClient, constraint: str
+) -> None:
+    spot = {"interruptions_per_hour": 3600, "checkpoint_s": 600}
+    pricing = {"price_per_hour": "1.00", "spot": spot}
+    asked: dict[str, Any] = {
+        "pricing.purchase": {**FITTED, "pricing": {**pricing, "purchase": "spot"}},
+        "search.purchase": {
+            **FITTED,
+            "pricing": pricing,
+            "search": {**FITTED["search"], "purchase": ["spot"]},
+        },
+    }[constraint]
+
+    answer = recommend(published, asked)
+
+    change = changes_of(answer)[constraint]
+    assert (change["asked"], change["needed"]) == ("spot", "on_demand")
+    assert answer["nearest"]["forecast"]["cost"]["price"]["purchase"] == "on_demand"
+
+
+@pytest.mark.parametrize(
+    ("objective", "energy", "constraint"),
+    [
+        ("energy", {}, "energy.watts_per_worker"),
+        ("carbon", {}, "energy.watts_per_worker"),
+        ("carbon", {"watts_per_worker": 100}, "energy.kg_co2e_per_kwh"),
+    ],
+)
+def test_unknown_energy_names_what_would_have_to_be_known(
+    client: TestClient,
+    services: Services,
+    objective: str,
+    energy: dict[str, Any],
+    constraint: str,
+) -> None:
+    runs = [
+        {"workload": "plain", "duration_seconds": 100.0 / workers, "workers": workers}
+        for workers in (1, 2, 3)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "plain")
+
+    answer = recommend(client, {"workload": "plain"}, objective=objective, energy=energy)
+
+    assert list(changes_of(answer)) == [constraint]
+
+
+def test_sentences_say_each_change(published: TestClient) -> None:
+    answer = published.post(
+        "/v1/recommendations",
+        json={**FITTED, "deadline_s": 1, "budget": "0.0001"},
+        headers={"Accept": "text/plain"},
+    )
+
+    lines = answer.text.splitlines()
+    assert lines[1] == "The nearest one, and what would have to change:"
+    assert lines[2].startswith("- The deadline would have to be ")
+    assert lines[3].startswith("- The budget would have to be ")
