@@ -32,8 +32,9 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
     app.add_middleware(ForecastShortcut, forecasts=services.forecasts, answers=app.state.answers)
     app.add_middleware(IdempotencyMiddleware, service=services.idempotency)
     app.add_middleware(BodyMiddleware, max_bytes=settings.max_body_bytes)
-    if settings.rate_limit_per_minute:
-        app.add_middleware(RateLimitMiddleware, per_minute=settings.rate_limit_per_minute)
+    app.add_middleware(
+        RateLimitMiddleware, per_minute=settings.rate_limit_per_minute, rates=services.rates
+    )
     app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
     app.add_middleware(
         DeadlineMiddleware,
