@@ -20,6 +20,7 @@ from app.domain.identifiers import FitId, ProjectId, Slug, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.spelling import nearest_field
 from app.services.context import ServiceContext
+from app.services.quotas import charge_fits
 
 _logger = logging.getLogger(__name__)
 KNOWN_REGRESSORS: Final = models.REGRESSOR_NAMES
@@ -84,6 +85,8 @@ class FitService:
             If there is no such workload.
         NotEnoughRunsError
             If the workload has no run that a fit could use.
+        ProjectLimitError
+            If the project may not ask for another fit now.
         """
         _check_regressors(request.regressors)
         with self._context.database.transaction() as stores:
@@ -93,6 +96,8 @@ class FitService:
             found = stores.runs.count_usable(workload.workload_id, request.runs_since)
             if found < _NEEDED_RUNS:
                 raise NotEnoughRunsError(slug, found=found, needed=_NEEDED_RUNS)
+            if stores.fits.active(workload.workload_id) is None:
+                charge_fits(stores, project_id, self._context.now())
             fit, is_new = stores.fits.request(workload.workload_id, request, self._context.now())
         if is_new:
             _logger.info("fit requested", extra={"fit": fit.fit_id, "workload": slug})

@@ -19,6 +19,7 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Page
 from app.domain.runs import Assessment, Run, RunChange, RunFilter, Verdict
 from app.domain.workloads import Workload
 from app.services.context import ServiceContext
+from app.services.quotas import charge_upload, release_runs
 from app.services.refits import request_refits
 from app.services.run_exports import RunExport, all_pages, upload_columns
 from app.services.uploads.checking import GpuNaming
@@ -203,8 +204,9 @@ class RunService:
         )
         registered = registrar.register(now)
         if not options.dry_run:
+            charge_upload(stores, project_id, registered)
             changed = [registered.workloads[slug] for slug in registered.created]
-            request_refits(stores, changed, now, self._context.settings)
+            request_refits(stores, project_id, changed, now, self._context.settings)
         return registered
 
     def get(self, project_id: ProjectId, run_id: RunId) -> Run:
@@ -326,6 +328,7 @@ class RunService:
         with self._context.database.transaction() as stores:
             run = _require(stores, principal.project_id, run_id)
             stores.runs.delete(run_id)
+            release_runs(stores, principal.project_id, 1)
             stores.access.record_audit(
                 principal.project_id,
                 principal.key_id,
