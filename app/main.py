@@ -28,8 +28,9 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
     settings = services.context.settings
     app.add_middleware(IdempotencyMiddleware, service=services.idempotency)
     app.add_middleware(BodyMiddleware, max_bytes=settings.max_body_bytes)
-    if settings.rate_limit_per_minute:
-        app.add_middleware(RateLimitMiddleware, per_minute=settings.rate_limit_per_minute)
+    app.add_middleware(
+        RateLimitMiddleware, per_minute=settings.rate_limit_per_minute, rates=services.rates
+    )
     app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
     app.add_middleware(
         DeadlineMiddleware,

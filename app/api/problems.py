@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from app.domain import errors as domain
+from app.domain import log_fields
 from app.domain.errors import DomainError, Fault
 
 _logger = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     ),
     domain.UnauthenticatedError: ProblemKind("unauthenticated", 401, "Not authenticated"),
     domain.ForbiddenError: ProblemKind("forbidden", 403, "Not allowed"),
+    domain.ProjectLimitError: ProblemKind("quota_exceeded", 429, "Project limit reached"),
     domain.QuotaExceededError: ProblemKind("quota_exceeded", 429, "Rate limit exceeded"),
     domain.RegressorUnavailableError: ProblemKind(
         "regressor_unavailable", 503, "Regressor unavailable"
@@ -150,9 +152,11 @@ def _encode(document: Mapping[str, Any]) -> bytes:
 
 
 def respond(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    """Return a problem response."""
+    """Return a problem response; it names the request's id."""
+    request_id = log_fields.current.get().get("request_id")
+    told = document if request_id is None else {**document, "request_id": request_id}
     return Response(
-        _encode(document),
+        _encode(told),
         status_code=int(document["status"]),
         media_type=MEDIA_TYPE,
         headers=headers,
@@ -163,8 +167,9 @@ def respond_to(error: DomainError, *, instance: str) -> Response:
     """Return the response for a domain error, with `Retry-After` where waiting helps."""
     headers: dict[str, str] = {}
     kind = kind_of(error)
-    if isinstance(error, domain.QuotaExceededError):
-        headers["Retry-After"] = str(error.retry_after_s)
+    if isinstance(error, domain.QuotaExceededError | domain.ProjectLimitError):
+        if error.retry_after_s is not None:
+            headers["Retry-After"] = str(error.retry_after_s)
     elif kind.status == 503 or isinstance(error, domain.InProgressError):  # noqa: PLR2004 - HTTP
         headers["Retry-After"] = str(_RETRY_AFTER_S)
     if kind.status == 401:  # noqa: PLR2004 - HTTP
@@ -314,6 +319,7 @@ RESPONSE_SCHEMA: dict[str, Any] = {
         "instance": {"type": "string"},
         "code": {"type": "string"},
         "remedy": {"type": "string"},
+        "request_id": {"type": "string"},
         "errors": {"type": "array", "items": {"type": "object"}},
     },
 }

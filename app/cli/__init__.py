@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from app.cli import backups, client, keys, operator, profiling, refitting
+from app.cli import backups, client, keys, operator, profiling, projects, refitting
 from app.cli.extensions import add_extensions
 from app.cli.failures import CommandError, ExitCode
 from app.domain.errors import DomainError, StorageUnavailableError
@@ -74,6 +74,9 @@ keys.keys.command("create", epilog=_examples(*keys.CREATE_EXAMPLES))(keys.create
 keys.keys.command("list")(keys.list_keys)
 keys.keys.command("revoke")(keys.revoke)
 application.add_typer(keys.keys, name="keys")
+projects.projects.command("list")(projects.list_projects)
+projects.projects.command("limit", epilog=_examples(*projects.LIMIT_EXAMPLES))(projects.limit)
+application.add_typer(projects.projects, name="projects")
 add_extensions(application)
 
 

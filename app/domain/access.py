@@ -31,11 +31,12 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller of a request: a project and what its key allows."""
+    """The caller of a request: a project, how often it may ask, and what its key allows."""
 
     project_id: ProjectId
     scopes: frozenset[Scope]
     key_id: KeyId | None = None
+    requests_per_minute: int | None = None
 
     def allows(self, scope: Scope) -> bool:
         """Whether the caller may do what `scope` stands for."""

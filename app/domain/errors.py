@@ -322,6 +322,20 @@ class QuotaExceededError(DomainError):
         self.retry_after_s = retry_after_s
 
 
+class ProjectLimitError(DomainError):
+    """A project would have or ask more than it may."""
+
+    remedy = "Remove what is not needed any more, or ask the operator for a higher limit."
+
+    def __init__(
+        self, what: str, *, limit: int, count: int, retry_after_s: int | None = None
+    ) -> None:
+        super().__init__(
+            f"The project may have {limit} {what}; this would make it {count}. Nothing was stored."
+        )
+        self.what, self.limit, self.retry_after_s = what, limit, retry_after_s
+
+
 class StorageUnavailableError(DomainError):
     """The database does not answer."""
 

@@ -66,6 +66,7 @@ class _Known:
     """What was last read about a token; `key` is None for a token that names none."""
 
     key: ApiKey | None
+    requests_per_minute: int | None
     read_at: datetime
     use_noted_at: datetime | None = None
     is_reading: bool = False
@@ -106,7 +107,9 @@ class AccessService:
             state = "expired" if known.key.revoked_at is None else "revoked"
             raise UnauthenticatedError(f"the key {known.key.key_id!r} is {state}")
         self._note_use(known, known.key.key_id, now)
-        return Principal(known.key.project_id, known.key.scopes, known.key.key_id)
+        return Principal(
+            known.key.project_id, known.key.scopes, known.key.key_id, known.requests_per_minute
+        )
 
     async def _know(self, token: str, now: datetime) -> _Known:
         digest = _sha256(token)
@@ -116,33 +119,36 @@ class AccessService:
         if known is not None:
             known.is_reading = True
         try:
-            key = await asyncio.to_thread(self._find, token, digest)
+            key, per_minute = await asyncio.to_thread(self._find, token, digest)
         except StorageUnavailableError:
             if known is None:
                 raise
-            key = known.key
+            key, per_minute = known.key, known.requests_per_minute
         finally:
             if known is not None:
                 known.is_reading = False
-        return self._remember(digest, key, now)
+        return self._remember(digest, key, per_minute, now)
 
-    def _remember(self, digest: str, key: ApiKey | None, now: datetime) -> _Known:
+    def _remember(
+        self, digest: str, key: ApiKey | None, per_minute: int | None, now: datetime
+    ) -> _Known:
         earlier = self._known.pop(digest, None)
-        known = _Known(key, now, earlier.use_noted_at if earlier else None)
+        known = _Known(key, per_minute, now, earlier.use_noted_at if earlier else None)
         self._known[digest] = known
         if len(self._known) > _MAX_CACHED:
             self._known.popitem(last=False)
         return known
 
-    def _find(self, token: str, digest: str) -> ApiKey | None:
+    def _find(self, token: str, digest: str) -> tuple[ApiKey | None, int | None]:
+        """Return the key of a token, and how often its project may ask."""
         parts = token.split("_")
         if len(parts) != _TOKEN_PARTS or parts[0] != "tf" or not token.isascii():
-            return None
+            return None, None
         with self._context.database.reading() as stores:
             found = stores.access.find_key(KeyId(parts[1]))
-        if found is None or not hmac.compare_digest(found[1], digest):
-            return None
-        return found[0]
+            if found is None or not hmac.compare_digest(found[1], digest):
+                return None, None
+            return found[0], stores.quotas.get(found[0].project_id).requests_per_minute
 
     def _note_use(self, known: _Known, key_id: KeyId, now: datetime) -> None:
         if known.use_noted_at is None or now - known.use_noted_at >= _NOTE_USE_EVERY:

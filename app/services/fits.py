@@ -20,6 +20,7 @@ from app.domain.identifiers import FitId, KeyId, ProjectId, Slug, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.spelling import nearest_field
 from app.services.context import ServiceContext
+from app.services.quotas import charge_fits
 
 _logger = logging.getLogger(__name__)
 KNOWN_REGRESSORS: Final = models.REGRESSOR_NAMES
@@ -91,6 +92,8 @@ class FitService:
             If there is no such workload.
         NotEnoughRunsError
             If the workload has no run that a fit could use.
+        ProjectLimitError
+            If the project may not ask for another fit now.
         """
         _check_regressors(request.regressors)
         with self._context.database.transaction() as stores:
@@ -103,6 +106,8 @@ class FitService:
             if found < _NEEDED_RUNS:
                 raise NotEnoughRunsError(slug, found=found, needed=_NEEDED_RUNS)
             now = self._context.now()
+            if stores.fits.active(workload.workload_id) is None:
+                charge_fits(stores, project_id, now)
             fit, is_new = stores.fits.request(workload.workload_id, request, now)
             if is_new:
                 stores.access.record_audit(

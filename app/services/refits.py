@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.domain.errors import NotFoundError
+from app.domain.errors import NotFoundError, ProjectLimitError
 from app.domain.fits import Fit, FitRequest
 from app.domain.identifiers import ProjectId, WorkloadId
 from app.domain.workloads import RefitMode, RefitPolicy, Workload
 from app.services.context import ServiceContext
+from app.services.quotas import charge_fits
 from app.settings import Settings
 from app.storage.stores import Stores
 
@@ -19,19 +20,40 @@ _INSTANT: Final = timedelta(microseconds=1)
 
 
 def request_refits(
-    stores: Stores, workloads: Iterable[Workload], now: datetime, settings: Settings
+    stores: Stores,
+    project_id: ProjectId,
+    workloads: Iterable[Workload],
+    now: datetime,
+    settings: Settings,
 ) -> None:
-    """Queue a fit, in the transaction of the upload, for each workload that is due for one."""
+    """Queue a fit, in the transaction of the upload, for each workload that is due for one.
+
+    Beyond the limits of the project none is queued: the runs are stored all the same, and the
+    next upload asks again.
+    """
     automatic = [
         workload
         for workload in workloads
         if workload.declaration.refit_policy.mode is RefitMode.AUTO
     ]
+    if not automatic:
+        return
     last_fits = stores.fits.latest(workload.workload_id for workload in automatic)
+    request, due = FitRequest(time_budget_s=settings.fit_time_budget_s), []
     for workload in automatic:
         key, policy = workload.workload_id, workload.declaration.refit_policy
         if _is_due(stores, key, policy, last_fits.get(key), now):
-            stores.fits.request(key, FitRequest(time_budget_s=settings.fit_time_budget_s), now)
+            due.append(key)
+    for key in due[: _room(stores, project_id, now)] if due else ():
+        stores.fits.request(key, request, now)
+
+
+def _room(stores: Stores, project_id: ProjectId, now: datetime) -> int | None:
+    try:
+        return charge_fits(stores, project_id, now)
+    except ProjectLimitError as error:
+        _logger.warning("refit not queued", extra={"project": project_id, "reason": str(error)})
+        return 0
 
 
 def _is_due(

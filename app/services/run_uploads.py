@@ -10,6 +10,7 @@ from app.domain.idempotency import IdempotencyTicket, Replay
 from app.domain.identifiers import KeyId, ProjectId, Slug
 from app.domain.runs import Assessment, Run, Verdict
 from app.services.context import ServiceContext
+from app.services.quotas import charge_upload
 from app.services.refits import request_refits
 from app.services.uploads.checking import GpuNaming
 from app.services.uploads.content import ContentWriter
@@ -199,8 +200,9 @@ class UploadService:
         )
         registered = registrar.register(now)
         if not options.dry_run:
+            charge_upload(stores, project_id, registered)
             changed = [registered.workloads[slug] for slug in registered.created]
-            request_refits(stores, changed, now, self._context.settings)
+            request_refits(stores, project_id, changed, now, self._context.settings)
         return registered
 
 

@@ -15,6 +15,7 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Page
 from app.domain.runs import Assessment, Run, RunChange, RunFilter
 from app.domain.workloads import Workload
 from app.services.context import ServiceContext
+from app.services.quotas import release_runs
 from app.services.run_exports import RunExport, all_pages, upload_columns
 from app.services.run_uploads import Assessor
 from app.services.uploads.checking import GpuNaming
@@ -165,6 +166,7 @@ class RunService:
         with self._context.database.transaction() as stores:
             run = _require(stores, principal.project_id, run_id)
             stores.runs.delete(run_id)
+            release_runs(stores, principal.project_id, 1)
             stores.access.record_audit(
                 principal.project_id,
                 principal.key_id,

@@ -24,6 +24,8 @@ from app.services.idempotency import IdempotencyService
 from app.services.ledger import LedgerWriter
 from app.services.prices import PriceService
 from app.services.profiling import ProfilingService
+from app.services.quotas import ProjectService
+from app.services.rates import RequestRates
 from app.services.recommendations import RecommendationService
 from app.services.regressors import RegressorService
 from app.services.remaining import RemainingService
@@ -60,6 +62,8 @@ class Services:
     accuracy: AccuracyService
     ci: CiReportService
     access: AccessService
+    projects: ProjectService
+    rates: RequestRates
     idempotency: IdempotencyService
     health: HealthService
 
@@ -115,6 +119,8 @@ def build_services(context: ServiceContext) -> Services:
         accuracy=AccuracyService(context, cache, ledger),
         ci=CiReportService(context, uploads, cache, prices),
         access=AccessService(context),
+        projects=ProjectService(context),
+        rates=RequestRates(context),
         idempotency=IdempotencyService(context),
         health=HealthService(context),
     )

@@ -23,6 +23,7 @@ from app.domain.workloads import (
     WorkloadDeclaration,
 )
 from app.services.context import ServiceContext
+from app.services.quotas import charge_workload, release_runs
 from app.storage.stores import Stores
 
 _LONGEST_KEY = 18
@@ -69,6 +70,8 @@ class WorkloadService:
         now = self._context.now()
         with self._context.database.transaction() as stores:
             is_new = bool(stores.workloads.claim(project_id, [slug], now))
+            if is_new:
+                charge_workload(stores, project_id)
             workload = _require(stores, project_id, slug)
             used = _used_parameters(stores, workload)
             _check_types(declaration, used)
@@ -123,6 +126,8 @@ class WorkloadService:
             workload = _require(stores, caller.project_id, slug)
             counts = stores.runs.count_by_status([workload.workload_id])
             stores.workloads.delete(workload.workload_id)
+            stored = sum(sum(each.values()) for each in counts.values())
+            release_runs(stores, caller.project_id, stored)
             stores.access.record_audit(
                 caller.project_id,
                 caller.key_id,

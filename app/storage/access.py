@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -9,6 +10,9 @@ from sqlalchemy.orm import Session
 from app.domain.access import ApiKey, AuditEntry, Project, Scope
 from app.domain.identifiers import KeyId, ProjectId
 from app.storage.tables import ApiKeyRow, AuditRow, ProjectRow
+
+# Not the limits: doctor also looks at schemas of earlier versions.
+_PROJECT: Final = sa.select(ProjectRow.id, ProjectRow.name)
 
 
 def _to_key(row: ApiKeyRow) -> ApiKey:
@@ -50,14 +54,12 @@ class AccessStore:
 
     def find_project(self, name: str) -> Project | None:
         """Return the project of a name, None when there is none."""
-        row = self._session.scalars(
-            sa.select(ProjectRow).where(ProjectRow.name == name)
-        ).one_or_none()
+        row = self._session.execute(_PROJECT.where(ProjectRow.name == name)).one_or_none()
         return None if row is None else Project(ProjectId(row.id), row.name)
 
     def list_projects(self) -> list[Project]:
         """Return all projects by name."""
-        rows = self._session.scalars(sa.select(ProjectRow).order_by(ProjectRow.name))
+        rows = self._session.execute(_PROJECT.order_by(ProjectRow.name))
         return [Project(ProjectId(row.id), row.name) for row in rows]
 
     def add_key(self, key: ApiKey, secret_sha256: str) -> None:

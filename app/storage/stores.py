@@ -12,6 +12,7 @@ from app.storage.forecasts import ForecastStore
 from app.storage.idempotency import IdempotencyStore
 from app.storage.leases import LeaseStore
 from app.storage.prices import PriceStore
+from app.storage.quotas import QuotaStore
 from app.storage.regressors import RegressorStore
 from app.storage.runs import RunStore
 from app.storage.workloads import WorkloadStore
@@ -22,6 +23,7 @@ class Stores:
 
     def __init__(self, session: Session) -> None:
         self.access = AccessStore(session)
+        self.quotas = QuotaStore(session)
         self.workloads = WorkloadStore(session)
         self.runs = RunStore(session)
         self.fits = FitStore(session)

@@ -43,6 +43,13 @@ class ProjectRow(Base):
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
     name: Mapped[str] = mapped_column(sa.String(100), unique=True)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    max_runs: Mapped[int | None] = mapped_column(sa.BigInteger)
+    max_workloads: Mapped[int | None] = mapped_column(sa.Integer)
+    max_fits_per_day: Mapped[int | None] = mapped_column(sa.Integer)
+    max_queued_fits: Mapped[int | None] = mapped_column(sa.Integer)
+    requests_per_minute: Mapped[int | None] = mapped_column(sa.Integer)
+    runs_stored: Mapped[int | None] = mapped_column(sa.BigInteger)
+    """Kept while runs are limited: counting millions at each upload would cost more than it."""
 
 
 class ApiKeyRow(Base):

@@ -171,7 +171,7 @@ def _layers(services: Services) -> list[Callable[[ASGIApp], ASGIApp]]:
         lambda app: BodyMiddleware(app, _LIMIT),
         lambda app: IdempotencyMiddleware(app, services.idempotency),
         lambda app: AuthenticationMiddleware(app, authenticate),
-        lambda app: RateLimitMiddleware(app, 10),
+        lambda app: RateLimitMiddleware(app, per_minute=10, rates=services.rates),
         lambda app: DeadlineMiddleware(app, request_s=30.0, upload_s=300.0, max_waiting=200),
         RequestContextMiddleware,
         lambda app: MetricsMiddleware(app, RequestMetrics(CollectorRegistry())),

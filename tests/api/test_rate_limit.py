@@ -6,6 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.access import Scope
+from app.domain.quotas import Limit
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
@@ -62,3 +63,54 @@ def test_health_is_not_limited(client: TestClient) -> None:
 
     assert all("ratelimit-limit" not in answer.headers for answer in answers)
     assert all(answer.status_code != 429 for answer in answers)
+
+
+@pytest.fixture
+def replicas(limited: Services, settings: Settings) -> Iterator[list[TestClient]]:
+    """Two applications beside one database, the second without a limit of its own."""
+    other_services = build_services(ServiceContext(limited.context.database, settings))
+    with (
+        echoing_client(limited.context.settings, limited) as (one, _),
+        echoing_client(settings, other_services) as (other, _),
+    ):
+        yield [one, other]
+
+
+def test_project_shares_its_limit_over_keys_and_replicas(
+    replicas: list[TestClient], limited: Services
+) -> None:
+    tokens = [limited.access.create_key(name, [Scope.READ])[1] for name in ("a", "b", "c")]
+    limited.projects.limit("default", {Limit.REQUESTS_PER_MINUTE: 3})
+
+    def ask(client: TestClient, token: str) -> int:
+        answer = client.post("/v1/echo", headers={"Authorization": f"Bearer {token}"})
+        assert answer.headers["ratelimit-limit"] in {"2", "3"}
+        return answer.status_code
+
+    one, other = replicas
+    asked = [ask(one, tokens[0]), ask(other, tokens[1]), ask(other, tokens[1])]
+    refused = [ask(other, tokens[2]), ask(one, tokens[0])]
+
+    assert asked == [201, 201, 201]
+    assert refused == [429, 429]
+
+
+def test_limit_of_the_key_holds_within_that_of_the_project(
+    client: TestClient, limited: Services
+) -> None:
+    _, token = limited.access.create_key("a", [Scope.READ])
+    limited.projects.limit("default", {Limit.REQUESTS_PER_MINUTE: 100})
+    headers = {"Authorization": f"Bearer {token}"}
+
+    statuses = [client.post("/v1/echo", headers=headers).status_code for _ in range(3)]
+
+    assert statuses == [201, 201, 429]
+
+
+def test_refused_storage_is_a_problem_without_a_time(client: TestClient, limited: Services) -> None:
+    limited.projects.limit("default", {Limit.RUNS: 0})
+
+    answer = client.post("/v1/runs", json={"workload": "w", "duration_seconds": 1.0})
+
+    assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
+    assert "retry-after" not in answer.headers

@@ -80,6 +80,20 @@ def test_key_without_json_prints_the_token_alone(terminal: Terminal) -> None:
     assert "once" in said.err
 
 
+def test_limits_of_a_project_are_set_listed_and_lifted(
+    terminal: Terminal,
+) -> None:
+    said = terminal.type("projects", "limit", "default", "--runs", "5", "--fits-per-day", "2")
+    assert said.exit_code == 0
+    changed = terminal.type("projects", "limit", "default", "--lift", "runs", "--json").document
+    [listed] = terminal.type("projects", "list", "--json").document["projects"]
+
+    assert changed == listed
+    assert (listed["project"], listed["runs"], listed["fits_per_day"]) == ("default", None, 2)
+    assert "default" in terminal.type("projects", "list").out
+    assert terminal.type("projects", "limit", "nobody").exit_code == 1
+
+
 def test_no_keys_is_said(terminal: Terminal) -> None:
     assert "Nothing there" in terminal.type("keys", "list").err
 

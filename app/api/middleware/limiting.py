@@ -1,4 +1,4 @@
-"""Limits how often a caller may ask, per key and process, and tells how much is left."""
+"""Limits how often a caller may ask: per key and process, per project over all replicas."""
 
 import math
 import time
@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
 from app.domain.errors import QuotaExceededError
+from app.services.rates import Allowance, RequestRates
 
 if TYPE_CHECKING:
     from app.domain.access import Principal
@@ -20,40 +21,75 @@ _WINDOW_S: Final = 60
 
 
 class RateLimitMiddleware:
-    """Refuses a caller's request beyond so many in a minute."""
+    """Refuses a request beyond so many in a minute, and tells how many are left.
 
-    def __init__(self, app: ASGIApp, per_minute: int) -> None:
+    Parameters
+    ----------
+    app
+        What answers.
+    per_minute
+        How often each key, or address without one, may ask this process; 0: any number.
+    rates
+        Counts the requests of projects that have a limit.
+    """
+
+    def __init__(self, app: ASGIApp, *, per_minute: int, rates: RequestRates) -> None:
         self._app = app
-        self._limit = RateLimitItemPerMinute(per_minute)
+        self._limit = RateLimitItemPerMinute(per_minute) if per_minute else None
         self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        self._rates = rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal: Principal | None = scope.get("state", {}).get("principal")
-        if principal is None:
+        if principal is None or (self._limit is None and principal.requests_per_minute is None):
             await self._app(scope, receive, send)
             return
-        caller = principal.key_id or (scope.get("client") or ("unknown",))[0]
-        is_allowed = self._limiter.hit(self._limit, caller)
-        stats = self._limiter.get_window_stats(self._limit, caller)
-        reset_s = max(1, math.ceil(stats.reset_time - time.time()))
+        limit, allowance = await self._count(scope, principal)
 
         async def send_with_limits(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._describe(MutableHeaders(scope=message), stats.remaining, reset_s)
+                _describe(MutableHeaders(scope=message), limit, allowance)
             await send(message)
 
-        if is_allowed:
+        if allowance.is_allowed:
             await self._app(scope, receive, send_with_limits)
             return
         error = QuotaExceededError(
-            limit=f"{self._limit.amount} requests a minute", retry_after_s=reset_s
+            limit=f"{limit} requests a minute", retry_after_s=allowance.reset_s
         )
         response = problems.respond_to(error, instance=scope["path"])
         await response(scope, receive, send_with_limits)
 
-    def _describe(self, headers: MutableHeaders, remaining: int, reset_s: int) -> None:
-        headers["RateLimit-Policy"] = f'"minute";q={self._limit.amount};w={_WINDOW_S}'
-        headers["RateLimit"] = f'"minute";r={remaining};t={reset_s}'
-        headers["RateLimit-Limit"] = str(self._limit.amount)
-        headers["RateLimit-Remaining"] = str(remaining)
-        headers["RateLimit-Reset"] = str(reset_s)
+    async def _count(self, scope: Scope, principal: "Principal") -> tuple[int, Allowance]:
+        """Return the limit that is nearer, and what is left of it."""
+        own: tuple[int, Allowance] | None = None
+        if self._limit is not None:
+            caller = principal.key_id or (scope.get("client") or ("unknown",))[0]
+            own = self._limit.amount, self._count_here(caller)
+            if principal.requests_per_minute is None or not own[1].is_allowed:
+                return own
+        assert principal.requests_per_minute is not None
+        limit = principal.requests_per_minute
+        shared = limit, await self._rates.take(principal.project_id, limit)
+        if own is None or not shared[1].is_allowed:
+            return shared
+        return min(own, shared, key=lambda counted: counted[1].remaining)
+
+    def _count_here(self, caller: str) -> Allowance:
+        assert self._limit is not None
+        is_allowed = self._limiter.hit(self._limit, caller)
+        stats = self._limiter.get_window_stats(self._limit, caller)
+        return Allowance(
+            is_allowed=is_allowed,
+            remaining=stats.remaining,
+            reset_s=max(1, math.ceil(stats.reset_time - time.time())),
+        )
+
+
+def _describe(headers: MutableHeaders, limit: int, allowance: Allowance) -> None:
+    remaining, reset_s = allowance.remaining, allowance.reset_s
+    headers["RateLimit-Policy"] = f'"minute";q={limit};w={_WINDOW_S}'
+    headers["RateLimit"] = f'"minute";r={remaining};t={reset_s}'
+    headers["RateLimit-Limit"] = str(limit)
+    headers["RateLimit-Remaining"] = str(remaining)
+    headers["RateLimit-Reset"] = str(reset_s)

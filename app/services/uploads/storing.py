@@ -53,6 +53,7 @@ class Registered:
     """What became of the good rows of an upload; `rows` only where they are few."""
 
     workloads: Mapping[Slug, Workload]
+    new_workloads: int = 0
     created: Counter[Slug] = field(default_factory=Counter)
     duplicates: int = 0
     rows: list[AcceptedRow] = field(default_factory=list)
@@ -125,7 +126,7 @@ class UploadRegistrar:
         workloads = self._stores.workloads.find_many(self._project_id, slugs)
         types = self._upload.uses.resolve(workloads)
         settle_drift(self._upload, types, skip_invalid=self._options.skip_invalid)
-        registered = Registered(workloads)
+        registered = Registered(workloads, len(fresh))
         conflicts = self._upload.faults if self._options.skip_invalid else FaultCollector()
         finder = DuplicateFinder(
             self._stores,

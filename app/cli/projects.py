@@ -1,0 +1,91 @@
+"""`trainfare projects`: what projects may store and ask for, in the database itself."""
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from app.cli.operator import read_settings
+from app.domain.quotas import Limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.domain.quotas import Quota
+    from app.services.quotas import ProjectService
+
+LIMIT_EXAMPLES: Final = (
+    "trainfare projects limit vision --runs 1000000 --fits-per-day 200",
+    "trainfare projects limit vision --requests-per-minute 6000 --lift runs",
+)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+projects = typer.Typer(no_args_is_help=True, help="List projects and limit them.")
+
+
+@contextmanager
+def _service() -> "Iterator[ProjectService]":
+    from app.services.context import ServiceContext
+    from app.services.quotas import ProjectService
+    from app.storage.database import Database
+
+    settings = read_settings()
+    database = Database(settings.url, pool_size=1)
+    try:
+        yield ProjectService(ServiceContext(database, settings))
+    finally:
+        database.close()
+
+
+def _document(name: str, quota: "Quota") -> dict[str, object]:
+    return {"project": name, **{limit.value: getattr(quota, limit) for limit in Limit}}
+
+
+def list_projects(*, as_json: Json = False) -> None:
+    """List all projects with their limits; empty is unlimited."""
+    from app.cli.output import print_json, print_table
+
+    with _service() as service:
+        documents = [_document(each.name, quota) for each, quota in service.list_all()]
+    if as_json:
+        print_json({"projects": documents})
+        return
+    print_table(documents)
+
+
+def limit(
+    project: Annotated[str, typer.Argument(help="Its name.")],
+    *,
+    runs: Annotated[int | None, typer.Option(min=0, help="Runs stored at most.")] = None,
+    workloads: Annotated[int | None, typer.Option(min=0, help="Workloads stored at most.")] = None,
+    fits_per_day: Annotated[
+        int | None, typer.Option(min=0, help="Fits asked for in 24 hours at most.")
+    ] = None,
+    queued_fits: Annotated[int | None, typer.Option(min=0, help="Fits that wait at most.")] = None,
+    requests_per_minute: Annotated[
+        int | None, typer.Option(min=1, help="Requests a minute, of all keys to all replicas.")
+    ] = None,
+    lift: Annotated[
+        list[Limit] | None, typer.Option(help="A limit to lift; may come several times.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Limit a project; what is stored beyond a new limit stays."""
+    from app.cli.output import print_json, print_table
+
+    given = {
+        Limit.RUNS: runs,
+        Limit.WORKLOADS: workloads,
+        Limit.FITS_PER_DAY: fits_per_day,
+        Limit.QUEUED_FITS: queued_fits,
+        Limit.REQUESTS_PER_MINUTE: requests_per_minute,
+    }
+    changes: dict[Limit, int | None] = {
+        name: value for name, value in given.items() if value is not None
+    }
+    changes |= dict.fromkeys(lift or ())
+    with _service() as service:
+        document = _document(project, service.limit(project, changes))
+    if as_json:
+        print_json(document)
+        return
+    print_table([document])

@@ -1,0 +1,29 @@
+"""How much a project may store and ask for."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Limit(StrEnum):
+    """The names of a project's limits, each a member of `Quota`."""
+
+    RUNS = "runs"
+    WORKLOADS = "workloads"
+    FITS_PER_DAY = "fits_per_day"
+    QUEUED_FITS = "queued_fits"
+    REQUESTS_PER_MINUTE = "requests_per_minute"
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """The limits of a project; None is no limit.
+
+    `fits_per_day` counts the fits asked for in the last 24 hours, `queued_fits` those that wait,
+    `requests_per_minute` the requests of all its keys to all replicas.
+    """
+
+    runs: int | None = None
+    workloads: int | None = None
+    fits_per_day: int | None = None
+    queued_fits: int | None = None
+    requests_per_minute: int | None = None

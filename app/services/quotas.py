@@ -1,0 +1,133 @@
+"""Holds projects to their limits, in the transaction of what counts towards them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.domain.access import Project
+from app.domain.errors import NotFoundError, ProjectLimitError
+from app.domain.identifiers import ProjectId
+from app.domain.quotas import Limit, Quota
+from app.services.context import ServiceContext
+from app.services.uploads.storing import Registered
+from app.storage.stores import Stores
+
+_DAY: Final = timedelta(days=1)
+_QUEUE_RETRY_S: Final = 30
+
+
+def charge_upload(stores: Stores, project_id: ProjectId, registered: Registered) -> None:
+    """Count the new runs and workloads of an upload in its transaction.
+
+    Raises
+    ------
+    ProjectLimitError
+        If the project would have more than it may.
+    """
+    runs = registered.created.total()
+    _charge(stores, project_id, runs=runs, workloads=registered.new_workloads)
+
+
+def charge_workload(stores: Stores, project_id: ProjectId) -> None:
+    """Count a workload that this transaction declares.
+
+    Raises
+    ------
+    ProjectLimitError
+        If the project would have more than it may.
+    """
+    _charge(stores, project_id, runs=0, workloads=1)
+
+
+def _charge(stores: Stores, project_id: ProjectId, *, runs: int, workloads: int) -> None:
+    if not runs and not workloads:
+        return
+    quota = stores.quotas.lock_for_upload(project_id)
+    if quota is None:
+        return
+    if workloads and quota.workloads is not None:
+        _check("workloads", quota.workloads, stores.quotas.count_workloads(project_id))
+    if runs and quota.runs is not None:
+        _check("stored runs", quota.runs, stores.quotas.add_runs(project_id, runs))
+
+
+def _check(what: str, limit: int, count: int) -> None:
+    if count > limit:
+        raise ProjectLimitError(what, limit=limit, count=count)
+
+
+def release_runs(stores: Stores, project_id: ProjectId, count: int) -> None:
+    """Count runs that this transaction removes."""
+    if count:
+        stores.quotas.add_runs(project_id, -count)
+
+
+def charge_fits(stores: Stores, project_id: ProjectId, now: datetime) -> int | None:
+    """Return for how many more fits there is room, None for any number; held until the end.
+
+    Raises
+    ------
+    ProjectLimitError
+        If there is room for none.
+    """
+    quota = stores.quotas.lock_for_fit(project_id)
+    if quota is None:
+        return None
+    rooms = []
+    if quota.fits_per_day is not None:
+        count, first = stores.quotas.fits_since(project_id, now - _DAY)
+        wait_s = ((first or now) + _DAY - now).total_seconds()
+        rooms.append(_room("fits in 24 hours", quota.fits_per_day, count, max(1, round(wait_s))))
+    if quota.queued_fits is not None:
+        queued = stores.quotas.count_queued(project_id)
+        rooms.append(_room("waiting fits", quota.queued_fits, queued, _QUEUE_RETRY_S))
+    return min(rooms)
+
+
+def _room(what: str, limit: int, count: int, retry_after_s: int) -> int:
+    if count >= limit:
+        raise ProjectLimitError(what, limit=limit, count=count + 1, retry_after_s=retry_after_s)
+    return limit - count
+
+
+class ProjectService:
+    """Use cases of projects' limits."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+
+    def list_all(self) -> list[tuple[Project, Quota]]:
+        """Return all projects with their limits."""
+        with self._context.database.reading() as stores:
+            return [
+                (each, stores.quotas.get(each.project_id)) for each in stores.access.list_projects()
+            ]
+
+    def limit(self, name: str, changes: Mapping[Limit, int | None]) -> Quota:
+        """Change limits of a project and return all of them; None lifts one. Audited.
+
+        What is stored beyond a new limit stays; only more is refused.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such project.
+        """
+        with self._context.database.transaction() as stores:
+            project = stores.access.find_project(name)
+            if project is None:
+                raise NotFoundError("project", name)
+            before = stores.quotas.get(project.project_id)
+            named = {limit.value: value for limit, value in changes.items()}
+            quota = replace(before, **named)
+            stores.quotas.put(project.project_id, quota)
+            stores.access.record_audit(
+                project.project_id,
+                None,
+                self._context.now(),
+                "project.limit",
+                project.project_id,
+                named,
+            )
+        return quota

@@ -1,0 +1,85 @@
+"""Limits how often a project asks, over all replicas, by leases taken from the database."""
+
+import asyncio
+import math
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from app.domain.errors import StorageUnavailableError
+from app.domain.identifiers import ProjectId
+from app.services.context import ServiceContext
+
+_WINDOW_S: Final = 60
+_LEASES_PER_WINDOW: Final = 20
+_MAX_WINDOWS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Whether a request is allowed, about how many are left, and when the window ends."""
+
+    is_allowed: bool
+    remaining: int
+    reset_s: int
+
+
+@dataclass(slots=True)
+class _Window:
+    """What this process holds of one project's minute."""
+
+    minute: int
+    in_hand: int = 0
+    left: int = 1
+    leasing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class RequestRates:
+    """Counts requests of a project over all replicas.
+
+    A process takes a twentieth of the limit at a time and spends it from memory, so that the
+    database is asked about twenty times a minute and project, however many requests come. What
+    a process holds and does not spend by the end of the minute is lost to the others: with many
+    replicas a project is refused at most one lease a replica early, and never late.
+    """
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+        self._windows: dict[ProjectId, _Window] = {}
+
+    async def take(self, project_id: ProjectId, limit: int) -> Allowance:
+        """Count one request of a project that may ask `limit` times a minute."""
+        now = self._context.now()
+        window = self._window(project_id, now)
+        if not window.in_hand and window.left:
+            async with window.leasing:
+                if not window.in_hand and window.left:
+                    await self._lease(project_id, window, limit)
+        reset_s = _WINDOW_S - int(now.timestamp()) % _WINDOW_S
+        if not window.in_hand:
+            return Allowance(is_allowed=False, remaining=0, reset_s=reset_s)
+        window.in_hand -= 1
+        return Allowance(is_allowed=True, remaining=window.in_hand + window.left, reset_s=reset_s)
+
+    def _window(self, project_id: ProjectId, now: datetime) -> _Window:
+        minute = int(now.timestamp()) // _WINDOW_S
+        window = self._windows.get(project_id)
+        if window is None or window.minute != minute:
+            if len(self._windows) >= _MAX_WINDOWS:
+                self._windows.clear()
+            window = self._windows[project_id] = _Window(minute)
+        return window
+
+    async def _lease(self, project_id: ProjectId, window: _Window, limit: int) -> None:
+        wanted = math.ceil(limit / _LEASES_PER_WINDOW)
+        try:
+            window.in_hand, window.left = await asyncio.to_thread(
+                self._take, project_id, window.minute, wanted, limit
+            )
+        except StorageUnavailableError:
+            # Forecasts from memory go on without the database: each process counts for itself.
+            window.in_hand, window.left = limit, 0
+
+    def _take(self, project_id: ProjectId, minute: int, wanted: int, limit: int) -> tuple[int, int]:
+        with self._context.database.transaction() as stores:
+            return stores.quotas.take_requests(project_id, minute, wanted=wanted, limit=limit)

@@ -1,0 +1,143 @@
+"""The store of projects' limits and of what counts towards them."""
+
+from datetime import datetime
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from app.domain.fits import FitState
+from app.domain.identifiers import ProjectId
+from app.domain.quotas import Quota
+from app.storage.rate_tables import RateWindowRow
+from app.storage.tables import FitRow, ProjectRow, RunRow, WorkloadRow
+
+_COLUMNS: Final = (
+    ProjectRow.max_runs,
+    ProjectRow.max_workloads,
+    ProjectRow.max_fits_per_day,
+    ProjectRow.max_queued_fits,
+    ProjectRow.requests_per_minute,
+)
+
+
+class QuotaStore:
+    """Reads and writes limits in one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get(self, project_id: ProjectId) -> Quota:
+        """Return the limits of a project; none for one that does not exist."""
+        row = self._session.execute(
+            sa.select(*_COLUMNS).where(ProjectRow.id == project_id)
+        ).one_or_none()
+        return Quota() if row is None else Quota(*row)
+
+    def put(self, project_id: ProjectId, quota: Quota) -> None:
+        """Replace the limits of a project, and count its runs where they are limited from now on.
+
+        The row is locked first: uploads that hold it in share are over when the runs are counted.
+        """
+        self._set(
+            project_id,
+            max_runs=quota.runs,
+            max_workloads=quota.workloads,
+            max_fits_per_day=quota.fits_per_day,
+            max_queued_fits=quota.queued_fits,
+            requests_per_minute=quota.requests_per_minute,
+        )
+        stored = None if quota.runs is None else self._count_runs(project_id)
+        self._set(project_id, runs_stored=stored)
+
+    def lock_for_upload(self, project_id: ProjectId) -> Quota | None:
+        """Hold the limits until the transaction ends; None where nothing limits uploads.
+
+        Without a limit the row is held in share: uploads do not wait for each other, but a limit
+        that is set meanwhile waits for them, so that none escapes its count.
+        """
+        is_free = sa.and_(ProjectRow.max_runs.is_(None), ProjectRow.max_workloads.is_(None))
+        query = sa.select(ProjectRow.id).where(ProjectRow.id == project_id, is_free)
+        if self._session.execute(query.with_for_update(read=True)).first():
+            return None
+        return self._lock(project_id)
+
+    def lock_for_fit(self, project_id: ProjectId) -> Quota | None:
+        """Hold the limits until the transaction ends; None where nothing limits fits."""
+        quota = self.get(project_id)
+        if quota.fits_per_day is None and quota.queued_fits is None:
+            return None
+        return self._lock(project_id)
+
+    def _lock(self, project_id: ProjectId) -> Quota:
+        # Without the key: new workloads refer to the project without waiting.
+        query = sa.select(*_COLUMNS).where(ProjectRow.id == project_id)
+        row = self._session.execute(query.with_for_update(key_share=True)).one_or_none()
+        return Quota() if row is None else Quota(*row)
+
+    def add_runs(self, project_id: ProjectId, count: int) -> int:
+        """Change the number of stored runs, where it is kept, and return it."""
+        changed = self._session.execute(
+            sa.update(ProjectRow)
+            .where(ProjectRow.id == project_id, ProjectRow.runs_stored.is_not(None))
+            .values(runs_stored=ProjectRow.runs_stored + count)
+            .returning(ProjectRow.runs_stored)
+            .execution_options(synchronize_session=False)
+        ).scalar_one_or_none()
+        return changed or 0
+
+    def count_workloads(self, project_id: ProjectId) -> int:
+        """Return how many workloads a project has."""
+        query = sa.select(sa.func.count()).where(WorkloadRow.project_id == project_id)
+        return self._session.execute(query).scalar_one()
+
+    def fits_since(self, project_id: ProjectId, since: datetime) -> tuple[int, datetime | None]:
+        """Return how many fits were asked for since an instant, and when the first of them was."""
+        query = (
+            sa.select(sa.func.count(), sa.func.min(FitRow.requested_at))
+            .join(WorkloadRow, WorkloadRow.id == FitRow.workload_id)
+            .where(WorkloadRow.project_id == project_id, FitRow.requested_at > since)
+        )
+        count, first = self._session.execute(query).one()
+        return count, first
+
+    def count_queued(self, project_id: ProjectId) -> int:
+        """Return how many fits of a project wait."""
+        query = (
+            sa.select(sa.func.count())
+            .select_from(FitRow)
+            .join(WorkloadRow, WorkloadRow.id == FitRow.workload_id)
+            .where(WorkloadRow.project_id == project_id, FitRow.state == FitState.QUEUED)
+        )
+        return self._session.execute(query).scalar_one()
+
+    def take_requests(
+        self, project_id: ProjectId, minute: int, *, wanted: int, limit: int
+    ) -> tuple[int, int]:
+        """Take up to `wanted` requests of a minute; return how many, and how many are left."""
+        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
+        insert = sqlite.insert if is_sqlite else postgresql.insert
+        fresh = insert(RateWindowRow).values(project_id=project_id, minute=minute, taken=0)
+        self._session.execute(fresh.on_conflict_do_nothing())
+        window = sa.select(RateWindowRow).where(RateWindowRow.project_id == project_id)
+        row = self._session.scalars(window.with_for_update()).one()
+        if row.minute < minute:
+            row.minute, row.taken = minute, 0
+        granted = min(wanted, max(0, limit - row.taken))
+        row.taken += granted
+        return granted, max(0, limit - row.taken)
+
+    def _set(self, project_id: ProjectId, **values: int | None) -> None:
+        self._session.execute(
+            sa.update(ProjectRow).where(ProjectRow.id == project_id).values(values)
+        )
+
+    def _count_runs(self, project_id: ProjectId) -> int:
+        query = (
+            sa.select(sa.func.count())
+            .select_from(RunRow)
+            .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
+            .where(WorkloadRow.project_id == project_id)
+        )
+        return self._session.execute(query).scalar_one()
