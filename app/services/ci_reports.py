@@ -140,7 +140,7 @@ class CiReportService:
     ) -> CiReport:
         now = self._context.now()
         runs = _stored_runs(stores, project_id, result)
-        judged = with_costs(judged_runs(runs, histories, request.gate), book)
+        judged = with_costs(judged_runs(runs, histories, request.gate), histories, book)
         slugs = sorted({run.workload for run in runs})
         drifts = creeping(stores, slugs, histories) if request.is_on_base else {}
         workloads = stores.workloads.find_many(project_id, slugs)
