@@ -57,7 +57,7 @@ _PRICING = PriceQuery(price_per_hour=Decimal("3.00"))
 
 def _learn(services: Services, path: Path) -> None:
     with path.open("rb") as body:
-        services.runs.upload(DEFAULT_PROJECT, body, UploadFormat.CSV)
+        services.uploads.upload(DEFAULT_PROJECT, body, UploadFormat.CSV)
 
 
 def _fit(services: Services, workload: Slug, arguments: argparse.Namespace) -> None:
