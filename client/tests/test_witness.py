@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trainfare_client
 from trainfare_client import Client, ClientSettings
 from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place
@@ -24,7 +25,12 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def environment_of(settings: ClientSettings) -> dict[str, str]:
-    return {**os.environ, "TRAINFARE_URL": settings.url, "TRAINFARE_SPOOL": str(settings.spool)}
+    return {
+        **os.environ,
+        "PYTHONPATH": str(Path(trainfare_client.__file__).parents[1]),
+        "TRAINFARE_URL": settings.url,
+        "TRAINFARE_SPOOL": str(settings.spool),
+    }
 
 
 @pytest.mark.parametrize("ranks", [["0"], ["1"], ["0", "1"]])

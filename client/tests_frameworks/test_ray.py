@@ -12,6 +12,7 @@ from ray.train.torch import TorchTrainer
 from trainfare_client import Client
 from trainfare_client.collectors.ray import TrainfareCallback, recorded
 from trainfare_client.collectors.torch import TorchCollector
+from trainfare_client.errors import UnknownWorkloadError
 from trainfare_client.settings import read_settings
 
 _MOST_LOOKS = 2000
@@ -145,6 +146,13 @@ def _killed_loop(config: dict[str, Any]) -> None:
     torch.distributed.all_reduce(torch.ones(2))
 
 
+def _runs_so_far(client: Client, workload: str) -> list[Any]:
+    try:
+        return list(client.runs.all(workload))
+    except UnknownWorkloadError:
+        return []
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_worker_that_is_killed_leaves_a_run_with_its_outcome(
     cluster: Cluster, client: Client, workload: str, tmp_path: Path, *, rank: int
@@ -154,8 +162,7 @@ def test_worker_that_is_killed_leaves_a_run_with_its_outcome(
     with pytest.raises(ray.train.TrainingFailedError):
         _trainer(loop, tmp_path, [], {"rank": rank}).fit()
     # A process beside the worker tells of it, perhaps after Ray has.
-    told = (client.runs.all(workload) for _ in range(_MOST_LOOKS))
-    (run,) = next(filter(None, map(list, told)))
+    (run,) = next(filter(None, (_runs_so_far(client, workload) for _ in range(_MOST_LOOKS))))
 
     assert run["status"] == "failed"
     assert run["configuration"]["workers"] == 2

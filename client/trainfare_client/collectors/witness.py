@@ -46,6 +46,7 @@ class Witness:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
+            env=_environment(),
         )
         self._write(testimony.encode() + b"\n")
 
@@ -66,6 +67,13 @@ class Witness:
         assert self._process.stdin is not None
         self._process.stdin.write(line)
         self._process.stdin.flush()
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment in which this package is found, as it was found here."""
+    here = str(Path(__file__).parents[2])
+    paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 def kernel_kills(counters: Path = _KERNEL_COUNTERS) -> int:
