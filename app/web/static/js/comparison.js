@@ -1,6 +1,6 @@
 /** What-ifs side by side; they live as long as the tab. */
 
-import { basisBadge, bandText } from "./answer.js";
+import { basisBadge, bandText, carbonText } from "./answer.js";
 import { fill, h, table } from "./dom.js";
 import { durationNode, hardware, label, money, moneyNode, number } from "./format.js";
 import { fieldsOf } from "./question.js";
@@ -10,6 +10,7 @@ const HEADINGS = [
   { text: "Duration", number: true },
   { text: "Band for a new run", keep: true },
   { text: "Cost", number: true },
+  { text: "Carbon", number: true, carbon: true },
   { text: "Against the first", number: true },
   { text: "Basis" },
   { text: "" },
@@ -63,7 +64,7 @@ export class Comparison {
     this.show();
   }
 
-  row(entry, names, best) {
+  row(entry, names, best, hasCarbon) {
     const fields = fieldsOf(entry);
     const details = names.map((name) => `${label(name)} ${fields[name] ?? "–"}`).join(", ");
     const mark = (isBest, text) => (isBest ? h("small", { class: "mark" }, text) : null);
@@ -74,6 +75,7 @@ export class Comparison {
       h("span", {}, durationNode(seconds), mark(seconds === best.seconds, "fastest")),
       bandText(entry.duration_seconds),
       entry.cost ? h("span", {}, moneyNode(entry.cost.median, entry.cost.currency), mark(Number(entry.cost.median) === best.cost, "cheapest")) : "–",
+      ...(hasCarbon ? [carbonText(entry.energy)] : []),
       relation(entry, this.entries[0]),
       basisBadge(entry.basis),
       remove,
@@ -91,10 +93,12 @@ export class Comparison {
       ? {}
       : { seconds: Math.min(...this.entries.map((entry) => entry.duration_seconds.median)), cost: Math.min(...costs) };
     const names = differing(this.entries);
+    const hasCarbon = this.entries.some((entry) => carbonText(entry.energy) !== "–");
+    const headings = HEADINGS.filter((heading) => hasCarbon || !heading.carbon);
     fill(
       this.place,
       h("div", { class: "section-head" }, h("h3", {}, "Side by side"), h("button", { type: "button", class: "link", onclick: () => { this.entries = []; this.keep(); } }, "Clear")),
-      table("Comparison of what-ifs", HEADINGS, this.entries.map((entry) => this.row(entry, names, best))),
+      table("Comparison of what-ifs", headings, this.entries.map((entry) => this.row(entry, names, best, hasCarbon))),
       isAlone ? h("p", { class: "quiet" }, "Change the question and add the next answer to compare.") : null,
     );
   }
