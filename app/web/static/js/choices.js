@@ -92,12 +92,17 @@ function options(all, front, best, colours) {
   };
 }
 
+/** Return where a configuration is bought, as far as it is known. */
+const placeOf = ({ configuration }) => [configuration.provider, configuration.region].filter(Boolean).join(" ");
+
 function rankedTable(forecasts, use) {
   const hasCarbon = forecasts.some((forecast) => carbonText(forecast.energy) !== "–");
   const carbon = hasCarbon ? [{ text: "Carbon", number: true }] : [];
   const headings = [{ text: "Configuration", keep: true }, { text: "Duration", number: true }, { text: "Band", keep: true }, { text: "Cost", number: true }, ...carbon, { text: "Basis" }, { text: "" }];
+  const kinds = forecasts.map((forecast) => hardware(forecast.configuration));
+  const isRepeated = new Set(kinds).size < kinds.length;
   const rows = forecasts.map((forecast) => [
-    hardware(forecast.configuration),
+    h("span", {}, hardware(forecast.configuration), isRepeated ? h("small", { class: "description" }, placeOf(forecast)) : null),
     durationNode(forecast.duration_seconds.median),
     bandText(forecast.duration_seconds),
     forecast.cost ? moneyNode(forecast.cost.median, forecast.cost.currency) : "–",

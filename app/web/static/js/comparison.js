@@ -10,7 +10,6 @@ const HEADINGS = [
   { text: "Duration", number: true },
   { text: "Band for a new run", keep: true },
   { text: "Cost", number: true },
-  { text: "Carbon", number: true, carbon: true },
   { text: "Against the first", number: true },
   { text: "Basis" },
   { text: "" },
@@ -64,18 +63,24 @@ export class Comparison {
     this.show();
   }
 
-  row(entry, names, best, hasCarbon) {
+  price({ cost }, best) {
+    if (!cost) return ["–"];
+    const isBest = Number(cost.median) === best.cost;
+    return [moneyNode(cost.median, cost.currency), isBest ? h("small", { class: "mark" }, "cheapest") : null];
+  }
+
+  row(entry, names, best) {
     const fields = fieldsOf(entry);
     const details = names.map((name) => `${label(name)} ${fields[name] ?? "–"}`).join(", ");
     const mark = (isBest, text) => (isBest ? h("small", { class: "mark" }, text) : null);
     const seconds = entry.duration_seconds.median;
+    const carbon = carbonText(entry.energy);
     const remove = h("button", { type: "button", class: "remove", "aria-label": `Remove ${hardware(entry.configuration)}`, onclick: () => this.remove(entry) }, "×");
     return [
       h("span", {}, hardware(entry.configuration), details ? h("small", { class: "description" }, details) : null),
       h("span", {}, durationNode(seconds), mark(seconds === best.seconds, "fastest")),
       bandText(entry.duration_seconds),
-      entry.cost ? h("span", {}, moneyNode(entry.cost.median, entry.cost.currency), mark(Number(entry.cost.median) === best.cost, "cheapest")) : "–",
-      ...(hasCarbon ? [carbonText(entry.energy)] : []),
+      h("span", {}, ...this.price(entry, best), carbon === "–" ? null : h("small", { class: "description" }, carbon)),
       relation(entry, this.entries[0]),
       basisBadge(entry.basis),
       remove,
@@ -93,12 +98,10 @@ export class Comparison {
       ? {}
       : { seconds: Math.min(...this.entries.map((entry) => entry.duration_seconds.median)), cost: Math.min(...costs) };
     const names = differing(this.entries);
-    const hasCarbon = this.entries.some((entry) => carbonText(entry.energy) !== "–");
-    const headings = HEADINGS.filter((heading) => hasCarbon || !heading.carbon);
     fill(
       this.place,
       h("div", { class: "section-head" }, h("h3", {}, "Side by side"), h("button", { type: "button", class: "link", onclick: () => { this.entries = []; this.keep(); } }, "Clear")),
-      table("Comparison of what-ifs", headings, this.entries.map((entry) => this.row(entry, names, best, hasCarbon))),
+      table("Comparison of what-ifs", HEADINGS, this.entries.map((entry) => this.row(entry, names, best))),
       isAlone ? h("p", { class: "quiet" }, "Change the question and add the next answer to compare.") : null,
     );
   }
