@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from types import FrameType
 from typing import Final, TypeVar
 
+from app.domain import log_fields
 from app.domain.errors import StorageUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem
 from app.services.computing import (
@@ -96,8 +97,9 @@ class Fitter:
         claim = self._fitting.claim(self._owner)
         if claim is None:
             return False
-        end = self._compute(claim)
-        self._patiently(end)
+        with log_fields.telling(fit=claim.fit.fit_id, workload=claim.fit.workload):
+            end = self._compute(claim)
+            self._patiently(end)
         return True
 
     def _compute(self, claim: ClaimedFit) -> Callable[[], object]:
@@ -117,7 +119,7 @@ class Fitter:
             # The fitter stops while the database is away: the lease lapses.
             raise
         except Exception:
-            _logger.exception("fit failed unexpectedly", extra={"fit": claim.fit.fit_id})
+            _logger.exception("fit failed unexpectedly")
             return lambda: self._fitting.fail(claim, _UNEXPECTED)
         return lambda: self._publish(claim, outcome)
 

@@ -8,6 +8,8 @@ from anyio import to_thread
 from fastapi import FastAPI
 
 from app.api import health, openapi, problems
+from app.api.encoded_answers import EncodedAnswers
+from app.api.forecast_shortcut import ForecastShortcut
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.context import RequestContextMiddleware
@@ -26,6 +28,8 @@ from app.web import pages
 def _add_middleware(app: FastAPI, services: Services) -> None:
     """Wrap the routes, the innermost layer first."""
     settings = services.context.settings
+    app.state.answers = EncodedAnswers(settings.answer_cache_size)
+    app.add_middleware(ForecastShortcut, forecasts=services.forecasts, answers=app.state.answers)
     app.add_middleware(IdempotencyMiddleware, service=services.idempotency)
     app.add_middleware(BodyMiddleware, max_bytes=settings.max_body_bytes)
     app.add_middleware(
@@ -39,7 +43,7 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
         max_waiting=settings.max_waiting_requests,
     )
     app.add_middleware(RequestContextMiddleware)
-    health.install_metrics(app)
+    health.install_metrics(app, services, app.state.answers)
 
 
 def build_app(settings: Settings, services: Services | None = None) -> FastAPI:

@@ -52,8 +52,18 @@ class Settings(BaseSettings):
     regressor_cache_size: int = Field(
         256, ge=1, description="regressors a web process keeps in memory"
     )
+    answer_cache_size: int = Field(
+        4096, ge=1, le=1_000_000, description="answers of forecasts a web process keeps in memory"
+    )
     regressor_refresh_s: float = Field(
         1.0, ge=0, description="how old the knowledge of the published version may be"
+    )
+    metrics_workloads: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="workloads that /metrics names with error and coverage of their forecasts;"
+        " 0: none",
     )
     fit_time_budget_s: float = Field(60.0, gt=0, le=3600, description="default budget of a fit")
     fitter_poll_s: float = Field(0.5, gt=0, description="pause between looks for queued fits")

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from app.domain import errors as domain
+from app.domain import log_fields
 from app.domain.errors import DomainError, Fault
 
 _logger = logging.getLogger(__name__)
@@ -151,9 +152,11 @@ def _encode(document: Mapping[str, Any]) -> bytes:
 
 
 def respond(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    """Return a problem response."""
+    """Return a problem response; it names the request's id."""
+    request_id = log_fields.current.get().get("request_id")
+    told = document if request_id is None else {**document, "request_id": request_id}
     return Response(
-        _encode(document),
+        _encode(told),
         status_code=int(document["status"]),
         media_type=MEDIA_TYPE,
         headers=headers,
@@ -316,6 +319,7 @@ RESPONSE_SCHEMA: dict[str, Any] = {
         "instance": {"type": "string"},
         "code": {"type": "string"},
         "remedy": {"type": "string"},
+        "request_id": {"type": "string"},
         "errors": {"type": "array", "items": {"type": "object"}},
     },
 }

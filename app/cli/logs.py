@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from typing_extensions import override
 
+from app.domain import log_fields
 from app.settings import Settings
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message", "taskName"}
@@ -16,7 +17,8 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_mess
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
     members = vars(record).items()
     # Ray leaves a member of its own on every record.
-    return {name: v for name, v in members if name not in _STANDARD and not name.startswith("_")}
+    own = {name: v for name, v in members if name not in _STANDARD and not name.startswith("_")}
+    return {**log_fields.current.get(), **own}
 
 
 def _instant(record: logging.LogRecord) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
+from app.domain import log_fields
 
 _logger = logging.getLogger(__name__)
 _POLICY: Final = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
@@ -19,14 +20,21 @@ _STRICT: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
+_TRACE_PARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+"""A trace's id is of the form of our own (W3C Trace Context)."""
 
 
 def _given_id(scope: Scope) -> str | None:
+    """Return the id that the caller gives, by its own header or by that of its trace."""
+    trace_id: str | None = None
     for name, value in scope["headers"]:
         if name == b"x-request-id":
             given: str = value.decode("latin-1")
             return given if _REQUEST_ID.fullmatch(given) else None
-    return None
+        if name == b"traceparent":
+            found = _TRACE_PARENT.fullmatch(value.decode("latin-1"))
+            trace_id = found[1] if found else None
+    return trace_id
 
 
 class RequestContextMiddleware:
@@ -41,6 +49,7 @@ class RequestContextMiddleware:
             return
         request_id = _given_id(scope) or os.urandom(16).hex()
         scope.setdefault("state", {})["request_id"] = request_id
+        token = log_fields.current.set({"request_id": request_id})
         started_at = time.perf_counter()
         has_started = False
 
@@ -65,7 +74,9 @@ class RequestContextMiddleware:
         try:
             await self._app(scope, receive, send_with_context)
         except Exception:
-            _logger.exception("unhandled error", extra={"request_id": request_id})
+            _logger.exception("unhandled error")
             if has_started:
                 raise
             await problems.respond_internal(scope["path"])(scope, receive, send_with_context)
+        finally:
+            log_fields.current.reset(token)

@@ -1,0 +1,44 @@
+"""Log lines as the service writes them."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from typing_extensions import override
+
+from app.cli.logs import JsonFormatter
+
+
+class LogLines(logging.Handler):
+    """Formats each record at once, in the thread or task that logs it, as the service does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(JsonFormatter())
+        self.lines: list[str] = []
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The lines of the service itself, as the objects they are."""
+        events = [json.loads(line) for line in self.lines]
+        return [event for event in events if event["logger"].startswith("app.")]
+
+
+@contextmanager
+def log_lines(level: int = logging.INFO) -> Iterator[LogLines]:
+    """Yield the lines that are logged within the block."""
+    lines, root = LogLines(), logging.getLogger()
+    before = root.level
+    root.addHandler(lines)
+    root.setLevel(level)
+    try:
+        yield lines
+    finally:
+        root.setLevel(before)
+        root.removeHandler(lines)
