@@ -62,6 +62,9 @@ lock: ## pin all dependencies anew, with hashes (needs uv)
 		--no-annotate --upgrade --extra ray -c requirements.lock -o requirements-ray.lock \
 		pyproject.toml requirements-build.in
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --upgrade --extra otel --extra oidc -c requirements.lock \
+		-o requirements-platform.lock pyproject.toml requirements-build.in
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --upgrade client/requirements-frameworks.in client/pyproject.toml \
 		| awk '/^[^ ]/ {cuda = /^(nvidia-|cuda-|triton=|torch=)/} !cuda' \
 		> client/requirements-frameworks.lock

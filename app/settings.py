@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MEBIBYTE = 1 << 20
@@ -12,7 +12,9 @@ MEBIBYTE = 1 << 20
 class Settings(BaseSettings):
     """Settings with the prefix `TRAINFARE_` (`TRAINFARE_DATABASE_URL`, ...)."""
 
-    model_config = SettingsConfigDict(env_prefix="TRAINFARE_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="TRAINFARE_", frozen=True, extra="ignore", populate_by_name=True
+    )
 
     data_dir: Path = Field(Path("var"), description="folder of the SQLite database")
     database_url: str | None = Field(
@@ -67,6 +69,11 @@ class Settings(BaseSettings):
         30.0, gt=0, description="a fitter that is silent this long loses its fit"
     )
     fit_max_attempts: int = Field(3, ge=1, description="starts of a fit before it counts as failed")
+    otlp_endpoint: str | None = Field(
+        None,
+        validation_alias=AliasChoices("TRAINFARE_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+        description="collector of traces (http://HOST:4318); default: no traces",
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="least level"
     )

@@ -366,6 +366,16 @@ class OverloadedError(DomainError):
         super().__init__(f"{waiting} requests wait already.")
 
 
+class MissingExtraError(DomainError):
+    """A setting asks for what an optional part of the installation does."""
+
+    remedy = "Install the named extra, or unset the setting."
+
+    def __init__(self, extra: str, setting: str) -> None:
+        super().__init__(f"{setting} is set, but 'trainfare[{extra}]' is not installed.")
+        self.extra = extra
+
+
 class NotReadyError(DomainError):
     """The service lives but cannot do all its work; the faults name what is missing."""
 
