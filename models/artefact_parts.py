@@ -35,6 +35,9 @@ MAX_MEMBERS = 100
 KEYS, RUNS = "configurations.bin", "runs.txt"
 """Names of the parts with the hashes of configurations and the names of their runs."""
 
+_MAX_CENTER, _MAX_HALF_WIDTH, _MAX_EFFECT = 250.0, 100.0, 50.0
+"""Beyond what any fit gives: durations of e^250 s, bounds of 100 deviations, levels e^50 apart."""
+
 _N_CONTROLS = 4
 _CONTROL_DIGITS = 6
 _CONTROL_TOLERANCE = 1e-4
@@ -111,7 +114,7 @@ def build_portfolio(
         name: _build_regime(arrays[f"regime.{name}"], len(members)) for name in regime_map.kinds
     }
     center = read_number(header["center"])
-    demand(abs(center) <= MAX_LOG, "the centre is no log duration")
+    demand(abs(center) <= _MAX_CENTER, "the centre is no log duration")
     return FittedPortfolio(
         encoder,
         _build_transfer(encoder, header["effects"], memory, arrays),
@@ -161,7 +164,7 @@ def _build_regime(array: FloatArray, n_members: int) -> RegimeModel:
     curve = array[2 * n_members :]
     check_weights(weights, n_members)
     demand(((variances >= 0) & (variances <= MAX_LOG)).all(), "a variance is out of range")
-    increases = (np.diff(curve) > 0).all() and curve[0] > 0 and curve[-1] <= MAX_LOG
+    increases = (np.diff(curve) > 0).all() and curve[0] > 0 and curve[-1] <= _MAX_HALF_WIDTH
     demand(increases, "calibrated half widths do not increase")
     return RegimeModel(weights, variances, curve)
 
@@ -175,9 +178,10 @@ def _build_effects(column: str, header: Mapping[str, Any], arrays: Arrays) -> Le
     mean, covariance = arrays[f"effects.{column}.mean"], arrays[f"effects.{column}.covariance"]
     levels = read_texts(header["levels"])
     own, deviation, slope = (read_number(sd) for sd in header["sds"])
-    demand(min(own, deviation, slope) >= 0, "a deviation is negative")
-    check_bounded(mean, (len(levels) + 3,), "effects")
-    check_bounded(covariance, (len(mean),) * 2, "a covariance of effects")
+    sds = min(own, deviation, slope), max(own, deviation, slope)
+    demand(sds[0] >= 0 and sds[1] <= _MAX_EFFECT, "a deviation is out of range")
+    check_bounded(mean, (len(levels) + 3,), "effects", _MAX_EFFECT)
+    check_bounded(covariance, (len(mean),) * 2, "a covariance of effects", _MAX_EFFECT)
     return LevelEffects(column, levels, mean, covariance, (own, deviation, slope))
 
 

@@ -6,6 +6,9 @@ from collections.abc import Callable
 LEFT_OUT = "held_out_sets"
 """The name under which a report tells of held-out sets that did not fit into the budget."""
 
+_FINISH = 0.5
+"""What weights, calibration and report take, of what it took to prepare the runs."""
+
 Progress = Callable[[float, str], None]
 
 
@@ -18,18 +21,34 @@ class Budget:
         Wall-clock seconds from now on.
     progress
         Called with the share done and the step under way; an exception it raises ends the fit.
+    clock
+        Seconds since some moment.
     """
 
-    def __init__(self, seconds: float, progress: Progress) -> None:
-        self._seconds, self._progress = seconds, progress
-        self._started = self._last = time.monotonic()
+    def __init__(
+        self, seconds: float, progress: Progress, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._seconds, self._progress, self._clock = seconds, progress, clock
+        self._started = self._last = self._set_out = clock()
+
+    def set_out(self) -> None:
+        """Note that the runs are prepared: what follows the last step takes half as long again."""
+        self._set_out = self._last = self._clock()
 
     def begin(self, share: float, step: str) -> bool:
         """Report a step and return whether it fits, if it takes as long as the one before."""
+        return self._fits(share, step, 0.0)
+
+    def begin_all(self, share: float, step: str) -> bool:
+        """Report a step that takes half as long as all since the runs were prepared."""
+        return self._fits(share, step, 0.5)
+
+    def _fits(self, share: float, step: str, of_all: float) -> bool:
         self._progress(share, step)
-        now = time.monotonic()
-        took, self._last = now - self._last, now
-        return now - self._started + took <= self._seconds
+        now = self._clock()
+        took, self._last = max(now - self._last, of_all * (now - self._set_out)), now
+        left_over = _FINISH * (self._set_out - self._started)
+        return now - self._started + took + left_over <= self._seconds
 
     def reason(self) -> str:
         """Return why a step was left out, in words.

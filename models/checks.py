@@ -25,8 +25,10 @@ def demand(is_true: object, fault: str) -> None:
         raise ValueError(fault)
 
 
-def check_bounded(array: FloatArray, shape: tuple[int, ...], name: str) -> None:
-    """Check an array's shape and that its numbers are those of logarithms.
+def check_bounded(
+    array: FloatArray, shape: tuple[int, ...], name: str, bound: float = MAX_LOG
+) -> None:
+    """Check an array's shape and that its numbers are within a bound (that of logarithms).
 
     Raises
     ------
@@ -34,7 +36,7 @@ def check_bounded(array: FloatArray, shape: tuple[int, ...], name: str) -> None:
         If they are not.
     """
     demand(array.shape == shape, f"{name} has not the shape {shape}")
-    demand((np.abs(array) <= MAX_LOG).all(), f"{name} holds a number beyond {MAX_LOG:g}")
+    demand((np.abs(array) <= bound).all(), f"{name} holds a number beyond {bound:g}")
 
 
 def check_weights(weights: FloatArray, length: int) -> None:

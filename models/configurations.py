@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +45,8 @@ class Configurations:
     ranges
         Least and largest log duration of its runs, shape (n, 2), from two runs on; without bounds
         (-1000 to 1000) below.
+    group
+        Configuration of each run, shape (n_runs,).
     noise_variance, noise_dof
         Pooled variance of the log duration within configurations and its degrees of freedom
         (0 and 0 without repetitions).
@@ -56,6 +59,7 @@ class Configurations:
     structure: tuple[str, ...]
     run_ids: tuple[tuple[str, ...], ...]
     ranges: FloatArray
+    group: IntArray
     noise_variance: float
     noise_dof: int
 
@@ -117,6 +121,8 @@ def collapse(runs: RunTable) -> Configurations:
         for index in order
     ]
     ordered, dof = np.concatenate(deviations), len(logs) - len(order)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
     ordered_features = distinct.take(order)
     return Configurations(
         ordered_features,
@@ -128,19 +134,22 @@ def collapse(runs: RunTable) -> Configurations:
             tuple(sorted(runs.run_ids[row] for row in parts[index])[:MAX_NAMED_RUNS])
             for index in order
         ),
-        np.array([_range(runs.duration_seconds[parts[index]]) for index in order]),
+        _ranges(runs.duration_seconds, [parts[index] for index in order]),
+        place[group],
         float(ordered @ ordered) / dof if dof else 0.0,
         dof,
     )
 
 
-def _range(seconds: FloatArray) -> tuple[float, float]:
-    """Return the ends of the log durations of a configuration, a grain within them."""
-    if len(seconds) < 2:  # noqa: PLR2004 - one run has no range
-        return -UNBOUNDED, UNBOUNDED
-    low, high = float(np.log(seconds.min())), float(np.log(seconds.max()))
-    grain = min(2 * LOG_GRID, (high - low) / 4)
-    return low + grain, high - grain
+def _ranges(seconds: FloatArray, parts: Sequence[IntArray]) -> FloatArray:
+    """Return the ends of the log durations of each configuration, a grain within them."""
+    found = np.tile([-UNBOUNDED, UNBOUNDED], (len(parts), 1))
+    for row, rows in enumerate(parts):
+        if len(rows) > 1:
+            low, high = float(np.log(seconds[rows].min())), float(np.log(seconds[rows].max()))
+            grain = min(2 * LOG_GRID, (high - low) / 4)
+            found[row] = low + grain, high - grain
+    return found
 
 
 def _on_grid(logs: FloatArray) -> tuple[float, FloatArray]:
@@ -172,6 +181,8 @@ def _distinct_rows(features: FeatureTable) -> tuple[IntArray, IntArray]:
 
 def _robust_mean(logs: FloatArray) -> tuple[float, float]:
     """Return the Huber-weighted mean and a robust scale (infinite below three values)."""
+    if len(logs) == 1:
+        return float(logs[0]), np.inf
     if len(logs) < 3:  # noqa: PLR2004 - two values have no outlier
         return float(logs.mean()), np.inf
     deviation = np.abs(logs - np.median(logs))
@@ -180,11 +191,8 @@ def _robust_mean(logs: FloatArray) -> tuple[float, float]:
     return float(weights @ logs / weights.sum()), scale
 
 
-def fingerprint(runs: RunTable) -> str:
+def fingerprint(runs: RunTable, configurations: Configurations) -> str:
     """Return the SHA-256 (hex) of the runs, the same for any order of rows and columns."""
-    keys = configuration_keys(runs.features)
-    lines = sorted(
-        f"{key} {duration!r}"
-        for key, duration in zip(keys, runs.duration_seconds.tolist(), strict=True)
-    )
+    pairs = zip(configurations.group.tolist(), runs.duration_seconds.tolist(), strict=True)
+    lines = sorted(f"{configurations.keys[row]} {duration!r}" for row, duration in pairs)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

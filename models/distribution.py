@@ -6,6 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from models.errors import DamagedForecastError
 from models.tables import FloatArray
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -39,7 +40,7 @@ class ForecastDistribution:
 
     Raises
     ------
-    ValueError
+    DamagedForecastError
         If a value is not finite, a scale or a curve is not positive and increasing, or a bound is
         beyond all numbers.
 
@@ -64,14 +65,14 @@ class ForecastDistribution:
     def __post_init__(self) -> None:
         sane = np.isfinite(self.log_median).all() and np.isfinite(self.curves).all()
         if not (sane and np.isfinite(self.scale).all() and (self.scale > 0).all()):
-            raise ValueError("A forecast is not finite, or its scale is not positive.")
+            raise DamagedForecastError("A forecast is not finite, or its scale is not positive.")
         if self.curves.size and not (
             (self.curves[:, 0] > 0).all() and (self.curves[:, 1:] > self.curves[:, :-1]).all()
         ):
-            raise ValueError("Calibrated half widths must be positive and increase.")
+            raise DamagedForecastError("Calibrated half widths must be positive and increase.")
         widest = np.abs(self.log_median) + 2 * self.scale * self.curves[:, -1:].sum(axis=1)
         if (widest > MAX_LOG_BOUND).any():
-            raise ValueError("The bounds of a forecast are beyond all numbers.")
+            raise DamagedForecastError("The bounds of a forecast are beyond all numbers.")
 
     def median(self) -> FloatArray:
         """Return the median durations in seconds, shape (n,)."""

@@ -36,3 +36,7 @@ class NothingFittedError(ValueError):
 
 class ArtifactError(ValueError):
     """Bytes are not an artefact of this format, or were truncated or altered."""
+
+
+class DamagedForecastError(ArtifactError):
+    """A forecast is not finite: a bug, or numbers of an artefact that no fit gives."""

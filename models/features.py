@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from models.layout import Role
+from models.ordering import categorical_parameters, numeric_parameters
 from models.tables import CORE_COLUMNS, LARGEST, SMALLEST, FeatureTable, FloatArray, IntArray
 
 Transform = Literal["log", "log1p", "scaled"]
@@ -89,13 +90,13 @@ def quotient_of(column: FloatArray, workers: FloatArray | None, quotient: Quotie
 
 
 def learn_numeric(features: FeatureTable) -> list[NumericFeature]:
-    """Learn the transform of every numeric column, the core columns first, then by name."""
+    """Learn the transform of every numeric column, the core columns first, then by content."""
     workers = features.numeric.get("workers")
     workers = None if workers is None else snapped(workers)
     if workers is not None and (np.isnan(workers).any() or workers.min(initial=np.inf) <= 0):
         workers = None
     first = [name for name in (*CORE_COLUMNS, "nodes") if name in features.numeric]
-    names = [*first, *sorted(set(features.numeric) - set(first))]
+    names = [*first, *numeric_parameters(features)]
     learned: list[NumericFeature] = []
     kept: list[FloatArray] = []
     for name in names:
@@ -207,7 +208,7 @@ def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
     [(('T4', 'V100'), (2, 1), True)]
     """
     first = [name for name in ("gpu_type", "instance_type") if name in features.categorical]
-    names = [*first, *sorted(set(features.categorical) - set(first))]
+    names = [*first, *categorical_parameters(features)]
     learned: list[CategoryFeature] = []
     partitions: list[IntArray] = []
     for name in names:

@@ -134,6 +134,7 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     )
     informed = None if prior is None else EncodedPrior(prior, encoder, encoded)
     arms = build_arms(encoder.layout, informed, len(configurations.keys))
+    budget.set_out()
     fitted, failed = _fit_candidates(data, configurations, arms, names, seed, budget)
     regime_map = map_regimes(encoder, encoded.X, encoded.codes)
     folds = [
@@ -320,7 +321,7 @@ class _Draft:
             noise_floor=configurations.noise_variance**0.5 if configurations.noise_dof else None,
             numeric_ranges=measured_ranges(configurations.features),
             category_levels=measured_levels(configurations.features),
-            training_fingerprint=fingerprint(self.prepared.runs),
+            training_fingerprint=fingerprint(self.prepared.runs, configurations),
             library_versions=library_versions(),
             failed_candidates=dict(self.failed),
             pooling=self._pooling(),

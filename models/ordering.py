@@ -6,14 +6,70 @@ import numpy as np
 
 from models.tables import FeatureTable, FloatArray, IntArray
 
+NUMERIC = frozenset({"workers", "nodes", "dataset_size", "batch_size", "epochs"})
+CATEGORICAL = frozenset({"gpu_type", "instance_type"})
+"""Columns whose names mean something; any other is a parameter, whatever its name."""
+
 
 def numeric_columns(features: FeatureTable) -> list[FloatArray]:
     """Return the numeric columns by name, with minus infinity where a value is missing."""
-    return [
-        # No value is infinite, so that this stands for missing alone; -0.0 is 0.0.
-        np.where(np.isnan(features.numeric[name]), -np.inf, features.numeric[name]) + 0.0
-        for name in sorted(features.numeric)
-    ]
+    return [_numbers(features, name) for name in sorted(features.numeric)]
+
+
+def _numbers(features: FeatureTable, name: str) -> FloatArray:
+    # No value is infinite, so that this stands for missing alone; -0.0 is 0.0.
+    column = features.numeric[name]
+    return np.asarray(np.where(np.isnan(column), -np.inf, column) + 0.0, dtype=np.float64)
+
+
+def numeric_parameters(features: FeatureTable, grades: IntArray | None = None) -> list[str]:
+    """Return the numeric columns that are no standard ones, in an order that no name decides.
+
+    Parameters
+    ----------
+    features
+        Rows in an order that no name decides.
+    grades
+        Ascending; rows of the same grade may stand in any order. All differ by default.
+
+    Examples
+    --------
+    >>> columns = {"param.a": np.array([8.0, 4.0]), "param.b": np.array([1.0, 2.0])}
+    >>> numeric_parameters(FeatureTable(columns, {}, 2))
+    ['param.b', 'param.a']
+    """
+    grades = np.arange(features.n_rows) if grades is None else grades
+
+    def content(name: str) -> tuple[list[float], list[float]]:
+        column = _numbers(features, name)
+        return np.sort(column).tolist(), column[np.lexsort((column, grades))].tolist()
+
+    return sorted(set(features.numeric) - NUMERIC, key=lambda name: (content(name), name))
+
+
+def categorical_parameters(features: FeatureTable, grades: IntArray | None = None) -> list[str]:
+    """Return the categories that are no standard ones, in an order that no name decides.
+
+    Parameters
+    ----------
+    features, grades
+        As for `numeric_parameters`.
+
+    Examples
+    --------
+    >>> columns = {"param.a": ["x", "y", "z"], "param.b": ["x", "x", "y"]}
+    >>> categorical_parameters(FeatureTable({}, columns, 3))
+    ['param.b', 'param.a']
+    """
+    grades = np.arange(features.n_rows) if grades is None else grades
+
+    def content(name: str) -> tuple[int, list[list[int]]]:
+        levels: dict[str | None, list[int]] = {}
+        for level, grade in zip(features.categorical[name], grades.tolist(), strict=True):
+            levels.setdefault(level, []).append(grade)
+        return len(levels), sorted(levels.values())
+
+    return sorted(set(features.categorical) - CATEGORICAL, key=lambda name: (content(name), name))
 
 
 def structural_keys(features: FeatureTable, values: FloatArray) -> list[str]:
@@ -43,10 +99,25 @@ def structural_keys(features: FeatureTable, values: FloatArray) -> list[str]:
     >>> structural_keys(one, seconds) == structural_keys(two, seconds)
     True
     """
-    numbers = [column for column in numeric_columns(features) if len(np.unique(column)) > 1]
+    # By what was measured, columns and levels stand alike whatever they are called.
+    rows = np.argsort(values, kind="stable")
+    by_value = features.take(rows)
+    is_new = np.diff(values[rows], prepend=values[rows[:1]]) > 0
+    grades = np.cumsum(is_new.astype(np.int64))
+    columns = [
+        _numbers(features, name)
+        for name in [
+            *sorted(NUMERIC & features.numeric.keys()),
+            *numeric_parameters(by_value, grades),
+        ]
+    ]
+    numbers = [column for column in columns if len(np.unique(column)) > 1]
     categories = [
         _codes(list(features.categorical[name]))
-        for name in sorted(features.categorical)
+        for name in [
+            *sorted(CATEGORICAL & features.categorical.keys()),
+            *categorical_parameters(by_value, grades),
+        ]
         if len(set(features.categorical[name])) > 1
     ]
     ranks = _level_ranks(_ranked([*numbers, values]), categories)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.configurations import Configurations, configuration_keys
+from models.configurations import Configurations
 from models.reports import Outlier
 from models.tables import RunTable
 
@@ -40,8 +40,10 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
     >>> [(each.run_id, each.ratio) for each in find_outliers(table, collapse(table))]
     [('e', 3.0)]
     """
-    index = {key: row for row, key in enumerate(configurations.keys)}
-    group = np.array([index[key] for key in configuration_keys(runs.features)], dtype=np.int64)
+    if configurations.counts.max() < FEWEST_REPETITIONS:
+        return ()
+    # Estimates of unfinished runs stand behind the completed ones.
+    group = configurations.group[: runs.n_runs]
     logs = np.log(runs.duration_seconds)
     deviation, own = np.zeros(len(logs)), np.zeros(len(logs))
     order = np.argsort(group, kind="stable")
@@ -50,8 +52,6 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
             deviation[rows] = logs[rows] - np.median(logs[rows])
             own[rows] = _MAD_TO_SD * np.median(np.abs(deviation[rows]))
     repeated = configurations.counts[group] >= FEWEST_REPETITIONS
-    if not repeated.any():
-        return ()
     pooled = _MAD_TO_SD * float(np.median(np.abs(deviation[repeated])))
     far = np.abs(deviation) > np.maximum(_SCALES * np.maximum(own, pooled), _LEAST_DEVIATION)
     found = [

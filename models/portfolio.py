@@ -103,7 +103,7 @@ class FittedPortfolio:
 
         Raises
         ------
-        ValueError
+        DamagedForecastError
             If a forecast is not finite: a bug or a damaged artefact, never clipped in silence.
         """
         if features.n_rows == 0:

@@ -22,7 +22,7 @@ _Words = npt.NDArray[np.uint16]
 _ALL, _MAX_SPLITS = 0xFFFF, MAX_LEAVES - 1
 _NOWHERE = _MAX_SPLITS + MAX_LEAVES
 _CATEGORICAL, _MISSING_TYPE, _ZERO_IS_MISSING = 1, 12, 4
-_MAX_WORDS = 2**21
+_MAX_WORDS, _MAX_VALUE = 2**21, 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,8 @@ class _Trees:
         if arrays.splits.shape != (len(SPLIT_FIELDS), self.is_split.sum()):
             raise ValueError("splits have not the declared length")
         self.values = _padded(arrays.values, self.is_leaf, "leaf_value")
+        if np.abs(self.values).max() > _MAX_VALUE:
+            raise ValueError("a leaf adds more than any log duration")
         fields = dict(zip(SPLIT_FIELDS, arrays.splits, strict=True))
         self.threshold = _padded(fields["threshold"], self.is_split, "threshold")
         self.feature, self.decision, left, right = (

@@ -14,6 +14,7 @@ from models import (
     fit_portfolio,
     loads,
 )
+from models.budget import Budget
 from tests.models.workloads import fit, grid, law_seconds, make_features, make_runs
 
 V100 = HardwareDescription(15.7, 125.0, 16.0, 900.0)
@@ -246,6 +247,26 @@ def test_exhausted_budget_leaves_questions_untested_but_forecasts() -> None:
 
     assert portfolio.report.accuracy_by_axis == {}
     assert np.isfinite(portfolio.predict(runs.features).median()).all()
+
+
+def test_budget_leaves_time_for_what_follows_the_last_regressor() -> None:
+    moments = iter([0.0, 2.0, 2.1, 2.25, 2.9])
+    budget = Budget(3.3, lambda _share, _step: None, lambda: next(moments))
+
+    budget.set_out()  # preparing took 2 s: the last step takes 1 s
+
+    assert budget.begin(0.1, "the first took .1 s")
+    assert not budget.begin(0.2, "2.25 + .15 + 1 are too much")
+    assert not budget.begin_all(0.3, "half of .9 s more are too much as well")
+
+
+def test_first_held_out_set_is_left_out_when_refitting_all_would_take_too_long() -> None:
+    moments = iter([0.0, 0.0, 4.0, 4.0])
+    budget = Budget(5.5, lambda _share, _step: None, lambda: next(moments))
+
+    budget.set_out()
+
+    assert not budget.begin_all(0.3, "4 + 2 s")
 
 
 def test_report_tells_accuracy_noise_ranges_and_versions() -> None:

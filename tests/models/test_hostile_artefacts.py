@@ -26,6 +26,7 @@ from models import (
     loads,
 )
 from models.candidates import CANDIDATES
+from models.errors import DamagedForecastError
 from models.estimators import ScikitRegressor
 from models.packing import MAGIC, pack, unpack
 from tests.models.forging import Artefact, saved
@@ -111,7 +112,7 @@ def _is_refused_or_useful(hostile: bytes) -> None:
     with np.errstate(all="ignore"):
         try:
             forecast = portfolio.predict(_ASKED)
-        except ValueError:
+        except DamagedForecastError:
             # Numbers that are sane at the measured configurations but nowhere else.
             return
         lower, upper = forecast.interval(0.9)

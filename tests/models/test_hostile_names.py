@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from models import ArtifactError, dumps, loads
+from models import ArtifactError, dumps, fit_portfolio, loads
 from models.packing import pack, unpack
 from tests.models.forging import Artefact
 from tests.models.workloads import fit, grid, make_runs
@@ -13,6 +13,13 @@ from tests.models.workloads import fit, grid, make_runs
 @pytest.fixture(scope="module")
 def artefact() -> Artefact:
     return Artefact(dumps(fit(make_runs(grid((1, 2, 4, 8), (1000, 2000), repetitions=2)))))
+
+
+@pytest.fixture(scope="module")
+def trees() -> Artefact:
+    runs = make_runs(grid((1, 2, 4, 8), (1000, 2000, 4000)))
+    names = ["scaling_law", "residual_trees"]
+    return Artefact(dumps(fit_portfolio(runs, seed=0, time_budget_s=60, regressors=names)))
 
 
 @pytest.mark.parametrize(
@@ -49,3 +56,36 @@ def test_forged_numbers_of_what_is_remembered_are_refused(
         return
     with pytest.raises(ArtifactError):
         loads(changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("residual_trees.trees.values", "a leaf adds more than any log duration")]
+)
+def test_numbers_that_no_fit_gives_are_refused_though_no_control_meets_them(
+    trees: Artefact, name: str, reason: str
+) -> None:
+    values = trees.array(f"member.{name}")
+    values[:] = 1e18
+
+    with pytest.raises(ArtifactError, match=reason):
+        loads(trees.with_array(f"member.{name}", values))
+
+
+@pytest.mark.parametrize("center", [251.0, -900.0])
+def test_center_that_is_no_log_duration_is_refused(artefact: Artefact, center: float) -> None:
+    header = artefact.header()
+    header["center"] = center
+
+    with pytest.raises(ArtifactError, match="no log duration"):
+        loads(artefact.with_header(header))
+
+
+@pytest.mark.parametrize("sds", [[0.15, 0.12, 900.0], [0.15, 1e18, 0.1], [-0.1, 0.1, 0.1]])
+def test_deviations_of_levels_that_no_fit_gives_are_refused(
+    artefact: Artefact, sds: list[float]
+) -> None:
+    header = artefact.header()
+    header["effects"]["gpu_type"]["sds"] = sds
+
+    with pytest.raises(ArtifactError, match="deviation is out of range"):
+        loads(artefact.with_header(header))

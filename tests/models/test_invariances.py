@@ -153,3 +153,56 @@ def test_levels_of_two_categories_are_told_apart_by_each_other() -> None:
 
     assert len(set(keys)) == 8
     assert sorted(keys) == sorted(renamed)
+
+
+_PLAIN = {name: name for name in ("param.depth", "param.width", "param.kind", "param.zone")}
+_OTHERS = [
+    {
+        "param.depth": "param.z",
+        "param.width": "param.a",
+        "param.kind": "k",
+        "param.zone": "param.b",
+    },
+    {"param.depth": "width", "param.width": "depth", "param.kind": "zone", "param.zone": "kind"},
+    {"param.depth": "0", "param.width": "", "param.kind": "Größe 7", "param.zone": "\u2713"},
+]
+
+
+def _with_parameters(n: int, seed: int, names: Mapping[str, str]) -> FeatureTable:
+    generator = np.random.default_rng(seed)
+    workers = np.exp2(generator.integers(0, 4, n)).astype(np.float64)
+    depth, width = (generator.integers(2, 6, n).astype(np.float64) for _ in range(2))
+    kinds, zones = (generator.choice(["a", "b", "c"], n).tolist() for _ in range(2))
+    numeric = {"workers": workers, names["param.depth"]: depth, names["param.width"]: width}
+    return FeatureTable(numeric, {names["param.kind"]: kinds, names["param.zone"]: zones}, n)
+
+
+@pytest.mark.parametrize("names", _OTHERS)
+@pytest.mark.parametrize("n", [6, 40])
+def test_names_of_parameters_are_no_matter(n: int, names: Mapping[str, str]) -> None:
+    plain = _with_parameters(n, 0, _PLAIN)
+    seconds = plain.numeric["param.depth"] ** 0.8 * plain.numeric["param.width"] ** 0.3
+    seconds = seconds * 90 / plain.numeric["workers"] + np.linspace(1, 2, n)
+    run_ids = [str(row) for row in range(n)]
+
+    found, expected = (
+        _answers(
+            fit(RunTable(_with_parameters(n, 0, naming), seconds, run_ids)),
+            _with_parameters(30, 1, naming),
+        )
+        for naming in (names, _PLAIN)
+    )
+
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_columns_with_the_same_values_are_told_apart_by_the_durations() -> None:
+    depth, width = np.array([1.0, 2.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0, 2.0])
+    seconds = np.array([3.0, 7.0, 4.0, 9.0])
+
+    keys, renamed = (
+        structural_keys(FeatureTable({one: depth, other: width}, {}, 4), seconds)
+        for one, other in (("a", "b"), ("b", "a"))
+    )
+
+    assert keys == renamed
