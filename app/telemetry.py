@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import wraps
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.telemetry import TelemetryConfig
 from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode, Tracer, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from opentelemetry.util.types import AttributeValue
 
 from app.domain.errors import MissingExtraError
 from app.domain.fits import ClaimedFit
@@ -21,6 +20,9 @@ from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.tracing import trace_statements
+
+if TYPE_CHECKING:
+    from opentelemetry.util.types import AttributeValue
 
 _NAME: Final = "trainfare"
 _OFF: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
