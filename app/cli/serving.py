@@ -25,6 +25,8 @@ from app.storage.migration import SchemaOutdatedError, require_head
 
 _logger = logging.getLogger(__name__)
 _GRACE_S: Final = 10
+_START_S: Final = 60
+"""How long a web process may be silent: on a busy machine its imports alone take many seconds."""
 _BACKLOG: Final = 2048
 
 
@@ -105,6 +107,7 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
         server_header=False,
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_GRACE_S,
+        timeout_worker_healthcheck=_START_S,
     )
     # uvicorn raises the signal again when it has shut down in order: that is a good end.
     signal.signal(signal.SIGTERM, _end)
