@@ -9,6 +9,8 @@ from fastapi import FastAPI
 from opentelemetry.trace import TracerProvider
 
 from app.api import health, openapi, problems
+from app.api.encoded_answers import EncodedAnswers
+from app.api.forecast_shortcut import ForecastShortcut
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.context import RequestContextMiddleware
@@ -28,6 +30,8 @@ from app.web import pages
 def _add_middleware(app: FastAPI, services: Services) -> None:
     """Wrap the routes, the innermost layer first."""
     settings = services.context.settings
+    app.state.answers = EncodedAnswers(settings.answer_cache_size)
+    app.add_middleware(ForecastShortcut, forecasts=services.forecasts, answers=app.state.answers)
     app.add_middleware(IdempotencyMiddleware, service=services.idempotency)
     app.add_middleware(BodyMiddleware, max_bytes=settings.max_body_bytes)
     app.add_middleware(

@@ -61,6 +61,9 @@ class Settings(BaseSettings):
     regressor_cache_size: int = Field(
         256, ge=1, description="regressors a web process keeps in memory"
     )
+    answer_cache_size: int = Field(
+        4096, ge=1, le=1_000_000, description="answers of forecasts a web process keeps in memory"
+    )
     regressor_refresh_s: float = Field(
         1.0, ge=0, description="how old the knowledge of the published version may be"
     )

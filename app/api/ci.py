@@ -69,7 +69,13 @@ async def report_runs(request: Request, services: ServicesDep, caller: RunsWrite
     to_answer = partial(_answer, accept=accept)
     ticket = request.scope["state"].get("idempotency")
     document = await run_in_threadpool(
-        services.ci.report, caller.project_id, wanted, report_document, ticket, to_answer
+        services.ci.report,
+        caller.project_id,
+        wanted,
+        report_document,
+        ticket,
+        to_answer,
+        key_id=caller.key_id,
     )
     answer = to_answer(document)
     return Response(answer.body, answer.status, answer.headers)

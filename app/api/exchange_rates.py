@@ -1,6 +1,6 @@
 """Routes of exchange rates: list, add, withdraw."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -24,7 +24,12 @@ router = APIRouter(prefix="/v1/exchange-rates", tags=["prices"])
 _FILE = RecordFile(
     ExchangeRateIn, "exchange rates", ("rate_id",), RATE_EXAMPLE, csv_example=RATES_CSV
 )
-_AS_CSV: dict[str, Any] = {CSV: {"schema": {"type": "string"}}}
+_ID: Final = "rate_01m7z23p891kwyath2cjcfkrz"
+_STORED: Final = {**RATE_EXAMPLE, "valid_from": f"{RATE_EXAMPLE['valid_from']}T00:00:00Z"}
+_LISTED: dict[str, Any] = {
+    JSON: {"example": {"exchange_rates": [{"rate_id": _ID, **_STORED}], "next_page_token": None}},
+    CSV: {"schema": {"type": "string"}, "example": RATES_CSV},
+}
 
 
 @router.get(
@@ -34,7 +39,7 @@ _AS_CSV: dict[str, Any] = {CSV: {"schema": {"type": "string"}}}
     " form of an upload; the token of the next page stands in the header `Next-Page-Token`.",
     responses={
         **problem_responses(),
-        200: {"model": ExchangeRatesOut, "content": _AS_CSV, "description": "A page of rates"},
+        200: {"model": ExchangeRatesOut, "content": _LISTED, "description": "A page of rates"},
     },
 )
 def list_exchange_rates(
@@ -88,7 +93,7 @@ async def add_exchange_rates(
     responses=problem_responses(NotFoundError),
 )
 def withdraw_exchange_rate(
-    rate: Annotated[str, Path(description="the rate's id", max_length=100)],
+    rate: Annotated[str, Path(description="the rate's id", max_length=100, examples=[_ID])],
     services: ServicesDep,
     caller: PricesWriter,
 ) -> None:

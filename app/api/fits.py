@@ -45,7 +45,7 @@ async def request_fit(
     settings = services.context.settings
     request = (body or FitIn()).to_request(default_budget_s=settings.fit_time_budget_s)
     fit, is_new = await run_in_threadpool(
-        services.fits.request_fit, caller.project_id, workload, request
+        services.fits.request_fit, caller.project_id, workload, request, key_id=caller.key_id
     )
     fit = await services.fits.wait(caller.project_id, fit, wait_s or 0)
     _tell(response, fit, is_new=is_new, wait_s=wait_s)
@@ -112,7 +112,7 @@ async def get_fit(
     responses=problem_responses(NotFoundError),
 )
 def cancel_fit(fit: _FitPath, services: ServicesDep, caller: FitsWriter) -> FitOut:
-    return FitOut.of(services.fits.cancel(caller.project_id, fit))
+    return FitOut.of(services.fits.cancel(caller.project_id, fit, key_id=caller.key_id))
 
 
 @router.get(

@@ -10,6 +10,7 @@ from app.api import plain_text, problems
 from app.api.batches import answer_batch
 from app.api.bodies import check, json_response, read_json, request_body
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
+from app.api.encoded_answers import EncodedAnswer, holds_until, rest_of
 from app.api.forecast_documents import forecast_document, ledger_document
 from app.api.negotiation import JSON, TEXT, preferred
 from app.api.paths import allow_segments
@@ -27,7 +28,8 @@ from app.domain.errors import (
 )
 
 allow_segments()
-router = APIRouter(prefix="/v1/forecasts", tags=["forecasts"])
+PATH = "/v1/forecasts"
+router = APIRouter(prefix=PATH, tags=["forecasts"])
 FORECAST_PROBLEMS = problems.problem_responses(
     UnknownWorkloadError,
     NoRegressorError,
@@ -59,17 +61,25 @@ async def make_forecast(request: Request) -> Response:
     is_text = preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT
     if is_text:
         asked = replace(asked, explain=True)
-    forecast = services.forecasts.forecast_from_memory(caller.project_id, asked)
-    if forecast is None:
-        forecast = await run_in_threadpool(services.forecasts.forecast, caller.project_id, asked)
+    forecasts, project_id = services.forecasts, caller.project_id
+    grounds = forecasts.grounds(project_id, asked.workload, asked.regressor_version)
+    if grounds is None:
+        forecast = await run_in_threadpool(forecasts.forecast, project_id, asked)
+    else:
+        forecast = forecasts.forecast_on(grounds, asked)
     if asked.record:
-        forecast = services.forecasts.identify(forecast)
-    document = forecast_document(forecast, services.context.now())
+        forecast = forecasts.identify(forecast)
+    now, record = services.context.now(), None
+    document = forecast_document(forecast, now)
     if asked.record:
-        services.forecasts.record(forecast, request=body, answer=document)
+        record = forecasts.record(forecast, request=body, answer=document)
     if is_text:
         return Response(plain_text.forecast_sentences(document), media_type=TEXT)
-    return json_response(document)
+    if grounds is None:
+        return json_response(document)
+    answer = EncodedAnswer(asked, grounds, holds_until(forecast, now), rest_of(document), record)
+    request.app.state.answers.keep(project_id, await request.body(), answer)
+    return Response(answer.named(forecast.forecast_id), media_type=JSON)
 
 
 @router.post(

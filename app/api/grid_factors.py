@@ -1,6 +1,6 @@
 """Routes of grid factors: list, add, withdraw."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -27,7 +27,12 @@ router = APIRouter(prefix="/v1/grid-factors", tags=["prices"])
 _FILE = RecordFile(
     GridFactorIn, "grid factors", ("factor_id",), FACTOR_EXAMPLE, csv_example=FACTORS_CSV
 )
-_AS_CSV: dict[str, Any] = {CSV: {"schema": {"type": "string"}}}
+_ID: Final = "grid_01m7za73620z6zjt03tpq4mwe"
+_STORED: Final = {**FACTOR_EXAMPLE, "valid_from": f"{FACTOR_EXAMPLE['valid_from']}T00:00:00Z"}
+_LISTED: dict[str, Any] = {
+    JSON: {"example": {"grid_factors": [{"factor_id": _ID, **_STORED}], "next_page_token": None}},
+    CSV: {"schema": {"type": "string"}, "example": FACTORS_CSV},
+}
 
 
 @router.get(
@@ -38,7 +43,7 @@ _AS_CSV: dict[str, Any] = {CSV: {"schema": {"type": "string"}}}
     " form of an upload; the token of the next page stands in the header `Next-Page-Token`.",
     responses={
         **problem_responses(),
-        200: {"model": GridFactorsOut, "content": _AS_CSV, "description": "A page of factors"},
+        200: {"model": GridFactorsOut, "content": _LISTED, "description": "A page of factors"},
     },
 )
 def list_grid_factors(
@@ -95,7 +100,7 @@ async def add_grid_factors(
     responses=problem_responses(NotFoundError),
 )
 def withdraw_grid_factor(
-    factor: Annotated[str, Path(description="the factor's id", max_length=100)],
+    factor: Annotated[str, Path(description="the factor's id", max_length=100, examples=[_ID])],
     services: ServicesDep,
     caller: PricesWriter,
 ) -> None:

@@ -33,9 +33,9 @@ from app.domain.errors import (
     UnsupportedMediaTypeError,
 )
 from app.domain.idempotency import IdempotencyTicket, Replay
-from app.domain.identifiers import ProjectId, RunId, Slug
+from app.domain.identifiers import RunId, Slug
 from app.domain.pages import DEFAULT_PAGE_SIZE
-from app.services.runs import KeptAnswer, UploadResult
+from app.services.run_uploads import KeptAnswer, UploadResult
 from app.services.uploads.reading import UploadFormat
 from app.services.uploads.storing import UploadOptions
 from app.services.wiring import Services
@@ -106,7 +106,7 @@ async def upload_runs(
         return await run_in_threadpool(
             _store,
             services,
-            caller.project_id,
+            caller,
             body,
             upload_format=upload_format,
             options=query.to_options(),
@@ -116,7 +116,7 @@ async def upload_runs(
 
 def _store(
     services: Services,
-    project_id: ProjectId,
+    caller: Principal,
     body: IO[bytes],
     *,
     upload_format: UploadFormat,
@@ -124,7 +124,9 @@ def _store(
     ticket: IdempotencyTicket | None,
 ) -> Response:
     kept = None if ticket is None else KeptAnswer(ticket, _render)
-    result = services.runs.upload(project_id, body, upload_format, options, finish=kept)
+    result = services.uploads.upload(
+        caller.project_id, body, upload_format, options, key_id=caller.key_id, finish=kept
+    )
     rendered = _render(result)
     return Response(rendered.body, rendered.status, rendered.headers)
 

@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from datetime import datetime
 from typing import Final, NewType
 
 ProjectId = NewType("ProjectId", str)
@@ -68,6 +69,20 @@ def new_identifiers(prefix: str, count: int, *, now_ms: int | None = None) -> li
         for tail in _BLOCK
     ]
     return identifiers[offset : offset + count]
+
+
+def earliest_identifier(prefix: str, moment: datetime) -> str:
+    """Return what no identifier made at `moment` or later sorts before.
+
+    Examples
+    --------
+    >>> from datetime import UTC
+    >>> moment = datetime(2026, 11, 1, tzinfo=UTC)
+    >>> made = new_identifier("run", now_ms=int(1000 * moment.timestamp()))
+    >>> earliest_identifier("run", moment) <= made
+    True
+    """
+    return f"{prefix}_{_base32(max(int(moment.timestamp() * 1000), 0), _TIME_CHARACTERS)}"
 
 
 def parse_slug(text: str) -> Slug | None:

@@ -54,12 +54,18 @@ class Offer:
     @property
     def total_instances(self) -> int:
         """The number of instances of all types."""
+        if not self.others:
+            return self.instances
         return self.instances + sum(lot.instances for lot in self.others)
 
     @property
     def per_hour(self) -> Decimal:
         """What one hour of the whole configuration costs, all that is charged by the hour."""
-        machines = sum((lot.price.price_per_hour * lot.instances for lot in self.lots), Decimal(0))
+        machines = self.price.price_per_hour * self.instances
+        for lot in self.others:
+            machines += lot.price.price_per_hour * lot.instances
+        if self.extras is NO_EXTRAS:
+            return machines
         return machines + self.extras.per_hour(self.total_instances)
 
     @property

@@ -66,18 +66,25 @@ def pack(sizes: Sequence[int], costs: Sequence[Decimal], workers: int) -> Packin
     if len(sizes) == 1:
         count = -(-workers // sizes[0])
         return Packing((count,), costs[0] * count)
-    best = min(range(len(sizes)), key=lambda index: (costs[index] / sizes[index], -sizes[index]))
+    sizes, costs = tuple(sizes), tuple(costs)
+    best = _best(sizes, costs)
     beyond = workers - sizes[best] * max(sizes)
     bulk = -(-beyond // sizes[best]) if beyond > 0 else 0
     left = max(workers - bulk * sizes[best], 0)
     counts = [0] * len(sizes)
     counts[best] = bulk
-    table = _table(tuple(sizes), tuple(costs), sizes[best] * max(sizes))
+    table = _table(sizes, costs, sizes[best] * max(sizes))
     while left > 0:
         counts[table.last[left]] += 1
         left -= sizes[table.last[left]]
     cost = sum((each * count for each, count in zip(costs, counts, strict=True)), Decimal(0))
     return Packing(tuple(counts), cost)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _best(sizes: tuple[int, ...], costs: tuple[Decimal, ...]) -> int:
+    """Return the type of the best price per worker, of equal ones the largest."""
+    return min(range(len(sizes)), key=lambda index: (costs[index] / sizes[index], -sizes[index]))
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Context
 from typing import Final
 
+from app.domain.billing import NO_EXTRAS
 from app.domain.configurations import Configuration, Purchase
 from app.domain.exchange_rates import ExchangeRate
 from app.domain.grid_factors import GridFactor
@@ -153,8 +154,10 @@ class PriceBook:
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
             offers = self._offers(configuration, query, currency)
+            # The same object where nothing is added: an hour's cost is then the machines' alone.
+            extras = NO_EXTRAS if query.extras == NO_EXTRAS else query.extras
             self._remembered[key] = tuple(
-                replace(offer, extras=query.extras, asked_currency=currency) for offer in offers
+                replace(offer, extras=extras, asked_currency=currency) for offer in offers
             )
         return self._remembered[key]
 
@@ -302,6 +305,8 @@ def _undominated(offers: Sequence[Offer], currency: str | None, as_of: datetime)
 
     An offer in another currency, or of a stale price, counts only where there is no better.
     """
+    if len(offers) == 1:
+        return list(offers)
 
     def flaws(offer: Offer) -> tuple[bool, bool]:
         return offer.price.currency != (currency or offer.price.currency), is_stale(

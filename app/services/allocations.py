@@ -94,7 +94,11 @@ def _require_one_currency(beliefs: Beliefs) -> None:
     currencies = {offer.price.currency for offer in beliefs.offers if offer is not None}
     if len(currencies) > 1:
         listed = ", ".join(sorted(currencies))
-        fault = Fault("Costs cannot be compared.", "Give one price.", field="pricing")
+        fault = Fault(
+            "Costs cannot be compared.",
+            "Ask with one pricing.currency; store missing rates by POST /v1/exchange-rates.",
+            field="pricing",
+        )
         raise InvalidRequestError(f"The prices are in several currencies: {listed}.", [fault])
 
 

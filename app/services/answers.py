@@ -246,6 +246,15 @@ def _forecast(
     duration = Interval(
         figures.median[row], figures.lower[row], figures.upper[row], request.confidence
     )
+    energy = energy_of(
+        configuration,
+        duration.median,
+        request.energy,
+        served.power,
+        around.book.grid,
+        place_of(configuration, request.pricing, offer),
+        request.pricing.as_of or now,
+    )
     return Forecast(
         forecast_id=None,
         workload=request.workload,
@@ -261,19 +270,17 @@ def _forecast(
         budget_probability=known(figures.budget[row]),
         support=_support_report(support, served),
         basis=Basis(support.basis),
-        energy=energy_of(
-            configuration,
-            duration.median,
-            request.energy,
-            served.power,
-            around.book.grid,
-            place_of(configuration, request.pricing, offer),
-            request.pricing.as_of or now,
-        ),
+        energy=energy,
         explanation=reason.explanation,
         explained_by=ExplainedBy.TERMS if served.portfolio.phases is None else ExplainedBy.PHASES,
         warnings=warnings_of(
-            request, served, support, offer, now, fits_probability=feasibility.fits_probability
+            request,
+            served,
+            support,
+            offer,
+            now,
+            fits_probability=feasibility.fits_probability,
+            factor=energy.factor,
         ),
         taught_by=reason.taught_by,
     )

@@ -128,7 +128,7 @@ def _gather(
     work = predict(scenarios, served)
     offers: list[Offer | None] = [None] * len(asked)
     if book is not None:
-        offers = offers_for(wanted, scenarios, book, work.median())
+        offers = offers_for(wanted, scenarios, book, work.median(), served.currency)
     forecast, refusals = interrupted(work, wanted, offers)
     moments = forecast.moments
     problems.update({asked[row]: refusal for row, refusal in refusals.items()})

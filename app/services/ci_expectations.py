@@ -1,13 +1,14 @@
 """What a CI report's runs are expected to take: the forecast, sharpened by earlier repetitions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from app.decisions.repetitions import Repetitions, repetitions
 from app.domain.runs import Run
+from app.services.ci_bounds import Known, bound_of, measured_by_work
 from app.services.judging import JudgedRuns, judge_runs, since_last_change
 from app.services.serving import ServedRegressor
 from models import FloatArray
@@ -31,10 +32,14 @@ class Expectations:
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What the runs before a report say of the forecasts of its configurations."""
+    """What the runs before a report say of the forecasts of its configurations.
+
+    `numbers` are those of the configurations by digest, `by_work` what was measured of each work.
+    """
 
     seen: Repetitions | None
     numbers: dict[str, int]
+    by_work: Known = field(default_factory=dict)
 
 
 def experience(
@@ -74,7 +79,7 @@ def experience(
         seen.learn(ratio, scale, group, is_normal=is_in_fit or chance >= fail_probability)
     if is_in_fit:
         seen.count_once()
-    return Experience(seen, numbers)
+    return Experience(seen, numbers, measured_by_work(runs, judged, numbers))
 
 
 def expectations(
@@ -83,7 +88,7 @@ def expectations(
     """Return what runs were expected to take.
 
     A configuration that was measured before is judged by the noise of repetitions around its own
-    level, any other one by the forecast's distribution.
+    level, any other one by the forecast's distribution, which the same work on more workers bounds.
     """
     factor = float(np.exp(normal))
     forecast = judged.forecast
@@ -108,6 +113,7 @@ def _sharpen(
     for index, (row, scale) in enumerate(zip(judged.rows, judged.log_deviations(), strict=True)):
         group = known.numbers.get(runs[row].scenario.digest())
         if group is None:
+            _bound(found, index, runs[row], known, normal)
             continue
         expected = known.seen.expect(float(scale), group)
         for bounds, logarithm in (
@@ -117,3 +123,16 @@ def _sharpen(
         ):
             bounds[index] = medians[index] * np.exp(logarithm)
         found.longer[index] = expected.probability_above(float(ratios[index]))
+
+
+def _bound(found: Expectations, index: int, run: Run, known: Experience, normal: float) -> None:
+    assert known.seen is not None
+    upper = 1.0 - (1.0 - CONFIDENCE) / 2.0
+    log_seconds = float(np.log(run.duration_seconds)) - normal
+    bound = bound_of(run, known.by_work, known.seen, log_seconds, upper)
+    if bound is None:
+        return
+    most = float(np.exp(bound.log_upper + normal))
+    for figures in (found.median, found.lower, found.upper):
+        figures[index] = min(figures[index], most)
+    found.longer[index] = min(found.longer[index], bound.longer)

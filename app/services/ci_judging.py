@@ -88,14 +88,26 @@ def creeping(
     return {slug: drift for slug, drift in found.items() if drift is not None and drift.has_alarm}
 
 
-def with_costs(judged: Sequence[JudgedRun], book: PriceBook) -> list[JudgedRun]:
-    """Return the runs with their costs, where a price is known and a duration was forecast."""
-    return [replace(each, cost=_cost(each, book)) for each in judged]
+def with_costs(
+    judged: Sequence[JudgedRun], histories: Mapping[Slug, History], book: PriceBook
+) -> list[JudgedRun]:
+    """Return the runs with their costs, where a price is known and a duration was forecast.
+
+    Costs are told in the currency of the workload where an exchange rate leads there.
+    """
+    return [replace(each, cost=_cost(each, histories[each.run.workload], book)) for each in judged]
 
 
-def _cost(each: JudgedRun, book: PriceBook) -> RunCost | None:
-    offer = book.resolve(each.run.scenario.configuration, PriceQuery())
-    if offer is None or each.expected_median_seconds is None:
+def _cost(each: JudgedRun, history: History, book: PriceBook) -> RunCost | None:
+    if each.expected_median_seconds is None:
+        return None
+    offer = book.resolve(
+        each.run.scenario.configuration,
+        PriceQuery(),
+        currency=None if history.served is None else history.served.currency,
+        seconds=each.expected_median_seconds,
+    )
+    if offer is None:
         return None
     observed = exact_cost(offer, each.run.duration_seconds)
     expected = exact_cost(offer, each.expected_median_seconds)

@@ -21,6 +21,7 @@ from app.domain.errors import Fault, InvalidRequestError, NotFoundError
 from app.domain.idempotency import IdempotencyTicket, Replay
 from app.domain.identifiers import (
     CiReportId,
+    KeyId,
     ProjectId,
     RunId,
     Slug,
@@ -35,7 +36,7 @@ from app.services.ci_history import History, read_history
 from app.services.ci_judging import cost_change, creeping, judged_runs, with_costs
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
-from app.services.runs import RunService, UploadResult, keep
+from app.services.run_uploads import UploadResult, UploadService, keep
 from app.services.serving import RegressorCache
 from app.services.uploads.reading import UploadFormat
 from app.services.uploads.storing import UploadOptions
@@ -55,7 +56,7 @@ class CiReportService:
     ----------
     context
         The surroundings of the service.
-    runs
+    uploads
         Stores the runs of a report.
     regressors
         The regressors in memory.
@@ -66,12 +67,12 @@ class CiReportService:
     def __init__(
         self,
         context: ServiceContext,
-        runs: RunService,
+        uploads: UploadService,
         regressors: RegressorCache,
         prices: PriceService,
     ) -> None:
         self._context = context
-        self._runs = runs
+        self._uploads = uploads
         self._regressors = regressors
         self._prices = prices
 
@@ -82,6 +83,8 @@ class CiReportService:
         render: Render,
         ticket: IdempotencyTicket | None = None,
         answer: ToAnswer | None = None,
+        *,
+        key_id: KeyId | None = None,
     ) -> Document:
         """Store the runs of a report, judge them and keep the report, all or nothing.
 
@@ -96,6 +99,8 @@ class CiReportService:
         ticket, answer
             Under which key the answer to the document is kept for a retry, in the transaction
             that stores the runs, and what it is.
+        key_id
+            By whose key the report comes, None where none is needed.
 
         Raises
         ------
@@ -119,7 +124,9 @@ class CiReportService:
 
         body = io.BytesIO(orjson.dumps(_documents(request)))
         options = UploadOptions(exclusion=_exclusion(request))
-        self._runs.upload(project_id, body, UploadFormat.JSON, options, finish=finish)
+        self._uploads.upload(
+            project_id, body, UploadFormat.JSON, options, key_id=key_id, finish=finish
+        )
         return answered[0]
 
     def _judge(
@@ -133,7 +140,7 @@ class CiReportService:
     ) -> CiReport:
         now = self._context.now()
         runs = _stored_runs(stores, project_id, result)
-        judged = with_costs(judged_runs(runs, histories, request.gate), book)
+        judged = with_costs(judged_runs(runs, histories, request.gate), histories, book)
         slugs = sorted({run.workload for run in runs})
         drifts = creeping(stores, slugs, histories) if request.is_on_base else {}
         workloads = stores.workloads.find_many(project_id, slugs)

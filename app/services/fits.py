@@ -16,7 +16,7 @@ from app.domain.errors import (
     UnknownWorkloadError,
 )
 from app.domain.fits import Fit, FitRequest
-from app.domain.identifiers import FitId, ProjectId, Slug, is_identifier
+from app.domain.identifiers import FitId, KeyId, ProjectId, Slug, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.spelling import nearest_field
 from app.services.context import ServiceContext
@@ -73,9 +73,16 @@ class FitService:
         self._context = context
 
     def request_fit(
-        self, project_id: ProjectId, slug: Slug, request: FitRequest
+        self,
+        project_id: ProjectId,
+        slug: Slug,
+        request: FitRequest,
+        *,
+        key_id: KeyId | None = None,
     ) -> tuple[Fit, bool]:
-        """Return a new fit and True, or the workload's active fit and False.
+        """Return a new fit and True, or the workload's active fit and False; a new one is audited.
+
+        `key_id` tells by whose key it is asked for, None where none is needed.
 
         Raises
         ------
@@ -93,12 +100,19 @@ class FitService:
             workload = stores.workloads.get(project_id, slug)
             if workload is None:
                 raise UnknownWorkloadError(slug)
-            found = stores.runs.count_usable(workload.workload_id, request.runs_since)
+            found = stores.runs.count_usable(
+                workload.workload_id, request.runs_since, at_most=_NEEDED_RUNS
+            )
             if found < _NEEDED_RUNS:
                 raise NotEnoughRunsError(slug, found=found, needed=_NEEDED_RUNS)
+            now = self._context.now()
             if stores.fits.active(workload.workload_id) is None:
-                charge_fits(stores, project_id, self._context.now())
-            fit, is_new = stores.fits.request(workload.workload_id, request, self._context.now())
+                charge_fits(stores, project_id, now)
+            fit, is_new = stores.fits.request(workload.workload_id, request, now)
+            if is_new:
+                stores.access.record_audit(
+                    project_id, key_id, now, "fit.request", fit.fit_id, {"workload": slug}
+                )
         if is_new:
             _logger.info("fit requested", extra={"fit": fit.fit_id, "workload": slug})
         return fit, is_new
@@ -146,17 +160,19 @@ class FitService:
                 raise UnknownWorkloadError(slug)
             return stores.fits.list_page(workload.workload_id, page_size=page_size, after=after)
 
-    def cancel(self, project_id: ProjectId, fit_id: str) -> Fit:
-        """End a queued fit at once and a running one at its next step; a final one stays.
+    def cancel(self, project_id: ProjectId, fit_id: str, *, key_id: KeyId | None = None) -> Fit:
+        """End a queued fit at once and a running one at its next step; a final one stays. Audited.
 
         Raises
         ------
         NotFoundError
             If the project has no such fit.
         """
-        self.get(project_id, fit_id)
+        fit, now = self.get(project_id, fit_id), self._context.now()
         with self._context.database.transaction() as stores:
-            stores.fits.request_cancel(FitId(fit_id), self._context.now())
+            if stores.fits.request_cancel(FitId(fit_id), now):
+                detail = {"workload": fit.workload}
+                stores.access.record_audit(project_id, key_id, now, "fit.cancel", fit_id, detail)
         _logger.info("fit cancel requested", extra={"fit": fit_id})
         return self.get(project_id, fit_id)
 

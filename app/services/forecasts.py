@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from app.domain.errors import DomainError, NotFoundError
@@ -18,7 +19,7 @@ from app.pricing.resolution import PriceBook
 from app.services.answers import Answer, answer_all
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
-from app.services.memo import AnswerMemo
+from app.services.memo import AnswerMemo, Grounds
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
 
@@ -51,23 +52,27 @@ class ForecastService:
         self._regressors = regressors
         self._prices = prices
         self._ledger = ledger
-        self._memo = AnswerMemo()
+        self.memo = AnswerMemo()
 
-    def forecast_from_memory(
-        self, project_id: ProjectId, request: ForecastRequest
-    ) -> Forecast | None:
-        """Return the forecast if all it needs is at hand and fresh; never asks the database.
+    def now(self) -> datetime:
+        """Return the present instant."""
+        return self._context.now()
+
+    def grounds(self, project_id: ProjectId, workload: Slug, version: int | None) -> Grounds | None:
+        """Return what a forecast needs if it is at hand and fresh; never asks the database."""
+        served = self._regressors.in_memory(project_id, workload, version)
+        book = self._prices.book_in_memory(project_id)
+        return None if served is None or book is None else Grounds(served, book)
+
+    def forecast_on(self, grounds: Grounds, request: ForecastRequest) -> Forecast:
+        """Return the forecast that rests on what is at hand.
 
         Raises
         ------
         DomainError
             If the question cannot be answered.
         """
-        served = self._regressors.in_memory(project_id, request.workload, request.regressor_version)
-        book = self._prices.book_in_memory(project_id)
-        if served is None or book is None:
-            return None
-        return self._one(request, served, book)
+        return self._one(request, grounds.served, grounds.book)
 
     def forecast(self, project_id: ProjectId, request: ForecastRequest) -> Forecast:
         """Return the forecast, loading what it needs.
@@ -120,7 +125,7 @@ class ForecastService:
 
     def _one(self, request: ForecastRequest, served: ServedRegressor, book: PriceBook) -> Forecast:
         now = self._context.now()
-        answer = self._memo.answer(
+        answer = self.memo.answer(
             request, served, book, now, lambda: answer_all([request], served, book, now)[0]
         )
         if isinstance(answer, DomainError):
@@ -129,25 +134,32 @@ class ForecastService:
 
     def identify(self, forecast: Forecast) -> Forecast:
         """Return the forecast with an identifier of its own."""
-        now_ms = int(self._context.now().timestamp() * 1000)
-        return replace(forecast, forecast_id=ForecastId(new_identifier("fc", now_ms=now_ms)))
+        return replace(forecast, forecast_id=_new_id(self._context.now()))
 
     def record(
         self, forecast: Forecast, *, request: Mapping[str, Any], answer: Mapping[str, Any]
-    ) -> None:
-        """Keep an identified forecast; it is written behind the answer."""
+    ) -> LedgerRecord:
+        """Keep an identified forecast and return its record; it is written behind the answer."""
         assert forecast.forecast_id is not None
-        self._ledger.put(
-            LedgerRecord(
-                forecast_id=forecast.forecast_id,
-                workload_id=forecast.workload_id,
-                regressor_version=forecast.regressor_version,
-                created_at=self._context.now(),
-                request=request,
-                answer=answer,
-                scenario_sha256=forecast.scenario.digest(),
-            )
+        record = LedgerRecord(
+            forecast_id=forecast.forecast_id,
+            workload_id=forecast.workload_id,
+            regressor_version=forecast.regressor_version,
+            created_at=self._context.now(),
+            request=request,
+            answer=answer,
+            scenario_sha256=forecast.scenario.digest(),
         )
+        self._ledger.put(record)
+        return record
+
+    def record_again(self, earlier: LedgerRecord) -> ForecastId:
+        """Keep a forecast that was asked and answered as before; return its own identifier."""
+        now = self._context.now()
+        forecast_id = _new_id(now)
+        answer = {**earlier.answer, "forecast_id": forecast_id}
+        self._ledger.put(replace(earlier, forecast_id=forecast_id, created_at=now, answer=answer))
+        return forecast_id
 
     def recorded(self, project_id: ProjectId, forecast_id: str) -> LedgerEntry:
         """Return a recorded forecast with the runs that were made of it.
@@ -169,3 +181,7 @@ class ForecastService:
     def close(self) -> None:
         """Write the forecasts that are still to be recorded."""
         self._ledger.close()
+
+
+def _new_id(now: datetime) -> ForecastId:
+    return ForecastId(new_identifier("fc", now_ms=int(now.timestamp() * 1000)))

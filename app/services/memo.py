@@ -15,6 +15,26 @@ from app.services.serving import ServedRegressor
 MAX_ANSWERS: Final = 8192
 
 
+@dataclass(slots=True)
+class CacheFigures:
+    """How often a cache was asked with and without success."""
+
+    hits: int = 0
+    misses: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grounds:
+    """What answers rest on besides the question: one regressor and one price book in memory."""
+
+    served: ServedRegressor
+    book: PriceBook
+
+    def are(self, other: "Grounds | None") -> bool:
+        """Whether these very objects are the other grounds too."""
+        return other is not None and self.served is other.served and self.book is other.book
+
+
 @dataclass(frozen=True, slots=True)
 class _Remembered:
     """An answer with what it rests on besides the question."""
@@ -54,6 +74,10 @@ class AnswerMemo:
         self._size = size
         self._answers: OrderedDict[Hashable, _Remembered] = OrderedDict()
         self._lock = threading.Lock()
+        self.figures = CacheFigures()
+
+    def __len__(self) -> int:
+        return len(self._answers)
 
     def answer(
         self,
@@ -73,7 +97,9 @@ class AnswerMemo:
         if known is not None and known.day == day:
             is_same_regressor = known.served is served or known.served == served
             if is_same_regressor and known.book is book:
+                self.figures.hits += 1
                 return known.answer
+        self.figures.misses += 1
         answer = compute()
         with self._lock:
             self._answers[key] = _Remembered(answer, served, book, day)

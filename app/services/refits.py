@@ -62,7 +62,7 @@ def _is_due(
     seen_until = None if last is None else last.started_at or last.requested_at
     # The runs of the upload that asked for the last fit carry its very instant.
     since = None if seen_until is None else seen_until + _INSTANT
-    new_runs = stores.runs.count_usable(key, since)
+    new_runs = stores.runs.count_usable(key, since, at_most=policy.min_new_runs)
     if new_runs >= policy.min_new_runs:
         return True
     if policy.max_age_s is None or seen_until is None:

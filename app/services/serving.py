@@ -59,6 +59,7 @@ class RegressorCache:
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
+        self._fresh_for = timedelta(seconds=context.settings.regressor_refresh_s)
         self._pointers: dict[_Key, _Pointer] = {}
         self._regressors: OrderedDict[tuple[WorkloadId, int], ServedRegressor] = OrderedDict()
         self._lock = threading.Lock()
@@ -116,8 +117,7 @@ class RegressorCache:
                 known.is_reading = False
 
     def _is_fresh(self, pointer: _Pointer) -> bool:
-        fresh_for = timedelta(seconds=self._context.settings.regressor_refresh_s)
-        return self._context.now() - pointer.read_at <= fresh_for
+        return self._context.now() - pointer.read_at <= self._fresh_for
 
     def _held(self, pointer: _Pointer, version: int | None) -> ServedRegressor | None:
         key = (pointer.workload_id, version or pointer.version)

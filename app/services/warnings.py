@@ -6,8 +6,10 @@ from math import exp
 from typing import Final
 
 from app.domain.forecasts import ForecastRequest, ForecastWarning
+from app.domain.grid_factors import GridFactor
 from app.domain.wording import say_number
 from app.pricing.currencies import is_stale_rate
+from app.pricing.grid import is_stale_factor
 from app.pricing.offers import Offer
 from app.pricing.resolution import is_stale
 from app.services.serving import ServedRegressor
@@ -26,13 +28,15 @@ def warnings_of(
     now: datetime,
     *,
     fits_probability: float | None = None,
+    factor: GridFactor | None = None,
 ) -> tuple[ForecastWarning, ...]:
-    """Return the warnings of one forecast: on memory, on its duration, then on its cost."""
+    """Return the warnings of one forecast: on memory, its duration, its cost, then its carbon."""
     on_duration: tuple[ForecastWarning, ...] = ()
     if support is not None:
         on_duration = (*_on_support(support), *_on_outliers(support, served))
     on_memory = _on_memory(fits_probability, request.confidence)
-    return (*on_memory, *on_duration, *_on_regressor(served), *_on_price(request, offer, now))
+    on_money = (*_on_price(request, offer, now), *_on_factor(factor, request.pricing.as_of or now))
+    return (*on_memory, *on_duration, *_on_regressor(served), *on_money)
 
 
 def _on_support(support: Support) -> Iterator[ForecastWarning]:
@@ -161,4 +165,15 @@ def _on_currency(offer: Offer, as_of: datetime) -> Iterator[ForecastWarning]:
             f"The exchange rate from {conversion.from_currency} to {conversion.to_currency} is"
             f" {age_days} days old ({conversion.source}).",
             "Store the present one by POST /v1/exchange-rates.",
+        )
+
+
+def _on_factor(factor: GridFactor | None, as_of: datetime) -> Iterator[ForecastWarning]:
+    if factor is not None and is_stale_factor(factor, as_of):
+        place = " ".join(each for each in (factor.provider, factor.region) if each is not None)
+        yield ForecastWarning(
+            "stale_grid_factor",
+            f"The grid factor{f' of {place}' if place else ''} is"
+            f" {(as_of - factor.valid_from).days} days old ({factor.source}).",
+            "Store the present one by POST /v1/grid-factors, or give energy.kg_co2e_per_kwh.",
         )

@@ -29,6 +29,7 @@ from app.services.rates import RequestRates
 from app.services.recommendations import RecommendationService
 from app.services.regressors import RegressorService
 from app.services.remaining import RemainingService
+from app.services.run_uploads import UploadService
 from app.services.runs import RunService
 from app.services.schedules import ScheduleService
 from app.services.serving import RegressorCache
@@ -42,6 +43,7 @@ class Services:
 
     context: ServiceContext
     workloads: WorkloadService
+    uploads: UploadService
     runs: RunService
     fits: FitService
     regressors: RegressorService
@@ -78,12 +80,14 @@ def build_services(context: ServiceContext) -> Services:
     cache = RegressorCache(context)
     ledger = LedgerWriter(context)
     beliefs = BeliefReader(cache, prices)
-    runs = RunService(context, canonical_gpu_name, AssessmentService(context, cache))
+    assessments = AssessmentService(context, cache)
+    uploads = UploadService(context, canonical_gpu_name, assessments)
     forecasts = ForecastService(context, cache, prices, ledger)
     return Services(
         context=context,
         workloads=WorkloadService(context),
-        runs=runs,
+        uploads=uploads,
+        runs=RunService(context, canonical_gpu_name, assessments),
         fits=FitService(context),
         regressors=RegressorService(context),
         forecasts=forecasts,
@@ -113,7 +117,7 @@ def build_services(context: ServiceContext) -> Services:
         ),
         gpus=GpuService(context),
         accuracy=AccuracyService(context, cache, ledger),
-        ci=CiReportService(context, runs, cache, prices),
+        ci=CiReportService(context, uploads, cache, prices),
         access=AccessService(context),
         projects=ProjectService(context),
         rates=RequestRates(context),

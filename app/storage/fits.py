@@ -136,13 +136,15 @@ class FitStore:
             query = query.where(WorkloadRow.project_id == project_id)
         return [WorkloadId(found) for found in self._session.execute(query).scalars()]
 
-    def request_cancel(self, fit_id: FitId, now: datetime) -> None:
+    def request_cancel(self, fit_id: FitId, now: datetime) -> bool:
         """Cancel at once what no fitter works on, and tell the fitter of a running fit.
+
+        Returns False for a fit that has ended.
 
         One statement decides, so that a fit changing between queue and fitter is not missed.
         """
         is_idle = sa.or_(FitRow.state == FitState.QUEUED, is_lapsed(FitRow, now))
-        self._session.execute(
+        cancelled = self._session.execute(
             sa.update(FitRow)
             .where(FitRow.id == fit_id, FitRow.state.in_(_ACTIVE))
             .values(
@@ -151,8 +153,10 @@ class FitStore:
                 step=sa.case((is_idle, CANCELLED_STEP), else_=FitRow.step),
                 ended_at=sa.case((is_idle, sa.bindparam("now", now, FitRow.ended_at.type))),
             )
+            .returning(FitRow.id)
             .execution_options(synchronize_session=False)
         )
+        return cancelled.one_or_none() is not None
 
     def queue_length(self) -> int:
         """Return how many fits wait for a fitter."""

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from app.domain.energy import MeasuredPower
-from app.domain.identifiers import ProjectId, RunId, WorkloadId
+from app.domain.identifiers import ProjectId, RunId, WorkloadId, earliest_identifier
 from app.domain.pages import Page
 from app.domain.runs import (
     EvidenceColumns,
@@ -163,9 +163,11 @@ class RunStore:
 
     def usable_for_fit(self, workload_id: WorkloadId, since: datetime | None = None) -> RunColumns:
         """Return the succeeded runs that nobody excluded, those stored from `since` on."""
-        query = sa.select(*_FIT_COLUMNS).where(*_usable(workload_id)).order_by(RunRow.id)
-        if since is not None:
-            query = query.where(RunRow.created_at >= since)
+        query = (
+            sa.select(*_FIT_COLUMNS)
+            .where(*_usable(workload_id), *_stored_since(since))
+            .order_by(RunRow.id)
+        )
         return _to_columns(_transposed(self._session.execute(query).all(), len(_FIT_COLUMNS)))
 
     def evidence_for_fit(
@@ -178,11 +180,10 @@ class RunStore:
                 RunRow.workload_id == workload_id,
                 RunRow.status != RunStatus.FAILED,
                 ~RunRow.excluded,
+                *_stored_since(since),
             )
             .order_by(RunRow.id)
         )
-        if since is not None:
-            query = query.where(RunRow.created_at >= since)
         rows = self._session.execute(query).all()
         columns = _transposed(rows, len(_FIT_COLUMNS) + len(_EVIDENCE_COLUMNS))
         status, progress, resources, phases = columns[len(_FIT_COLUMNS) :]
@@ -203,11 +204,25 @@ class RunStore:
         """Return what a workload's usable runs measured of power, by GPU type; the newest count."""
         return measured_power(self._session, _usable(workload_id))
 
-    def count_usable(self, workload_id: WorkloadId, since: datetime | None = None) -> int:
-        """Return how many runs `usable_for_fit` returns."""
-        query = sa.select(sa.func.count()).where(*_usable(workload_id))
-        if since is not None:
-            query = query.where(RunRow.created_at >= since)
+    def count_usable(
+        self,
+        workload_id: WorkloadId,
+        since: datetime | None = None,
+        *,
+        at_most: int | None = None,
+    ) -> int:
+        """Return how many runs `usable_for_fit` returns; counts no further than `at_most`.
+
+        That it is enough to know of a few runs keeps questions cheap in workloads of millions.
+        """
+        # The newest are looked at first, where the others of the same upload lie too.
+        newest = (
+            sa.select(RunRow.id)
+            .where(*_usable(workload_id), *_stored_since(since))
+            .order_by(RunRow.id.desc())
+            .limit(at_most)
+        )
+        query = sa.select(sa.func.count()).select_from(newest.subquery())
         return self._session.execute(query).scalar_one()
 
 
@@ -223,6 +238,13 @@ def _to_columns(columns: Sequence[Sequence[Any]]) -> RunColumns:
 
 def _usable(workload_id: WorkloadId) -> tuple[sa.ColumnElement[bool], ...]:
     return (RunRow.workload_id == workload_id, *IS_USABLE)
+
+
+def _stored_since(since: datetime | None) -> Iterator[sa.ColumnElement[bool]]:
+    if since is not None:
+        # Identifiers sort by creation: the index of a workload's runs leads to the new ones.
+        yield RunRow.id >= earliest_identifier("run", since)
+        yield RunRow.created_at >= since
 
 
 def _conditions(wanted: RunFilter) -> Iterator[sa.ColumnElement[bool]]:

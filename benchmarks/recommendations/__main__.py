@@ -1,4 +1,4 @@
-"""Times a recommendation beside the forecasts of the same candidates, and checks the optimum.
+r"""Times a recommendation beside the forecasts of the same candidates, and checks the optimum.
 
 Every workload of the profiles (the CSV form of an upload) is fitted by the engine in a database
 of its own. Candidates are numbers of workers in several regions, at an inline price; the best of
@@ -8,6 +8,12 @@ beside them stands what the clock on the wall said.
 
     python -m benchmarks.recommendations examples/profiles --regions 5 --workers 1000
     python -m benchmarks.recommendations DATA --regions 2 --workers 64 --regressors log_linear
+    python -m benchmarks.recommendations examples/profiles --workers 500 \
+        --gpu-types T4 L4 V100-16GB A100-40GB A100-80GB H100-80GB A10G K80 P100-16GB L40S
+
+With ``--gpu-types`` these are searched at the prices of the built-in catalogue instead, where the
+cheapest place and packing of each candidate has to be found; `first` is the first question, after
+which the book of prices remembers its offers.
 """
 
 import argparse
@@ -51,7 +57,7 @@ _PRICING = PriceQuery(price_per_hour=Decimal("3.00"))
 
 def _learn(services: Services, path: Path) -> None:
     with path.open("rb") as body:
-        services.runs.upload(DEFAULT_PROJECT, body, UploadFormat.CSV)
+        services.uploads.upload(DEFAULT_PROJECT, body, UploadFormat.CSV)
 
 
 def _fit(services: Services, workload: Slug, arguments: argparse.Namespace) -> None:
@@ -69,11 +75,22 @@ def _request(
     run = services.runs.list_page(DEFAULT_PROJECT, workload).items[0]
     scenario = run.scenario
     gpu_type = scenario.configuration.gpu_type
+    workers = tuple(range(1, arguments.workers + 1))
+    if arguments.gpu_types:
+        search = Search(gpu_types=tuple(arguments.gpu_types), workers=workers)
+        return RecommendationRequest(
+            workload,
+            scenario.work,
+            scenario.parameters,
+            search,
+            limit=1,
+            energy=EnergyTerms(kg_co2e_per_kwh=0.4),
+        )
     search = Search(
         gpu_types=() if gpu_type is None else (gpu_type,),
         regions=tuple(f"region-{number}" for number in range(arguments.regions)),
         nodes=(1,),
-        workers=tuple(range(1, arguments.workers + 1)),
+        workers=workers,
     )
     # Where no data sheet tells the power, it is given, so that every objective is known.
     known = gpu_type is not None and len(variants_of(gpu_type)) == 1
@@ -90,13 +107,15 @@ def _request(
 
 
 def _questions(request: RecommendationRequest, best: Configuration) -> list[ForecastRequest]:
-    places = product(request.search.regions, request.search.workers)
+    search = request.search
+    gpu_types = search.gpu_types if len(search.gpu_types) > 1 else (best.gpu_type,)
+    hardware = product(gpu_types, search.regions or (None,), search.nodes or (None,))
     return [
         ForecastRequest(
             request.workload,
             Scenario(
                 Configuration(
-                    best.gpu_type, best.instance_type, region=region, nodes=1, workers=workers
+                    gpu_type, best.instance_type, region=region, nodes=nodes, workers=workers
                 ),
                 request.work,
                 request.parameters,
@@ -105,7 +124,7 @@ def _questions(request: RecommendationRequest, best: Configuration) -> list[Fore
             energy=request.energy,
             record=False,
         )
-        for region, workers in places
+        for (gpu_type, region, nodes), workers in product(hardware, search.workers)
     ]
 
 
@@ -133,11 +152,16 @@ def _compare(
     services: Services, workload: Slug, arguments: argparse.Namespace
 ) -> Iterator[tuple[str, ...]]:
     _fit(services, workload, arguments)
-    for objective in Objective:
+    # Carbon looks at every place that sells the hardware: other candidates than these.
+    left_out = {Objective.CARBON} if arguments.gpu_types else set()
+    for objective in (each for each in Objective if each not in left_out):
         request = replace(_request(services, workload, arguments), objective=objective)
+        services.prices.forget(DEFAULT_PROJECT)
+        start = process_time()
         answer = services.recommendations.recommend(DEFAULT_PROJECT, request)
+        first = process_time() - start
         if not answer.ranked:
-            yield workload, objective, str(answer.considered), *"----", "nothing qualifies"
+            yield workload, objective, str(answer.considered), *"-----", "nothing qualifies"
             continue
         best = answer.ranked[0]
         questions = _questions(request, best.scenario.configuration)
@@ -150,10 +174,14 @@ def _compare(
             start = process_time()
             forecasts = services.forecasts.forecast_many(DEFAULT_PROJECT, questions)
             asking.append(process_time() - start)
-        known = [_value(each, objective) for each in forecasts if isinstance(each, Forecast)]
+        known = [
+            _value(each, objective)
+            for each in forecasts
+            if isinstance(each, Forecast) and each.cost is not None
+        ]
         is_best = _value(best, objective) <= min(known) * _CLOSE
         ratio = median(choosing) / median(asking)
-        measured = (choosing, waiting, asking)
+        measured = ([first], choosing, waiting, asking)
         times = tuple(f"{1e3 * median(each):.0f} ms" for each in measured)
         verdict = "yes" if is_best else "NO"
         yield workload, objective, str(answer.considered), *times, f"{ratio:.2f}", verdict
@@ -167,10 +195,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="profiles as CSV")
     parser.add_argument("--regions", type=int, default=5)
     parser.add_argument("--workers", type=int, default=1000)
+    parser.add_argument("--gpu-types", nargs="*", help="searched at catalogue prices")
     parser.add_argument("--regressors", nargs="*", help="of a fit; default: all")
     parser.add_argument("--rounds", type=int, default=_ROUNDS)
     arguments = parser.parse_args()
-    columns = ("choose", "choose (wall)", "forecasts", "ratio", "optimum")
+    columns = ("first", "choose", "choose (wall)", "forecasts", "ratio", "optimum")
     table = Table("workload", "objective", "candidates", *columns)
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(data_dir=Path(folder))
@@ -184,7 +213,7 @@ def main() -> None:
             for row in _compare(services, workload.workload.slug, arguments):
                 table.add_row(*row)
         services.close()
-    Console(width=110).print(table)
+    Console(width=120).print(table)
 
 
 if __name__ == "__main__":

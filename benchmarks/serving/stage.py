@@ -46,7 +46,7 @@ def prepared_stage(n_runs: int) -> Iterator[Stage]:
         database = Database(settings.url)
         migrate(database)
         services = build_services(ServiceContext(database, settings))
-        services.runs.upload(DEFAULT_PROJECT, BytesIO(to_csv(n_runs)), UploadFormat.CSV)
+        services.uploads.upload(DEFAULT_PROJECT, BytesIO(to_csv(n_runs)), UploadFormat.CSV)
         artifact = _fit(services)
         yield Stage(settings.url, services, loads(artifact), artifact)
         services.close()

@@ -190,6 +190,28 @@ def test_the_change_of_cost_is_told(client: TestClient) -> None:
 
 
 @pytest.mark.usefixtures("published")
+def test_the_cost_is_converted_to_the_currency_of_the_workload(client: TestClient) -> None:
+    price = {
+        "gpu_type": "T4",
+        "price_per_hour": "0.90",
+        "currency": "EUR",
+        "purchase": "owned",
+        "valid_from": "2026-01-01T00:00:00Z",
+        "source": "our own racks",
+    }
+    rate = {"from_currency": "EUR", "to_currency": "USD", "rate": "2", "source": "a bank"}
+    assert client.post("/v1/prices", json=price).status_code == 201
+    answer = client.post("/v1/exchange-rates", json={**rate, "valid_from": "2026-01-01"})
+    assert answer.status_code == 201
+
+    found = report(client, run(2 * usual()))
+
+    expected = (2 * usual() - found["runs"][0]["expected_seconds"]["median"]) / 3600 * 4 * 1.8
+    assert found["cost_change"]["currency"] == "USD"
+    assert float(found["cost_change"]["per_run"]) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.usefixtures("published")
 def test_the_cost_of_a_month_counts_the_runs_that_are_named(client: TestClient) -> None:
     price = {
         "gpu_type": "T4",

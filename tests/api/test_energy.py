@@ -131,6 +131,22 @@ def test_own_factor_that_names_most_of_the_place_counts(
     assert found == [0.3, 0.9, 0.2]
 
 
+@pytest.mark.parametrize(("valid_from", "is_warned"), [("2020-01-01", True), ("2026-01-01", False)])
+def test_old_factor_is_applied_with_its_age(
+    client: TestClient, published: Services, valid_from: str, *, is_warned: bool
+) -> None:
+    factor = {"region": "lab", "kg_co2e_per_kwh": "0.05", "source": "a contract"}
+    stored = client.post("/v1/grid-factors", json={**factor, "valid_from": valid_from})
+
+    answer = ask(client, pricing={"price_per_hour": "1.00", "region": "lab"})
+
+    told = {each["code"]: each["message"] for each in answer["warnings"]}
+    assert stored.status_code == 201
+    assert answer["energy"]["kg_co2e"] is not None
+    assert ("stale_grid_factor" in told) is is_warned
+    assert "a contract" in told.get("stale_grid_factor", "a contract")
+
+
 def test_factors_are_listed_exported_and_withdrawn(client: TestClient) -> None:
     body = {"provider": "lab", "kg_co2e_per_kwh": "0.05"}
     [stored] = client.post("/v1/grid-factors", json=body).json()["grid_factors"]

@@ -78,9 +78,8 @@ def test_publish_is_audited_once(client: TestClient, services: Services) -> None
 
     with services.context.database.reading() as stores:
         entries = stores.access.list_audit(DEFAULT_PROJECT)
-    assert [(entry.action, entry.subject, entry.detail) for entry in entries] == [
-        ("regressor.publish", "resnet/1", {"previous": 2})
-    ]
+    published = [entry for entry in entries if entry.action == "regressor.publish"]
+    assert [(entry.subject, entry.detail) for entry in published] == [("resnet/1", {"previous": 2})]
 
 
 def test_next_fit_gets_the_next_number_after_a_roll_back(

@@ -72,7 +72,7 @@ def test_exclusion_is_shown_audited_and_can_be_taken_back(
     assert (excluded.json()["excluded"], excluded.json()["excluded_reason"]) == (True, "noisy")
     assert (included.json()["excluded"], included.json()["excluded_reason"]) == (False, None)
     with services.context.database.reading() as stores:
-        entries = stores.access.list_audit(DEFAULT_PROJECT)
+        *entries, _upload_before = stores.access.list_audit(DEFAULT_PROJECT)
     assert [entry.action for entry in entries] == ["run.include", "run.exclude"]
     assert {entry.subject for entry in entries} == {run_id}
 
@@ -138,7 +138,7 @@ def test_removed_runs_are_gone_and_audited(client: TestClient, services: Service
 
     assert client.get(f"/v1/runs/{run_id}").status_code == 404
     with services.context.database.reading() as stores:
-        [entry] = stores.access.list_audit(DEFAULT_PROJECT)
+        entry, _upload_before = stores.access.list_audit(DEFAULT_PROJECT)
     assert (entry.action, entry.subject) == ("run.delete", run_id)
 
 

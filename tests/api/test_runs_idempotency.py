@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import InProgressError
 from app.domain.idempotency import IdempotencyTicket, Replay
-from app.services.runs import KeptAnswer, UploadResult
+from app.services.run_uploads import KeptAnswer, UploadResult
 from app.services.uploads.reading import UploadFormat
 from app.services.wiring import Services
 from tests.support.uploads import list_runs, post
@@ -49,7 +49,7 @@ def test_runs_are_not_stored_when_their_answer_cannot_be(
     lost = IdempotencyTicket(DEFAULT_PROJECT, "/v1/runs", "k-1", fence="taken over")
 
     with pytest.raises(InProgressError):
-        services.runs.upload(
+        services.uploads.upload(
             DEFAULT_PROJECT, io.BytesIO(_CSV), UploadFormat.CSV, finish=KeptAnswer(lost, render)
         )
 

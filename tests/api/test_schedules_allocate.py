@@ -197,7 +197,9 @@ def test_progress_shortens_the_completion(client: TestClient, published: Service
     assert seconds[1] == pytest.approx(seconds[0] / 4, rel=1e-6)
 
 
-def test_cost_needs_prices_in_one_currency(client: TestClient, published: Services) -> None:
+def test_cost_needs_prices_in_one_currency_or_rates(
+    client: TestClient, published: Services
+) -> None:
     price = {
         "provider": "own",
         "gpu_type": "T4",
@@ -221,6 +223,17 @@ def test_cost_needs_prices_in_one_currency(client: TestClient, published: Servic
     assert mixed.status_code == 422
     assert "several currencies: EUR, USD" in mixed.json()["detail"]
     assert owned["allocated"][0]["currency"] == "EUR"
+
+    rate = {"from_currency": "EUR", "to_currency": "USD", "rate": "2", "source": "a bank"}
+    rated = client.post("/v1/exchange-rates", json={**rate, "valid_from": "2026-01-01"})
+    converted = allocate(client, job("a"), objective="cost", capacity=capacity)
+    in_dollars = allocate(client, job("a"), objective="cost", capacity={"T4": 2})
+
+    assert rated.status_code == 201
+    assert converted["allocated"][0]["currency"] == "USD"
+    assert float(in_dollars["allocated"][0]["cost"]) == pytest.approx(
+        2 * float(owned["allocated"][0]["cost"]), rel=0.02
+    )
 
 
 def test_cpu_clusters_share_workers_without_a_type(client: TestClient, services: Services) -> None:

@@ -84,7 +84,7 @@ def test_statement_is_traced_up_to_the_request_that_caused_it(
     names = spans.ancestry(spans.named("INSERT")[0])
     [request] = spans.named("POST /v1/runs")
     assert answer.headers["x-request-id"] == _TRACE
-    assert names == ["INSERT", "RunService.upload", "POST /v1/runs"]
+    assert names == ["INSERT", "UploadService.upload", "POST /v1/runs"]
     assert {f"{span.context.trace_id:032x}" for span in spans.all() if span.context} == {_TRACE}
     assert request.parent is not None
     assert f"{request.parent.span_id:016x}" == _PARENT
@@ -153,7 +153,7 @@ def test_spans_tell_neither_values_nor_keys(
     traced.post("/v1/runs", json={**_RUN, "duration_seconds": 11.0}, headers=bearer)
 
     told = "".join(span.to_json() for span in spans.all())
-    failed = [span.status.description for span in spans.named("RunService.upload")]
+    failed = [span.status.description for span in spans.named("UploadService.upload")]
     assert failed == [None, "RunConflictError"]
     assert "hush-hush" not in told
     assert token.rpartition("_")[2] not in told
@@ -183,7 +183,7 @@ def test_without_a_collector_nothing_is_wrapped(
 ) -> None:
     with exporting(settings) as provider:
         assert provider is None
-    assert "upload" not in vars(services.runs)
+    assert "upload" not in vars(services.uploads)
 
 
 class Collector(HTTPServer):

@@ -211,7 +211,7 @@ def test_removal_takes_everything_along_and_is_audited(
     assert client.get("/v1/workloads/resnet50").json()["code"] == "unknown_workload"
     assert client.get(f"/v1/runs/{run['run_id']}").status_code == 404
     with services.context.database.reading() as stores:
-        [entry] = stores.access.list_audit(DEFAULT_PROJECT)
+        entry, *_before = stores.access.list_audit(DEFAULT_PROJECT)
     assert (entry.action, entry.subject, entry.detail) == (
         "workload.delete",
         "resnet50",

@@ -16,7 +16,7 @@ from app.domain.quotas import Limit, Quota
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
 from app.services.context import ServiceContext
 from app.services.rates import RequestRates
-from app.services.runs import UploadResult
+from app.services.run_uploads import UploadResult
 from app.services.uploads.reading import UploadFormat
 from app.services.uploads.storing import UploadOptions
 from app.services.wiring import Services, build_services
@@ -37,7 +37,7 @@ def _upload(services: Services, workload: str, rows: int, *, dry_run: bool = Fal
     lines = "".join(f"{workload},{100 + row},1\n" for row in range(rows))
     body = io.BytesIO(f"workload,duration_seconds,workers\n{lines}".encode())
     options = UploadOptions(dry_run=dry_run)
-    return services.runs.upload(DEFAULT_PROJECT, body, UploadFormat.CSV, options)
+    return services.uploads.upload(DEFAULT_PROJECT, body, UploadFormat.CSV, options)
 
 
 def _fit(services: Services, workload: str) -> tuple[Fit, bool]:
@@ -66,7 +66,7 @@ def test_duplicates_and_dry_runs_are_not_counted(services: Services) -> None:
     _limit(services, runs=2)
     body = b"workload,duration_seconds,external_id\na,1,x\na,2,y\n"
     for _ in range(3):
-        services.runs.upload(DEFAULT_PROJECT, io.BytesIO(body), UploadFormat.CSV)
+        services.uploads.upload(DEFAULT_PROJECT, io.BytesIO(body), UploadFormat.CSV)
 
     assert _upload(services, "a", 9, dry_run=True).created == 9
     assert _stored(services, "a") == 2

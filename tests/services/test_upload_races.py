@@ -11,7 +11,7 @@ import pytest
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.errors import SchemaDriftError
 from app.domain.identifiers import Slug
-from app.services.runs import UploadResult
+from app.services.run_uploads import UploadResult
 from app.services.uploads.reading import UploadFormat
 from app.services.wiring import Services
 from tests.support.uploads import make_json_run
@@ -22,7 +22,7 @@ _RUNS = 300
 
 def _upload(services: Services, runs: object) -> UploadResult:
     body = io.BytesIO(orjson.dumps(runs))
-    return services.runs.upload(DEFAULT_PROJECT, body, UploadFormat.JSON)
+    return services.uploads.upload(DEFAULT_PROJECT, body, UploadFormat.JSON)
 
 
 def _upload_at_once(services: Services, uploads: Sequence[object]) -> list[UploadResult]:

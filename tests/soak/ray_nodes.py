@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from ray.cluster_utils import Cluster
+
+_TRIES: Final = 10
 
 
 class RayNodes:
@@ -26,8 +29,14 @@ class RayNodes:
         self._cluster.remove_node(self._nodes.pop(0), allow_graceful=False)
 
     def add_one(self) -> None:
-        """Bring a new node."""
-        self._nodes.append(self._cluster.add_node(num_cpus=1))
+        """Bring a new node, however long that takes on a busy machine."""
+        for _ in range(_TRIES):
+            try:
+                self._nodes.append(self._cluster.add_node(num_cpus=1))
+            except Exception as error:  # noqa: BLE001 - Ray raises no other after its half minute
+                print("a Ray node did not come up:", error, flush=True)  # noqa: T201 - a script
+            else:
+                return
 
     def close(self) -> None:
         """End the cluster."""

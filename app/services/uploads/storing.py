@@ -1,5 +1,6 @@
 """Stores one checked upload in one transaction: types, duplicates, conflicts, new runs."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -134,7 +135,7 @@ class UploadRegistrar:
             self._canonical_gpu_name,
             conflicts=conflicts,
         )
-        for batch in self._batches(types):
+        for batch in self._batches(types, now):
             self._take(batch, finder.sort(batch), registered, now)
         if conflicts and not self._options.skip_invalid:
             raise RunConflictError(conflicts.named, total=len(conflicts.bad_rows))
@@ -155,10 +156,15 @@ class UploadRegistrar:
             if slug not in fresh and self._stores.runs.has_any(key)
         }
 
-    def _batches(self, types: Mapping[ParameterKey, ParameterType]) -> Iterator[Batch]:
+    def _batches(
+        self, types: Mapping[ParameterKey, ParameterType], now: datetime
+    ) -> Iterator[Batch]:
         writer = ContentWriter(types)
         total = sum(map(len, self._upload.chunks))
-        run_ids = [RunId(key) for key in new_identifiers("run", total)]
+        # Of the moment after the lock, so that they sort as uploads follow each other; never of
+        # one before the rows' instant, so that they lead to the rows that are stored since.
+        now_ms = max(time.time_ns() // 1_000_000, int(now.timestamp() * 1000))
+        run_ids = [RunId(key) for key in new_identifiers("run", total, now_ms=now_ms)]
         start = 0
         for chunk in self._upload.chunks:
             content = writer.write(chunk)

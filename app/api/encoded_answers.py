@@ -1,0 +1,99 @@
+"""Remembers forecasts as the bytes that answered a body: schedulers ask the same in the same words.
+
+An answer rests on one regressor, one price book and the days that it tells as ages; where one of
+these is another, the question is answered anew.
+"""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import orjson
+
+from app.api.forecast_documents import Document
+from app.domain.forecasts import Forecast, ForecastRequest, LedgerRecord
+from app.domain.identifiers import ForecastId, ProjectId
+from app.services.memo import CacheFigures, Grounds
+
+MAX_BODY_BYTES: Final = 4096
+"""Longer bodies are not remembered."""
+
+_NAMELESS: Final = b'{"forecast_id":null'
+_DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedAnswer:
+    """An answer without its identifier, and what it rests on; `record` is of the first time."""
+
+    asked: ForecastRequest
+    grounds: Grounds
+    until: datetime
+    rest: bytes
+    record: LedgerRecord | None
+
+    def named(self, forecast_id: ForecastId | None) -> bytes:
+        """Return the body of the answer."""
+        if forecast_id is None:
+            return _NAMELESS + self.rest
+        return b'{"forecast_id":"' + forecast_id.encode() + b'"' + self.rest
+
+
+def rest_of(document: Document) -> bytes:
+    """Return a forecast's document as JSON from behind its identifier, its first member."""
+    return orjson.dumps({**document, "forecast_id": None})[len(_NAMELESS) :]
+
+
+def holds_until(forecast: Forecast, now: datetime) -> datetime:
+    """Return when an age in days that the document tells becomes another."""
+    target = forecast.to_target
+    costs = (forecast.cost, None if target is None else target.cost)
+    dated = [cost.price.valid_from for cost in costs if cost is not None]
+    dated += [
+        cost.conversion.valid_from
+        for cost in costs
+        if cost is not None and cost.conversion is not None
+    ]
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return min(each + _DAY * (max((now - each) // _DAY, 0) + 1) for each in (midnight, *dated))
+
+
+class EncodedAnswers:
+    """The answers given last, the least used leave first.
+
+    The key is the project and the body: what one project was answered is no other's.
+
+    Parameters
+    ----------
+    size
+        The most answers kept.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._answers: OrderedDict[tuple[ProjectId, bytes], EncodedAnswer] = OrderedDict()
+        self._lock = threading.Lock()
+        self.figures = CacheFigures()
+
+    def find(self, project_id: ProjectId, body: bytes) -> EncodedAnswer | None:
+        """Return what a body was answered; whether it still holds is for the caller to see."""
+        key = (project_id, body)
+        with self._lock:
+            found = self._answers.get(key)
+            if found is not None:
+                self._answers.move_to_end(key)
+        return found
+
+    def keep(self, project_id: ProjectId, body: bytes, answer: EncodedAnswer) -> None:
+        """Remember what a body was answered."""
+        if len(body) > MAX_BODY_BYTES:
+            return
+        with self._lock:
+            self._answers[project_id, body] = answer
+            if len(self._answers) > self._size:
+                self._answers.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._answers)

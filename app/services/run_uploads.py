@@ -1,0 +1,253 @@
+"""The use case of uploading runs: check, judge, store and note who did it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO, Final, Protocol
+
+from app.domain.errors import Fault, InvalidRowsError, UnknownFieldError
+from app.domain.idempotency import IdempotencyTicket, Replay
+from app.domain.identifiers import KeyId, ProjectId, Slug
+from app.domain.runs import Assessment, Run, Verdict
+from app.services.context import ServiceContext
+from app.services.quotas import charge_upload
+from app.services.refits import request_refits
+from app.services.uploads.checking import GpuNaming
+from app.services.uploads.content import ContentWriter
+from app.services.uploads.provisional import provisional_runs
+from app.services.uploads.reading import CheckedUpload, UploadFormat, read_upload
+from app.services.uploads.rules import Oddity
+from app.services.uploads.storing import (
+    MAX_LISTED_ROWS,
+    AcceptedRow,
+    Registered,
+    UploadOptions,
+    UploadRegistrar,
+    settle_drift,
+)
+from app.storage.stores import Stores
+
+_NO_OPTIONS: Final = UploadOptions()
+_NOT_FORECAST: Final = Assessment(
+    Verdict.UNKNOWN, reason="The workload has no published regressor."
+)
+_MAX_AUDITED_WORKLOADS: Final = 100
+
+
+class Assessor(Protocol):
+    """Judges runs against what the published regressor forecast for them."""
+
+    def assess(self, project_id: ProjectId, runs: Sequence[Run]) -> list[Assessment]:
+        """Return one assessment for each run, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedRun:
+    """An accepted row of an upload with its judgement."""
+
+    accepted: AcceptedRow
+    assessment: Assessment
+
+
+@dataclass(frozen=True, slots=True)
+class UploadResult:
+    """What became of an upload; `runs` is None where the rows are too many to list."""
+
+    created: int
+    duplicates: int
+    runs: tuple[UploadedRun, ...] | None
+    invalid: tuple[Fault, ...]
+    invalid_count: int
+    oddities: tuple[Oddity, ...]
+    dry_run: bool
+
+
+Finish = Callable[[Stores, UploadResult], None]
+"""What else belongs into the transaction that stores the runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """Keeps the answer to an upload for its retry: under which key, in which words.
+
+    It is stored in the transaction that stores the runs, so that a crash leaves both or none.
+    """
+
+    ticket: IdempotencyTicket
+    render: Callable[[UploadResult], Replay]
+
+    def __call__(self, stores: Stores, result: UploadResult) -> None:
+        """Store the answer."""
+        keep(stores, self.ticket, self.render(result))
+
+
+def keep(stores: Stores, ticket: IdempotencyTicket, answer: Replay) -> None:
+    """Store the first answer to a request."""
+    stores.idempotency.finish(ticket, answer.status, answer.headers, answer.body)
+
+
+class UploadService:
+    """The use case of uploading runs.
+
+    Parameters
+    ----------
+    context
+        The surroundings of the service.
+    canonical_gpu_name
+        Gives an unambiguous alias of a GPU its canonical name and every other name unchanged.
+    assessor
+        Judges runs against what was forecast for them.
+    """
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        canonical_gpu_name: GpuNaming,
+        assessor: Assessor,
+    ) -> None:
+        self._context = context
+        self._canonical_gpu_name = canonical_gpu_name
+        self._assessor = assessor
+
+    def upload(
+        self,
+        project_id: ProjectId,
+        body: IO[bytes],
+        upload_format: UploadFormat,
+        options: UploadOptions = _NO_OPTIONS,
+        *,
+        key_id: KeyId | None = None,
+        finish: Finish | None = None,
+    ) -> UploadResult:
+        """Store the runs of an upload, all of them or none; audited.
+
+        Parameters
+        ----------
+        project_id
+            Whose runs they are.
+        body
+            What was sent, decompressed.
+        upload_format
+            How the runs are written down.
+        options
+            Whether to check only, and whether to leave bad rows out.
+        key_id
+            By whose key they come, None where none is needed.
+        finish
+            Called in the transaction that stores the runs, before it ends; not for a dry run.
+
+        Raises
+        ------
+        InvalidRowsError
+            If rows are bad and not to be left out.
+        UnknownFieldError
+            If a field has a name that no field has.
+        InvalidRequestError
+            If the body as a whole cannot be read.
+        SchemaDriftError, RunConflictError
+            If rows contradict what is stored and are not to be left out.
+        """
+        upload = read_upload(body, upload_format, self._canonical_gpu_name)
+        if not options.skip_invalid:
+            _refuse_bad_rows(upload)
+        # Judged before: whoever judges reads the database on a connection of its own.
+        verdicts = self._judge(project_id, upload, options)
+        if options.dry_run:
+            with self._context.database.reading() as stores:
+                registered = self._register(stores, project_id, upload, options)
+                return _result(upload, registered, options, verdicts)
+        with self._context.database.transaction() as stores:
+            registered = self._register(stores, project_id, upload, options)
+            _audit(stores, project_id, key_id, registered, self._context.now())
+            result = _result(upload, registered, options, verdicts)
+            if finish is not None:
+                finish(stores, result)
+        return result
+
+    def _judge(
+        self, project_id: ProjectId, upload: CheckedUpload, options: UploadOptions
+    ) -> dict[int, Assessment]:
+        """Return the judgement of each row of an upload that is small enough to list its rows."""
+        if upload.total_rows > MAX_LISTED_ROWS:
+            return {}
+        slugs = {Slug(slug) for chunk in upload.chunks for slug in chunk.texts["workload"] if slug}
+        with self._context.database.reading() as stores:
+            workloads = stores.workloads.find_many(project_id, slugs)
+        types = upload.uses.resolve(workloads)
+        settle_drift(upload, types, skip_invalid=options.skip_invalid)
+        writer, now = ContentWriter(types), self._context.now()
+        runs = {
+            row: run
+            for chunk in upload.chunks
+            for row, run in zip(
+                chunk.rows.tolist(),
+                provisional_runs(chunk, writer.write(chunk), now),
+                strict=True,
+            )
+        }
+        forecast = {slug for slug, found in workloads.items() if found.published_version}
+        judged = {row: run for row, run in runs.items() if run.workload in forecast}
+        verdicts = self._assessor.assess(project_id, list(judged.values()))
+        return dict.fromkeys(runs, _NOT_FORECAST) | dict(zip(judged, verdicts, strict=True))
+
+    def _register(
+        self, stores: Stores, project_id: ProjectId, upload: CheckedUpload, options: UploadOptions
+    ) -> Registered:
+        now = self._context.now()
+        registrar = UploadRegistrar(
+            stores, project_id, upload, options, canonical_gpu_name=self._canonical_gpu_name
+        )
+        registered = registrar.register(now)
+        if not options.dry_run:
+            charge_upload(stores, project_id, registered)
+            changed = [registered.workloads[slug] for slug in registered.created]
+            request_refits(stores, project_id, changed, now, self._context.settings)
+        return registered
+
+
+def _audit(
+    stores: Stores,
+    project_id: ProjectId,
+    key_id: KeyId | None,
+    registered: Registered,
+    now: datetime,
+) -> None:
+    """Note an upload that stored something; duplicates change nothing."""
+    created = registered.created
+    if not created:
+        return
+    detail: dict[str, object] = {"runs": created.total(), "duplicates": registered.duplicates}
+    if len(created) <= _MAX_AUDITED_WORKLOADS:
+        detail["workloads"] = dict(sorted(created.items()))
+    subject = next(iter(created)) if len(created) == 1 else f"{len(created)} workloads"
+    stores.access.record_audit(project_id, key_id, now, "run.upload", subject, detail)
+
+
+def _refuse_bad_rows(upload: CheckedUpload) -> None:
+    faults = upload.faults
+    if faults.unknown_fields:
+        raise UnknownFieldError(faults.unknown_fields)
+    if faults:
+        raise InvalidRowsError(
+            faults.named, bad_rows=len(faults.bad_rows), total_rows=upload.total_rows
+        )
+
+
+def _result(
+    upload: CheckedUpload,
+    registered: Registered,
+    options: UploadOptions,
+    verdicts: Mapping[int, Assessment],
+) -> UploadResult:
+    is_listed = upload.total_rows <= MAX_LISTED_ROWS
+    listed = tuple(UploadedRun(row, verdicts[row.row]) for row in registered.rows)
+    return UploadResult(
+        created=registered.created.total(),
+        duplicates=registered.duplicates,
+        runs=listed if is_listed else None,
+        invalid=tuple(upload.faults.named),
+        invalid_count=len(upload.faults.bad_rows),
+        oddities=tuple(upload.oddities.found),
+        dry_run=options.dry_run,
+    )

@@ -1,0 +1,1 @@
+"""Whether the service costs the same beside many runs as beside few."""

@@ -1,0 +1,109 @@
+"""Measure the service beside few and beside many runs, in turns; print the ratios.
+
+Usage: ``python -m benchmarks.scale --postgresql-url URL [--runs 100000 10000000] [--keep]``.
+The URL is that of a server whose user may create databases; each size gets a database of its own,
+which is dropped at the end (10 million runs take 10 minutes and 9 GB), or kept for the next time.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from rich.console import Console
+from rich.table import Table
+
+from app.storage.database import make_engine
+from benchmarks.scale.filling import Size, bytes_of_runs, fill, is_filled, own_database, share
+from benchmarks.scale.measuring import OPERATIONS, Operation, Subject, opened
+
+_GOAL = 1.3
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+def main() -> None:
+    """Measure, print, and fail when a goal is missed."""
+    arguments = _parse()
+    console = Console(width=110)
+    with ExitStack() as stack:
+        subjects = []
+        for runs in sorted(arguments.runs):
+            size = Size(runs)
+            url = stack.enter_context(
+                own_database(arguments.postgresql_url, size, is_kept=arguments.keep)
+            )
+            _fill(console, url, size)
+            subject = stack.enter_context(opened(url))
+            share(subject.database.engine)
+            _describe(console, subject, size)
+            subjects.append(subject)
+        measured = {
+            name: _measure(operation, subjects, arguments) for name, operation in OPERATIONS.items()
+        }
+    missed = _print(console, measured, sorted(arguments.runs))
+    sys.exit(int(missed))
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--postgresql-url", required=True)
+    parser.add_argument("--runs", type=int, nargs=2, default=[100_000, 10_000_000])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=20, help="of an operation in a round")
+    parser.add_argument("--keep", action="store_true", help="keep the databases for the next time")
+    return parser.parse_args()
+
+
+def _fill(console: Console, url: str, size: Size) -> None:
+    engine = make_engine(url)
+    if not is_filled(engine):
+        started_at = said_at = time.monotonic()
+        for stored in fill(engine, size):
+            if time.monotonic() - said_at > _SECONDS_BETWEEN_LINES:
+                said_at = time.monotonic()
+                console.print(f"  {stored:,} runs after {said_at - started_at:.0f} s")
+    engine.dispose()
+
+
+def _describe(console: Console, subject: Subject, size: Size) -> None:
+    by_name = bytes_of_runs(subject.database.engine)
+    total = sum(by_name.values())
+    console.print(
+        f"{size.runs:,} runs of {size.workloads + 1:,} workloads in {size.projects:,} projects:"
+        f" {total / 2**20:,.0f} MiB, {total / size.runs:.0f} bytes a run, of which "
+        + ", ".join(f"{name} {each / size.runs:.0f}" for name, each in by_name.items())
+    )
+
+
+def _measure(
+    operation: Operation, subjects: Sequence[Subject], arguments: argparse.Namespace
+) -> list[list[float]]:
+    """Return the median seconds of each round, for each subject; the first round warms up."""
+    rounds: list[list[float]] = [[] for _ in subjects]
+    for number in range(1 + arguments.rounds):
+        taken: list[list[float]] = [[] for _ in subjects]
+        for again in range(arguments.repeats):
+            for seconds, subject in zip(taken, subjects, strict=True):
+                seconds.append(operation(subject, number * arguments.repeats + again))
+        for kept, seconds in zip(rounds, taken, strict=True):
+            kept.append(statistics.median(seconds))
+    return [each[1:] for each in rounds]
+
+
+def _print(console: Console, measured: dict[str, list[list[float]]], sizes: Sequence[int]) -> bool:
+    table = Table("operation", *(f"{size:,} runs" for size in sizes), "ratio", f"goal {_GOAL}")
+    missed = False
+    for name, rounds in measured.items():
+        few, many = rounds
+        ratio = statistics.median(b / a for a, b in zip(few, many, strict=True))
+        missed |= ratio > _GOAL
+        milliseconds = [f"{1e3 * statistics.median(each):.2f} ms" for each in rounds]
+        table.add_row(name, *milliseconds, f"{ratio:.2f}", "met" if ratio <= _GOAL else "missed")
+    console.print(table)
+    return missed
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Measures one database through the service and the fitter's use cases."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx2
+import sqlalchemy as sa
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.fits import FitRequest
+from app.domain.identifiers import Slug
+from app.services.computing import FitOutcome, InProcessComputer
+from app.services.context import ServiceContext
+from app.services.fits import FitService
+from app.services.fitting import FittingService
+from app.settings import Settings
+from app.storage.database import Database
+from benchmarks.ingest.service import running_service
+from benchmarks.scale.filling import LARGEST, ORDINARY
+
+_TIMEOUT_S: Final = 60.0
+_PAGE: Final = "page_size=100"
+_QUICK: Final = FitRequest(regressors=("log_linear",))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A filled database with a service that runs on it, and the use cases of its fitter."""
+
+    database: Database
+    client: httpx2.Client
+    fits: FitService
+    fitting: FittingService
+    outcome: FitOutcome
+    deep: dict[str, str]
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
+        """Return the answer, which is a success."""
+        answer = self.client.request(method, path, **more)
+        if not answer.is_success:
+            raise SystemExit(f"{method} {path}: {answer.status_code} {answer.text}")
+        return answer
+
+
+Operation = Callable[[Subject, int], float]
+"""Does something once (the number tells which time) and returns the seconds that it took."""
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Subject]:
+    """Yield what is measured of the database at `url`, whose workloads have runs."""
+    database = Database(url)
+    context = ServiceContext(database, Settings(database_url=url))
+    fits, fitting = FitService(context), FittingService(context)
+    outcome = _fitted(fits, fitting, ORDINARY)
+    _fitted(fits, fitting, LARGEST)
+    with (
+        running_service(url) as service,
+        httpx2.Client(base_url=service.url, timeout=_TIMEOUT_S) as client,
+    ):
+        deep = {slug: _middle(database, slug) for slug in (ORDINARY, LARGEST)}
+        yield Subject(database, client, fits, fitting, outcome, deep)
+    database.close()
+
+
+def _fitted(fits: FitService, fitting: FittingService, slug: str) -> FitOutcome:
+    """Fit a workload's last runs and publish the regressor."""
+    fits.request_fit(DEFAULT_PROJECT, Slug(slug), _QUICK)
+    claim = fitting.claim("benchmark")
+    assert claim is not None
+    task = fitting.prepare(claim)
+    outcome = InProcessComputer().compute(task, lambda _share, _step: None)
+    assert fitting.publish(claim, outcome)
+    return outcome
+
+
+def _middle(database: Database, slug: str) -> str:
+    """Return the identifier in the middle of a workload's runs: the token of a deep page."""
+    query = sa.text(
+        "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY r.id) FROM run r"
+        " JOIN workload w ON w.id = r.workload_id WHERE w.slug = :slug AND project_id = :project"
+    )
+    with database.engine.connect() as connection:
+        found = connection.execute(query, {"slug": slug, "project": DEFAULT_PROJECT})
+        return str(found.scalar_one())
+
+
+def _timed(action: Callable[[], object]) -> float:
+    started_at = time.perf_counter()
+    action()
+    return time.perf_counter() - started_at
+
+
+def _upload(slug: str) -> Operation:
+    def operate(subject: Subject, number: int) -> float:
+        run = {
+            "workload": slug,
+            "external_id": uuid.uuid4().hex,
+            "duration_seconds": 100 + number,
+            "gpu_type": "T4",
+            "workers": 2 ** (number % 4),
+            "dataset_size": 1000 * (1 + number % 8),
+            "parameters": {"precision": "fp16", "seq_len": 128},
+        }
+        return _timed(lambda: subject.ask("POST", "/v1/runs", json=run))
+
+    return operate
+
+
+def _list(slug: str) -> Operation:
+    path = f"/v1/workloads/{slug}/runs?{_PAGE}"
+    return lambda subject, _: _timed(lambda: subject.ask("GET", path))
+
+
+def _list_deep(slug: str) -> Operation:
+    path = f"/v1/workloads/{slug}/runs?{_PAGE}&page_token="
+    return lambda subject, _: _timed(lambda: subject.ask("GET", path + subject.deep[slug]))
+
+
+def _forecast(slug: str) -> Operation:
+    def operate(subject: Subject, number: int) -> float:
+        question = {
+            "workload": slug,
+            "configuration": {"gpu_type": "T4", "workers": 1 + number % 32},
+            "work": {"dataset_size": 1000 + number, "batch_size": 32, "epochs": 1},
+            "parameters": {"precision": "fp16", "seq_len": 128},
+        }
+        return _timed(lambda: subject.ask("POST", "/v1/forecasts", json=question))
+
+    return operate
+
+
+def _request_fit(slug: str) -> Operation:
+    def operate(subject: Subject, _number: int) -> float:
+        started_at = time.perf_counter()
+        answer = subject.ask("POST", f"/v1/workloads/{slug}/fits", json={})
+        seconds = time.perf_counter() - started_at
+        subject.ask("POST", f"/v1/fits/{answer.json()['fit_id']}:cancel")
+        return seconds
+
+    return operate
+
+
+def _fit_around_computing(subject: Subject, _number: int) -> float:
+    """Claim a fit, read all that it computes from, publish; the computing is the same anywhere."""
+    subject.fits.request_fit(DEFAULT_PROJECT, Slug(ORDINARY), _QUICK)
+    started_at = time.perf_counter()
+    claim = subject.fitting.claim("benchmark")
+    assert claim is not None
+    subject.fitting.prepare(claim)
+    assert subject.fitting.publish(claim, subject.outcome)
+    return time.perf_counter() - started_at
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    "upload one more run": _upload(ORDINARY),
+    "upload one more run, largest workload": _upload(LARGEST),
+    "first page of runs": _list(ORDINARY),
+    "first page of runs, largest workload": _list(LARGEST),
+    "deep page of runs": _list_deep(ORDINARY),
+    "deep page of runs, largest workload": _list_deep(LARGEST),
+    "forecast": _forecast(ORDINARY),
+    "forecast, largest workload": _forecast(LARGEST),
+    "ask for a fit": _request_fit(ORDINARY),
+    "ask for a fit, largest workload": _request_fit(LARGEST),
+    "claim, read and publish a fit": _fit_around_computing,
+}
+"""What is to cost the same beside many runs as beside few."""

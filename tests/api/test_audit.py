@@ -1,0 +1,70 @@
+"""The audit log tells who uploaded runs, asked for fits and ended them."""
+
+from fastapi.testclient import TestClient
+
+from app.domain.access import DEFAULT_PROJECT, AuditEntry
+from app.services.wiring import Services
+from tests.support.regressors import store_runs
+
+_RUN = {"workload": "a", "external_id": "1", "duration_seconds": 10, "workers": 1}
+
+
+def _audited(services: Services) -> list[AuditEntry]:
+    with services.context.database.reading() as stores:
+        return stores.access.list_audit(DEFAULT_PROJECT)
+
+
+def test_upload_is_audited_with_what_it_stored(client: TestClient, services: Services) -> None:
+    client.post("/v1/runs", json=_RUN).raise_for_status()
+    others = [{**_RUN, "workload": slug, "external_id": None} for slug in ("b", "b", "c")]
+
+    client.post("/v1/runs", json=[_RUN, *others]).raise_for_status()
+
+    second, first = _audited(services)
+    assert (first.action, first.subject) == ("run.upload", "a")
+    assert first.detail == {"runs": 1, "duplicates": 0, "workloads": {"a": 1}}
+    assert (second.action, second.subject) == ("run.upload", "2 workloads")
+    assert second.detail == {"runs": 3, "duplicates": 1, "workloads": {"b": 2, "c": 1}}
+
+
+def test_upload_over_very_many_workloads_names_their_number_alone(
+    client: TestClient, services: Services
+) -> None:
+    runs = [{**_RUN, "workload": f"w{index}"} for index in range(101)]
+
+    client.post("/v1/runs", json=runs).raise_for_status()
+
+    [entry] = _audited(services)
+    assert (entry.subject, entry.detail) == ("101 workloads", {"runs": 101, "duplicates": 0})
+
+
+def test_what_stores_nothing_is_not_audited(client: TestClient, services: Services) -> None:
+    client.post("/v1/runs", json=_RUN).raise_for_status()
+
+    client.post("/v1/runs", json=_RUN).raise_for_status()
+    client.post("/v1/runs?dry_run=true", json={**_RUN, "external_id": "2"}).raise_for_status()
+    client.post("/v1/runs", json={**_RUN, "duration_seconds": -1})
+
+    assert len(_audited(services)) == 1
+
+
+def test_fit_is_audited_when_it_is_asked_for_and_when_it_is_ended(
+    client: TestClient, services: Services
+) -> None:
+    store_runs(services.context, "a")
+    fit = client.post("/v1/workloads/a/fits").json()["fit_id"]
+    client.post("/v1/workloads/a/fits").raise_for_status()
+
+    for _ in range(2):
+        client.post(f"/v1/fits/{fit}:cancel").raise_for_status()
+
+    ended, asked = _audited(services)
+    assert (asked.action, asked.subject, asked.detail) == ("fit.request", fit, {"workload": "a"})
+    assert (ended.action, ended.subject, ended.detail) == ("fit.cancel", fit, {"workload": "a"})
+
+
+def test_report_of_a_build_is_audited_as_an_upload(client: TestClient, services: Services) -> None:
+    client.post("/v1/ci/reports", json={"runs": [_RUN]}).raise_for_status()
+
+    [entry] = _audited(services)
+    assert (entry.action, entry.subject) == ("run.upload", "a")
