@@ -83,8 +83,12 @@ def licence_of(package: str) -> str | None:
         if line.startswith("License ::")
     ]
     # The free text may be the whole licence: its first line is its name.
-    text = (told.get("License") or "").strip().partition("\n")[0]
-    return told.get("License-Expression") or "; ".join(classifiers) or text
+    text = _first(told.get_all("License")).strip().partition("\n")[0]
+    return _first(told.get_all("License-Expression")) or "; ".join(classifiers) or text
+
+
+def _first(values: list[str] | None) -> str:
+    return values[0] if values else ""
 
 
 def judge_licences(licences: Mapping[str, str | None]) -> tuple[bool, list[str]]:
