@@ -106,7 +106,7 @@ def judge_licences(licences: Mapping[str, str | None]) -> tuple[bool, list[str]]
 
 def is_refused(licence: str) -> bool:
     """Whether a licence leaves no choice but a refused one."""
-    choices = re.split(r"\bor\b", licence, flags=re.IGNORECASE)
+    choices = re.split(r"\sor\s", licence, flags=re.IGNORECASE)
     return all(_REFUSED.search(choice) for choice in choices)
 
 
