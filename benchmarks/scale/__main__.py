@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.storage.database import make_engine
-from benchmarks.scale.filling import Size, bytes_of_runs, fill, is_filled, own_database, share
+from benchmarks.scale.filling import Size, bytes_of_runs, fill, is_filled, own_database
 from benchmarks.scale.measuring import OPERATIONS, Operation, Subject, opened
 
 _GOAL = 1.3
@@ -36,7 +36,6 @@ def main() -> None:
             )
             _fill(console, url, size)
             subject = stack.enter_context(opened(url))
-            share(subject.database.engine)
             _describe(console, subject, size)
             subjects.append(subject)
         measured = {

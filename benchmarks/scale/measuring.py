@@ -20,7 +20,7 @@ from app.services.fitting import FittingService
 from app.settings import Settings
 from app.storage.database import Database
 from benchmarks.ingest.service import running_service
-from benchmarks.scale.filling import LARGEST, ORDINARY
+from benchmarks.scale.filling import LARGEST, ORDINARY, share
 
 _TIMEOUT_S: Final = 60.0
 _PAGE: Final = "page_size=100"
@@ -57,7 +57,7 @@ def opened(url: str) -> Iterator[Subject]:
     context = ServiceContext(database, Settings(database_url=url))
     fits, fitting = FitService(context), FittingService(context)
     outcome = _fitted(fits, fitting, ORDINARY)
-    _fitted(fits, fitting, LARGEST)
+    share(database.engine)
     with (
         running_service(url) as service,
         httpx2.Client(base_url=service.url, timeout=_TIMEOUT_S) as client,
