@@ -2,11 +2,9 @@
 
 import time
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from app.decisions.allocation import (
     NOTHING,
@@ -19,6 +17,9 @@ from app.decisions.allocation import (
 )
 from app.decisions.allocation_bounds import bracket
 from app.decisions.durations import FloatArray
+
+if TYPE_CHECKING:
+    from scipy.optimize import LinearConstraint
 
 _INFEASIBLE: Final = 2
 """HiGHS's status of a program without a solution."""
@@ -185,6 +186,8 @@ class _Program:
     least_weight: float = 0.0
 
     def solve(self, value: FloatArray, time_limit_s: float) -> _Found | None:
+        from scipy.optimize import Bounds, milp  # noqa: PLC0415 - heavy: not before it is needed
+
         # HiGHS stops at an absolute gap of 1e-6, whatever the unit: large costs make it small.
         scale = (float(np.abs(value).max()) or 1.0) / _LARGEST_COST
         found = milp(
@@ -201,7 +204,10 @@ class _Program:
         columns = np.flatnonzero(found.x > 0.5)  # noqa: PLR2004 - a binary, rounded
         return _Found(columns, float(found.mip_dual_bound) * scale, found.status == 0)
 
-    def _constraints(self) -> list[LinearConstraint]:
+    def _constraints(self) -> "list[LinearConstraint]":
+        from scipy import sparse  # noqa: PLC0415 - heavy: not before it is needed
+        from scipy.optimize import LinearConstraint  # noqa: PLC0415 - heavy: not before it is needed
+
         few, columns = self.options, np.arange(len(self.options.job))
         one = sparse.csr_array(
             (np.ones(columns.size), (few.job, columns)), (self.n_jobs, columns.size)

@@ -13,11 +13,11 @@ Siegmund (1985), Sequential Analysis, for the approximation of the run length.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import copysign, exp, log, log1p
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from app.decisions.repetitions import Level, Repetitions, repetitions
 
@@ -105,11 +105,13 @@ def thresholds_for(false_alarm_probability: float, runs: int, *, sides: int = 2)
     exponent = log(wanted + 1.0)
     for _ in range(50):
         exponent = log(wanted + 1.0 + exponent)
-    level = -float(special.ndtri(of_levels / (sides * runs)))
+    level = -NormalDist().inv_cdf(of_levels / (sides * runs))
     return Thresholds(max(exponent / (2.0 * SLACK) - _BOUNDARY, 1.0), level)
 
 
 def _normal_score(units: float, degrees: float) -> float:
+    from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
+
     tail = float(special.stdtr(degrees, -abs(units)))
     score = -float(special.ndtri(max(tail, 1e-12)))
     return copysign(min(score, _LARGEST_SCORE), units)

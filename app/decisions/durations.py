@@ -5,7 +5,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -124,6 +123,8 @@ class DurationBeliefs:
 
     def mean(self) -> FloatArray:
         """Return the expected durations in seconds, shape (n,)."""
+        from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
+
         low, high = self._units(self.lows), self._units(self.highs)
         spread = self.deviations
         part = _log_ratio(_log_mass(low - spread, high - spread), _log_mass(low, high))
@@ -214,6 +215,8 @@ class DurationBeliefs:
 
 
 def _normalized(log_mass: FloatArray) -> FloatArray:
+    from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
+
     normalized: FloatArray = log_mass - special.logsumexp(log_mass, axis=1, keepdims=True)
     return normalized
 
@@ -227,6 +230,8 @@ def _log_ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 def _log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
     """Return the log probability of the standard normal between bounds, exact in both tails."""
+    from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
+
     is_upper = low > 0
     start, end = np.where(is_upper, -high, low), np.where(is_upper, -low, high)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -237,6 +242,8 @@ def _log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
 
 def _inverse(low: FloatArray, high: FloatArray, share: FloatArray) -> FloatArray:
     """Return where a standard normal between bounds has a share of its mass below."""
+    from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
+
     is_upper = low > 0
     start = np.where(is_upper, -high, low)
     part = np.where(is_upper, 1.0 - share, share)

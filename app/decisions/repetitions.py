@@ -17,7 +17,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 FloatArray = NDArray[np.float64]
 
@@ -58,10 +57,14 @@ class Expectation:
         >>> round(Expectation(0.0, 0.1, 30.0, 5).probability_above(0.2), 3)
         0.027
         """
+        from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
+
         return float(special.stdtr(self.degrees, -(ratio - self.mean) / self.deviation))
 
     def quantile(self, probability: float) -> float:
         """Return the log ratio that a new run is below with a probability in (0, 1)."""
+        from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
+
         units = float(special.stdtrit(self.degrees, probability))
         return self.mean + units * self.deviation
 

@@ -4,8 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.domain.allocations import Placed
 from app.domain.errors import DomainError
 from app.domain.schedules import QueuedJob
+
+
+@dataclass(frozen=True, slots=True)
+class DemandedJob(QueuedJob):
+    """A job of the capacity view; one that is moved or resized from `current` restarts first.
+
+    `restart_s` is how long it holds its new GPUs before it trains on.
+    """
+
+    current: Placed | None = None
+    restart_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +28,8 @@ class CapacityRequest:
     `hours` how far to look, `seed` that of the draws.
     """
 
-    running: tuple[QueuedJob, ...]
-    queued: tuple[QueuedJob, ...]
+    running: tuple[DemandedJob, ...]
+    queued: tuple[DemandedJob, ...]
     capacity: Mapping[str, int]
     hours: int = 24
     confidence: float = 0.9

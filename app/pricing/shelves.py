@@ -47,10 +47,9 @@ class Shelf:
         is_open = configuration.instance_type is None and configuration.nodes is None
         if is_open and len(self.sizes) > 1:
             large = [each for each in self.singles if _places(each.price) > LARGEST_MIXED]
-            offers = [*_alike(large, configuration), self._mixed(configuration.workers)]
-        else:
-            offers = _alike(self.singles, configuration)
-        return min(offers, key=cheapest_first, default=None)
+            alike, mixed = _alike(large, configuration), self._mixed(configuration.workers)
+            return mixed if alike is None else min(alike, mixed, key=cheapest_first)
+        return _alike(self.singles, configuration)
 
     def undercuts(self, other: "Shelf") -> bool:
         """Whether each instance of another shelf is had here for no more, by no more of them.
@@ -80,10 +79,20 @@ class Shelf:
         return replace(single, instances=main.instances, others=tuple(lot for _, lot, _ in others))
 
 
-def _alike(singles: Iterable[Offer], configuration: Configuration) -> list[Offer]:
-    """Return as many instances of each type as the configuration needs of that type alone."""
-    counted = [(each, _instances(configuration, each.price)) for each in singles]
-    return [replace(single, instances=count) for single, count in counted if count is not None]
+def _alike(singles: Iterable[Offer], configuration: Configuration) -> Offer | None:
+    """Return the cheapest by the hour of as many instances of one type as are needed."""
+    best: tuple[Decimal, int] | None = None
+    chosen: Offer | None = None
+    for single in singles:
+        count = _instances(configuration, single.price)
+        if count is None:
+            continue
+        key = single.price.price_per_hour * count, count
+        if best is None or key < best:
+            best, chosen = key, single
+    if chosen is None or best is None or best[1] == chosen.instances:
+        return chosen
+    return replace(chosen, instances=best[1])
 
 
 def cheapest_first(offer: Offer) -> tuple[Decimal, int]:

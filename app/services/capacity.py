@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -9,16 +10,18 @@ import numpy as np
 
 from app.decisions.capacity import Demand, demand, draw_durations, draws_for, play
 from app.decisions.durations import FloatArray
+from app.domain.allocations import Placed
 from app.domain.capacity import (
     CapacityRequest,
     CapacityView,
+    DemandedJob,
     HourOfDemand,
     OmittedFromDemand,
     TypeDemand,
 )
 from app.domain.identifiers import ProjectId
 from app.domain.schedules import QueuedJob
-from app.services.allocation_options import ANY_TYPE
+from app.services.allocation_options import ANY_TYPE, is_kept
 from app.services.beliefs import BeliefReader
 from app.services.context import ServiceContext
 from app.services.schedules import question_of, remaining_of
@@ -38,17 +41,18 @@ class CapacityService:
 
         Running jobs hold their GPUs; queued ones start in their order as soon as enough are free
         (at once on a type whose capacity is not told). Jobs that cannot be forecast are named, not
-        counted.
+        counted. A job that is moved or resized holds its new GPUs while it restarts.
 
         Raises
         ------
         StorageUnavailableError
             If the database does not answer and something is not in memory.
         """
-        jobs = (*request.running, *request.queued)
+        jobs = [_on_the_move(job) for job in (*request.running, *request.queued)]
         beliefs = self._beliefs.read(project_id, [question_of(job) for job in jobs])
         draws = draws_for(len(jobs), max(request.capacity.values(), default=1))
         durations = draw_durations(remaining_of(jobs, beliefs), request.seed, draws)
+        durations += np.array([_restart_s(jobs[row]) for row in beliefs.known])
         names = {name.casefold(): name for name in request.capacity}
         groups: defaultdict[str, list[int]] = defaultdict(list)
         for column, row in enumerate(beliefs.known):
@@ -66,6 +70,20 @@ class CapacityService:
             members = [jobs[beliefs.known[column]] for column in columns]
             demands.append(_demand(request, name, members, durations[:, columns], now))
         return CapacityView(request, tuple(demands), tuple(omitted))
+
+
+def _on_the_move(job: DemandedJob) -> DemandedJob:
+    """Return the job; the time that a moved one took elsewhere says nothing of its new place."""
+    return replace(job, elapsed_s=None) if _restart_s(job) else job
+
+
+def _restart_s(job: DemandedJob) -> float:
+    configuration, current = job.scenario.configuration, job.current
+    if current is None:
+        return 0.0
+    gpu_type = configuration.gpu_type or ANY_TYPE
+    placed = Placed(gpu_type, configuration.workers, job.scenario.work.batch_size)
+    return 0.0 if is_kept(current, placed) else job.restart_s
 
 
 def _fitting(

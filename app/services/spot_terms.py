@@ -4,12 +4,12 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from app.domain.errors import SpotInfeasibleError
 from app.domain.forecasts import SpotReport, SpotTerms
@@ -33,10 +33,6 @@ _NODES: Final = np.linspace(-4.0, 4.0, 41)
 
 _SCORES: Final = np.linspace(-4.0, 4.0, 81)
 """Standard normal scores at which the outcome is kept."""
-
-_WEIGHTS: Final = np.diff(
-    special.ndtr(np.concatenate([[-np.inf], (_NODES[1:] + _NODES[:-1]) / 2, [np.inf]]))
-)
 
 
 def interruptions_of(terms: SpotTerms, instances: int) -> Interruptions:
@@ -90,6 +86,8 @@ class InterruptedForecast:
 
     def probability_below(self, seconds: FloatArray) -> FloatArray:
         """Return the probability that a new run takes less than `seconds`, shape (n,)."""
+        from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
+
         chances = self.moments.probability_below(seconds)
         for row, curve in zip(self.rows.tolist(), self.log_seconds, strict=True):
             asked = float(seconds[row])
@@ -148,6 +146,8 @@ def with_interruptions(
 
 def _work_nodes(forecast: ForecastDistribution, is_needed: bool) -> FloatArray:  # noqa: FBT001
     """Return the log durations of the work at the scores of `_NODES`, shape (n, n_nodes)."""
+    from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
+
     if not is_needed:
         return np.empty((0, len(_NODES)))
     chances = special.ndtr(_NODES).tolist()
@@ -156,13 +156,15 @@ def _work_nodes(forecast: ForecastDistribution, is_needed: bool) -> FloatArray: 
 
 def _combined(log_work: FloatArray, work_s: float, terms: Interruptions) -> FloatArray:
     """Return the log quantiles of interrupted work at `_SCORES`."""
+    from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
+
     added = overhead_quantiles(work_s, terms, special.ndtr(_NODES))
     written = checkpoints_s(np.array([work_s]), terms)[0]
     # What is not interrupted at all is one value of its whole probability.
     distinct, same = np.unique(added, return_inverse=True)
     factors = np.log1p((distinct + written) / work_s)
     logs = (log_work[:, None] + factors[None, :]).ravel()
-    weights = np.outer(_WEIGHTS, np.bincount(same, _WEIGHTS)).ravel()
+    weights = np.outer(_weights(), np.bincount(same, _weights())).ravel()
     order = np.argsort(logs, kind="stable")
     reached = np.cumsum(weights[order]) - weights[order] / 2
     found: FloatArray = np.interp(special.ndtr(_SCORES), reached, logs[order])
@@ -201,3 +203,13 @@ def _refusal(terms: Interruptions, factor: float, work_s: float) -> SpotInfeasib
     return SpotInfeasibleError(
         expected_factor=factor, checkpoint_interval_s=interval if would_do else None
     )
+
+
+@lru_cache(maxsize=1)
+def _weights() -> FloatArray:
+    """Return the chance of each node's surroundings, shape (n_nodes,)."""
+    from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
+
+    edges = np.concatenate([[-np.inf], (_NODES[1:] + _NODES[:-1]) / 2, [np.inf]])
+    weights: FloatArray = np.diff(special.ndtr(edges))
+    return weights

@@ -1,19 +1,23 @@
-"""Applies the migrations and tells whether the schema is the one this version needs."""
+"""Applies the migrations and tells whether the schema is the one this version needs.
+
+Alembic is imported where it migrates: whoever only asks for the revision starts without it.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from app.storage.database import Database
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+_VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 
 _ADVISORY_LOCK = 0x7472_6661_7265
 """Two instances that start at once migrate one after the other on PostgreSQL."""
@@ -43,33 +47,43 @@ class SchemaOutdatedError(RuntimeError):
         )
 
 
-def _config() -> Config:
+def _folder() -> Path:
     spec = find_spec("migrations")
     if spec is None or spec.origin is None:
         message = "The package `migrations` is not installed beside the service."
         raise RuntimeError(message)
+    return Path(spec.origin).parent
+
+
+def _config() -> "Config":
+    from alembic.config import Config  # noqa: PLC0415 - heavy: not for every start
+
     config = Config()
-    config.set_main_option("script_location", str(Path(spec.origin).parent))
+    config.set_main_option("script_location", str(_folder()))
     return config
 
 
 def head_revision() -> str:
     """Return the newest revision that this version of the service knows."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    assert head is not None
-    return head
+    return max(known_revisions())
 
 
 def known_revisions() -> frozenset[str]:
-    """Return all revisions that this version of the service knows."""
-    steps = ScriptDirectory.from_config(_config()).walk_revisions()
-    return frozenset(step.revision for step in steps)
+    """Return all revisions that this version of the service knows: their files begin with them."""
+    return frozenset(file.name[:4] for file in (_folder() / "versions").glob("[0-9]*_*.py"))
 
 
 def current_revision(database: Database) -> str | None:
     """Return the database's revision, None for an empty database."""
     with database.answering(), database.engine.connect() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+        return _revision(connection)
+
+
+def _revision(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table(_VERSION.name):
+        return None
+    found: str | None = connection.execute(sa.select(_VERSION.c.version_num)).scalar()
+    return found
 
 
 def migrate(
@@ -90,7 +104,7 @@ def migrate(
         config.attributes["connection"] = connection
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-        known = MigrationContext.configure(connection).get_current_revision()
+        known = _revision(connection)
         if known is not None and known not in known_revisions():
             raise SchemaOutdatedError(found=known, needed=head_revision())
         _run(config, known, revision)
@@ -106,7 +120,9 @@ def _blocked(seconds: float) -> Iterator[None]:
         raise
 
 
-def _run(config: Config, known: str | None, revision: str) -> None:
+def _run(config: "Config", known: str | None, revision: str) -> None:
+    from alembic import command  # noqa: PLC0415 - heavy: not for every start
+
     is_downgrade = revision == "base" or (
         known is not None and revision.isdigit() and int(revision) < int(known)
     )

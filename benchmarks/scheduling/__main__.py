@@ -9,6 +9,7 @@ assumed); ``--vary`` replays it with other assumptions instead, one at a time.
 import argparse
 import os
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -75,7 +76,7 @@ def _spread(values: Sequence[float]) -> str:
 def _vary(arguments: argparse.Namespace) -> None:
     """Print the two results under other assumptions, without the figures of each replay."""
     _CONSOLE.print("trace: share of perfect knowledge's gain; jobs ended, elastic / fixed")
-    for name, statistics in variants().items():
+    for name, statistics in variants(_statistics(arguments)).items():
         gains, factors = [], []
         for seed in arguments.seeds:
             trace = _generate(arguments, statistics, seed, arguments.load)
@@ -138,7 +139,13 @@ def _replay_elastic(trace: Trace, arguments: argparse.Namespace) -> dict[str, Ou
 def _trace(arguments: argparse.Namespace, seed: int, load: float) -> Trace:
     if arguments.trace is not None:
         return read(arguments.trace, history=arguments.history, capacity=arguments.capacity)
-    return _generate(arguments, Statistics(), seed, load)
+    return _generate(arguments, _statistics(arguments), seed, load)
+
+
+def _statistics(arguments: argparse.Namespace) -> Statistics:
+    told = {field.name: getattr(arguments, field.name) for field in fields(Statistics)}
+    lists = {name: tuple(told[name]) for name in ("gpu_counts", "gpu_shares")}
+    return Statistics(**{**told, **lists})
 
 
 def _generate(
@@ -222,6 +229,13 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--price", type=float, default=1.0, help="of a GPU-hour")
     parser.add_argument("--time-budget", type=float, default=5.0, help="seconds of each fit")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    for each in fields(Statistics):
+        option, default = f"--{each.name.replace('_', '-')}", each.default
+        if isinstance(default, tuple):
+            kind = type(default[0])
+            parser.add_argument(option, type=kind, nargs="+", default=default, help="generated")
+        else:
+            parser.add_argument(option, type=float, default=default, help="when generated")
     parser.add_argument("--vary", action="store_true", help="replay other assumptions")
     parser.add_argument("--plots", type=Path, help="folder for SVG files")
     arguments = parser.parse_args()

@@ -8,15 +8,14 @@ _DAY_S = 86_400.0
 _WEEK_S = 7 * _DAY_S
 
 
-def variants() -> dict[str, Statistics]:
-    """Return traces by what is different in them.
+def variants(usual: Statistics) -> dict[str, Statistics]:
+    """Return traces by what is different in them from the usual one.
 
     Examples
     --------
-    >>> variants()["no early ends"].early_end
+    >>> variants(Statistics())["no early ends"].early_end
     0.0
     """
-    usual = Statistics()
     return {
         "as it is": usual,
         "median and mean halved": replace(usual, median_s=103.0, mean_s=3326.0),

@@ -12,7 +12,10 @@ from ray.train.torch import TorchTrainer
 from trainfare_client import Client
 from trainfare_client.collectors.ray import TrainfareCallback, recorded
 from trainfare_client.collectors.torch import TorchCollector
+from trainfare_client.errors import UnknownWorkloadError
 from trainfare_client.settings import read_settings
+
+_MOST_LOOKS = 2000
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +132,50 @@ def test_callback_knows_that_a_worker_lacked_memory(
     (run,) = client.runs.all(workload)
 
     assert run["status"] == "out_of_memory"
+
+
+def _killed_loop(config: dict[str, Any]) -> None:
+    """Be killed like by the kernel on one rank, while the other one waits for it."""
+    import os
+    import signal
+
+    import torch
+
+    if ray.train.get_context().get_world_rank() == config["rank"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    torch.distributed.all_reduce(torch.ones(2))
+
+
+def _runs_so_far(client: Client, workload: str) -> list[Any]:
+    try:
+        return list(client.runs.all(workload))
+    except UnknownWorkloadError:
+        return []
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_worker_that_is_killed_leaves_a_run_with_its_outcome(
+    cluster: Cluster, client: Client, workload: str, tmp_path: Path, *, rank: int
+) -> None:
+    loop = recorded(_killed_loop, workload, dataset_size=100)
+
+    with pytest.raises(ray.train.TrainingFailedError):
+        _trainer(loop, tmp_path, [], {"rank": rank}).fit()
+    # A process beside the worker tells of it, perhaps after Ray has.
+    (run,) = next(filter(None, (_runs_so_far(client, workload) for _ in range(_MOST_LOOKS))))
+
+    assert run["status"] == "failed"
+    assert run["configuration"]["workers"] == 2
+    assert run["work"]["dataset_size"] == 100
+
+
+def test_callback_knows_that_a_worker_was_killed(
+    cluster: Cluster, client: Client, workload: str, tmp_path: Path
+) -> None:
+    callback = TrainfareCallback(workload)
+
+    with pytest.raises(ray.train.TrainingFailedError):
+        _trainer(_killed_loop, tmp_path, [callback], {"rank": 1}).fit()
+    (run,) = client.runs.all(workload)
+
+    assert run["status"] == "failed"

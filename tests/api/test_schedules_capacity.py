@@ -127,3 +127,25 @@ def test_table_joins_equal_hours(client: TestClient, published: Services) -> Non
     assert len(lines) < 12
     assert "huge is not counted: it never fits." in lines
     assert empty.text == "No jobs.\n"
+
+
+def test_job_that_is_resized_holds_its_new_gpus_while_it_restarts(
+    client: TestClient, published: Services
+) -> None:
+    moved: dict[str, Any] = {"current": {"gpu_type": "T4", "workers": 4}, "progress": 0.5}
+
+    kept = view(client, running=[job("a", progress=0.5)], hours=3)
+    same = view(
+        client,
+        running=[job("a", current={"gpu_type": "t4", "workers": 2}, progress=0.5)],
+        hours=3,
+    )
+    resized = view(client, running=[job("a", restart_s=1800, **moved)], hours=3)
+    elsewhere = view(client, running=[job("a", restart_s=1800, elapsed_s=9000, **moved)], hours=3)
+
+    def gpu_hours(answer: dict[str, Any]) -> float:
+        return sum(float(hour["expected_gpus"]) for hour in answer["demand"][0]["hours"])
+
+    assert gpu_hours(same) == gpu_hours(kept)
+    assert gpu_hours(resized) == pytest.approx(gpu_hours(kept) + 2 * 0.5, rel=1e-6)
+    assert gpu_hours(elsewhere) == gpu_hours(resized)

@@ -1,15 +1,20 @@
 """The migrations lead from empty to the tables of the code, down and up again."""
 
+from pathlib import Path
+
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
+import migrations
 from app.storage.database import Database
 from app.storage.migration import (
     SchemaOutdatedError,
     current_revision,
     head_revision,
+    known_revisions,
     migrate,
     require_head,
 )
@@ -63,3 +68,10 @@ def test_migrations_carry_existing_rows_along(database: Database) -> None:
         names = connection.execute(sa.text("SELECT name FROM project")).scalars().all()
 
     assert names == ["default"]
+
+
+def test_revisions_told_by_files_are_those_of_the_migrations() -> None:
+    script = ScriptDirectory(str(Path(migrations.__file__).parent))
+
+    assert known_revisions() == {step.revision for step in script.walk_revisions()}
+    assert script.get_heads() == [head_revision()]

@@ -1,18 +1,44 @@
 """Requests and responses about the GPUs that jobs will need."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
+from typing_extensions import override
 
+from app.api.schemas.allocations import PlacedIn
 from app.api.schemas.base import RequestModel, ResponseModel
 from app.api.schemas.forecasts import Name, Probability
 from app.api.schemas.schedules import QueuedJobIn, check_refs
-from app.domain.capacity import CapacityRequest
+from app.domain.capacity import CapacityRequest, DemandedJob
 
 MAX_JOBS = 1000
-_Jobs = Annotated[list[QueuedJobIn], Field(default_factory=list, max_length=MAX_JOBS)]
+
+
+class CapacityJobIn(QueuedJobIn):
+    """A job that waits or runs; with `current` it is moved or resized to its configuration."""
+
+    current: Annotated[
+        PlacedIn | None,
+        Field(description="what it runs on now, where that is not its configuration"),
+    ] = None
+    restart_s: Annotated[
+        float,
+        Field(ge=0, le=1e9, description="what moving or resizing costs; it holds its new GPUs"),
+    ] = 60.0
+
+    @override
+    def to_domain(self) -> DemandedJob:
+        """Return the job."""
+        job = super().to_domain()
+        told = {field.name: getattr(job, field.name) for field in fields(job)}
+        current = None if self.current is None else self.current.to_domain()
+        return DemandedJob(**told, current=current, restart_s=self.restart_s)
+
+
+_Jobs = Annotated[list[CapacityJobIn], Field(default_factory=list, max_length=MAX_JOBS)]
 
 
 class CapacityIn(RequestModel):

@@ -22,6 +22,7 @@ from trainfare_client.collectors.outcomes import (
 )
 from trainfare_client.collectors.surroundings import Place, read_labels, read_place
 from trainfare_client.collectors.timing import Timing
+from trainfare_client.collectors.witness import Witness
 from trainfare_client.requests import given
 from trainfare_client.settings import ClientSettings, read_settings
 
@@ -85,6 +86,7 @@ class Recorder:
         self._labels: dict[str, str] = {}
         self.place = place or Place()
         self._watch = EndWatch(self.finish)
+        self._witness: Witness | None = None
         with self.guard:
             self._begin(place)
 
@@ -97,6 +99,10 @@ class Recorder:
             self._notes.clear()
             self._labels = read_labels()
         self._watch.start()
+        if self.place.job is not None:
+            run = self.to_run(FAILED, time.perf_counter())
+            is_quiet = bool(self.facts.get("quiet"))
+            self._witness = Witness(run, self._settings, quiet=is_quiet)
 
     def _check_names(self) -> None:
         unknown = self.facts.keys() - RunOptions.__annotations__.keys()
@@ -136,10 +142,19 @@ class Recorder:
         if self._is_finished:
             return
         self._is_finished = True
+        if status == SUCCEEDED:
+            self._dismiss()
         with self.guard:
             self._finish(status)
         with self.guard:
             self._watch.stop()
+        self._dismiss()
+
+    def _dismiss(self) -> None:
+        witness, self._witness = self._witness, None
+        with self.guard:
+            if witness is not None:
+                witness.dismiss()
 
     def _finish(self, status: str) -> None:
         if status == SUCCEEDED:
