@@ -1,12 +1,13 @@
 # syntax=docker/dockerfile:1
 # Build: the environment with the locked dependencies and the service, its bytecode compiled.
 FROM python:3.11.14-slim-bookworm AS build
-# requirements-ray.lock makes an image for fitters and nodes of a Ray cluster.
+# requirements-ray.lock makes an image for fitters and nodes of a Ray cluster,
+# requirements-platform.lock one with traces (OpenTelemetry) and tokens of an issuer (OIDC).
 ARG REQUIREMENTS=requirements.lock
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 RUN python -m venv /opt/trainfare
-COPY requirements.lock requirements-ray.lock ./
+COPY requirements.lock requirements-ray.lock requirements-platform.lock ./
 RUN /opt/trainfare/bin/python -m pip install --require-hashes -r ${REQUIREMENTS}
 COPY pyproject.toml README.md LICENSE ./
 COPY app ./app

@@ -13,7 +13,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 FRAMEWORKS := $(VENV)-frameworks
 IMPORTERS := $(VENV)-importers
-.PHONY: help demo serve test lint unit frameworks importers pythons lock clean
+.PHONY: help demo serve test lint unit frameworks importers sbom audit fuzz pythons lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -49,6 +49,16 @@ importers: $(IMPORTERS)/.installed $(VENV)/.installed-dev ## the importers with 
 		-o addopts=--import-mode=importlib client/tests_frameworks/test_spark.py \
 		client/tests_frameworks/test_mlflow.py
 
+sbom: $(VENV)/.installed-dev ## the locked packages as a CycloneDX document (sbom.cdx.json)
+	$(BIN)/python -m tests.support.dependencies sbom sbom.cdx.json
+
+audit: $(VENV)/.installed-dev ## known weaknesses of the locked packages (needs the network) and their licences
+	$(BIN)/python -m tests.support.dependencies audit
+
+fuzz: $(VENV)/.installed-dev ## fuzz the reader of CSV uploads for a minute (Python 3.11, Linux on x86-64)
+	$(PIP_INSTALL) --require-hashes -r requirements-fuzz.lock
+	$(BIN)/python -m tests.fuzz.csv_reader -max_total_time=60 -max_len=4096 -timeout=10 $(ARGS)
+
 pythons: $(VENV)/.installed-dev ## the client on every Python from 3.10 to 3.13 that is found here
 	$(BIN)/python client/try_pythons.py
 
@@ -61,6 +71,9 @@ lock: ## pin all dependencies anew, with hashes (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --upgrade --extra ray -c requirements.lock -o requirements-ray.lock \
 		pyproject.toml requirements-build.in
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --upgrade --extra otel --extra oidc -c requirements.lock \
+		-o requirements-platform.lock pyproject.toml requirements-build.in
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --upgrade client/requirements-frameworks.in client/pyproject.toml \
 		| awk '/^[^ ]/ {cuda = /^(nvidia-|cuda-|triton=|torch=)/} !cuda' \

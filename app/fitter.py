@@ -12,6 +12,8 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from types import FrameType
 from typing import Final, TypeVar
 
+from opentelemetry.trace import TracerProvider
+
 from app.domain import log_fields
 from app.domain.errors import StorageUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem
@@ -28,6 +30,7 @@ from app.services.fitting import FittingService
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
+from app.telemetry import exporting, fit_span, trace_database, trace_methods
 
 _logger = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
@@ -63,6 +66,8 @@ class Fitter:
         A name for the leases.
     beat_s
         How often a lease is renewed.
+    tracing
+        Where the spans of fits go; None: nowhere.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class Fitter:
         stop: threading.Event | None = None,
         owner: str | None = None,
         beat_s: float = _LONGEST_BEAT_S,
+        tracing: TracerProvider | None = None,
     ) -> None:
         self._fitting = fitting
         self._computer = computer
@@ -81,6 +87,7 @@ class Fitter:
         self._stop = stop or threading.Event()
         self._owner = owner or new_owner()
         self._beat_s = beat_s
+        self._tracing = tracing
 
     def run(self) -> None:
         """Step until told to stop; a database that is away is waited for."""
@@ -97,7 +104,8 @@ class Fitter:
         claim = self._fitting.claim(self._owner)
         if claim is None:
             return False
-        with log_fields.telling(fit=claim.fit.fit_id, workload=claim.fit.workload):
+        telling = log_fields.telling(fit=claim.fit.fit_id, workload=claim.fit.workload)
+        with telling, fit_span(self._tracing, claim):
             end = self._compute(claim)
             self._patiently(end)
         return True
@@ -170,7 +178,8 @@ def run(settings: Settings) -> None:
     database = Database(settings.url, pool_size=settings.fitter_processes + 1)
     try:
         require_head(database)
-        run_until(stop, ServiceContext(database, settings))
+        with exporting(settings) as tracing:
+            run_until(stop, ServiceContext(database, settings), tracing)
     finally:
         database.close()
 
@@ -190,13 +199,21 @@ def open_computer(settings: Settings, beat_s: float) -> Computer:
     return RayComputer(settings.ray_address, beat_s=beat_s)
 
 
-def run_until(stop: threading.Event, context: ServiceContext) -> None:
+def run_until(
+    stop: threading.Event, context: ServiceContext, tracing: TracerProvider | None = None
+) -> None:
     """Run as many fits at once as the settings say until `stop` is set."""
     settings, owner = context.settings, new_owner()
     fitting, started_at = FittingService(context), context.now()
     beat_s = min(_LONGEST_BEAT_S, settings.lease_s / _BEATS_PER_LEASE)
     computer = open_computer(settings, beat_s)
-    fitter = Fitter(fitting, computer, settings, stop=stop, owner=owner, beat_s=beat_s)
+    if tracing is not None:
+        trace_methods(fitting, tracing)
+        trace_methods(computer, tracing)
+        trace_database(context.database, tracing)
+    fitter = Fitter(
+        fitting, computer, settings, stop=stop, owner=owner, beat_s=beat_s, tracing=tracing
+    )
     _logger.info("fitter started", extra={"fitter": owner, "fits": settings.fitter_processes})
     with ThreadPoolExecutor(settings.fitter_processes, "fit") as pool:
         lanes = [pool.submit(fitter.run) for _ in range(settings.fitter_processes)]

@@ -1,11 +1,12 @@
 """Wires settings, services and routes into one application; decides nothing."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from importlib.metadata import version
 
 from anyio import to_thread
 from fastapi import FastAPI
+from opentelemetry.trace import TracerProvider
 
 from app.api import health, openapi, problems
 from app.api.encoded_answers import EncodedAnswers
@@ -22,6 +23,7 @@ from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
+from app.telemetry import exporting, for_requests, trace_services
 from app.web import pages
 
 
@@ -46,7 +48,11 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
     health.install_metrics(app, services, app.state.answers)
 
 
-def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
+def build_app(
+    settings: Settings,
+    services: Services | None = None,
+    tracing: TracerProvider | None = None,
+) -> FastAPI:
     """Return the application.
 
     Parameters
@@ -55,6 +61,8 @@ def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
         The settings of this process.
     services
         Services to use instead of new ones (tests bring their own clock).
+    tracing
+        Where spans go; None: nowhere.
 
     Raises
     ------
@@ -69,6 +77,8 @@ def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
         )
         services = build_services(ServiceContext(database, settings))
     require_head(services.context.database)
+    at_the_end = ExitStack()
+    tracing = tracing or at_the_end.enter_context(exporting(settings))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -77,6 +87,7 @@ def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
         limiter.total_tokens = settings.database_pool_size
         yield
         services.close()
+        at_the_end.close()
 
     app = FastAPI(
         title="Trainfare",
@@ -85,9 +96,12 @@ def build_app(settings: Settings, services: Services | None = None) -> FastAPI:
         lifespan=lifespan,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         separate_input_output_schemas=False,
+        telemetry=for_requests(tracing),
         docs_url=None,
         redoc_url=None,
     )
+    if tracing is not None:
+        trace_services(services, tracing)
     app.state.services = services
     problems.install(app)
     for router in ROUTERS:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+from opentelemetry import trace
 from typing_extensions import override
 
 from app.domain import log_fields
@@ -18,7 +19,12 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
     members = vars(record).items()
     # Ray leaves a member of its own on every record.
     own = {name: v for name, v in members if name not in _STANDARD and not name.startswith("_")}
-    return {**log_fields.current.get(), **own}
+    return {**log_fields.current.get(), **_trace(), **own}
+
+
+def _trace() -> dict[str, str]:
+    span = trace.get_current_span().get_span_context()
+    return {"trace_id": f"{span.trace_id:032x}"} if span.is_valid else {}
 
 
 def _instant(record: logging.LogRecord) -> str:

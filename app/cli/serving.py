@@ -22,9 +22,12 @@ from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import SchemaOutdatedError, require_head
+from app.telemetry import exporting
 
 _logger = logging.getLogger(__name__)
 _GRACE_S: Final = 10
+_START_S: Final = 60
+"""How long a web process may be silent: on a busy machine its imports alone take many seconds."""
 _BACKLOG: Final = 2048
 
 
@@ -48,6 +51,9 @@ def _check_start(settings: Settings) -> None:
     access = AccessService(ServiceContext(database, settings))
     try:
         require_head(database)
+        # What cannot be exported to is told here, not by each web process.
+        with exporting(settings):
+            pass
         check_exposure(settings, access)
     except SchemaOutdatedError as error:
         raise RefusedError(
@@ -105,6 +111,7 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
         server_header=False,
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_GRACE_S,
+        timeout_worker_healthcheck=_START_S,
     )
     # uvicorn raises the signal again when it has shut down in order: that is a good end.
     signal.signal(signal.SIGTERM, _end)

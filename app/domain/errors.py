@@ -302,6 +302,15 @@ class UnauthenticatedError(DomainError):
         super().__init__(f"Authentication failed: {reason}.")
 
 
+class IssuerUnavailableError(DomainError):
+    """The issuer of tokens does not answer, and its keys are not known."""
+
+    remedy = "Retry; if it persists, the operator's log tells why."
+
+    def __init__(self) -> None:
+        super().__init__("The keys of the token's issuer cannot be had at the moment.")
+
+
 class ForbiddenError(DomainError):
     """The key lacks a scope."""
 
@@ -364,6 +373,16 @@ class OverloadedError(DomainError):
 
     def __init__(self, waiting: int) -> None:
         super().__init__(f"{waiting} requests wait already.")
+
+
+class MissingExtraError(DomainError):
+    """A setting asks for what an optional part of the installation does."""
+
+    remedy = "Install the named extra, or unset the setting."
+
+    def __init__(self, extra: str, setting: str) -> None:
+        super().__init__(f"{setting} is set, but 'trainfare[{extra}]' is not installed.")
+        self.extra = extra
 
 
 class NotReadyError(DomainError):

@@ -83,9 +83,13 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedFit:
-    """A fit under a lease: the token fences off every process that lost it."""
+    """A fit under a lease: the token fences off every process that lost it.
+
+    `trace_parent` is the span that asked for it (W3C Trace Context).
+    """
 
     fit: Fit
     project_id: ProjectId
     workload_id: WorkloadId
     lease_token: str
+    trace_parent: str | None = None

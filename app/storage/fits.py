@@ -21,6 +21,7 @@ from app.storage.tables import (
     RunRow,
     WorkloadRow,
 )
+from app.storage.tracing import current_trace_parent
 
 _ACTIVE: Final = (FitState.QUEUED, FitState.RUNNING)
 
@@ -55,6 +56,7 @@ class FitStore:
             requested_at=now,
             attempts=0,
             cancel_requested=False,
+            trace_parent=current_trace_parent(),
         )
         inserted = self._session.execute(statement.on_conflict_do_nothing().returning(FitRow.id))
         return inserted.scalar_one_or_none()

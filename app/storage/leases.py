@@ -84,7 +84,11 @@ class LeaseStore:
             .execution_options(populate_existing=True)
         ).one()
         return ClaimedFit(
-            to_fit(row, slug), ProjectId(project_id), WorkloadId(row.workload_id), token
+            to_fit(row, slug),
+            ProjectId(project_id),
+            WorkloadId(row.workload_id),
+            token,
+            row.trace_parent,
         )
 
     def _end_lapsed(self, now: datetime, max_attempts: int) -> None:

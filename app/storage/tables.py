@@ -206,6 +206,7 @@ class FitRow(Base):
     lease_owner: Mapped[str | None] = mapped_column(sa.String(100))
     lease_token: Mapped[str | None] = mapped_column(sa.String(40))
     lease_expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    trace_parent: Mapped[str | None] = mapped_column(sa.String(55))
 
 
 class RegressorRow(Base):

@@ -1,0 +1,147 @@
+"""Traces of requests and fits by OpenTelemetry: through api, services, storage and the queue."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import wraps
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.telemetry import TelemetryConfig
+from opentelemetry import trace
+from opentelemetry.trace import Span, Status, StatusCode, Tracer, TracerProvider
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from app.domain.errors import MissingExtraError
+from app.domain.fits import ClaimedFit
+from app.services.context import ServiceContext
+from app.services.wiring import Services
+from app.settings import Settings
+from app.storage.database import Database
+from app.storage.tracing import trace_statements
+
+if TYPE_CHECKING:
+    from opentelemetry.util.types import AttributeValue
+
+_NAME: Final = "trainfare"
+_OFF: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
+_UNTRACED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+_PROPAGATOR: Final = TraceContextTextMapPropagator()
+
+
+@contextmanager
+def exporting(settings: Settings) -> Iterator[TracerProvider | None]:
+    """Yield where spans go by the settings, None without an endpoint; sends what is left.
+
+    Raises
+    ------
+    MissingExtraError
+        If an endpoint is set but the exporter is not installed.
+    """
+    if settings.otlp_endpoint is None:
+        yield None
+        return
+    try:
+        # An extra: processes without traces never import it.
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
+            OTLPSpanExporter,
+        )
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider as SdkProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("otel", "TRAINFARE_OTLP_ENDPOINT") from error
+    resource = Resource.create({"service.name": _NAME, "service.version": version(_NAME)})
+    provider = SdkProvider(resource=resource)
+    endpoint = f"{settings.otlp_endpoint.rstrip('/')}/v1/traces"
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
+    try:
+        yield provider
+    finally:
+        provider.shutdown()
+
+
+def for_requests(provider: TracerProvider | None) -> TelemetryConfig:
+    """Return how the web framework traces requests; it costs nothing where it does not."""
+    if provider is None:
+        return _OFF
+    return {
+        **_OFF,
+        "tracing": True,
+        "tracer_provider": provider,
+        "operation_spans": False,
+        "exclude": lambda scope: scope.get("path") in _UNTRACED,
+    }
+
+
+def trace_database(database: Database, provider: TracerProvider) -> None:
+    """Trace the statements of a database."""
+    trace_statements(database.engine, provider.get_tracer(_NAME))
+
+
+def trace_services(services: Services, provider: TracerProvider) -> None:
+    """Trace the calls of all use cases and the statements that they cause."""
+    for member in fields(services):
+        service = getattr(services, member.name)
+        if not isinstance(service, ServiceContext):
+            trace_methods(service, provider)
+    trace_database(services.context.database, provider)
+
+
+def trace_methods(service: object, provider: TracerProvider) -> None:
+    """Put a span around each public method of one object, and of it alone."""
+    tracer, kind = provider.get_tracer(_NAME), type(service)
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        is_static = isinstance(inspect.getattr_static(kind, name), staticmethod)
+        if not name.startswith("_") and not is_static and not inspect.isasyncgenfunction(method):
+            bound = getattr(service, name)
+            setattr(service, name, _traced(tracer, f"{kind.__name__}.{name}", bound))
+
+
+def _traced(tracer: Tracer, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with _span(tracer, name):
+            return method(*args, **kwargs)
+
+    @wraps(method)
+    async def call_async(*args: Any, **kwargs: Any) -> Any:
+        with _span(tracer, name):
+            return await method(*args, **kwargs)
+
+    return call_async if inspect.iscoroutinefunction(method) else call
+
+
+@contextmanager
+def _span(tracer: Tracer, name: str) -> Iterator[Span]:
+    """Open a span; of an error it tells the class, for messages quote what callers sent."""
+    with tracer.start_as_current_span(
+        name, record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield span
+        except Exception as error:
+            span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+            raise
+
+
+@contextmanager
+def fit_span(provider: TracerProvider | None, claim: ClaimedFit) -> Iterator[None]:
+    """Trace one attempt of a fit as part of the request that asked for it."""
+    if provider is None:
+        yield
+        return
+    carrier = {} if claim.trace_parent is None else {"traceparent": claim.trace_parent}
+    attributes: dict[str, AttributeValue] = {
+        "trainfare.fit": claim.fit.fit_id,
+        "trainfare.workload": claim.fit.workload,
+        "trainfare.attempt": claim.fit.attempts,
+    }
+    with provider.get_tracer(_NAME).start_as_current_span(
+        "fit",
+        context=_PROPAGATOR.extract(carrier),
+        kind=trace.SpanKind.CONSUMER,
+        attributes=attributes,
+    ):
+        yield

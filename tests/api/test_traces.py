@@ -1,0 +1,246 @@
+"""Traces lead from a request through services and storage to the fit that it asked for."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from fastapi.testclient import TestClient
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from typing_extensions import override
+
+from app.domain.access import DEFAULT_PROJECT, Scope
+from app.domain.identifiers import Slug
+from app.fitter import Fitter, run_until
+from app.main import build_app
+from app.services.computing import InProcessComputer
+from app.services.context import ServiceContext
+from app.services.fitting import FittingService
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from app.telemetry import exporting, trace_methods
+from tests.support.clock import FakeClock
+from tests.support.log_lines import log_lines
+from tests.support.outage import take_away
+from tests.support.regressors import QUICK, store_runs
+
+_TRACE, _PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+_GIVEN = {"traceparent": f"00-{_TRACE}-{_PARENT}-01"}
+_RUN = {"workload": "w", "duration_seconds": 10.0, "workers": 1, "external_id": "hush-hush"}
+_SLUG = Slug("resnet")
+
+
+class Spans:
+    """The spans that ended."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+
+    def all(self) -> tuple[ReadableSpan, ...]:
+        """Return all of them."""
+        return self._exporter.get_finished_spans()
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        """Return those of a name."""
+        return [span for span in self.all() if span.name == name]
+
+    def ancestry(self, span: ReadableSpan) -> list[str]:
+        """Return the names from a span up to the first that is not here."""
+        by_id = {each.context.span_id: each for each in self.all() if each.context}
+        names, here = [], span
+        while True:
+            names.append(here.name)
+            if here.parent is None or here.parent.span_id not in by_id:
+                return names
+            here = by_id[here.parent.span_id]
+
+
+@pytest.fixture
+def spans() -> Iterator[Spans]:
+    spans = Spans()
+    yield spans
+    spans.provider.shutdown()
+
+
+@pytest.fixture
+def traced(settings: Settings, services: Services, spans: Spans) -> Iterator[TestClient]:
+    app = build_app(settings, services, tracing=spans.provider)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def test_statement_is_traced_up_to_the_request_that_caused_it(
+    traced: TestClient, spans: Spans
+) -> None:
+    answer = traced.post("/v1/runs", json=_RUN, headers=_GIVEN)
+
+    names = spans.ancestry(spans.named("INSERT")[0])
+    [request] = spans.named("POST /v1/runs")
+    assert answer.headers["x-request-id"] == _TRACE
+    assert names == ["INSERT", "UploadService.upload", "POST /v1/runs"]
+    assert {f"{span.context.trace_id:032x}" for span in spans.all() if span.context} == {_TRACE}
+    assert request.parent is not None
+    assert f"{request.parent.span_id:016x}" == _PARENT
+
+
+def test_fit_is_part_of_the_trace_that_asked_for_it(
+    traced: TestClient, services: Services, spans: Spans
+) -> None:
+    store_runs(services.context, _SLUG)
+    fit = traced.post(f"/v1/workloads/{_SLUG}/fits", json={"regressors": ["log_linear"]}).json()
+    fitting = FittingService(services.context)
+    trace_methods(fitting, spans.provider)
+    settings = services.context.settings
+    fitter = Fitter(fitting, InProcessComputer(), settings, tracing=spans.provider)
+
+    with log_lines() as lines:
+        fitter.step()
+
+    [span] = spans.named("fit")
+    assert span.attributes is not None
+    assert span.attributes["trainfare.fit"] == fit["fit_id"]
+    assert spans.ancestry(spans.named("FittingService.publish")[0]) == [
+        "FittingService.publish",
+        "fit",
+        "FitService.request_fit",
+        "POST /v1/workloads/{workload}/fits",
+    ]
+    assert span.context is not None
+    traces = {event.get("trace_id") for event in lines.events if event["event"] != "fit claimed"}
+    assert f"{span.context.trace_id:032x}" in traces
+
+
+def test_fit_that_no_trace_asked_for_begins_its_own(services: Services, spans: Spans) -> None:
+    store_runs(services.context, _SLUG)
+    services.fits.request_fit(DEFAULT_PROJECT, _SLUG, QUICK)
+
+    Fitter(
+        FittingService(services.context),
+        InProcessComputer(),
+        services.context.settings,
+        tracing=spans.provider,
+    ).step()
+
+    [span] = spans.named("fit")
+    assert span.parent is None
+
+
+def test_fitter_traces_itself_where_it_is_told_to(
+    services: Services, spans: Spans, database: Database
+) -> None:
+    stop = threading.Event()
+    stop.set()
+
+    run_until(stop, services.context, spans.provider)
+
+    assert spans.named("FittingService.gone")
+    assert spans.named("DELETE")
+
+
+def test_spans_tell_neither_values_nor_keys(
+    traced: TestClient, services: Services, spans: Spans
+) -> None:
+    _, token = services.access.create_key("ci", [Scope.ADMIN])
+    bearer = {"Authorization": f"Bearer {token}"}
+    traced.post("/v1/runs", json=_RUN, headers=bearer)
+    traced.post("/v1/runs", json={**_RUN, "duration_seconds": 11.0}, headers=bearer)
+
+    told = "".join(span.to_json() for span in spans.all())
+    failed = [span.status.description for span in spans.named("UploadService.upload")]
+    assert failed == [None, "RunConflictError"]
+    assert "hush-hush" not in told
+    assert token.rpartition("_")[2] not in told
+
+
+def test_statement_that_fails_is_told(
+    traced: TestClient, services: Services, spans: Spans, clock: FakeClock
+) -> None:
+    if not services.context.database.is_sqlite:
+        pytest.skip("without its tables every statement of SQLite fails")
+    take_away(services.context.database)
+
+    traced.get("/v1/workloads")
+
+    assert spans.named("SELECT")[-1].status.description == "OperationalError"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_probes_are_not_traced(traced: TestClient, spans: Spans, path: str) -> None:
+    traced.get(path)
+
+    assert not [span for span in spans.all() if "/" in span.name]
+
+
+def test_without_a_collector_nothing_is_wrapped(
+    client: TestClient, services: Services, settings: Settings
+) -> None:
+    with exporting(settings) as provider:
+        assert provider is None
+    assert "upload" not in vars(services.uploads)
+
+
+class Collector(HTTPServer):
+    """Receives what an exporter sends."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _CollectorHandler)
+        self.paths: list[str] = []
+
+
+class _CollectorHandler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        """Take a batch of spans."""
+        assert isinstance(self.server, Collector)
+        self.server.paths.append(self.path)
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.end_headers()
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def test_spans_are_sent_to_the_collector_of_the_settings(
+    settings: Settings, database: Database
+) -> None:
+    with Collector() as collector:
+        threading.Thread(target=collector.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{collector.server_port}"
+        changed = settings.model_copy(update={"otlp_endpoint": endpoint})
+        app = build_app(changed, build_services(ServiceContext(database, changed)))
+        with TestClient(app) as client:
+            client.get("/v1/workloads")
+        collector.shutdown()
+
+    assert collector.paths == ["/v1/traces"]
+
+
+def test_endpoint_is_read_from_the_variable_of_opentelemetry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318")
+
+    assert Settings().otlp_endpoint == "http://collector:4318"
+
+
+def test_endpoint_without_the_extra_is_refused_with_a_remedy() -> None:
+    program = (
+        "import sys; sys.modules['opentelemetry.sdk'] = None\n"
+        "from app.settings import Settings\n"
+        "from app.telemetry import exporting\n"
+        "exporting(Settings(otlp_endpoint='http://127.0.0.1:1')).__enter__()"
+    )
+
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert "trainfare[otel]" in said.stderr
