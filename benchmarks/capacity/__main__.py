@@ -63,7 +63,7 @@ def _parse() -> argparse.Namespace:
     wanted.add_argument("--versions", type=int, default=10, help="kept of each workload")
     measured = parser.add_argument_group("what was measured")
     measured.add_argument("--forecast-ms", type=float, default=2.25, help="of a core")
-    measured.add_argument("--fit-s", type=float, default=2.1, help="of a core")
+    measured.add_argument("--fit-s", type=float, default=2.9, help="of a core")
     measured.add_argument("--fit-spread", type=float, default=0.7, help="of its logarithm")
     measured.add_argument("--bytes-a-run", type=float, default=606)
     measured.add_argument("--bytes-a-forecast", type=float, default=565)
