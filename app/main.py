@@ -45,7 +45,7 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
         max_waiting=settings.max_waiting_requests,
     )
     app.add_middleware(RequestContextMiddleware)
-    health.install_metrics(app)
+    health.install_metrics(app, services, app.state.answers)
 
 
 def build_app(

@@ -60,6 +60,13 @@ class Settings(BaseSettings):
     regressor_refresh_s: float = Field(
         1.0, ge=0, description="how old the knowledge of the published version may be"
     )
+    metrics_workloads: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="workloads that /metrics names with error and coverage of their forecasts;"
+        " 0: none",
+    )
     fit_time_budget_s: float = Field(60.0, gt=0, le=3600, description="default budget of a fit")
     fitter_poll_s: float = Field(0.5, gt=0, description="pause between looks for queued fits")
     fitter_processes: int = Field(1, ge=1, le=256, description="fits a fitter computes at once")

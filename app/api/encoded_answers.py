@@ -15,7 +15,8 @@ import orjson
 from app.api.forecast_documents import Document
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerRecord
 from app.domain.identifiers import ForecastId, ProjectId
-from app.services.memo import CacheFigures, Grounds
+from app.services.memo import Grounds
+from app.services.serving import CacheFigures
 
 MAX_BODY_BYTES: Final = 4096
 """Longer bodies are not remembered."""

@@ -14,12 +14,16 @@ from prometheus_client import (
 from pydantic import Field
 
 from app.api.dependencies import ServicesDep
+from app.api.encoded_answers import EncodedAnswers
 from app.api.middleware.metrics import MetricsMiddleware, RequestMetrics
 from app.api.problems import problem_responses
 from app.api.schemas.base import ResponseModel
+from app.api.serving_metrics import CacheCollector, RealisedMetrics
 from app.domain.errors import NotReadyError, StorageUnavailableError
 from app.domain.health import FitActivity
 from app.services.health import HealthService
+from app.services.realised import RealisedService
+from app.services.wiring import Services
 
 router = APIRouter(tags=["health"])
 
@@ -77,11 +81,14 @@ class QueueMetrics:
             registry=registry,
         )
 
-    def read(self, health: HealthService) -> None:
+        self._realised = RealisedMetrics(registry)
+
+    def read(self, health: HealthService, realised: RealisedService) -> None:
         """Set the gauges; while the database is away they keep what was read last."""
         try:
             queued, fitters = health.count_queue()
             self._show(health.fit_activity())
+            self._realised.show(realised.accuracy())
         except StorageUnavailableError:
             self._database.set(0)
             return
@@ -97,12 +104,13 @@ class QueueMetrics:
         self._wait.set(activity.longest_wait_s)
 
 
-def install_metrics(app: FastAPI) -> None:
+def install_metrics(app: FastAPI, services: Services, answers: EncodedAnswers) -> None:
     """Measure `app` in a registry of its own, so that several may live in one process."""
     registry = CollectorRegistry()
     build = Gauge("trainfare_build_info", "Always 1.", ("version",), registry=registry)
     build.labels(version("trainfare")).set(1)
     ProcessCollector(registry=registry)
+    registry.register(CacheCollector(services, answers))
     app.state.metrics_registry = registry
     app.state.queue_metrics = QueueMetrics(registry)
     app.add_middleware(MetricsMiddleware, metrics=RequestMetrics(registry))
@@ -135,6 +143,6 @@ def readiness(services: ServicesDep) -> ReadinessOut:
     },
 )
 def metrics(request: Request, services: ServicesDep) -> Response:
-    request.app.state.queue_metrics.read(services.health)
+    request.app.state.queue_metrics.read(services.health, services.realised)
     document = generate_latest(request.app.state.metrics_registry)
     return Response(document, media_type=CONTENT_TYPE_LATEST)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from app.domain.identifiers import Slug
+from app.domain.identifiers import ProjectId, Slug
 from app.domain.runs import Run
 
 
@@ -45,6 +45,30 @@ class AccuracyFigures:
     bias: float
     coverage: Mapping[str, float]
     median_width: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RealisedForecast:
+    """A recorded forecast beside a run that names it; times in seconds."""
+
+    project_id: ProjectId
+    workload: Slug
+    observed_s: float
+    median_s: float
+    lower_s: float
+    upper_s: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class RealisedAccuracy:
+    """How a workload's recorded forecasts came true: MAPE as a fraction, coverage by confidence."""
+
+    project_id: ProjectId
+    workload: Slug
+    runs: int
+    mape: float
+    coverage: Mapping[float, float]
 
 
 class DriftDirection(StrEnum):

@@ -10,17 +10,9 @@ from typing import Final
 from app.domain.forecasts import ForecastRequest
 from app.pricing.resolution import PriceBook
 from app.services.answers import Answer
-from app.services.serving import ServedRegressor
+from app.services.serving import CacheFigures, ServedRegressor
 
 MAX_ANSWERS: Final = 8192
-
-
-@dataclass(slots=True)
-class CacheFigures:
-    """How often a cache was asked with and without success."""
-
-    hits: int = 0
-    misses: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

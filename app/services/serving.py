@@ -22,6 +22,14 @@ NEEDED_RUNS = 1
 """The fewest usable runs that a fit takes."""
 
 
+@dataclass(slots=True)
+class CacheFigures:
+    """How often a cache was asked with and without success."""
+
+    hits: int = 0
+    misses: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class ServedRegressor:
     """A regressor in memory, with its workload's currency and the power that runs measured.
@@ -63,6 +71,10 @@ class RegressorCache:
         self._pointers: dict[_Key, _Pointer] = {}
         self._regressors: OrderedDict[tuple[WorkloadId, int], ServedRegressor] = OrderedDict()
         self._lock = threading.Lock()
+        self.figures = CacheFigures()
+
+    def __len__(self) -> int:
+        return len(self._regressors)
 
     def in_memory(
         self, project_id: ProjectId, slug: Slug, version: int | None = None
@@ -74,7 +86,9 @@ class RegressorCache:
         pointer = self._pointers.get((project_id, slug))
         if pointer is None or not (pointer.is_reading or self._is_fresh(pointer)):
             return None
-        return self._held(pointer, version)
+        found = self._held(pointer, version)
+        self.figures.hits += found is not None
+        return found
 
     def get(self, project_id: ProjectId, slug: Slug, version: int | None = None) -> ServedRegressor:
         """Return the published regressor, or the version named; loads it where needed.
@@ -137,6 +151,7 @@ class RegressorCache:
             pointer = _Pointer(*published, read_at=now)
             held = self._held(pointer, version)
             if held is None:
+                self.figures.misses += 1
                 held = _load(stores, slug, pointer.workload_id, version or pointer.version)
             held = _told_in(held, pointer.currency)
         with self._lock:

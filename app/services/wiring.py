@@ -26,6 +26,7 @@ from app.services.prices import PriceService
 from app.services.profiling import ProfilingService
 from app.services.quotas import ProjectService
 from app.services.rates import RequestRates
+from app.services.realised import RealisedService
 from app.services.recommendations import RecommendationService
 from app.services.regressors import RegressorService
 from app.services.remaining import RemainingService
@@ -66,6 +67,8 @@ class Services:
     rates: RequestRates
     idempotency: IdempotencyService
     health: HealthService
+    realised: RealisedService
+    regressor_cache: RegressorCache
 
     def close(self) -> None:
         """Write what is still to be noted and release the database connections."""
@@ -123,4 +126,6 @@ def build_services(context: ServiceContext) -> Services:
         rates=RequestRates(context),
         idempotency=IdempotencyService(context),
         health=HealthService(context),
+        realised=RealisedService(context),
+        regressor_cache=cache,
     )

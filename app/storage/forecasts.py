@@ -1,10 +1,12 @@
 """The store of the ledger of recorded forecasts."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from app.domain.accuracy import RealisedForecast
 from app.domain.forecasts import LedgerEntry, LedgerRecord, LinkedRun, RecordedForecast
 from app.domain.identifiers import ForecastId, ProjectId, RunId, Slug, WorkloadId
 from app.domain.runs import RunStatus
@@ -12,6 +14,7 @@ from app.storage.lists import each_text
 from app.storage.tables import ForecastRow, RunRow, WorkloadRow
 
 _MAX_LINKED = 1000
+_MAX_REALISED = 10_000
 MAX_RECORDED = 50_000
 
 
@@ -99,6 +102,39 @@ class ForecastStore:
             LinkedRun(RunId(key), Slug(slug), RunStatus(status), seconds)
             for key, status, seconds, slug in rows
         )
+
+    def realised(self, since: datetime) -> list[RealisedForecast]:
+        """Return forecasts made since an instant that good runs name, of the newest 10,000.
+
+        Identifiers of forecasts sort by time, so that the index on them leads to the newest.
+        """
+        duration = ForecastRow.answer["duration_seconds"]
+        found = self._session.execute(
+            sa.select(WorkloadRow.project_id, WorkloadRow.slug, RunRow.duration_seconds, duration)
+            .join(ForecastRow, ForecastRow.id == RunRow.forecast_id)
+            .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
+            .where(
+                RunRow.forecast_id.is_not(None),
+                RunRow.workload_id == ForecastRow.workload_id,
+                RunRow.status == RunStatus.SUCCEEDED,
+                ~RunRow.excluded,
+                ForecastRow.created_at >= since,
+            )
+            .order_by(RunRow.forecast_id.desc())
+            .limit(_MAX_REALISED)
+        )
+        return [
+            RealisedForecast(
+                ProjectId(project_id),
+                Slug(slug),
+                observed_s,
+                band["median"],
+                band["lower"],
+                band["upper"],
+                band["confidence"],
+            )
+            for project_id, slug, observed_s, band in found
+        ]
 
     def measured_gpu_types(self, project_id: ProjectId) -> list[str]:
         """Return the GPU names that the runs of a project have."""

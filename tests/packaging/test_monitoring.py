@@ -11,11 +11,20 @@ import pytest
 import yaml
 from fastapi.testclient import TestClient
 
+from app.services.wiring import Services
+from app.settings import Settings
+from tests.support.realised import realise_forecast
+
 _DEPLOY = Path(__file__).parents[2] / "deploy"
 _RULES = _DEPLOY / "prometheus" / "alerts.yml"
 _DASHBOARD = _DEPLOY / "grafana" / "trainfare.json"
 _METRIC = re.compile(r"\b(?:trainfare|process)_[a-z_]+")
 _COMPARISON = re.compile(r"[<>=]=?\s*[\d.]+")
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"metrics_workloads": 5})
 
 
 def _rules() -> list[dict[str, Any]]:
@@ -29,14 +38,14 @@ def _panels() -> list[dict[str, Any]]:
     return panels
 
 
-def _told(client: TestClient) -> set[str]:
-    client.post("/v1/forecasts", json={})
+def _told(client: TestClient, services: Services) -> set[str]:
+    realise_forecast(client, services)
     text = client.get("/metrics").text
     return {line.partition("{")[0].split(" ")[0] for line in text.splitlines() if line[0] != "#"}
 
 
-def test_every_metric_that_an_alert_names_is_told(client: TestClient) -> None:
-    told = _told(client)
+def test_every_metric_that_an_alert_names_is_told(client: TestClient, services: Services) -> None:
+    told = _told(client, services)
 
     for rule in _rules():
         named = set(_METRIC.findall(rule["expr"]))
@@ -44,8 +53,10 @@ def test_every_metric_that_an_alert_names_is_told(client: TestClient) -> None:
         assert named <= told, rule["alert"]
 
 
-def test_every_metric_that_the_dashboard_names_is_told(client: TestClient) -> None:
-    told = _told(client)
+def test_every_metric_that_the_dashboard_names_is_told(
+    client: TestClient, services: Services
+) -> None:
+    told = _told(client, services)
 
     for panel in _panels():
         named = {name for target in panel["targets"] for name in _METRIC.findall(target["expr"])}

@@ -126,3 +126,14 @@ def published_service(
         )
         assert fit.json()["state"] == "succeeded", fit.text
         yield service.url
+
+
+@pytest.fixture
+def factored_service(published_service: str) -> Iterator[str]:
+    """Yield the URL of a service that knows what a kilowatt-hour stands for everywhere."""
+    factor = {"kg_co2e_per_kwh": "0.4", "valid_from": "2026-01-01", "source": "the utility"}
+    stored = httpx2.post(f"{published_service}/v1/grid-factors", json=factor)
+    assert stored.status_code == 201, stored.text
+    yield published_service
+    factor_id = stored.json()["grid_factors"][0]["factor_id"]
+    httpx2.delete(f"{published_service}/v1/grid-factors/{factor_id}")

@@ -87,6 +87,23 @@ def test_curve_and_search_follow_the_question(published_service: str, open_page:
     expect(page.locator("#front")).to_contain_text("Nothing meets this.")
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_carbon_is_shown_where_a_grid_factor_is_known(
+    factored_service: str, open_page: OpenPage, width: int
+) -> None:
+    page = open_page(f"{factored_service}/workloads/{PUBLISHED}", width=width)
+
+    _answer(page)
+    page.locator("#add").click()
+    page.locator("#search").get_by_label("Look for the").select_option("carbon")
+
+    expect(page.locator("#answer .carbon")).to_contain_text("kg CO2e")
+    expect(page.locator("#comparison")).to_contain_text("kg CO2e")
+    expect(page.locator("#front")).to_contain_text("The least carbon:")
+    expect(page.locator("#front table")).to_contain_text("kg CO2e")
+    assert not _is_too_wide(page)
+
+
 def test_unanswerable_question_shows_the_problem(
     published_service: str, open_page: OpenPage
 ) -> None:

@@ -61,6 +61,22 @@ function lessons(taught) {
   return h("span", {}, each.flatMap((node, index) => (index ? [", ", node] : [node])));
 }
 
+/** Return the energy and, where a grid factor is known, the carbon; null where no power is known. */
+function energyText(energy) {
+  if (!energy?.kilowatt_hours) return null;
+  const known = `${number(Number(energy.kilowatt_hours.toPrecision(3)))} kWh`;
+  if (energy.kg_co2e === null || energy.kg_co2e === undefined) return h("span", { title: energy.reason ?? "" }, known);
+  const source = energy.grid_factor?.source ?? "as entered";
+  const title = `${number(energy.kg_co2e_per_kwh)} kg CO2e a kWh (${source})`;
+  return h("span", { class: "carbon", title }, `${known}, ${carbonText(energy)}`);
+}
+
+/** Return the carbon of a forecast's energy, a dash where no grid factor is known. */
+export function carbonText(energy) {
+  const mass = energy?.kg_co2e;
+  return mass === null || mass === undefined ? "–" : `${number(Number(mass.toPrecision(3)))} kg CO2e`;
+}
+
 function facts(forecast) {
   const target = forecast.to_target;
   const chance = forecast.probability ?? {};
@@ -73,8 +89,8 @@ function facts(forecast) {
   if (chance.budget !== null && chance.budget !== undefined) lines.push(["Keeps the budget", percent(chance.budget)]);
   const memory = forecast.feasibility?.fits_probability;
   if (memory !== null && memory !== undefined) lines.push(["Fits into memory", `${percent(memory)} (${forecast.feasibility.basis})`]);
-  const energy = forecast.energy?.kilowatt_hours;
-  if (energy) lines.push(["Energy, at most", `${number(Number(energy.toPrecision(3)))} kWh`]);
+  const energy = energyText(forecast.energy);
+  if (energy) lines.push([forecast.energy.basis === "data_sheet" ? "Energy, at most" : "Energy", energy]);
   if (target) {
     const band = target.duration_seconds;
     const epochs = number(Number(target.epochs.median.toPrecision(3)));

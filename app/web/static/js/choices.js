@@ -1,6 +1,6 @@
 /** Many configurations of the same work: cost against duration, and the best of them. */
 
-import { basisBadge, bandText } from "./answer.js";
+import { basisBadge, bandText, carbonText } from "./answer.js";
 import { latest, post } from "./api.js";
 import { axis, draw, logScale, tooltip } from "./chart.js";
 import { byId, field, fill, h, select, settled, table } from "./dom.js";
@@ -8,11 +8,12 @@ import { duration, durationNode, durationTick, hardware, money, moneyNode, numbe
 import { problemPanel } from "./problem.js";
 import { documentOf } from "./question.js";
 
-const OBJECTIVES = [["cost", "cheapest"], ["duration", "fastest"], ["cost_duration_product", "best cost × time"], ["energy", "least energy"]];
+const OBJECTIVES = [["cost", "cheapest"], ["duration", "fastest"], ["cost_duration_product", "best cost × time"], ["energy", "least energy"], ["carbon", "least carbon"]];
 const PURCHASES = [["on_demand", "on demand"], ["spot", "spot"], ["reserved", "reserved"]];
 const REASONS = {
   deadline: "too late", budget: "too expensive", out_of_memory: "out of memory", beyond_range: "beyond the measured range",
-  price_unknown: "no price known", energy_unknown: "no energy known",
+  price_unknown: "no price known", energy_unknown: "no energy known", carbon_unknown: "no grid factor known",
+  exchange_rate_unknown: "no exchange rate known", spot_infeasible: "would never end on spot capacity",
 };
 const LIMIT = 300;
 const SHOWN = 6;
@@ -91,13 +92,21 @@ function options(all, front, best, colours) {
   };
 }
 
+/** Return where a configuration is bought, as far as it is known. */
+const placeOf = ({ configuration }) => [configuration.provider, configuration.region].filter(Boolean).join(" ");
+
 function rankedTable(forecasts, use) {
-  const headings = [{ text: "Configuration", keep: true }, { text: "Duration", number: true }, { text: "Band", keep: true }, { text: "Cost", number: true }, { text: "Basis" }, { text: "" }];
+  const hasCarbon = forecasts.some((forecast) => carbonText(forecast.energy) !== "–");
+  const carbon = hasCarbon ? [{ text: "Carbon", number: true }] : [];
+  const headings = [{ text: "Configuration", keep: true }, { text: "Duration", number: true }, { text: "Band", keep: true }, { text: "Cost", number: true }, ...carbon, { text: "Basis" }, { text: "" }];
+  const kinds = forecasts.map((forecast) => hardware(forecast.configuration));
+  const isRepeated = new Set(kinds).size < kinds.length;
   const rows = forecasts.map((forecast) => [
-    hardware(forecast.configuration),
+    h("span", {}, hardware(forecast.configuration), isRepeated ? h("small", { class: "description" }, placeOf(forecast)) : null),
     durationNode(forecast.duration_seconds.median),
     bandText(forecast.duration_seconds),
     forecast.cost ? moneyNode(forecast.cost.median, forecast.cost.currency) : "–",
+    ...(hasCarbon ? [carbonText(forecast.energy)] : []),
     basisBadge(forecast.basis),
     h("button", { type: "button", class: "link", "aria-label": `Ask about ${hardware(forecast.configuration)}`, onclick: () => use(forecast) }, "Ask"),
   ]);

@@ -1,6 +1,6 @@
 /** What-ifs side by side; they live as long as the tab. */
 
-import { basisBadge, bandText } from "./answer.js";
+import { basisBadge, bandText, carbonText } from "./answer.js";
 import { fill, h, table } from "./dom.js";
 import { durationNode, hardware, label, money, moneyNode, number } from "./format.js";
 import { fieldsOf } from "./question.js";
@@ -63,17 +63,24 @@ export class Comparison {
     this.show();
   }
 
+  price({ cost }, best) {
+    if (!cost) return ["–"];
+    const isBest = Number(cost.median) === best.cost;
+    return [moneyNode(cost.median, cost.currency), isBest ? h("small", { class: "mark" }, "cheapest") : null];
+  }
+
   row(entry, names, best) {
     const fields = fieldsOf(entry);
     const details = names.map((name) => `${label(name)} ${fields[name] ?? "–"}`).join(", ");
     const mark = (isBest, text) => (isBest ? h("small", { class: "mark" }, text) : null);
     const seconds = entry.duration_seconds.median;
+    const carbon = carbonText(entry.energy);
     const remove = h("button", { type: "button", class: "remove", "aria-label": `Remove ${hardware(entry.configuration)}`, onclick: () => this.remove(entry) }, "×");
     return [
       h("span", {}, hardware(entry.configuration), details ? h("small", { class: "description" }, details) : null),
       h("span", {}, durationNode(seconds), mark(seconds === best.seconds, "fastest")),
       bandText(entry.duration_seconds),
-      entry.cost ? h("span", {}, moneyNode(entry.cost.median, entry.cost.currency), mark(Number(entry.cost.median) === best.cost, "cheapest")) : "–",
+      h("span", {}, ...this.price(entry, best), carbon === "–" ? null : h("small", { class: "description" }, carbon)),
       relation(entry, this.entries[0]),
       basisBadge(entry.basis),
       remove,

@@ -1,0 +1,85 @@
+"""What the caches hold and how forecasts came true, for Prometheus."""
+
+from collections.abc import Iterator, Sized
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from app.api.encoded_answers import EncodedAnswers
+from app.domain.accuracy import RealisedAccuracy
+from app.services.wiring import Services
+
+if TYPE_CHECKING:
+    from app.services.serving import CacheFigures
+
+_WORKLOAD: Final = ("project", "workload")
+
+
+class CacheCollector(Collector):
+    """Reads hits, misses and sizes of the caches of one process when it is asked.
+
+    `regressors` are loaded artefacts, `answers` what a question was answered, `bodies` the bytes
+    that answered a body; a forecast that `bodies` knows asks `regressors` alone.
+    """
+
+    def __init__(self, services: Services, bodies: EncodedAnswers) -> None:
+        regressors, memo = services.regressor_cache, services.forecasts.memo
+        self._caches: dict[str, tuple[CacheFigures, Sized]] = {
+            "regressors": (regressors.figures, regressors),
+            "answers": (memo.figures, memo),
+            "bodies": (bodies.figures, bodies),
+        }
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        hits = CounterMetricFamily(
+            "trainfare_cache_hits", "Questions that a cache answered.", labels=("cache",)
+        )
+        misses = CounterMetricFamily(
+            "trainfare_cache_misses", "Questions that it could not answer.", labels=("cache",)
+        )
+        entries = GaugeMetricFamily(
+            "trainfare_cache_entries", "What a cache holds.", labels=("cache",)
+        )
+        for name, (figures, cache) in self._caches.items():
+            hits.add_metric((name,), figures.hits)
+            misses.add_metric((name,), figures.misses)
+            entries.add_metric((name,), len(cache))
+        yield from (hits, misses, entries)
+
+
+class RealisedMetrics:
+    """Error and coverage of recorded forecasts, workload by workload, where the settings ask."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._runs = Gauge(
+            "trainfare_realised_runs",
+            "Runs of the last 7 days that name a recorded forecast.",
+            _WORKLOAD,
+            registry=registry,
+        )
+        self._mape = Gauge(
+            "trainfare_realised_mape",
+            "Mean absolute percentage error of their forecasts, as a fraction.",
+            _WORKLOAD,
+            registry=registry,
+        )
+        self._coverage = Gauge(
+            "trainfare_realised_coverage",
+            "Share of them inside the interval of the forecast, by its confidence.",
+            (*_WORKLOAD, "confidence"),
+            registry=registry,
+        )
+
+    def show(self, found: list[RealisedAccuracy]) -> None:
+        """Tell these workloads and no others."""
+        for gauge in (self._runs, self._mape, self._coverage):
+            gauge.clear()
+        for each in found:
+            self._runs.labels(each.project_id, each.workload).set(each.runs)
+            self._mape.labels(each.project_id, each.workload).set(each.mape)
+            for level, share in each.coverage.items():
+                self._coverage.labels(each.project_id, each.workload, f"{level:g}").set(share)

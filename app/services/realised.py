@@ -1,0 +1,73 @@
+"""The use case of watching how recorded forecasts come true, workload by workload."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.domain.accuracy import RealisedAccuracy, RealisedForecast
+from app.services.context import ServiceContext
+
+WINDOW: Final = timedelta(days=7)
+"""How far back forecasts are looked at."""
+
+LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
+"""The confidences whose coverage is told; a forecast of another one counts for the error alone."""
+
+_FRESH_FOR: Final = timedelta(minutes=1)
+
+
+class RealisedService:
+    """Tells error and coverage of the workloads with the most forecasts that came true.
+
+    How many workloads is a setting, none by default: their names would stand in the metrics, and
+    each is a time series of its own.
+    """
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+        self._lock = threading.Lock()
+        self._read_at: datetime | None = None
+        self._known: list[RealisedAccuracy] = []
+
+    def accuracy(self) -> list[RealisedAccuracy]:
+        """Return the figures of the last seven days, read once a minute at most.
+
+        Raises
+        ------
+        StorageUnavailableError
+            If the database does not answer.
+        """
+        most, now = self._context.settings.metrics_workloads, self._context.now()
+        if not most:
+            return []
+        with self._lock:
+            if self._read_at is None or now - self._read_at > _FRESH_FOR:
+                with self._context.database.reading() as stores:
+                    found = stores.forecasts.realised(now - WINDOW)
+                self._known, self._read_at = _busiest(found, most), now
+            return self._known
+
+
+def _busiest(found: Sequence[RealisedForecast], most: int) -> list[RealisedAccuracy]:
+    groups: defaultdict[tuple[str, str], list[RealisedForecast]] = defaultdict(list)
+    for each in found:
+        groups[each.project_id, each.workload].append(each)
+    largest = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))[:most]
+    return [_accuracy(group) for _, group in largest]
+
+
+def _accuracy(group: Sequence[RealisedForecast]) -> RealisedAccuracy:
+    errors = [abs(each.median_s / each.observed_s - 1.0) for each in group]
+    inside: defaultdict[float, list[bool]] = defaultdict(list)
+    for each in group:
+        if each.confidence in LEVELS:
+            inside[each.confidence].append(each.lower_s <= each.observed_s <= each.upper_s)
+    return RealisedAccuracy(
+        group[0].project_id,
+        group[0].workload,
+        runs=len(group),
+        mape=sum(errors) / len(errors),
+        coverage={level: sum(hits) / len(hits) for level, hits in inside.items()},
+    )

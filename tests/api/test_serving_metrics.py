@@ -1,0 +1,88 @@
+"""Metrics tell what the caches do and how recorded forecasts came true."""
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.realised import WINDOW
+from app.services.wiring import Services
+from app.settings import Settings
+from app.storage.database import Database
+from tests.support.clock import FakeClock
+from tests.support.outage import take_away
+from tests.support.realised import ASKED, realise_forecast
+from tests.support.regressors import publish_regressor
+
+LABELS = 'project="default",workload="fitted"'
+
+
+def _value(client: TestClient, metric: str) -> float | None:
+    text = client.get("/metrics").text
+    found = [line for line in text.splitlines() if line.startswith(f"{metric} ")]
+    return float(found[0].partition(" ")[2]) if found else None
+
+
+def test_metrics_count_what_each_cache_answered(client: TestClient, services: Services) -> None:
+    publish_regressor(services)
+    for _ in range(4):
+        client.post("/v1/forecasts", json=ASKED)
+
+    # Once to load, once to remember the bytes: the memo answers then, the bytes from then on.
+    assert _value(client, 'trainfare_cache_misses_total{cache="regressors"}') == 1.0
+    assert _value(client, 'trainfare_cache_hits_total{cache="regressors"}') == 3.0
+    assert _value(client, 'trainfare_cache_entries{cache="regressors"}') == 1.0
+    assert _value(client, 'trainfare_cache_misses_total{cache="answers"}') == 1.0
+    assert _value(client, 'trainfare_cache_hits_total{cache="answers"}') == 1.0
+    assert _value(client, 'trainfare_cache_misses_total{cache="bodies"}') == 2.0
+    assert _value(client, 'trainfare_cache_hits_total{cache="bodies"}') == 2.0
+    assert _value(client, 'trainfare_cache_entries{cache="bodies"}') == 1.0
+
+
+def test_metrics_name_no_workload_unless_asked(client: TestClient, services: Services) -> None:
+    realise_forecast(client, services)
+
+    assert "fitted" not in client.get("/metrics").text
+
+
+class TestAsked:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return settings.model_copy(update={"metrics_workloads": 1})
+
+    def test_metrics_tell_error_and_coverage(self, client: TestClient, services: Services) -> None:
+        realise_forecast(client, services)
+        realise_forecast(client, services, ratio=4.0)
+
+        assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 2.0
+        assert _value(client, f"trainfare_realised_mape{{{LABELS}}}") == pytest.approx(0.375)
+        coverage = f'trainfare_realised_coverage{{confidence="0.9",{LABELS}}}'
+        assert _value(client, coverage) == 0.5
+
+    def test_forecasts_of_long_ago_are_told_no_more(
+        self, client: TestClient, services: Services, clock: FakeClock
+    ) -> None:
+        realise_forecast(client, services)
+        assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 1.0
+        clock.advance(WINDOW.total_seconds() + 1)
+
+        assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") is None
+
+    def test_figures_stay_while_the_database_is_away(
+        self, client: TestClient, services: Services, database: Database
+    ) -> None:
+        realise_forecast(client, services)
+        assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 1.0
+        take_away(database)
+
+        assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 1.0
+
+    def test_figures_are_read_once_a_minute(
+        self, client: TestClient, services: Services, clock: FakeClock
+    ) -> None:
+        realise_forecast(client, services)
+        assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 1.0
+        realise_forecast(client, services, ratio=1.01)
+        before = _value(client, f"trainfare_realised_runs{{{LABELS}}}")
+        clock.advance(61)
+
+        assert before == 1.0
+        assert _value(client, f"trainfare_realised_runs{{{LABELS}}}") == 2.0

@@ -1,0 +1,31 @@
+"""Recorded forecasts that runs came true by."""
+
+from typing import Any, Final
+
+from fastapi.testclient import TestClient
+
+from app.domain.access import DEFAULT_PROJECT
+from app.services.wiring import Services
+from tests.support.regressors import publish_regressor
+
+ASKED: Final[dict[str, Any]] = {
+    "workload": "fitted",
+    "configuration": {"gpu_type": "T4", "workers": 4},
+    "work": {"dataset_size": 1000},
+    "parameters": {"precision": "fp16"},
+}
+
+
+def realise_forecast(client: TestClient, services: Services, ratio: float = 1.0) -> None:
+    """Record a forecast of a fitted workload, made first, and a run that took `ratio` of it."""
+    if client.get("/v1/workloads/fitted").status_code != 200:
+        publish_regressor(services)
+    forecast = client.post("/v1/forecasts", json=ASKED).json()
+    services.forecasts.recorded(DEFAULT_PROJECT, forecast["forecast_id"])
+    run = {
+        **ASKED,
+        "duration_seconds": ratio * forecast["duration_seconds"]["median"],
+        "forecast_id": forecast["forecast_id"],
+    }
+    answer = client.post("/v1/runs", json=run)
+    assert answer.status_code == 201, answer.text
