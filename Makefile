@@ -13,7 +13,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 FRAMEWORKS := $(VENV)-frameworks
 IMPORTERS := $(VENV)-importers
-.PHONY: help demo serve test lint unit frameworks importers pythons lock clean
+.PHONY: help demo serve test lint unit frameworks importers sbom audit fuzz pythons lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -48,6 +48,16 @@ importers: $(IMPORTERS)/.installed $(VENV)/.installed-dev ## the importers with 
 		$(IMPORTERS)/bin/python -m pytest -q --durations=5 -o filterwarnings=default \
 		-o addopts=--import-mode=importlib client/tests_frameworks/test_spark.py \
 		client/tests_frameworks/test_mlflow.py
+
+sbom: $(VENV)/.installed-dev ## the locked packages as a CycloneDX document (sbom.cdx.json)
+	$(BIN)/python -m tests.support.dependencies sbom sbom.cdx.json
+
+audit: $(VENV)/.installed-dev ## known weaknesses of the locked packages (needs the network) and their licences
+	$(BIN)/python -m tests.support.dependencies audit
+
+fuzz: $(VENV)/.installed-dev ## fuzz the reader of CSV uploads for a minute (Python 3.11, Linux on x86-64)
+	$(PIP_INSTALL) --require-hashes -r requirements-fuzz.lock
+	$(BIN)/python -m tests.fuzz.csv_reader -max_total_time=60 -max_len=4096 -timeout=10 $(ARGS)
 
 pythons: $(VENV)/.installed-dev ## the client on every Python from 3.10 to 3.13 that is found here
 	$(BIN)/python client/try_pythons.py

@@ -1,11 +1,18 @@
 """The settings of the service: one frozen class, read from the environment in the entry points."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from app.domain.access import Scope
+from app.domain.addresses import is_safe_url
+
+SignatureAlgorithm = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+]
+"""Only those with a public key: with a shared one, whoever verifies could sign."""
 MEBIBYTE = 1 << 20
 
 
@@ -79,6 +86,29 @@ class Settings(BaseSettings):
         30.0, gt=0, description="a fitter that is silent this long loses its fit"
     )
     fit_max_attempts: int = Field(3, ge=1, description="starts of a fit before it counts as failed")
+    oidc_issuer: str | None = Field(
+        None, description="URL of the OpenID Connect issuer whose tokens are taken beside keys"
+    )
+    oidc_audience: str | None = Field(None, description="whom the tokens must be meant for")
+    oidc_jwks_url: str | None = Field(
+        None, description="where the issuer's keys are; default: as its discovery document says"
+    )
+    oidc_algorithms: tuple[SignatureAlgorithm, ...] = Field(
+        ("RS256", "ES256"), description="signatures that are accepted (JSON)", min_length=1
+    )
+    oidc_leeway_s: float = Field(
+        30.0, ge=0, le=300, description="how much the issuer's clock may differ"
+    )
+    oidc_project_claim: str = Field("project", description="claim with the project's name")
+    oidc_project: str | None = Field(
+        None, description="project of tokens without that claim; default: they are refused"
+    )
+    oidc_scope_claim: str = Field(
+        "scope", description="claim with scopes or groups: words of a text, or a list"
+    )
+    oidc_scope_map: dict[str, tuple[Scope, ...]] = Field(
+        {}, description="what each word of that claim allows (JSON); default: scopes by name"
+    )
     otlp_endpoint: str | None = Field(
         None,
         validation_alias=AliasChoices("TRAINFARE_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
@@ -88,6 +118,17 @@ class Settings(BaseSettings):
         "INFO", description="least level"
     )
     log_format: Literal["text", "json"] = Field("text", description="form of a log line")
+
+    @model_validator(mode="after")
+    def _check_issuer(self) -> Self:
+        if self.oidc_issuer is None:
+            return self
+        if not self.oidc_audience:
+            raise ValueError("oidc_issuer needs oidc_audience: whom its tokens are meant for")
+        for url in (self.oidc_issuer, self.oidc_jwks_url):
+            if url is not None and not is_safe_url(url):
+                raise ValueError(f"{url} is neither https nor on this machine")
+        return self
 
     @property
     def url(self) -> str:

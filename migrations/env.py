@@ -5,13 +5,15 @@ from alembic import context
 
 from app.settings import Settings
 from app.storage.database import make_engine
+from app.storage.migration import LOCK_TIMEOUT_S
 from app.storage.tables import Base
 
 
 def _migrate(connection: sa.Connection) -> None:
     if connection.dialect.name == "postgresql":
         # A migration that waits for a lock would make every later query wait behind it.
-        connection.exec_driver_sql("SET lock_timeout = '10s'")
+        seconds = context.config.attributes.get("lock_timeout_s", LOCK_TIMEOUT_S)
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * seconds)}")
     context.configure(
         connection=connection,
         target_metadata=Base.metadata,

@@ -1,6 +1,7 @@
 """A fitted portfolio: the regressors of one workload, their weights and their calibration."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,6 +30,8 @@ MAX_LOG_DISTANCE = 15.0
 NO_MEMORY_EVIDENCE = "no memory measurements"
 
 _MIN_VARIANCE = 1e-8
+_KEPT_ROWS = 64
+_Asked: TypeAlias = tuple[Encoded, tuple[str, ...]]
 
 
 class FittedPortfolio:
@@ -84,6 +87,7 @@ class FittedPortfolio:
         self.memory_law, self.convergence, self.phases = memory_law, convergence, phases
         self._mixtures: dict[str, Mixture] = {}
         self._influences: Influences | None = None
+        self._latest: tuple[FeatureTable, _Asked] | None = None
         self.trend_breaks = _trend_breaks(encoder, regime_map, report.n_configurations)
 
     def predict(self, features: FeatureTable) -> ForecastDistribution:
@@ -108,8 +112,7 @@ class FittedPortfolio:
         """
         if features.n_rows == 0:
             return ForecastDistribution(np.empty(0), np.empty(0), (), np.empty((0, len(LEVELS))))
-        encoded = self.transfer.settle(self.encoder.encode(features))
-        regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
+        encoded, regimes = self._asked(features)
         mean, variance = self._answer(encoded, features, regimes)
         variance = variance + encoded.variance
         variance = variance + encoded.excess**2 @ self.trend_breaks**2
@@ -121,8 +124,9 @@ class FittedPortfolio:
 
     def support(self, features: FeatureTable) -> list[Support]:
         """Return how well the runs support each row: ranges, levels, nearest runs, basis."""
+        encoded, _ = self._asked(features)
         return describe_support(
-            features, self.encoder, self.transfer, self.memory, self.regime_map.few_levels
+            features, encoded, self.encoder, self.transfer, self.memory, self.regime_map.few_levels
         )
 
     def feasibility(self, features: FeatureTable) -> Feasibility:
@@ -141,8 +145,7 @@ class FittedPortfolio:
         """
         if features.n_rows == 0:
             return []
-        encoded = self.transfer.settle(self.encoder.encode(features))
-        regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
+        encoded, regimes = self._asked(features)
         expansion = self.transfer.expand(encoded, features)
         if expansion is None:
             return explain_rows(self._term_shares(encoded.X, regimes))
@@ -160,7 +163,7 @@ class FittedPortfolio:
         """
         if self.phases is None:
             return [()] * features.n_rows
-        shares = self.phases.shares(self.encoder.layout, self.encoder.encode(features).X)
+        shares = self.phases.shares(self.encoder.layout, self._asked(features)[0].X)
         return name_shares(self.phases.names, shares, PhaseShare)
 
     def taught_by(self, features: FeatureTable) -> list[tuple[Lesson, ...]]:
@@ -172,8 +175,7 @@ class FittedPortfolio:
             return []
         if self._influences is None:
             self._influences = Influences(self.encoder.layout, self.members, self.memory.X)
-        encoded = self.transfer.settle(self.encoder.encode(features))
-        regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
+        encoded, regimes = self._asked(features)
         expansion = self.transfer.expand(encoded, features)
         lessons: list[tuple[Lesson, ...]] = []
         for row, regime in enumerate(regimes):
@@ -185,6 +187,20 @@ class FittedPortfolio:
             whole = np.tensordot(shares, derivatives, axes=1)
             lessons.append(name_lessons(whole, self.memory.names))
         return lessons
+
+    def _asked(self, features: FeatureTable) -> _Asked:
+        """Return the encoded rows and the kind of each, those of a small table asked last kept.
+
+        A forecast asks the same table for its figures, their explanation and their support.
+        """
+        latest = self._latest
+        if latest is not None and latest[0] is features:
+            return latest[1]
+        encoded = self.transfer.settle(self.encoder.encode(features))
+        regimes = self.regime_map.of_rows(self.encoder, encoded.distances, encoded.codes)
+        if features.n_rows <= _KEPT_ROWS:
+            self._latest = features, (encoded, regimes)
+        return encoded, regimes
 
     def _term_shares(self, X: FloatArray, regimes: Sequence[str]) -> dict[Term, FloatArray]:
         total = {term: np.zeros(len(X)) for term in TERMS}

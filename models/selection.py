@@ -76,6 +76,7 @@ _LEAST_HELD_OUT = 3
 _NEW_CANDIDATE = 0.05
 _PENALTY = 1.0
 _LEAST_WEIGHT = 0.02
+_TILT, _LEAST_RESIDUAL = 2.0, 0.01
 
 
 def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations: int) -> FloatArray:
@@ -229,10 +230,12 @@ def choose_weights(
     n_configurations: int,
     held_out: HeldOut | None,
 ) -> FloatArray:
-    """Return the candidates' weights in a regime: stacked where it pays, else the prior ones.
+    """Return the candidates' weights in a regime: prior ones, moved by what was held out.
 
-    With fewer than 12 configurations, in transfer and with less than 3 distinct configurations
-    held out, the held-out sets say less than the prior.
+    With fewer than 12 configurations and with less than 3 distinct ones held out, the held-out
+    sets say less than the prior. In transfer, stacking does so too: what is held out is one level
+    or three. Half of the weights are those of `tilt`, which asks for less: which candidates err
+    little, not which mixture does.
     """
     prior = prior_weights(names, kind, axis, n_configurations)
     if held_out is None:
@@ -244,6 +247,28 @@ def choose_weights(
     # Those that did forecast count alike where the prior gives none of them weight.
     prior = _normalised(usable if usable.sum() > 0 else has_forecast.astype(np.float64))
     few = n_configurations < FEW_CONFIGURATIONS or held_out.n_distinct < _LEAST_HELD_OUT
-    if few or kind == "transfer":
+    if few:
         return prior
-    return stack(held_out, prior)
+    stacked = prior if kind == "transfer" else stack(held_out, prior)
+    return (stacked + tilt(held_out, prior)) / 2
+
+
+def tilt(held_out: HeldOut, prior: FloatArray) -> FloatArray:
+    """Return the prior weights over the square of each candidate's held-out error; a heuristic.
+
+    The error is the weighted geometric mean of the |log residuals|, which no single configuration
+    decides.
+
+    Examples
+    --------
+    >>> rows, ones, none = np.arange(2), np.ones(2), np.zeros(2)
+    >>> means = np.array([[0.1, 0.1], [0.2, 0.2]])
+    >>> held_out = HeldOut(rows, ones, none, means, means, none, none)
+    >>> tilt(held_out, np.array([0.5, 0.5])).round(3).tolist()
+    [0.8, 0.2]
+    """
+    residuals = np.maximum(np.abs(held_out.observed - held_out.means), _LEAST_RESIDUAL)
+    logs = np.log(residuals) @ _normalised(held_out.weights)
+    tilted = np.where(np.isfinite(logs), prior * np.exp(-_TILT * (logs - np.nanmin(logs))), 0.0)
+    weights = _normalised(tilted)
+    return _normalised(np.where(weights < _LEAST_WEIGHT, 0.0, weights))

@@ -17,13 +17,13 @@ _SUFFIX = {"": "", "per_worker": "_per_worker", "workers_per": ""}
 
 def describe_support(
     features: FeatureTable,
+    encoded: Encoded,
     encoder: Encoder,
     transfer: LevelTransfer,
     memory: Memory,
     few_levels: Sequence[frozenset[int]],
 ) -> list[Support]:
-    """Return the support of each row of `features`."""
-    encoded = transfer.settle(encoder.encode(features))
+    """Return the support of each row of `features`, which is encoded and settled."""
     spans = _spans(encoder)
     nearest = memory.nearest(encoded, spans)
     signatures = row_signatures(encoded)

@@ -56,6 +56,9 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
         "unsupported_media_type", 415, "Unsupported media type"
     ),
     domain.UnauthenticatedError: ProblemKind("unauthenticated", 401, "Not authenticated"),
+    domain.IssuerUnavailableError: ProblemKind(
+        "issuer_unavailable", 503, "Token issuer unavailable"
+    ),
     domain.ForbiddenError: ProblemKind("forbidden", 403, "Not allowed"),
     domain.ProjectLimitError: ProblemKind("quota_exceeded", 429, "Project limit reached"),
     domain.QuotaExceededError: ProblemKind("quota_exceeded", 429, "Rate limit exceeded"),
@@ -333,6 +336,7 @@ def problem_responses(*errors: type[DomainError]) -> dict[int | str, dict[str, A
         domain.ForbiddenError,
         domain.QuotaExceededError,
         domain.StorageUnavailableError,
+        domain.IssuerUnavailableError,
         domain.DeadlineExceededError,
         domain.OverloadedError,
         domain.InvalidRequestError,

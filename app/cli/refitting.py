@@ -44,6 +44,10 @@ def refit(
     project: Annotated[
         str | None, typer.Option(help="Workloads of this project alone; default: of all.")
     ] = None,
+    at_most: Annotated[
+        int | None,
+        typer.Option(min=1, help="Queue no more fits than this: others wait behind them."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Queue a fit for every workload whose regressor is old or missing; fitters do the work.
@@ -61,7 +65,8 @@ def refit(
     settings = read_settings()
     database = Database(settings.url, pool_size=1)
     try:
-        count = RefitService(ServiceContext(database, settings)).request_all(age, project=project)
+        refits = RefitService(ServiceContext(database, settings))
+        count = refits.request_all(age, project=project, at_most=at_most)
     finally:
         database.close()
     if as_json:

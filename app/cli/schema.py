@@ -5,7 +5,12 @@ from alembic.util import CommandError as RevisionError
 from app.cli.failures import RefusedError
 from app.settings import Settings
 from app.storage.database import Database
-from app.storage.migration import SchemaOutdatedError, current_revision, migrate
+from app.storage.migration import (
+    MigrationBlockedError,
+    SchemaOutdatedError,
+    current_revision,
+    migrate,
+)
 
 
 def migrate_schema(settings: Settings, revision: str = "head") -> str:
@@ -14,7 +19,8 @@ def migrate_schema(settings: Settings, revision: str = "head") -> str:
     Raises
     ------
     RefusedError
-        If the revision is unknown or the database is newer than this version.
+        If the revision is unknown, the database is newer than this version, or somebody holds a
+        lock that the migration needs.
     """
     if not settings.database_url:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
@@ -25,6 +31,8 @@ def migrate_schema(settings: Settings, revision: str = "head") -> str:
         after = current_revision(database)
     except SchemaOutdatedError as error:
         raise RefusedError(str(error), "Use the version that migrated this database.") from None
+    except MigrationBlockedError as error:
+        raise RefusedError(str(error), "Look for long transactions: docs/runbook.md.") from None
     except RevisionError as error:
         raise RefusedError(f"Cannot migrate to {revision!r}: {error}", "See migrations/.") from None
     finally:

@@ -22,6 +22,7 @@ from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import SchemaOutdatedError, require_head
+from app.telemetry import exporting
 
 _logger = logging.getLogger(__name__)
 _GRACE_S: Final = 10
@@ -50,6 +51,9 @@ def _check_start(settings: Settings) -> None:
     access = AccessService(ServiceContext(database, settings))
     try:
         require_head(database)
+        # What cannot be exported to is told here, not by each web process.
+        with exporting(settings):
+            pass
         check_exposure(settings, access)
     except SchemaOutdatedError as error:
         raise RefusedError(

@@ -302,6 +302,15 @@ class UnauthenticatedError(DomainError):
         super().__init__(f"Authentication failed: {reason}.")
 
 
+class IssuerUnavailableError(DomainError):
+    """The issuer of tokens does not answer, and its keys are not known."""
+
+    remedy = "Retry; if it persists, the operator's log tells why."
+
+    def __init__(self) -> None:
+        super().__init__("The keys of the token's issuer cannot be had at the moment.")
+
+
 class ForbiddenError(DomainError):
     """The key lacks a scope."""
 

@@ -19,20 +19,21 @@ ExchangeRateId = NewType("ExchangeRateId", str)
 GridFactorId = NewType("GridFactorId", str)
 
 SLUG_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
-_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Base 32 without letters that are taken for digits."""
 _RANDOM_BITS: Final = 72
 _TIME_CHARACTERS: Final = 10
 _RANDOM_CHARACTERS: Final = 15
 _BLOCK_CHARACTERS: Final = 2
 # The last characters of consecutive identifiers, so that only every 1024th is computed.
-_BLOCK: Final = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
+_BLOCK: Final = tuple(first + second for first in ALPHABET for second in ALPHABET)
 
 
 def _base32(number: int, length: int) -> str:
     characters = []
     for _ in range(length):
         number, digit = divmod(number, 32)
-        characters.append(_ALPHABET[digit])
+        characters.append(ALPHABET[digit])
     return "".join(reversed(characters))
 
 
@@ -95,4 +96,4 @@ def is_identifier(prefix: str, text: str) -> bool:
     """Return whether `text` has the form of an identifier; any other need not be looked up."""
     head, _, tail = text.partition("_")
     length = _TIME_CHARACTERS + _RANDOM_CHARACTERS
-    return head == prefix and len(tail) == length and set(tail) <= set(_ALPHABET)
+    return head == prefix and len(tail) == length and set(tail) <= set(ALPHABET)

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from app.domain.billing import NO_EXTRAS
 from app.domain.forecasts import LineItem
 from app.domain.prices import Price
 from app.pricing.offers import Lot, Offer
@@ -201,11 +202,7 @@ def costs_of(offers: Sequence[Offer | None], seconds: FloatArray) -> FloatArray:
     seconds
         Their durations, shape (n,), or several of each, shape (k, n); so is what is returned.
     """
-    known: dict[int, tuple[float, float, float, float]] = {}
-    for offer in offers:
-        if id(offer) not in known:
-            known[id(offer)] = _terms(offer)
-    terms = np.array([known[id(offer)] for offer in offers], dtype=float).reshape(-1, 4)
+    terms = np.array([_terms(offer) for offer in offers], dtype=float).reshape(-1, 4)
     minimum_s, step_s, per_hour, once = terms.T
     billed = np.maximum(seconds, minimum_s)
     whole = np.where(step_s > 0.0, step_s, 1.0)
@@ -223,5 +220,7 @@ def _terms(offer: Offer | None) -> tuple[float, float, float, float]:
     if offer is None:
         return 0.0, 0.0, np.nan, 0.0
     price = offer.price
-    rules = float(price.minimum_billed_s or 0), float(price.billing_step_s or 0)
-    return *rules, float(offer.per_hour), float(offer.extras.once)
+    minimum_s, step_s = price.minimum_billed_s or 0.0, price.billing_step_s or 0.0
+    if offer.extras is NO_EXTRAS and not offer.others:
+        return minimum_s, step_s, float(price.price_per_hour) * offer.instances, 0.0
+    return minimum_s, step_s, float(offer.per_hour), float(offer.extras.once)

@@ -38,6 +38,7 @@ _ANY_PURCHASE: Final = (Purchase.ON_DEMAND, Purchase.RESERVED, Purchase.OWNED)
 _MAX_REMEMBERED: Final = 8192
 _EXACT: Final = Context(prec=80)
 _Question = tuple[Configuration, PriceQuery, str | None]
+_Rivals = dict[Configuration, tuple[Offer, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class PriceBook:
         self.grid = GridBook(factors)
         self._own_index = PriceIndex.of(own)
         self._rates = RateBook(rates)
-        self._remembered: dict[_Question, tuple[Offer, ...]] = {}
+        self._remembered: dict[tuple[PriceQuery, str | None], _Rivals] = {}
         self._markets: dict[_Question, list[_Market]] = {}
 
     @classmethod
@@ -125,13 +126,30 @@ class PriceBook:
         seconds
             How long the job lasts; None compares what an hour costs.
         """
-        rivals = self._rivals(configuration, query, query.currency or currency)
-        if len(rivals) > 1 and seconds is not None:
-            return min(
-                rivals,
-                key=lambda offer: (exact_cost(offer, seconds), offer.per_hour, offer.instances),
-            )
-        return rivals[0] if rivals else None
+        durations = None if seconds is None else [seconds]
+        return self.resolve_all([configuration], query, currency=currency, seconds=durations)[0]
+
+    def resolve_all(
+        self,
+        configurations: Sequence[Configuration],
+        query: PriceQuery,
+        *,
+        currency: str | None = None,
+        seconds: Sequence[float] | None = None,
+    ) -> list[Offer | None]:
+        """Return the offers of many configurations, as `resolve` does each."""
+        wanted = query.currency or currency
+        known = self._remembered.setdefault((query, wanted), {})
+        found: list[Offer | None] = []
+        for index, configuration in enumerate(configurations):
+            rivals = known.get(configuration)
+            if rivals is None:
+                rivals = self._remember(known, configuration, query, wanted)
+            if len(rivals) > 1 and seconds is not None:
+                found.append(_cheapest(rivals, seconds[index]))
+            else:
+                found.append(rivals[0] if rivals else None)
+        return found
 
     def places(
         self, configuration: Configuration, query: PriceQuery
@@ -145,21 +163,21 @@ class PriceBook:
         }
         return sorted(found, key=lambda place: (place[0] or "", place[1] or ""))
 
-    def _rivals(
-        self, configuration: Configuration, query: PriceQuery, currency: str | None
+    def _remember(
+        self, known: _Rivals, configuration: Configuration, query: PriceQuery, currency: str | None
     ) -> tuple[Offer, ...]:
         """Return the offers of which the duration decides which is cheapest, by their hour."""
-        key = (configuration, query, currency)
-        if key not in self._remembered:
-            if len(self._remembered) >= _MAX_REMEMBERED:
-                self._remembered.clear()
-            offers = self._offers(configuration, query, currency)
-            # The same object where nothing is added: an hour's cost is then the machines' alone.
-            extras = NO_EXTRAS if query.extras == NO_EXTRAS else query.extras
-            self._remembered[key] = tuple(
-                replace(offer, extras=extras, asked_currency=currency) for offer in offers
-            )
-        return self._remembered[key]
+        if sum(map(len, self._remembered.values())) >= _MAX_REMEMBERED:
+            self._remembered.clear()
+            known.clear()
+            self._remembered[query, currency] = known
+        offers = self._offers(configuration, query, currency)
+        # The same object where nothing is added: an hour's cost is then the machines' alone.
+        extras = NO_EXTRAS if query.extras == NO_EXTRAS else query.extras
+        known[configuration] = tuple(
+            replace(offer, extras=extras, asked_currency=currency) for offer in offers
+        )
+        return known[configuration]
 
     def _offers(
         self, configuration: Configuration, query: PriceQuery, currency: str | None
@@ -288,6 +306,13 @@ class PriceBook:
             if key not in latest or latest[key].valid_from <= price.valid_from:
                 latest[key] = price
         return list(latest.values())
+
+
+def _cheapest(rivals: Sequence[Offer], seconds: float) -> Offer:
+    """Return the offer whose bill of a duration is smallest."""
+    return min(
+        rivals, key=lambda offer: (exact_cost(offer, seconds), offer.per_hour, offer.instances)
+    )
 
 
 def _with_rules(price: Price, query: PriceQuery) -> Price:

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.domain.access import DEFAULT_PROJECT, ApiKey, AuditEntry, Principal, Project, Scope
 from app.domain.errors import (
     DomainError,
+    MissingExtraError,
     NotFoundError,
     StorageUnavailableError,
     UnauthenticatedError,
@@ -23,6 +24,9 @@ from app.domain.errors import (
 from app.domain.identifiers import KeyId, ProjectId, new_identifier
 from app.services.context import ServiceContext
 from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.services.tokens import TokenService
 
 _logger = logging.getLogger(__name__)
 _ANYBODY: Final = Principal(DEFAULT_PROJECT, frozenset(Scope))
@@ -50,6 +54,26 @@ def keys_required(settings: Settings) -> bool:
     if settings.require_keys is not None:
         return settings.require_keys
     return not is_loopback(settings.host)
+
+
+def open_tokens(context: ServiceContext) -> "TokenService":
+    """Return what verifies the tokens of the settings' issuer.
+
+    Raises
+    ------
+    MissingExtraError
+        If the library for it is not installed.
+    """
+    try:
+        from app.services.tokens import TokenService  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtraError("oidc", "TRAINFARE_OIDC_ISSUER") from error
+    return TokenService(context)
+
+
+def is_token(text: str) -> bool:
+    """Whether a bearer's text has the form of a signed token; keys have no dots."""
+    return text.count(".") == 2  # noqa: PLR2004 - header.payload.signature
 
 
 def _sha256(token: str) -> str:
@@ -80,6 +104,7 @@ class AccessService:
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._notes = ThreadPoolExecutor(max_workers=1, thread_name_prefix="key-use")
         self.requires_keys = keys_required(context.settings)
+        self._tokens = None if context.settings.oidc_issuer is None else open_tokens(context)
 
     async def authenticate(self, authorization: str | None) -> Principal:
         """Return the caller that an Authorization header names.
@@ -97,6 +122,8 @@ class AccessService:
             if self.requires_keys:
                 raise UnauthenticatedError("the request has no bearer key")
             return _ANYBODY
+        if self._tokens is not None and is_token(token):
+            return await self._tokens.authenticate(token)
         if len(token) > _MAX_TOKEN_LENGTH:
             raise UnauthenticatedError("the key is unknown")
         now = self._context.now()
@@ -230,7 +257,9 @@ class AccessService:
             return stores.access.list_audit(owner.project_id, limit=limit)
 
     def has_usable_key(self) -> bool:
-        """Whether anybody could authenticate by a key."""
+        """Whether anybody could authenticate, by a key or by a token of an issuer."""
+        if self._tokens is not None:
+            return True
         now = self._context.now()
         return any(key.is_usable(now) for key, _project in self.list_keys())
 

@@ -134,10 +134,11 @@ def _answer(
     book: PriceBook,
     now: datetime,
 ) -> list[Answer]:
-    work = predict(scenarios, served)
+    features = features_of(scenarios, served)
+    work = served.portfolio.predict(features)
     offers = offers_for(requests, scenarios, book, work.median(), served.currency)
     durations, refusals = interrupted(work, requests, offers)
-    reasons = _reasons(requests, scenarios, served)
+    reasons = _reasons(requests, features, served)
     figures = figures_of(requests, durations, offers)
     around = _Around(served, book, now)
     law = served.portfolio.convergence
@@ -189,12 +190,11 @@ def _with_other_purchases(
 
 
 def _reasons(
-    requests: Sequence[ForecastRequest], scenarios: Sequence[Scenario], served: ServedRegressor
+    requests: Sequence[ForecastRequest], features: FeatureTable, served: ServedRegressor
 ) -> list[Reason]:
     """Return what each forecast rests on and what it is made of."""
-    if not scenarios:
+    if not features.n_rows:
         return []
-    features = features_of(scenarios, served)
     portfolio = served.portfolio
     has_phases = portfolio.phases is not None
     explained = portfolio.explain_phases(features) if has_phases else portfolio.explain(features)

@@ -1,11 +1,12 @@
 """Which configurations a recommendation looks at."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from math import ceil
 from typing import Final
 
-from app.domain.configurations import Configuration
+from app.domain.configurations import Configuration, Purchase
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.recommendations import ANYWHERE, Objective, RecommendationRequest
 from app.pricing.price_index import gpu_names
@@ -29,7 +30,7 @@ def candidate_configurations(
     served: ServedRegressor,
     measured: Mapping[Hardware, float | None],
     book: PriceBook,
-) -> list[Configuration]:
+) -> Sequence[Configuration]:
     """Return every configuration of the search.
 
     Where runs tell their nodes and the search does not, workers are packed as densely as they
@@ -64,18 +65,29 @@ def candidate_configurations(
             [Fault("The lists multiply.", "Shorten them.", field="search")],
         )
     density = _densities(hardware, measured)
-    return [
+    dense = tuple((pair, place, density[pair]) for pair, place in placed)
+    return _product(dense, tuple(further), workers)
+
+
+# The same search is asked again and again with another objective, deadline or budget.
+@lru_cache(maxsize=8)
+def _product(
+    placed: tuple[tuple[Hardware, Place, float | None], ...],
+    further: tuple[tuple[Purchase | None, int | None], ...],
+    workers: tuple[int, ...],
+) -> tuple[Configuration, ...]:
+    return tuple(
         Configuration(
             *pair,
             provider=provider,
             region=region,
             purchase=purchase,
-            nodes=nodes or _nodes(count, density[pair]),
+            nodes=nodes or _nodes(count, density),
             workers=count,
         )
-        for (pair, (provider, region)), (purchase, nodes) in product(placed, further)
+        for (pair, (provider, region), density), (purchase, nodes) in product(placed, further)
         for count in workers
-    ]
+    )
 
 
 def _places(pair: Hardware, request: RecommendationRequest, book: PriceBook) -> list[Place]:

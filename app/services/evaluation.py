@@ -8,7 +8,7 @@ import numpy as np
 
 from app.decisions.recommendation import Candidates
 from app.domain.configurations import Configuration, Purchase, Scenario
-from app.domain.recommendations import RecommendationRequest
+from app.domain.recommendations import Objective, RecommendationRequest
 from app.pricing.billing import costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
@@ -58,12 +58,12 @@ def evaluate(
     scenarios = _scenarios(request, configurations, served)
     features = features_of(scenarios, served)
     work = served.portfolio.predict(features)
-    offers = [
-        book.resolve(
-            scenario.configuration, request.pricing, currency=served.currency, seconds=seconds
-        )
-        for scenario, seconds in zip(scenarios, work.median().tolist(), strict=True)
-    ]
+    offers = book.resolve_all(
+        [scenario.configuration for scenario in scenarios],
+        request.pricing,
+        currency=served.currency,
+        seconds=work.median().tolist(),
+    )
     spot = {
         row: (request.spot, 1 if offer is None else offer.total_instances)
         for row, offer in enumerate(offers)
@@ -74,7 +74,12 @@ def evaluate(
     duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
     known = [scenarios[row].configuration for row in kept]
     bought = [offers[row] for row in kept]
-    paid = [offer if offer is not None and offer.is_as_asked else None for offer in bought]
+    foreign = [
+        None if offer is None or offer.is_as_asked else offer.price.currency for offer in bought
+    ]
+    paid = [
+        None if name is not None else offer for offer, name in zip(bought, foreign, strict=True)
+    ]
     cost, cost_bound = costs_of(paid, np.stack([duration, bound]))
     energy, carbon = _energy(request, known, bought, served, book, now)
     remaining = features if len(known) == len(scenarios) else features.take(kept)
@@ -94,9 +99,7 @@ def evaluate(
             Infeasible(scenarios[row].configuration, refusal.checkpoint_interval_s)
             for row, refusal in refusals.items()
         ],
-        foreign_currencies=[
-            None if offer is None or offer.is_as_asked else offer.price.currency for offer in bought
-        ],
+        foreign_currencies=foreign,
     )
 
 
@@ -135,7 +138,13 @@ def _energy(
     book: PriceBook,
     now: datetime,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return kWh and kilograms of CO2e of one second, shape (n,) each; NaN where unknown."""
+    """Return kWh and kilograms of CO2e of one second, shape (n,) each; NaN where unknown.
+
+    They are looked up where the objective asks for them.
+    """
+    if request.objective not in {Objective.ENERGY, Objective.CARBON}:
+        unknown = np.full(len(configurations), np.nan)
+        return unknown, unknown
     as_of = request.pricing.as_of or now
     known: dict[tuple[str | None, _Place], tuple[float, float]] = {}
     figures = []
@@ -157,11 +166,10 @@ def _number(figure: float | None) -> float:
 
 def _fits(features: FeatureTable, served: ServedRegressor) -> FloatArray:
     """Return the chance that memory does; 1 where nothing that was measured says otherwise."""
-    if not features.n_rows:
-        return np.ones(0)
-    found = served.portfolio.feasibility(features)
-    if not found.is_tested:
+    law = served.portfolio.memory_law
+    if not features.n_rows or law is None or not law.is_tested:
         return np.ones(features.n_rows)
+    found = law.feasibility(features)
     return np.where(np.isnan(found.probability), 1.0, found.probability)
 
 

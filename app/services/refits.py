@@ -85,11 +85,14 @@ class RefitService:
         self._context = context
         self._at_once = at_once
 
-    def request_all(self, older_than: timedelta, *, project: str | None = None) -> int:
+    def request_all(
+        self, older_than: timedelta, *, project: str | None = None, at_most: int | None = None
+    ) -> int:
         """Queue a fit for every workload without a regressor of that age or younger.
 
         Workloads without a usable run or with an active fit are left alone, so that asking twice
-        does nothing twice. Returns how many fits were queued.
+        does nothing twice. Returns how many fits were queued, `at_most` so many: fits are computed
+        in the order in which they are asked for, and others would wait behind all of these.
 
         Raises
         ------
@@ -98,7 +101,7 @@ class RefitService:
         """
         project_id = None if project is None else self._project(project)
         before, last, count = self._context.now() - older_than, WorkloadId(0), 0
-        while found := self._request_some(before, project_id, last):
+        while found := self._request_some(before, project_id, last, _room_left(at_most, count)):
             last, queued = found
             count += queued
         _logger.info("refits requested", extra={"fits": count})
@@ -112,14 +115,21 @@ class RefitService:
         return project.project_id
 
     def _request_some(
-        self, before: datetime, project_id: ProjectId | None, after: WorkloadId
+        self, before: datetime, project_id: ProjectId | None, after: WorkloadId, room: int | None
     ) -> tuple[WorkloadId, int] | None:
         """Return the last workload of a batch and the fits queued for it; None after the last."""
         now, settings = self._context.now(), self._context.settings
         request = FitRequest(time_budget_s=settings.fit_time_budget_s)
         with self._context.database.transaction() as stores:
             keys = stores.fits.stale_workloads(
-                before, project_id=project_id, after=after, limit=self._at_once
+                before,
+                project_id=project_id,
+                after=after,
+                limit=self._at_once if room is None else min(self._at_once, room),
             )
             queued = sum(stores.fits.request(key, request, now)[1] for key in keys)
         return (keys[-1], queued) if keys else None
+
+
+def _room_left(at_most: int | None, count: int) -> int | None:
+    return None if at_most is None else at_most - count

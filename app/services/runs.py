@@ -165,8 +165,7 @@ class RunService:
         """
         with self._context.database.transaction() as stores:
             run = _require(stores, principal.project_id, run_id)
-            stores.runs.delete(run_id)
-            release_runs(stores, principal.project_id, 1)
+            release_runs(stores, principal.project_id, stores.runs.delete(run_id))
             stores.access.record_audit(
                 principal.project_id,
                 principal.key_id,

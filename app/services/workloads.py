@@ -124,6 +124,8 @@ class WorkloadService:
         """
         with self._context.database.transaction() as stores:
             workload = _require(stores, caller.project_id, slug)
+            # An upload under way ends first, so that its runs are counted too.
+            stores.workloads.lock(caller.project_id, slug)
             counts = stores.runs.count_by_status([workload.workload_id])
             stores.workloads.delete(workload.workload_id)
             stored = sum(sum(each.values()) for each in counts.values())

@@ -3,10 +3,13 @@
 Alembic is imported where it migrates: whoever only asks for the revision starts without it.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import psycopg
 import sqlalchemy as sa
 
 from app.storage.database import Database
@@ -18,6 +21,20 @@ _VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 
 _ADVISORY_LOCK = 0x7472_6661_7265
 """Two instances that start at once migrate one after the other on PostgreSQL."""
+
+
+LOCK_TIMEOUT_S: Final = 10.0
+"""How long a migration waits for a lock: every later query on that table waits behind it."""
+
+
+class MigrationBlockedError(RuntimeError):
+    """A migration waited too long for a lock; nothing was changed."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"The migration waited {seconds:g} s for a lock that another transaction holds, and"
+            " gave up so that no query waits behind it. Nothing was changed: try again."
+        )
 
 
 class SchemaOutdatedError(RuntimeError):
@@ -69,10 +86,21 @@ def _revision(connection: sa.Connection) -> str | None:
     return found
 
 
-def migrate(database: Database, revision: str = "head") -> None:
-    """Bring the schema up (or down) to `revision`; a second caller waits for the first."""
+def migrate(
+    database: Database, revision: str = "head", *, lock_timeout_s: float = LOCK_TIMEOUT_S
+) -> None:
+    """Bring the schema up (or down) to `revision`; a second caller waits for the first.
+
+    Raises
+    ------
+    MigrationBlockedError
+        If PostgreSQL does not get a lock within `lock_timeout_s`; nothing was changed.
+    SchemaOutdatedError
+        If the database is at a revision that this version does not know.
+    """
     config = _config()
-    with database.answering(), database.engine.begin() as connection:
+    config.attributes["lock_timeout_s"] = lock_timeout_s
+    with database.answering(), _blocked(lock_timeout_s), database.engine.begin() as connection:
         config.attributes["connection"] = connection
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
@@ -80,6 +108,16 @@ def migrate(database: Database, revision: str = "head") -> None:
         if known is not None and known not in known_revisions():
             raise SchemaOutdatedError(found=known, needed=head_revision())
         _run(config, known, revision)
+
+
+@contextmanager
+def _blocked(seconds: float) -> Iterator[None]:
+    try:
+        yield
+    except sa.exc.OperationalError as error:
+        if isinstance(error.orig, psycopg.errors.LockNotAvailable):
+            raise MigrationBlockedError(seconds) from error
+        raise
 
 
 def _run(config: "Config", known: str | None, revision: str) -> None:

@@ -157,9 +157,10 @@ class RunStore:
             .values(excluded=excluded, excluded_reason=reason, labels=dict(labels) or None)
         )
 
-    def delete(self, run_id: RunId) -> None:
-        """Remove a run."""
-        self._session.execute(sa.delete(RunRow).where(RunRow.id == run_id))
+    def delete(self, run_id: RunId) -> int:
+        """Remove a run; return 0 if another transaction did."""
+        query = sa.delete(RunRow).where(RunRow.id == run_id).returning(RunRow.id)
+        return len(self._session.execute(query).all())
 
     def usable_for_fit(self, workload_id: WorkloadId, since: datetime | None = None) -> RunColumns:
         """Return the succeeded runs that nobody excluded, those stored from `since` on."""

@@ -86,6 +86,10 @@ class WorkloadStore:
             is_settled = self._lock(project_id, named) == len(named)
         return created
 
+    def lock(self, project_id: ProjectId, slug: Slug) -> None:
+        """Wait for the uploads to a workload, and hold others off until the transaction ends."""
+        self._lock(project_id, [slug])
+
     def _lock(self, project_id: ProjectId, named: Sequence[Slug]) -> int:
         """Lock the workloads until the transaction ends; return how many there are."""
         query = (

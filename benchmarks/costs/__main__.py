@@ -3,13 +3,18 @@
 Every folder of the data has `runs.csv` and `tasks.json` (train and test by run). A regressor is
 fitted on the training runs of a task, and each test run is forecast and billed by the rules that
 are given. Where runs brought their cost (`cost_usd`), that is what has to be covered, at the price
-of an hour and a worker that the training runs show; otherwise the bill of the measured duration.
+of an hour and a worker that the training runs show; otherwise the bill of the measured duration,
+minimum and step included.
 
-    python -m benchmarks.costs DATA --tasks 2 --step 60
+Bills in steps are few values: an interval of them holds more than its confidence says. What it
+holds by the forecast itself (`told`) is what the covered share has to equal; beside them stands the
+share of the durations that their own interval covered.
+
+    python -m benchmarks.costs DATA --tasks 2 --step 60 --minimum 60
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -31,15 +36,21 @@ from models import RunTable, fit_portfolio
 
 _CONFIDENCES = (0.5, 0.8, 0.9, 0.95)
 _SECONDS_PER_HOUR = 3600.0
+_SHARES = tuple((np.arange(40) + 0.5) / 40)
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Shares of test runs whose cost and duration lay within the interval, by confidence."""
+    """Shares of test runs by confidence.
+
+    `cost` and `duration` are the shares that lay within their intervals, `told` the probability
+    that the forecast gives to the interval of the cost.
+    """
 
     runs: int
     measured: int
     cost: tuple[float, ...]
+    told: tuple[float, ...]
     duration: tuple[float, ...]
 
 
@@ -59,8 +70,13 @@ def _workers(row: Row) -> int:
     return int(float(row["workers"] or 1))
 
 
-def _offer(row: Row, price: Decimal, step_s: int | None) -> Offer:
-    query = PriceQuery(price_per_hour=price, currency="USD", billing_step_s=step_s)
+def _offer(row: Row, price: Decimal, arguments: argparse.Namespace) -> Offer:
+    query = PriceQuery(
+        price_per_hour=price,
+        currency="USD",
+        billing_step_s=arguments.step,
+        minimum_billed_s=arguments.minimum,
+    )
     offer = PriceBook([], datetime.now(UTC)).resolve(Configuration(workers=_workers(row)), query)
     assert offer is not None
     return offer
@@ -77,38 +93,58 @@ def _judge(task: Task, arguments: argparse.Namespace) -> Coverage:
     forecast = portfolio.predict(test.features)
     price = _price(task.train, arguments.price)
     middle = forecast.median()
-    offers = [_offer(row, price, arguments.step) for row in task.test]
-    costs, durations = [], []
+    offers = [_offer(row, price, arguments) for row in task.test]
+    seconds = _seconds(test)
+    measured = [
+        _measured(offer, row, each)
+        for offer, row, each in zip(offers, task.test, seconds.tolist(), strict=True)
+    ]
+    possible = np.stack([forecast.quantile(share) for share in _SHARES], axis=1).tolist()
+    bills = [
+        [_billed(offer, each) for each in row] for offer, row in zip(offers, possible, strict=True)
+    ]
+    costs, told, durations = [], [], []
     for confidence in _CONFIDENCES:
         lower, upper = forecast.interval(confidence)
         bounds = np.stack([middle, lower, upper], axis=1).tolist()
-        seconds = _seconds(test)
         durations.append(float(np.mean((lower <= seconds) & (seconds <= upper))))
-        covered = [
-            _covers(offer, bound, row, each)
-            for offer, bound, row, each in zip(
-                offers, bounds, task.test, seconds.tolist(), strict=True
+        known = [bill(offer, *bound) for offer, bound in zip(offers, bounds, strict=True)]
+        costs.append(
+            _share(
+                each.lower <= own <= each.upper for each, own in zip(known, measured, strict=True)
             )
-        ]
-        costs.append(sum(covered) / len(covered))
-    measured = sum(bool(row.get("cost_usd")) for row in task.test)
-    return Coverage(len(task.test), measured, tuple(costs), tuple(durations))
+        )
+        told.append(
+            _share(
+                each.lower <= amount <= each.upper
+                for each, row in zip(known, bills, strict=True)
+                for amount in row
+            )
+        )
+    with_cost = sum(bool(row.get("cost_usd")) for row in task.test)
+    return Coverage(len(task.test), with_cost, tuple(costs), tuple(told), tuple(durations))
+
+
+def _share(covered: Iterable[bool]) -> float:
+    return float(np.mean(list(covered)))
 
 
 def _seconds(runs: RunTable) -> np.ndarray:
     return np.asarray(runs.duration_seconds, dtype=np.float64)
 
 
-def _covers(offer: Offer, bounds: Sequence[float], row: Row, seconds: float) -> bool:
-    told = bill(offer, *bounds)
+def _billed(offer: Offer, seconds: float) -> Decimal:
+    return bill(offer, seconds, seconds, seconds).median
+
+
+def _measured(offer: Offer, row: Row, seconds: float) -> Decimal:
     own = row.get("cost_usd")
-    measured = Decimal(own) if own else bill(offer, seconds, seconds, seconds).median
-    return told.lower <= measured <= told.upper
+    return Decimal(own) if own else _billed(offer, seconds)
 
 
 def _row(name: str, found: Coverage) -> tuple[str, ...]:
-    pairs = zip(found.cost, found.duration, strict=True)
-    shares = [f"{cost:.2f} ({seconds:.2f})" for cost, seconds in pairs]
+    figures = zip(found.cost, found.told, found.duration, strict=True)
+    shares = [f"{cost:.2f} told {told:.2f} ({seconds:.2f})" for cost, told, seconds in figures]
     return name, str(found.runs), str(found.measured), *shares
 
 
@@ -118,6 +154,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folders with runs.csv and tasks.json")
     parser.add_argument("--tasks", type=int, default=3, help="of each folder, evenly spaced")
     parser.add_argument("--step", type=int, help="billing step in seconds")
+    parser.add_argument("--minimum", type=int, help="billed seconds at least")
     parser.add_argument("--price", type=Decimal, default=Decimal("1.00"), help="worker and hour")
     parser.add_argument("--seconds", type=float, default=60.0, help="time budget of a fit")
     parser.add_argument("--seed", type=int, default=0)
@@ -135,10 +172,11 @@ def main() -> None:
         runs,
         sum(each.measured for each in found),
         tuple(np.average([each.cost for each in found], axis=0).tolist()),
+        tuple(np.average([each.told for each in found], axis=0).tolist()),
         tuple(np.average([each.duration for each in found], axis=0).tolist()),
     )
     table.add_row(*_row("mean over tasks", mean))
-    Console(width=130).print(table)
+    Console(width=150).print(table)
 
 
 if __name__ == "__main__":

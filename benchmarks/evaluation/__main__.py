@@ -36,10 +36,11 @@ from models import (  # noqa: E402 - see above
     fit_portfolio,
     loads,
 )
+from models.regressor import PortfolioRegressor  # noqa: E402 - see above
 
 _FIT_GOALS = {50: 2.0, 500: 10.0, 5000: 60.0, 20_000: 60.0}
 _SMALL_BUDGET = 1.0
-_ONE_GOAL, _MANY_GOAL, _LOAD_GOAL = 0.3e-3, 0.25, 0.02
+_ONE_GOAL, _MANY_GOAL, _LOAD_GOAL, _BOOSTER_GOAL = 0.3e-3, 0.25, 0.02, 3.0
 _MANY, _REPEATS, _PART = 10_000, 50, 256
 _LARGEST_FLOOR = 400
 
@@ -72,6 +73,7 @@ class Figures:
     many_ratio: float
     control: float
     kilobytes: float
+    booster_ratio: float
     hurried: float
     hurried_error: float
     error: float
@@ -82,6 +84,7 @@ class Figures:
             "fit": self.fit / _FIT_GOALS.get(self.rows, np.inf),
             "load": self.load / _LOAD_GOAL,
             "load + first": (self.load + self.first) / _LOAD_GOAL,
+            "load / Booster": self.booster_ratio / _BOOSTER_GOAL,
             "one": self.one / _ONE_GOAL,
             "10,000": self.many / _MANY_GOAL,
         }
@@ -167,6 +170,7 @@ def _measure(rows: int, rounds: int) -> Figures:
     return Figures(
         rows, fit, load, first, statistics.median(ones) / _REPEATS, statistics.median(many),
         _ratio(ones, one_floors), _ratio(many, many_floors), control, len(artefact) / 1024,
+        _booster_ratio(artefact, rows, rounds),
         hurried, _error(hurried_portfolio), _error(portfolio),
     )  # fmt: skip
 
@@ -226,6 +230,31 @@ def _first_request(artefact: bytes) -> tuple[float, float]:
         ]
     loads_s, firsts_s = zip(*[(float(load), float(first)) for load, first in done], strict=True)
     return statistics.median(loads_s), statistics.median(firsts_s)
+
+
+def _booster_ratio(artefact: bytes, rows: int, rounds: int) -> float:
+    """Return the seconds of a load over LightGBM's own reading of as many trees of the same runs.
+
+    Of the artefact the trees are a part: processes, laws, runs and their checks come with it.
+    """
+    import lightgbm  # noqa: PLC0415 - heavy, and where a portfolio is served nobody needs it
+
+    members = loads(artefact).members.values()
+    n_trees = sum(len(arrays) for arrays in map(_tree_values, members))
+    runs = generate_runs(rows, 0)
+    X = np.column_stack(list(runs.features.numeric.values()))
+    data = lightgbm.Dataset(X, np.log(runs.duration_seconds), params={"verbosity": -1})
+    grown = {"num_leaves": 15, "num_threads": 1, "verbosity": -1}
+    text = lightgbm.train(grown, data, max(n_trees, 1)).model_to_string()
+    ours, theirs, _ = _in_turns(
+        lambda: loads(artefact), lambda: lightgbm.Booster(model_str=text), rounds
+    )
+    return _ratio(ours, theirs)
+
+
+def _tree_values(member: PortfolioRegressor) -> FloatArray:
+    """Return the leaves of each tree of a member, none if it has no trees."""
+    return member.to_state().arrays.get("trees.leaves", np.empty(0))
 
 
 def _table(found: list[Figures]) -> Table:

@@ -1,11 +1,14 @@
 """Upload CSV rows through HTTP and insert the same rows plainly, in turns; print the ratios.
 
 Usage: ``python -m benchmarks.ingest [--rows 100000] [--rounds 7] [--postgresql-url URL]``.
-PostgreSQL is measured too when the URL of a server is given whose user may create databases.
+PostgreSQL is measured too when the URL of a server is given whose user may create databases. The
+driver's own way (executemany, COPY) is the floor of the goals: it gets rows that are ready to
+store, neither read, checked nor named. `control` is that floor beside itself.
 """
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 import uuid
@@ -27,6 +30,7 @@ from benchmarks.ingest.rows import Measured, make_runs, to_csv, to_rows
 from benchmarks.ingest.service import RunningService, running_service
 
 _GOAL = 0.4
+_RAW_GOALS = {"SQLite": 2.0, "PostgreSQL": 1.7}
 _MEMORY_GOAL_MIB = 600.0
 
 
@@ -38,6 +42,7 @@ class Timings:
     upload: list[float] = field(default_factory=list)
     core: list[float] = field(default_factory=list)
     driver: list[float] = field(default_factory=list)
+    again: list[float] = field(default_factory=list)
     memory_mib: float | None = None
 
     def ratio(self, floor: Sequence[float]) -> float:
@@ -46,12 +51,28 @@ class Timings:
             plain / ours for plain, ours in zip(floor, self.upload, strict=True)
         )
 
+    @property
+    def raw_ratio(self) -> float:
+        """The upload's time over that of the driver's own way: executemany or COPY."""
+        return 1.0 / self.ratio(self.driver)
+
+    @property
+    def control(self) -> float:
+        """The driver's own way over itself: how much the machine alone varies."""
+        pairs = zip(self.again, self.driver, strict=True)
+        return statistics.median(again / first for again, first in pairs)
+
+    @property
+    def is_near_raw(self) -> bool:
+        """Whether the goal against the driver's own way is met."""
+        return self.raw_ratio <= _RAW_GOALS[self.name]
+
 
 def main() -> None:
     """Measure, print, and fail when a goal is missed."""
     arguments = _parse()
     runs = make_runs(arguments.rows)
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=140)
     measured = []
     for name, opened in _databases(arguments.postgresql_url):
         with opened() as url:
@@ -113,6 +134,9 @@ def _measure(name: str, url: str, runs: Sequence[Measured], rounds: int) -> Timi
             rows = to_rows(runs, add_workload(database, "benchmark"))
             timings.driver.append(insert_by_driver(database, rows))
             clear(database)
+            rows = to_rows(runs, add_workload(database, "benchmark"))
+            timings.again.append(insert_by_driver(database, rows))
+            clear(database)
         timings.memory_mib = service.peak_memory_mib()
     database.close()
     return timings
@@ -134,14 +158,14 @@ def _upload(service: RunningService, content: bytes) -> float:
 
 def _is_good(timings: Timings) -> bool:
     is_small = timings.memory_mib is None or timings.memory_mib < _MEMORY_GOAL_MIB
-    return is_small and timings.ratio(timings.core) >= _GOAL
+    return is_small and timings.is_near_raw and timings.ratio(timings.core) >= _GOAL
 
 
 def _table(measured: Sequence[Timings], rows: int) -> Table:
     table = Table(title=f"{rows} CSV rows through HTTP (medians)")
     for heading in ("database", "upload s", "rows/s", "Core s", "driver s"):
         table.add_column(heading, justify="right")
-    for heading in ("rate / Core", "rate / driver", "peak MiB"):
+    for heading in ("rate / Core", "time / driver", "control", "goal", "peak MiB"):
         table.add_column(heading, justify="right")
     for found in measured:
         upload = statistics.median(found.upload)
@@ -152,7 +176,9 @@ def _table(measured: Sequence[Timings], rows: int) -> Table:
             f"{statistics.median(found.core):.2f}",
             f"{statistics.median(found.driver):.2f}",
             f"{found.ratio(found.core):.2f}",
-            f"{found.ratio(found.driver):.2f}",
+            f"{found.raw_ratio:.2f}",
+            f"{found.control:.2f}",
+            f"<= {_RAW_GOALS[found.name]:g} {'met' if found.is_near_raw else 'MISSED'}",
             "unknown" if found.memory_mib is None else f"{found.memory_mib:.0f}",
         )
     return table

@@ -8,6 +8,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT
+from app.domain.identifiers import ALPHABET
 from app.storage.database import Database, make_engine
 from app.storage.migration import migrate
 
@@ -40,12 +41,15 @@ SELECT id, name, type FROM workload, (VALUES ('precision', 'category'), ('seq_le
     parameter (name, type)
 """
 # Uploads bring 30 runs of a workload at once; every tenth upload is one of the largest workload.
-# Identifiers have the form of ours and sort before those that the service makes now.
+# Identifiers are like ours: 10 characters of milliseconds, 15 of chance.
 _RUNS: Final = """
 INSERT INTO run (id, workload_id, external_id, content_sha256, status, duration_seconds, gpu_type,
     instance_type, nodes, workers, dataset_size, batch_size, epochs, parameters, phases, resources,
     excluded, created_at)
-SELECT 'run_' || lpad(i::text, 10, '0') || left(md5(i::text), 15),
+SELECT 'run_' || (
+        SELECT string_agg(substr(:alphabet, 1 + ((ms >> 5 * k) % 32)::int, 1), '' ORDER BY k DESC)
+        FROM generate_series(0, 9) k
+    ) || left(md5(i::text), 15),
     CASE WHEN i / :upload % 10 = 0 THEN :n + 1
         ELSE 1 + (i / :upload / 10 * 9 + i / :upload % 10 - 1) % :n END,
     'run-' || i,
@@ -58,9 +62,13 @@ SELECT 'run_' || lpad(i::text, 10, '0') || left(md5(i::text), 15),
     jsonb_build_object('sync_seconds', round((10 * random())::numeric, 4)),
     jsonb_build_object('peak_gpu_memory_bytes', 4e9 + 1e5 * size / workers),
     false,
-    now() - interval '365 days' * (1 - i::float / :total)
-FROM (SELECT i, 1 << (i % 5)::int AS workers, 1000.0 * (1 + i / 5 % 8) AS size
-    FROM generate_series(CAST(:first AS bigint), :last) i) measured
+    to_timestamp(ms / 1e3)
+FROM (
+    SELECT i, 1 << (i % 5)::int AS workers, 1000.0 * (1 + i / 5 % 8) AS size,
+        CAST(1000 * (extract(epoch FROM now()) - 365 * 86400 * (1 - i::float / :total)) AS bigint)
+            AS ms
+    FROM generate_series(CAST(:first AS bigint), :last) i
+) measured
 """
 _FITS: Final = """
 INSERT INTO fit (id, workload_id, state, request, progress, requested_at, started_at, ended_at,
@@ -155,8 +163,9 @@ def fill(engine: sa.Engine, size: Size) -> Iterator[int]:
     for first in range(0, size.runs, _AT_ONCE):
         last = min(first + _AT_ONCE, size.runs) - 1
         with engine.begin() as connection:
-            bounds = {"first": first, "last": last, "total": size.runs, "upload": _RUNS_AN_UPLOAD}
-            connection.execute(sa.text(_RUNS), {"n": size.workloads, **bounds})
+            bounds = {"first": first, "last": last, "total": size.runs}
+            shape = {"n": size.workloads, "upload": _RUNS_AN_UPLOAD, "alphabet": ALPHABET}
+            connection.execute(sa.text(_RUNS), {**bounds, **shape})
         yield last + 1
     with engine.begin() as connection:
         connection.execute(sa.text(_FITS), {"fits": _FITS_A_WORKLOAD})

@@ -1,10 +1,12 @@
 """Measures one database through the service and the fitter's use cases."""
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import httpx2
@@ -20,7 +22,7 @@ from app.services.fitting import FittingService
 from app.settings import Settings
 from app.storage.database import Database
 from benchmarks.ingest.service import running_service
-from benchmarks.scale.filling import LARGEST, ORDINARY
+from benchmarks.scale.filling import LARGEST, ORDINARY, share
 
 _TIMEOUT_S: Final = 60.0
 _PAGE: Final = "page_size=100"
@@ -33,10 +35,28 @@ class Subject:
 
     database: Database
     client: httpx2.Client
+    process_id: int
     fits: FitService
     fitting: FittingService
     outcome: FitOutcome
     deep: dict[str, str]
+
+    def cpu_s(self) -> float:
+        """Return the seconds of a core that the service has taken until now."""
+        fields = Path(f"/proc/{self.process_id}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    def fit_cpu_s(self) -> float:
+        """Return the seconds of a core that a fit of a workload takes with all regressors."""
+        fit, _ = self.fits.request_fit(DEFAULT_PROJECT, Slug(ORDINARY), FitRequest())
+        claim = self.fitting.claim("benchmark")
+        assert claim is not None
+        task = self.fitting.prepare(claim)
+        before = time.process_time()
+        InProcessComputer().compute(task, lambda _share, _step: None)
+        self.fits.cancel(DEFAULT_PROJECT, fit.fit_id)
+        self.fitting.leave(claim)
+        return time.process_time() - before
 
     def ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
         """Return the answer, which is a success."""
@@ -57,13 +77,13 @@ def opened(url: str) -> Iterator[Subject]:
     context = ServiceContext(database, Settings(database_url=url))
     fits, fitting = FitService(context), FittingService(context)
     outcome = _fitted(fits, fitting, ORDINARY)
-    _fitted(fits, fitting, LARGEST)
+    share(database.engine)
     with (
         running_service(url) as service,
         httpx2.Client(base_url=service.url, timeout=_TIMEOUT_S) as client,
     ):
         deep = {slug: _middle(database, slug) for slug in (ORDINARY, LARGEST)}
-        yield Subject(database, client, fits, fitting, outcome, deep)
+        yield Subject(database, client, service.process_id, fits, fitting, outcome, deep)
     database.close()
 
 

@@ -171,6 +171,20 @@ def pooled_weight(portfolio: FittedPortfolio, regime: str) -> float:
     return float(sum(weight for name, weight in pairs if name.startswith("pooled.")))
 
 
+@pytest.mark.parametrize("sizes", [(1000, 2000), (500, 1000, 2000), (500, 1000, 2000, 4000)])
+def test_pool_of_workloads_unlike_it_loses_most_of_its_weight(sizes: tuple[int, ...]) -> None:
+    runs = make_runs(grid((1, 2, 4, 8), sizes, ("V100", "K80")))
+    swapped = RunTable(runs.features, runs.duration_seconds[::-1].copy(), runs.run_ids)
+    unlike = [summarise(swapped, f"other-{index}") for index in range(6)]
+
+    portfolio = fit(runs, PooledPrior.from_summaries(unlike, {}))
+
+    tested = portfolio.report.accuracy_by_axis
+    assert {"interpolation", "workers"} <= set(tested)
+    # One kind of question is a draw of a few held-out sets; all of them together are not.
+    assert np.mean([pooled_weight(portfolio, regime) for regime in tested]) < 0.5
+
+
 def test_untested_kind_of_question_does_without_the_pool_from_12_configurations_on() -> None:
     runs = make_runs(grid((1, 2), (500, 1000, 2000), ("V100", "K80")))
 

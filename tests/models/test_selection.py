@@ -34,7 +34,7 @@ def test_weights_follow_the_member_that_forecast_the_held_out_set_well() -> None
 
 @pytest.mark.parametrize(
     ("kind", "n_configurations", "n_held_out"),
-    [("extrapolation", 30, 2), ("extrapolation", 11, 8), ("transfer", 30, 20)],
+    [("extrapolation", 30, 2), ("extrapolation", 11, 8), ("transfer", 11, 8)],
 )
 def test_held_out_sets_that_say_little_leave_the_prior_weights(
     kind: Kind, n_configurations: int, n_held_out: int
@@ -43,6 +43,16 @@ def test_held_out_sets_that_say_little_leave_the_prior_weights(
 
     expected = prior_weights(NAMES, kind, "workers", n_configurations)
     np.testing.assert_allclose(weights, expected)
+
+
+def test_member_that_errs_less_gains_weight_in_transfer_but_the_prior_is_kept_by_half() -> None:
+    weights = choose_weights(NAMES, "transfer", "gpu_type", 30, held_out(20))
+
+    prior = prior_weights(NAMES, "transfer", "gpu_type", 30)
+    assert prior[0] == 0
+    assert weights[0] == 0
+    assert weights[2] > prior[2]
+    assert weights[1] > prior[1] / 2
 
 
 @pytest.mark.parametrize("n_configurations", [6, 30])

@@ -1,6 +1,7 @@
 """Projects keep to their limits, also when many ask at once and from several processes."""
 
 import asyncio
+import contextlib
 import io
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -86,6 +87,46 @@ def test_removed_runs_make_room(services: Services) -> None:
 
     with pytest.raises(ProjectLimitError):
         _upload(services, "c", 1)
+
+
+def test_run_that_two_remove_at_once_makes_room_for_one(services: Services) -> None:
+    _limit(services, runs=9)
+    _upload(services, "a", 3)
+    run = services.runs.list_page(DEFAULT_PROJECT, Slug("a")).items[0]
+    barrier = Barrier(4)
+
+    def remove(_number: int) -> None:
+        barrier.wait()
+        with contextlib.suppress(NotFoundError):
+            services.runs.delete(_OWNER, RunId(run.run_id))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(remove, range(4)))
+
+    with services.context.database.transaction() as stores:
+        assert stores.quotas.add_runs(DEFAULT_PROJECT, 0) == 2
+
+
+def test_uploads_to_a_workload_that_is_removed_are_counted(services: Services) -> None:
+    _limit(services, runs=1000)
+    barrier = Barrier(4)
+
+    def act(number: int) -> None:
+        barrier.wait()
+        for _ in range(5):
+            if number:
+                _upload(services, "a", 2)
+                continue
+            with contextlib.suppress(NotFoundError):
+                services.workloads.delete(_OWNER, Slug("a"))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(act, range(4)))
+
+    listed = services.workloads.list_page(DEFAULT_PROJECT).items
+    with services.context.database.transaction() as stores:
+        counted = stores.quotas.add_runs(DEFAULT_PROJECT, 0)
+    assert counted == sum(sum(each.runs.values()) for each in listed)
 
 
 def test_limit_that_is_lifted_and_set_again_counts_anew(services: Services) -> None:

@@ -1,0 +1,143 @@
+"""The public keys that an OpenID Connect issuer signs its tokens with."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import httpx2
+import jwt
+import orjson
+
+from app.domain.addresses import is_safe_url
+from app.domain.errors import IssuerUnavailableError, UnauthenticatedError
+
+_logger = logging.getLogger(__name__)
+_DISCOVERY: Final = "/.well-known/openid-configuration"
+_TIMEOUT_S: Final = 5.0
+_MAX_BYTES: Final = 1 << 20
+_FETCH_AT_MOST_EVERY: Final = timedelta(seconds=30)
+_FETCH_AT_LEAST_EVERY: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A public key, and the one algorithm it is meant for, None if it does not say."""
+
+    key: Any
+    algorithm: str | None
+
+
+class IssuerKeys:
+    """Fetches keys when they are needed and old, or when a token names an unknown one.
+
+    Whoever sends tokens with invented key ids causes one fetch in 30 seconds. Keys that are known
+    go on serving while the issuer does not answer.
+
+    Parameters
+    ----------
+    issuer
+        The issuer's URL, as its tokens tell it.
+    jwks_url
+        Where its keys are; None: where its discovery document says.
+    now
+        The clock.
+    """
+
+    def __init__(self, issuer: str, jwks_url: str | None, now: Callable[[], datetime]) -> None:
+        self._issuer = issuer
+        self._jwks_url = jwks_url
+        self._now = now
+        self._lock = threading.Lock()
+        self._keys: Mapping[str | None, SigningKey] = {}
+        self._fetched_at: datetime | None = None
+        self._tried_at: datetime | None = None
+
+    def find(self, key_id: str | None) -> SigningKey:
+        """Return the key of an id; for a token without one, the only key there is.
+
+        Raises
+        ------
+        UnauthenticatedError
+            If the issuer has no such key.
+        IssuerUnavailableError
+            If the keys were never fetched and cannot be now.
+        """
+        with self._lock:
+            if self._is_due(key_id):
+                self._refresh()
+            keys = self._keys
+        if key_id is None and len(keys) == 1:
+            return next(iter(keys.values()))
+        found = keys.get(key_id)
+        if found is not None:
+            return found
+        if self._fetched_at is None:
+            raise IssuerUnavailableError
+        raise UnauthenticatedError("the token's key is not one of its issuer")
+
+    def _is_due(self, key_id: str | None) -> bool:
+        now = self._now()
+        if self._tried_at is not None and now - self._tried_at < _FETCH_AT_MOST_EVERY:
+            return False
+        is_known = key_id in self._keys or (key_id is None and len(self._keys) == 1)
+        is_old = self._fetched_at is None or now - self._fetched_at >= _FETCH_AT_LEAST_EVERY
+        return is_old or not is_known
+
+    def _refresh(self) -> None:
+        self._tried_at = self._now()
+        try:
+            keys = _signing_keys(_fetch(self._find_url()))
+        except (httpx2.HTTPError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            extra = {"issuer": self._issuer, "reason": reason}
+            _logger.warning("keys of the issuer were not fetched", extra=extra)
+            return
+        self._keys, self._fetched_at = keys, self._tried_at
+
+    def _find_url(self) -> str:
+        if self._jwks_url is not None:
+            return self._jwks_url
+        document = _fetch(self._issuer.rstrip("/") + _DISCOVERY)
+        url = document.get("jwks_uri")
+        if document.get("issuer") != self._issuer:
+            raise ValueError("the discovery document is that of another issuer")
+        if not isinstance(url, str) or not is_safe_url(url):
+            raise ValueError("the discovery document has no safe jwks_uri")
+        return url
+
+
+def _fetch(url: str) -> dict[str, Any]:
+    """Return a JSON object of bounded size; redirections are not followed."""
+    content = bytearray()
+    with httpx2.stream("GET", url, timeout=_TIMEOUT_S) as answer:
+        answer.raise_for_status()
+        for piece in answer.iter_bytes():
+            content += piece
+            if len(content) > _MAX_BYTES:
+                raise ValueError("the document is too large")
+    document = orjson.loads(content)
+    if not isinstance(document, dict):
+        raise ValueError("the document is no JSON object")  # noqa: TRY004 - of a bad document
+    return document
+
+
+def _signing_keys(document: Mapping[str, Any]) -> dict[str | None, SigningKey]:
+    """Return the usable keys by id: public ones for signatures."""
+    entries = document.get("keys")
+    keys: dict[str | None, SigningKey] = {}
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
+            continue
+        if entry.get("kty") not in {"RSA", "EC", "OKP"}:
+            continue
+        try:
+            key = jwt.PyJWK(entry).key
+        except jwt.PyJWTError:
+            continue
+        keys[entry.get("kid")] = SigningKey(key, entry.get("alg"))
+    if not keys:
+        raise ValueError("the issuer has no usable key")
+    return keys

@@ -1,0 +1,40 @@
+"""The simulated queue of fits agrees with what can be worked out by hand."""
+
+import math
+
+import pytest
+
+from benchmarks.capacity.refits import Demand, simulate
+
+
+def test_refit_of_all_takes_the_work_divided_by_the_cores() -> None:
+    demand = Demand(workloads=100, fits_per_hour=1e-6, fit_s=36.0, spread=0.0)
+
+    outcome = simulate(demand, cores=4, hours=24)
+
+    assert outcome.drained_h == pytest.approx(100 * 36 / 4 / 3600)
+    assert math.isnan(outcome.wait_during_s)
+
+
+def test_cores_that_do_not_suffice_never_drain() -> None:
+    demand = Demand(workloads=100, fits_per_hour=1e-6, fit_s=3600.0, spread=0.0)
+
+    assert simulate(demand, cores=1, hours=24).drained_h == math.inf
+
+
+def test_mean_of_the_fits_is_the_one_asked_for() -> None:
+    demand = Demand(workloads=4000, fits_per_hour=1e-6, fit_s=10.0, spread=0.7)
+
+    outcome = simulate(demand, cores=1, hours=24)
+
+    assert outcome.drained_h * 3600 == pytest.approx(40_000, rel=0.05)
+
+
+def test_portions_shorten_the_wait_of_those_who_ask_meanwhile() -> None:
+    demand = Demand(workloads=1000, fits_per_hour=60, fit_s=30.0, spread=0.5)
+
+    at_once = simulate(demand, cores=4, hours=24)
+    in_portions = simulate(demand, cores=4, hours=24, portions=24)
+
+    assert in_portions.wait_during_s < at_once.wait_during_s / 5
+    assert at_once.wait_after_s < 60

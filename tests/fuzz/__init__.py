@@ -1,0 +1,1 @@
+"""Fuzzing that needs tools of its own; `make fuzz` runs it."""

@@ -1,0 +1,99 @@
+"""Migrations run beside a service of the version before: they queue nobody and break nothing."""
+
+import pytest
+import sqlalchemy as sa
+
+from app.cli.failures import RefusedError
+from app.cli.schema import migrate_schema
+from app.settings import Settings
+from app.storage.database import Database
+from app.storage.migration import (
+    LOCK_TIMEOUT_S,
+    MigrationBlockedError,
+    current_revision,
+    head_revision,
+    migrate,
+    require_head,
+)
+
+_SHORT_S = 0.2
+# Until here nobody ran the service; from here on the version before serves during a migration.
+_FIRST_ROLLING = 3
+
+
+@pytest.fixture
+def postgresql(database: Database) -> Database:
+    if database.is_sqlite:
+        pytest.skip("SQLite's lock is the whole file's; one machine stops for a migration")
+    return database
+
+
+def test_migration_that_waits_for_a_lock_gives_up_cleanly_and_can_be_retried(
+    postgresql: Database,
+) -> None:
+    migrate(postgresql, "0008")
+    with postgresql.engine.connect() as reader:
+        reader.execute(sa.text("SELECT 1 FROM price"))  # its transaction stays open
+
+        with pytest.raises(MigrationBlockedError, match="Nothing was changed"):
+            migrate(postgresql, lock_timeout_s=_SHORT_S)
+
+        assert current_revision(postgresql) == "0008"
+        tables = sa.inspect(postgresql.engine).get_table_names()
+        assert "exchange_rate" not in tables
+
+    migrate(postgresql, lock_timeout_s=_SHORT_S)
+    require_head(postgresql)
+
+
+def test_lock_timeout_ends_with_the_migration(postgresql: Database) -> None:
+    migrate(postgresql, "0008")
+    migrate(postgresql)
+
+    with postgresql.engine.connect() as connection:
+        assert connection.exec_driver_sql("SHOW lock_timeout").scalar_one() == "0"
+
+
+@pytest.mark.slow
+def test_operator_is_told_that_a_lock_is_held(postgresql: Database, settings: Settings) -> None:
+    migrate(postgresql, "0008")
+    with postgresql.engine.connect() as reader:
+        reader.execute(sa.text("SELECT 1 FROM price"))
+
+        with pytest.raises(RefusedError, match=f"waited {LOCK_TIMEOUT_S:g} s") as refused:
+            migrate_schema(settings)
+
+    assert "runbook" in refused.value.remedy
+
+
+def _columns(database: Database) -> dict[tuple[str, str], sa.engine.interfaces.ReflectedColumn]:
+    inspector = sa.inspect(database.engine)
+    return {
+        (table, column["name"]): column
+        for table in inspector.get_table_names()
+        for column in inspector.get_columns(table)
+    }
+
+
+def test_each_step_leaves_the_version_before_able_to_read_and_write(database: Database) -> None:
+    after = _columns(database)
+    for step in range(int(head_revision()) - 1, _FIRST_ROLLING - 1, -1):
+        migrate(database, f"{step:04d}")
+        before = _columns(database)
+        tables = {table for table, _ in before}
+
+        lost = sorted(before.keys() - after.keys())
+        demanded = sorted(
+            key
+            for key in after.keys() - before.keys()
+            if key[0] in tables and not after[key]["nullable"] and after[key]["default"] is None
+        )
+        altered = sorted(
+            key
+            for key in before.keys() & after.keys()
+            if str(before[key]["type"]) != str(after[key]["type"])
+            or (before[key]["nullable"] and not after[key]["nullable"])
+        )
+
+        assert (lost, demanded, altered) == ([], [], []), f"after {step:04d}"
+        after = before

@@ -1,0 +1,137 @@
+"""Looks at what the service is made of: `make sbom`, `make audit`.
+
+python -m tests.support.dependencies sbom FILE     a CycloneDX document of the locked packages
+python -m tests.support.dependencies audit         known weaknesses, and licences
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[2]
+LOCK: Final = ROOT / "requirements.lock"
+_ADVISORY_TIMEOUT_S: Final = 10
+_PINNED: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
+# Licences that would bind whoever offers the service to others; the lesser GPL binds no user of a
+# library.
+_REFUSED: Final = re.compile(
+    r"(?<!lesser )(?<!l)\b(a?gpl|gnu (affero )?general public)", re.IGNORECASE
+)
+
+
+def pins(lock: Path = LOCK) -> dict[str, str]:
+    """Return the versions of a lock file by package."""
+    return dict(_PINNED.findall(lock.read_text()))
+
+
+def write_sbom(target: Path, lock: Path = LOCK) -> None:
+    """Write the software bill of materials of a lock file."""
+    command = ["-W", "ignore", "-m", "cyclonedx_py", "requirements", str(lock)]
+    about = ["--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "application"]
+    form = ["--output-reproducible", "--of", "JSON", "--sv", "1.6", "-o", str(target)]
+    subprocess.run([sys.executable, *command, *about, *form], check=True)
+
+
+def read_advisories(lock: Path = LOCK) -> Mapping[str, Any] | None:
+    """Return what the advisory database says of a lock file, None if it does not answer."""
+    asked = ["-m", "pip_audit", "-r", str(lock), "--disable-pip", "--require-hashes"]
+    form = ["-f", "json", "--progress-spinner", "off", "--timeout", str(_ADVISORY_TIMEOUT_S)]
+    answer = subprocess.run(
+        [sys.executable, *asked, *form], check=False, capture_output=True, text=True
+    )
+    try:
+        report: Mapping[str, Any] = json.loads(answer.stdout)
+    except ValueError:
+        return None
+    return report
+
+
+def judge_advisories(report: Mapping[str, Any] | None) -> tuple[bool, list[str]]:
+    """Return whether nothing is known against the packages, and what to say.
+
+    A database that knows no package at all is one that cannot be reached: mirrors of packages
+    answer so.
+    """
+    found = [] if report is None else report["dependencies"]
+    audited = [each for each in found if "skip_reason" not in each]
+    if not audited:
+        return True, ["Advisories: not run: no advisory database reachable."]
+    weak = [(each, entry) for each in audited for entry in each["vulns"]]
+    lines = [f"Advisories: {len(audited)} of {len(found)} packages looked up, {len(weak)} known."]
+    lines += [
+        f"  {each['name']} {each['version']}: {entry['id']},"
+        f" fixed in {', '.join(entry['fix_versions']) or 'no version'}"
+        for each, entry in weak
+    ]
+    return not weak, lines
+
+
+def licence_of(package: str) -> str | None:
+    """Return what an installed package says of its licence, None if it is not installed."""
+    try:
+        told = metadata(package)
+    except PackageNotFoundError:
+        return None
+    classifiers = [
+        line.rpartition("::")[2].strip()
+        for line in told.get_all("Classifier", [])
+        if line.startswith("License ::")
+    ]
+    # The free text may be the whole licence: its first line is its name.
+    text = _first(told.get_all("License")).strip().partition("\n")[0]
+    return _first(told.get_all("License-Expression")) or "; ".join(classifiers) or text
+
+
+def _first(values: list[str] | None) -> str:
+    return values[0] if values else ""
+
+
+def judge_licences(licences: Mapping[str, str | None]) -> tuple[bool, list[str]]:
+    """Return whether all licences are known and allowed, and what to say."""
+    absent = [name for name, licence in licences.items() if licence is None]
+    bad = [
+        f"  {name}: {licence or 'tells no licence'}"
+        for name, licence in licences.items()
+        if licence is not None and (not licence or is_refused(licence))
+    ]
+    looked = len(licences) - len(absent)
+    line = f"Licences: {looked} packages looked at, {len(bad)} not allowed"
+    return not bad, [f"{line}; {len(absent)} of other systems are not installed here.", *bad]
+
+
+def is_refused(licence: str) -> bool:
+    """Whether a licence leaves no choice but a refused one."""
+    choices = re.split(r"\sor\s", licence, flags=re.IGNORECASE)
+    return all(_REFUSED.search(choice) for choice in choices)
+
+
+def audit() -> int:
+    """Print what is known against the packages; 1 if there is something."""
+    verdicts = [
+        judge_advisories(read_advisories()),
+        judge_licences({name: licence_of(name) for name in pins()}),
+    ]
+    _say(line for _, lines in verdicts for line in lines)
+    return 0 if all(is_good for is_good, _ in verdicts) else 1
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the command line asks."""
+    if arguments[0] == "sbom":
+        write_sbom(Path(arguments[1]))
+        return 0
+    return audit()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
