@@ -77,6 +77,8 @@ _NEW_CANDIDATE = 0.05
 _PENALTY = 1.0
 _LEAST_WEIGHT = 0.02
 _TILT, _LEAST_RESIDUAL = 2.0, 0.01
+_LEAST_SHARE = 0.05
+"""Less is not worth the time that a member takes in every forecast."""
 
 
 def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations: int) -> FloatArray:
@@ -250,7 +252,8 @@ def choose_weights(
     if few:
         return prior
     stacked = prior if kind == "transfer" else stack(held_out, prior)
-    return (stacked + tilt(held_out, prior)) / 2
+    mixed = (stacked + tilt(held_out, prior)) / 2
+    return _normalised(np.where(mixed < _LEAST_SHARE, 0.0, mixed))
 
 
 def tilt(held_out: HeldOut, prior: FloatArray) -> FloatArray:
@@ -270,5 +273,4 @@ def tilt(held_out: HeldOut, prior: FloatArray) -> FloatArray:
     residuals = np.maximum(np.abs(held_out.observed - held_out.means), _LEAST_RESIDUAL)
     logs = np.log(residuals) @ _normalised(held_out.weights)
     tilted = np.where(np.isfinite(logs), prior * np.exp(-_TILT * (logs - np.nanmin(logs))), 0.0)
-    weights = _normalised(tilted)
-    return _normalised(np.where(weights < _LEAST_WEIGHT, 0.0, weights))
+    return _normalised(tilted)

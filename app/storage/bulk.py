@@ -8,7 +8,6 @@ from decimal import Decimal
 from itertools import chain, repeat
 from typing import Final
 
-import psycopg
 import sqlalchemy as sa
 
 from app.domain.errors import StorageUnavailableError
@@ -78,6 +77,8 @@ def _converted(column: _Column, convert: Callable[[object], str]) -> list[str | 
 
 
 def _copy(connection: sa.Connection, columns: Mapping[str, _Column]) -> None:
+    import psycopg  # noqa: PLC0415 - on PostgreSQL it is there already, on SQLite nobody needs it
+
     names = ", ".join(columns)
     lines = map("\t".join, zip(*map(_for_copy, columns.values()), strict=True))
     block = "\n".join(chain(lines, repeat("", 1)))

@@ -9,13 +9,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import psycopg
 import sqlalchemy as sa
 
 from app.storage.database import Database
 
 if TYPE_CHECKING:
     from alembic.config import Config
+
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+"""PostgreSQL's code; psycopg itself need not be there on SQLite."""
 
 _VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 
@@ -115,7 +117,7 @@ def _blocked(seconds: float) -> Iterator[None]:
     try:
         yield
     except sa.exc.OperationalError as error:
-        if isinstance(error.orig, psycopg.errors.LockNotAvailable):
+        if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
             raise MigrationBlockedError(seconds) from error
         raise
 

@@ -18,7 +18,9 @@ def imported() -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("name", ["alembic", "lightgbm", "pandas", "ray", "scipy", "sklearn"])
+@pytest.mark.parametrize(
+    "name", ["alembic", "lightgbm", "pandas", "psycopg", "ray", "scipy", "sklearn"]
+)
 def test_web_process_starts_without(name: str, imported: set[str]) -> None:
     assert "fastapi" in imported
     assert name not in imported
