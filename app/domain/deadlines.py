@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
+from typing import ClassVar
 
 from app.domain.errors import DeadlineExceededError
 
@@ -21,10 +22,12 @@ class Deadline:
         Seconds from now on until the answer must have begun.
     """
 
+    _lock: ClassVar = Lock()
+    """One for all: it is held for the length of a comparison, and costs no request a new one."""
+
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
         self._ends_at = time.monotonic() + limit_s
-        self._lock = Lock()
         self._commits = 0
         self._has_ended = False
 

@@ -88,7 +88,7 @@ def _describe(console: Console, subject: Subject, size: Size) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The median seconds of each round for each subject, and what one operation takes of a core."""
+    """The seconds of each round for each subject, and what one operation takes of a core."""
 
     rounds: list[list[float]]
     cpu_s: float
@@ -97,7 +97,10 @@ class Measured:
 def _measure(
     operation: Operation, subjects: Sequence[Subject], arguments: argparse.Namespace
 ) -> Measured:
-    """Measure an operation on all subjects in turns; the first round warms up."""
+    """Measure an operation on all subjects in turns; the first round warms up.
+
+    A round counts by its least disturbed repetition: others may use the machine.
+    """
     rounds: list[list[float]] = [[] for _ in subjects]
     before = sum(subject.cpu_s() for subject in subjects)
     for number in range(1 + arguments.rounds):
@@ -106,7 +109,7 @@ def _measure(
             for seconds, subject in zip(taken, subjects, strict=True):
                 seconds.append(operation(subject, number * arguments.repeats + again))
         for kept, seconds in zip(rounds, taken, strict=True):
-            kept.append(statistics.median(seconds))
+            kept.append(min(seconds))
     count = (1 + arguments.rounds) * arguments.repeats * len(subjects)
     spent = sum(subject.cpu_s() for subject in subjects) - before
     return Measured([each[1:] for each in rounds], spent / count)

@@ -184,8 +184,9 @@ def is_filled(engine: sa.Engine) -> bool:
 def share(engine: sa.Engine) -> None:
     """Give every workload without a regressor that of the first one, then settle the database."""
     with engine.begin() as connection:
-        for statement in _REGRESSORS:
-            connection.execute(sa.text(statement))
+        shared = sum(connection.execute(sa.text(each)).rowcount for each in _REGRESSORS)
+    if not shared:
+        return
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("VACUUM ANALYZE")
         connection.exec_driver_sql("CHECKPOINT")
@@ -199,4 +200,5 @@ def bytes_of_runs(engine: sa.Engine) -> dict[str, int]:
         FROM pg_index WHERE indrelid = 'run'::regclass ORDER BY 2 DESC
     """
     with engine.connect() as connection:
-        return dict(connection.execute(sa.text(query)).tuples().all())
+        rows = connection.execute(sa.text(query)).all()
+    return {str(name): int(size) for name, size in rows}

@@ -130,3 +130,20 @@ def test_kernel_that_counts_no_kills_is_silent(tmp_path: Path) -> None:
     assert kernel_kills(tmp_path / "missing") == 0
     counters.write_text("pgfault 12\n", encoding="ascii")
     assert kernel_kills(counters) == 0
+
+
+def test_kernels_count_is_read_again_while_the_training_runs() -> None:
+    reading, writing = os.pipe()
+    looks: list[int] = []
+
+    def kills() -> int:
+        looks.append(len(looks))
+        if len(looks) == 3:
+            os.close(writing)
+        return 0
+
+    with os.fdopen(reading, "rb") as pipe:
+        said, lacked_memory = watch(pipe, kills=kills)
+
+    assert (said, lacked_memory) == (b"", False)
+    assert len(looks) == 4

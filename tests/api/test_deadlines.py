@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 from anyio import to_thread
 from fastapi import FastAPI
-from fastapi.testclient import TestClient
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from app.api import preferences
 from app.api.middleware.deadlines import DeadlineMiddleware
 from app.domain import deadlines
 from app.domain.access import Project
@@ -271,14 +271,16 @@ def test_key_of_a_refused_request_may_be_used_again(slow: tuple[FastAPI, Slow]) 
     assert asyncio.run(run()).messages[0]["status"] == 200
 
 
-def test_caller_who_prefers_to_wait_is_given_the_time(
-    hurried: Services, client: TestClient
-) -> None:
-    client.post("/v1/runs", json={"workload": "w", "duration_seconds": 10.0, "workers": 1})
-    with TestClient(build_app(hurried.context.settings, hurried)) as patient:
-        answer = patient.post("/v1/workloads/w/fits", headers={"Prefer": "wait=1"})
+def test_caller_who_prefers_to_wait_is_given_the_time() -> None:
+    deadline = Deadline(30.0)
+    token = deadlines.current.set(deadline)
 
-    assert answer.status_code == 202
+    wait_s = asyncio.run(preferences._wait_s("respond-async, wait=7"))
+
+    deadlines.current.reset(token)
+    assert wait_s == 7
+    assert deadline.limit_s == 37.0
+    assert deadline.left_s() > 30.0
 
 
 def _hold(database: Database) -> contextlib.AbstractContextManager[object]:

@@ -1,6 +1,7 @@
 """Ends requests that take too long, and refuses what would only wait."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Final
 
 from anyio import to_thread
@@ -15,7 +16,7 @@ _UPLOADS: Final = frozenset(
     {"/v1/runs", "/v1/ci/reports", "/v1/prices", "/v1/exchange-rates", "/v1/grid-factors"}
 )
 _FROM_MEMORY: Final = "/v1/forecasts"
-_LOOK_AGAIN_S: Final = 0.05
+_LOOK_EVERY_S: Final = 0.1
 
 
 class _GuardedSend:
@@ -25,28 +26,34 @@ class _GuardedSend:
     it store nothing any more.
     """
 
-    __slots__ = ("_deadline", "_receive", "_refusal", "_scope", "_send", "_timer")
+    __slots__ = ("_deadline", "_receive", "_scope", "_send", "_watched", "refusal")
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        deadline: Deadline,
+        watched: "set[_GuardedSend]",
+    ) -> None:
         self._scope, self._receive, self._send = scope, receive, send
         self._deadline = deadline
-        self._refusal: asyncio.Task[None] | None = None
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(deadline.limit_s, self._look)
+        self._watched = watched
+        self.refusal: asyncio.Task[None] | None = None
+        watched.add(self)
 
-    async def __call__(self, message: Message) -> None:
-        if self._refusal is not None:
-            return
-        self._timer.cancel()
-        await self._send(message)
+    def __call__(self, message: Message) -> Awaitable[None]:
+        if self.refusal is not None:
+            return _drop()
+        # An answer that has begun may take its time.
+        self._watched.discard(self)
+        return self._send(message)
 
-    def _look(self) -> None:
-        left_s = self._deadline.left_s()
-        loop = asyncio.get_running_loop()
-        if left_s > 0 or not self._deadline.end():
-            self._timer = loop.call_later(max(left_s, _LOOK_AGAIN_S), self._look)
-            return
-        self._refusal = loop.create_task(self._refuse())
+    def look(self) -> None:
+        """Refuse the request if its time is over and nothing of it is being committed."""
+        if self._deadline.left_s() <= 0 and self._deadline.end():
+            self._watched.discard(self)
+            self.refusal = asyncio.get_running_loop().create_task(self._refuse())
 
     async def _refuse(self) -> None:
         error = DeadlineExceededError(self._deadline.limit_s)
@@ -55,11 +62,9 @@ class _GuardedSend:
         response.headers["Connection"] = "close"
         await response(self._scope, self._receive, self._send)
 
-    async def close(self) -> None:
-        """Stop watching; an answer that was begun is brought to its end."""
-        self._timer.cancel()
-        if self._refusal is not None:
-            await self._refusal
+
+async def _drop() -> None:
+    """Send nothing: the request was answered."""
 
 
 class DeadlineMiddleware:
@@ -83,6 +88,9 @@ class DeadlineMiddleware:
         self._upload_s = upload_s
         self._max_waiting = max_waiting
         self._in_flight = 0
+        self._watched: set[_GuardedSend] = set()
+        self._look_every_s = min(_LOOK_EVERY_S, request_s, upload_s)
+        self._watching: asyncio.AbstractEventLoop | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -95,7 +103,9 @@ class DeadlineMiddleware:
             return
         is_upload = scope["path"] in _UPLOADS and scope["method"] == "POST"
         deadline = Deadline(self._upload_s if is_upload else self._request_s)
-        guarded = _GuardedSend(scope, receive, send, deadline)
+        guarded = _GuardedSend(scope, receive, send, deadline, self._watched)
+        if self._watching is not (loop := asyncio.get_running_loop()):
+            self._watch(loop)
         token = deadlines.current.set(deadline)
         self._in_flight += 1
         try:
@@ -103,7 +113,21 @@ class DeadlineMiddleware:
         finally:
             self._in_flight -= 1
             deadlines.current.reset(token)
-            await guarded.close()
+            self._watched.discard(guarded)
+            if guarded.refusal is not None:
+                await guarded.refusal
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look at all requests together: a timer for each would cost every answer from memory."""
+        self._watching = loop
+        loop.call_later(self._look_every_s, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        for guarded in tuple(self._watched):
+            guarded.look()
+        self._watching = None
+        if self._watched:
+            self._watch(loop)
 
     def _is_full(self, scope: Scope) -> bool:
         """Whether as many wait as may; what needs no thread is never refused for that."""
