@@ -15,16 +15,20 @@ from trainfare_client.collectors.torch import TorchCollector
 from trainfare_client.errors import UnknownWorkloadError
 from trainfare_client.settings import read_settings
 
+_ROOT = Path(__file__).parents[2]
 _MOST_LOOKS = 2000
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster() -> Iterator[Cluster]:
+    # One each: what Ray keeps reserved for workers that died would starve the next test.
     cluster = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
     )
     cluster.add_node(num_cpus=2)
-    ray.init(address=cluster.address, log_to_driver=False)
+    # The workers import this module, wherever the user's script runs.
+    surroundings = {"env_vars": {"PYTHONPATH": str(_ROOT)}}
+    ray.init(address=cluster.address, log_to_driver=False, runtime_env=surroundings)
     yield cluster
     ray.shutdown()
     cluster.shutdown()
