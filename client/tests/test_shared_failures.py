@@ -49,5 +49,13 @@ def test_rank_of_a_job_without_a_name_leaves_the_telling_to_rank_0(
     assert Spool(settings.spool).waiting() == 0
 
 
+@pytest.mark.filterwarnings("default")  # Ray's own
+def test_process_that_only_imports_ray_is_in_no_ray_job_and_starts_none() -> None:
+    ray = pytest.importorskip("ray")
+
+    assert ray_job() is None
+    assert not ray.is_initialized()
+
+
 def test_process_without_ray_is_in_no_ray_job() -> None:
     assert ray_job() is None

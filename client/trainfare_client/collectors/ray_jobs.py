@@ -11,7 +11,9 @@ def ray_job() -> str | None:
     It is the id of the workers' placement group: a job that Ray starts anew after a failure has
     another one.
     """
-    if "ray" not in sys.modules:
+    ray = sys.modules.get("ray")
+    # Asking Ray more than this where it does not run would start it.
+    if ray is None or not ray.is_initialized():
         return None
     from ray.util import get_current_placement_group
 
