@@ -36,7 +36,7 @@ def test_block_runs_and_its_runs_arrive(page: str, client: Client, tmp_path: Pat
 
     answer = subprocess.run(
         [sys.executable, str(script)],
-        env={**os.environ, "HOME": str(tmp_path)},
+        env={**os.environ, "HOME": str(tmp_path), "RAY_ADDRESS": "local"},
         capture_output=True,
         text=True,
         check=False,
