@@ -4,10 +4,9 @@ from rich.markup import escape
 
 from app.cli.failures import RefusedError
 from app.cli.output import out, print_json
-from app.services.context import ServiceContext
+from app.cli.surroundings import surroundings_of
 from app.services.health import HealthService
 from app.settings import Settings
-from app.storage.database import Database
 
 
 def diagnose(settings: Settings, *, as_json: bool) -> None:
@@ -18,11 +17,8 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
     RefusedError
         If one of them found something.
     """
-    database = Database(settings.url, pool_size=1)
-    try:
-        checks = HealthService(ServiceContext(database, settings)).diagnose()
-    finally:
-        database.close()
+    with surroundings_of(settings) as context:
+        checks = HealthService(context).diagnose()
     if as_json:
         print_json({"checks": checks})
     else:

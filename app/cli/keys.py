@@ -1,6 +1,6 @@
 """`trainfare keys` and `trainfare audit`: who may do what, and who did, in the database itself."""
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -25,18 +25,11 @@ keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
 
 @contextmanager
 def _access() -> "Iterator[AccessService]":
+    from app.cli.surroundings import surroundings_of
     from app.services.access import AccessService
-    from app.services.context import ServiceContext
-    from app.storage.database import Database
 
-    settings = read_settings()
-    database = Database(settings.url, pool_size=1)
-    access = AccessService(ServiceContext(database, settings))
-    try:
+    with surroundings_of(read_settings()) as context, closing(AccessService(context)) as access:
         yield access
-    finally:
-        access.close()
-        database.close()
 
 
 def _document(key: "ApiKey", project: str) -> dict[str, object]:

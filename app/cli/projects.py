@@ -24,16 +24,11 @@ projects = typer.Typer(no_args_is_help=True, help="List projects and limit them.
 
 @contextmanager
 def _service() -> "Iterator[ProjectService]":
-    from app.services.context import ServiceContext
+    from app.cli.surroundings import surroundings_of
     from app.services.quotas import ProjectService
-    from app.storage.database import Database
 
-    settings = read_settings()
-    database = Database(settings.url, pool_size=1)
-    try:
-        yield ProjectService(ServiceContext(database, settings))
-    finally:
-        database.close()
+    with surroundings_of(read_settings()) as context:
+        yield ProjectService(context)
 
 
 def _document(name: str, quota: "Quota") -> dict[str, object]:

@@ -58,17 +58,11 @@ def refit(
         raise UsageError("Which workloads?", "Say --all, or fit one with `trainfare fit WORKLOAD`.")
     age = parse_age(older_than)
     from app.cli.output import print_json
-    from app.services.context import ServiceContext
+    from app.cli.surroundings import surroundings_of
     from app.services.refits import RefitService
-    from app.storage.database import Database
 
-    settings = read_settings()
-    database = Database(settings.url, pool_size=1)
-    try:
-        refits = RefitService(ServiceContext(database, settings))
-        count = refits.request_all(age, project=project, at_most=at_most)
-    finally:
-        database.close()
+    with surroundings_of(read_settings()) as context:
+        count = RefitService(context).request_all(age, project=project, at_most=at_most)
     if as_json:
         print_json({"queued": count})
     else:
