@@ -23,6 +23,7 @@ from app.domain.errors import (
 )
 from app.domain.identifiers import KeyId, ProjectId, new_identifier
 from app.services.context import ServiceContext
+from app.services.projects import project_named
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -251,9 +252,7 @@ class AccessService:
             If there is no such project.
         """
         with self._context.database.reading() as stores:
-            owner = stores.access.find_project(project)
-            if owner is None:
-                raise NotFoundError("project", project)
+            owner = project_named(stores, project)
             return stores.access.list_audit(owner.project_id, limit=limit)
 
     def has_usable_key(self) -> bool:

@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from app.domain.access import Project
-from app.domain.errors import NotFoundError, ProjectLimitError
+from app.domain.errors import ProjectLimitError
 from app.domain.identifiers import ProjectId
 from app.domain.quotas import Limit, Quota
 from app.services.context import ServiceContext
+from app.services.projects import project_named
 from app.services.uploads.storing import Registered
 from app.storage.stores import Stores
 
@@ -115,9 +116,7 @@ class ProjectService:
             If there is no such project.
         """
         with self._context.database.transaction() as stores:
-            project = stores.access.find_project(name)
-            if project is None:
-                raise NotFoundError("project", name)
+            project = project_named(stores, name)
             before = stores.quotas.get(project.project_id)
             named = {limit.value: value for limit, value in changes.items()}
             quota = replace(before, **named)

@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.domain.errors import NotFoundError, ProjectLimitError
+from app.domain.errors import ProjectLimitError
 from app.domain.fits import Fit, FitRequest
 from app.domain.identifiers import ProjectId, WorkloadId
 from app.domain.workloads import RefitMode, RefitPolicy, Workload
 from app.services.context import ServiceContext
+from app.services.projects import project_named
 from app.services.quotas import charge_fits
 from app.settings import Settings
 from app.storage.stores import Stores
@@ -109,10 +110,7 @@ class RefitService:
 
     def _project(self, name: str) -> ProjectId:
         with self._context.database.reading() as stores:
-            project = stores.access.find_project(name)
-        if project is None:
-            raise NotFoundError("project", name)
-        return project.project_id
+            return project_named(stores, name).project_id
 
     def _request_some(
         self, before: datetime, project_id: ProjectId | None, after: WorkloadId, room: int | None
