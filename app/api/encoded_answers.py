@@ -4,8 +4,6 @@ An answer rests on one regressor, one price book and the days that it tells as a
 these is another, the question is answered anew.
 """
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -16,6 +14,7 @@ from app.api.forecast_documents import Document
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerRecord
 from app.domain.identifiers import ForecastId, ProjectId
 from app.services.memo import Grounds
+from app.services.recently_used import RecentlyUsed
 from app.services.serving import CacheFigures
 
 MAX_BODY_BYTES: Final = 4096
@@ -73,28 +72,17 @@ class EncodedAnswers:
     """
 
     def __init__(self, size: int) -> None:
-        self._size = size
-        self._answers: OrderedDict[tuple[ProjectId, bytes], EncodedAnswer] = OrderedDict()
-        self._lock = threading.Lock()
+        self._answers = RecentlyUsed[tuple[ProjectId, bytes], EncodedAnswer](size)
         self.figures = CacheFigures()
 
     def find(self, project_id: ProjectId, body: bytes) -> EncodedAnswer | None:
         """Return what a body was answered; whether it still holds is for the caller to see."""
-        key = (project_id, body)
-        with self._lock:
-            found = self._answers.get(key)
-            if found is not None:
-                self._answers.move_to_end(key)
-        return found
+        return self._answers.get((project_id, body))
 
     def keep(self, project_id: ProjectId, body: bytes, answer: EncodedAnswer) -> None:
         """Remember what a body was answered."""
-        if len(body) > MAX_BODY_BYTES:
-            return
-        with self._lock:
-            self._answers[project_id, body] = answer
-            if len(self._answers) > self._size:
-                self._answers.popitem(last=False)
+        if len(body) <= MAX_BODY_BYTES:
+            self._answers.put((project_id, body), answer)
 
     def __len__(self) -> int:
         return len(self._answers)

@@ -1,7 +1,5 @@
 """Remembers answers: schedulers ask the same question again and again."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -10,6 +8,7 @@ from typing import Final
 from app.domain.forecasts import ForecastRequest
 from app.pricing.resolution import PriceBook
 from app.services.answers import Answer
+from app.services.recently_used import RecentlyUsed
 from app.services.serving import CacheFigures, ServedRegressor
 
 MAX_ANSWERS: Final = 8192
@@ -63,9 +62,7 @@ class AnswerMemo:
     """
 
     def __init__(self, size: int = MAX_ANSWERS) -> None:
-        self._size = size
-        self._answers: OrderedDict[Hashable, _Remembered] = OrderedDict()
-        self._lock = threading.Lock()
+        self._answers = RecentlyUsed[Hashable, _Remembered](size)
         self.figures = CacheFigures()
 
     def __len__(self) -> int:
@@ -82,10 +79,7 @@ class AnswerMemo:
         """Return the remembered answer where it still holds, else the computed one."""
         key = (served.workload_id, _key(request))
         day = now.date()
-        with self._lock:
-            known = self._answers.get(key)
-            if known is not None:
-                self._answers.move_to_end(key)
+        known = self._answers.get(key)
         if known is not None and known.day == day:
             is_same_regressor = known.served is served or known.served == served
             if is_same_regressor and known.book is book:
@@ -93,8 +87,5 @@ class AnswerMemo:
                 return known.answer
         self.figures.misses += 1
         answer = compute()
-        with self._lock:
-            self._answers[key] = _Remembered(answer, served, book, day)
-            if len(self._answers) > self._size:
-                self._answers.popitem(last=False)
+        self._answers.put(key, _Remembered(answer, served, book, day))
         return answer

@@ -203,7 +203,7 @@ def test_least_used_answer_leaves_first(client: TestClient, answers: EncodedAnsw
     ask(client)
     small = EncodedAnswers(2)
     ask(client)
-    [(key, one)] = list(answers._answers.items())
+    [(key, one)] = list(answers._answers._values.items())
     for body in (b"1", b"2"):
         small.keep(DEFAULT_PROJECT, body, one)
     small.find(DEFAULT_PROJECT, b"1")

@@ -1,0 +1,45 @@
+"""A bounded memory that threads share; what was used least recently leaves first."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+
+class RecentlyUsed(Generic[_Key, _Value]):
+    """At most `size` values by key.
+
+    Examples
+    --------
+    >>> kept = RecentlyUsed[str, int](1)
+    >>> kept.put("a", 1)
+    >>> kept.put("b", 2)
+    >>> kept.get("a"), kept.get("b"), len(kept)
+    (None, 2, 1)
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[_Key, _Value] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: _Key) -> _Value | None:
+        """Return the value, None if there is none; it counts as used."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is not None:
+                self._values.move_to_end(key)
+        return found
+
+    def put(self, key: _Key, value: _Value) -> None:
+        """Keep a value."""
+        with self._lock:
+            self._values[key] = value
+            if len(self._values) > self._size:
+                self._values.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._values)
