@@ -72,7 +72,8 @@ def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | 
     changes: list[NeededChange] = []
     if choice.nearest is not None:
         configuration = evaluated.configurations[choice.nearest]
-        asked = _with_batch(asked, configuration, changes)
+        if misfits(evaluated.candidates, constraints_of(asked.request))[choice.nearest]:
+            asked = _with_batch(asked, configuration, changes)
     else:
         least = max(evaluated.infeasible, key=lambda each: each.checkpoint_interval_s or 0.0)
         configuration = least.configuration
@@ -86,11 +87,10 @@ def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | 
 
 
 def _with_batch(asked: Asked, configuration: Configuration, changes: list[NeededChange]) -> Asked:
-    """Return the request with the largest batch that fits, as it is where none is needed."""
+    """Return the request with the largest batch that fits, as it is where there is none."""
     request = asked.request
-    found = asked.evaluate(configuration)
     size = request.work.batch_size
-    if size is None or not misfits(found.candidates, constraints_of(request)).any():
+    if size is None:
         return asked
     each = np.unique(np.geomspace(1.0, max(size / configuration.workers, 1.0), _SIZES).astype(int))
     sizes = [float(count * configuration.workers) for count in each.tolist()]

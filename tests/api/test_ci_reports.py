@@ -11,6 +11,14 @@ from tests.support.clock import FakeClock
 from tests.support.regressors import law_seconds, publish_regressor
 
 URL = "/v1/ci/reports"
+PRICE = {
+    "gpu_type": "T4",
+    "price_per_hour": "0.90",
+    "purchase": "owned",
+    "valid_from": "2026-01-01T00:00:00Z",
+    "source": "our own racks",
+}
+IN_EURO = PRICE | {"currency": "EUR"}
 
 
 def run(seconds: float, workers: int = 4, **fields: object) -> dict[str, Any]:
@@ -164,15 +172,7 @@ def test_an_acknowledged_change_is_the_new_normal(client: TestClient, clock: Fak
 
 @pytest.mark.usefixtures("published")
 def test_the_change_of_cost_is_told(client: TestClient) -> None:
-    price = {
-        "gpu_type": "T4",
-        "price_per_hour": "0.90",
-        "currency": "EUR",
-        "purchase": "owned",
-        "valid_from": "2026-01-01T00:00:00Z",
-        "source": "our own racks",
-    }
-    assert client.post("/v1/prices", json=price).status_code == 201
+    assert client.post("/v1/prices", json=IN_EURO).status_code == 201
 
     found = report(client, run(2 * usual()))
 
@@ -191,16 +191,8 @@ def test_the_change_of_cost_is_told(client: TestClient) -> None:
 
 @pytest.mark.usefixtures("published")
 def test_the_cost_is_converted_to_the_currency_of_the_workload(client: TestClient) -> None:
-    price = {
-        "gpu_type": "T4",
-        "price_per_hour": "0.90",
-        "currency": "EUR",
-        "purchase": "owned",
-        "valid_from": "2026-01-01T00:00:00Z",
-        "source": "our own racks",
-    }
     rate = {"from_currency": "EUR", "to_currency": "USD", "rate": "2", "source": "a bank"}
-    assert client.post("/v1/prices", json=price).status_code == 201
+    assert client.post("/v1/prices", json=IN_EURO).status_code == 201
     answer = client.post("/v1/exchange-rates", json={**rate, "valid_from": "2026-01-01"})
     assert answer.status_code == 201
 
@@ -213,14 +205,7 @@ def test_the_cost_is_converted_to_the_currency_of_the_workload(client: TestClien
 
 @pytest.mark.usefixtures("published")
 def test_the_cost_of_a_month_counts_the_runs_that_are_named(client: TestClient) -> None:
-    price = {
-        "gpu_type": "T4",
-        "price_per_hour": "0.90",
-        "purchase": "owned",
-        "valid_from": "2026-01-01T00:00:00Z",
-        "source": "our own racks",
-    }
-    assert client.post("/v1/prices", json=price).status_code == 201
+    assert client.post("/v1/prices", json=PRICE).status_code == 201
 
     change = report(client, run(2 * usual()), runs_per_month=1000)["cost_change"]
 
