@@ -127,8 +127,8 @@ def _say_goodbye(url: str, service: BackgroundService, *, exit_after: bool) -> N
         return
     _headline(f"The service runs at {url}", "its reference: /docs")
     out.print(f"  curl -H 'Accept: text/plain' '{url}/v1/workloads'", markup=False)
-    print_note("Ctrl-C ends service and fitter.")
     try:
+        print_note("Ctrl-C ends service and fitter.")
         service.wait()
     except KeyboardInterrupt:
         print_note("Ending service and fitter ...")
