@@ -79,6 +79,9 @@ def serve(
 
         serve_with_fitter(settings, access_log=access_log)
         return
+    from app.cli import collecting
+
+    collecting.rest()
     from app.cli import serving
 
     serving.serve(settings, access_log=access_log)

@@ -19,33 +19,10 @@ from app.services.uploads.duplicates import Batch, DuplicateFinder, SortedRows
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.parameters import ParameterKey, find_drift
 from app.services.uploads.reading import CheckedUpload
+from app.services.uploads.terms import AcceptedRow, UploadOptions
 from app.storage.stores import Stores
 
 MAX_LISTED_ROWS: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class UploadOptions:
-    """How an upload is stored.
-
-    `dry_run` writes nothing; `skip_invalid` leaves bad rows out instead of refusing all;
-    `exclusion` is the reason why the new runs are kept out of fits, None where they are not.
-    """
-
-    dry_run: bool = False
-    skip_invalid: bool = False
-    exclusion: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedRow:
-    """A row that is stored now, or was before (a duplicate); None is a dry run's identifier."""
-
-    row: int
-    run_id: RunId | None
-    workload: Slug
-    external_id: str | None
-    is_duplicate: bool
 
 
 @dataclass(slots=True)
