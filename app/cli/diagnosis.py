@@ -30,3 +30,11 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
     findings = [check.name for check in checks if not check.is_ok]
     if findings:
         raise RefusedError(f"{len(findings)} finding(s): {', '.join(findings)}.")
+
+
+def recount(settings: Settings) -> None:
+    """Put wrong counts of runs right and name their workloads."""
+    with surroundings_of(settings) as context:
+        mended = build_services(context).diagnosis.recount()
+    names = f": {', '.join(mended)}" if mended else ""
+    out.print(f"{len(mended)} workload(s) counted again{names}.")

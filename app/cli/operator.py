@@ -114,6 +114,13 @@ def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON."
     diagnose(read_settings(), as_json=as_json)
 
 
+def recount() -> None:
+    """Count the runs of workloads again where `trainfare doctor` finds the counts wrong."""
+    from app.cli import diagnosis
+
+    diagnosis.recount(read_settings())
+
+
 def demo(
     *,
     port: Annotated[

@@ -1,11 +1,12 @@
 """The use case of diagnosis: all that can be checked without stopping anything."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
 from app.domain.health import Check
+from app.domain.identifiers import Slug
 from app.services.context import ServiceContext
 from app.services.health import HealthService
 from app.storage.stores import Stores
@@ -18,7 +19,7 @@ _NAMED: Final = 5
 _GIBIBYTE: Final = 1 << 30
 
 
-def _named(items: list[str]) -> str:
+def _named(items: Sequence[str]) -> str:
     more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
     return ", ".join(items[:_NAMED]) + more
 
@@ -37,12 +38,24 @@ class DiagnosisService:
             checks += self._check_contents()
         return [*checks, self._check_disk()]
 
+    def recount(self) -> list[Slug]:
+        """Count the runs of those workloads again whose counts are wrong; return which."""
+        with self._context.database.reading() as stores:
+            wrong = stores.run_counts.wrong()
+        for project_id, workload_id, slug in wrong:
+            # One transaction each: uploads to the others do not wait.
+            with self._context.database.transaction() as stores:
+                stores.workloads.lock(project_id, slug)
+                stores.run_counts.recount(workload_id)
+        return [slug for _, _, slug in wrong]
+
     def _check_contents(self) -> Iterator[Check]:
         with self._context.database.reading() as stores:
             yield self._check_integrity(stores)
             yield self._check_artifacts(stores)
             yield self._check_regressors(stores)
             yield self._check_leases(stores)
+            yield self._check_counts(stores)
             yield self._check_clock(stores)
 
     def _check_integrity(self, stores: Stores) -> Check:
@@ -73,6 +86,11 @@ class DiagnosisService:
         orphans = stores.diagnosis.orphaned_fits(self._context.now() - grace)
         detail = f"abandoned: {_named(orphans)}" if orphans else "no fit is abandoned"
         return Check("leases", not orphans, detail, "Start a fitter: it takes them over.")
+
+    def _check_counts(self, stores: Stores) -> Check:
+        wrong = [slug for _, _, slug in stores.run_counts.wrong()]
+        detail = f"not as counted: {_named(wrong)}" if wrong else "runs are as many as counted"
+        return Check("counts", not wrong, detail, "Run `trainfare recount`.")
 
     def _check_clock(self, stores: Stores) -> Check:
         moment = stores.diagnosis.clock()
