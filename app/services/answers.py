@@ -111,7 +111,7 @@ def interrupted(
 
 def predict(scenarios: Sequence[Scenario], served: ServedRegressor) -> ForecastDistribution:
     """Return the distributions of the durations without interruptions."""
-    return served.portfolio.predict(features_of(scenarios, served))
+    return served.predict(features_of(scenarios, served))
 
 
 def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> FeatureTable:
@@ -135,7 +135,7 @@ def _answer(
     now: datetime,
 ) -> list[Answer]:
     features = features_of(scenarios, served)
-    work = served.portfolio.predict(features)
+    work = served.predict(features)
     offers = offers_for(requests, scenarios, book, work.median(), served.currency)
     durations, refusals = interrupted(work, requests, offers)
     reasons = _reasons(requests, features, served)

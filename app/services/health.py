@@ -8,6 +8,7 @@ from typing import Final
 from app.domain.errors import Fault, NotReadyError, StorageUnavailableError
 from app.domain.health import Check, FitActivity
 from app.services.context import ServiceContext
+from app.services.frames import far_questions
 from app.storage.migration import current_revision, head_revision
 from app.storage.stores import Stores
 from models import ArtifactError, loads
@@ -123,15 +124,17 @@ class HealthService:
         return Check("artefacts", not damaged, detail, "Fit the named workloads again.")
 
     def _check_regressors(self, stores: Stores) -> Check:
-        """Load what answers forecasts, as a web process does."""
+        """Load what answers forecasts, as a web process does, and ask it far away too."""
         unusable = []
         for slug, version, artifact in stores.diagnosis.published_artifacts():
             try:
-                loads(artifact)
+                portfolio = loads(artifact)
+                portfolio.predict(far_questions(portfolio.report))
             except ArtifactError as error:
                 unusable.append(f"{slug} version {version} ({error})")
-        detail = f"cannot be loaded: {_named(unusable)}" if unusable else "all published ones load"
-        return Check("regressors", not unusable, detail, "Fit the named workloads again.")
+        detail = f"cannot be used: {_named(unusable)}" if unusable else "all published ones answer"
+        remedy = "Publish an earlier version of the named workloads, then fit them again."
+        return Check("regressors", not unusable, detail, remedy)
 
     def _check_leases(self, stores: Stores) -> Check:
         grace = timedelta(seconds=_ORPHANED_AFTER_LEASES * self._context.settings.lease_s)

@@ -16,7 +16,7 @@ from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.storage.stores import Stores
-from models import ArtifactError, FittedPortfolio, loads
+from models import ArtifactError, FeatureTable, FittedPortfolio, ForecastDistribution, loads
 
 NEEDED_RUNS = 1
 """The fewest usable runs that a fit takes."""
@@ -45,6 +45,19 @@ class ServedRegressor:
     is_stale: bool = False
     currency: str = "USD"
     power: MeasuredPowers = field(default_factory=dict)
+
+    def predict(self, features: FeatureTable) -> ForecastDistribution:
+        """Return the forecasts of questions, shape (n_rows,).
+
+        Raises
+        ------
+        RegressorUnavailableError
+            If one is not finite: somebody made the artefact up, or it is damaged.
+        """
+        try:
+            return self.portfolio.predict(features)
+        except ArtifactError as error:
+            raise RegressorUnavailableError(self.workload, self.version, str(error)) from error
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ class RayNodes:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._cluster = Cluster()
-        # The head, which is the first, computes nothing: every task runs on a node that can be lost.
+        # The first is the head. It computes nothing: every task runs on a node that can be lost.
         self._start(cores=0)
         self._nodes = [self._start(cores=1) for _ in range(2)]
         self._cluster.wait_for_nodes(_SEEN_WITHIN_S)
