@@ -168,8 +168,9 @@ class FitService:
         NotFoundError
             If the project has no such fit.
         """
-        fit, now = self.get(project_id, fit_id), self._context.now()
+        fit = self.get(project_id, fit_id)
         with self._context.database.transaction() as stores:
+            now = self._context.lease_now(stores)
             if stores.fits.request_cancel(FitId(fit_id), now):
                 detail = {"workload": fit.workload}
                 stores.access.record_audit(project_id, key_id, now, "fit.cancel", fit_id, detail)

@@ -80,7 +80,7 @@ class HealthService:
 
     def _fitters(self, stores: Stores) -> int:
         lease = timedelta(seconds=self._context.settings.lease_s)
-        return stores.fits.fitters_alive(self._context.now() - lease)
+        return stores.fits.fitters_alive(self._context.lease_now(stores) - lease)
 
     def _check_database(self) -> Check:
         with self._context.database.reading() as stores:
@@ -138,18 +138,18 @@ class HealthService:
 
     def _check_leases(self, stores: Stores) -> Check:
         grace = timedelta(seconds=_ORPHANED_AFTER_LEASES * self._context.settings.lease_s)
-        orphans = stores.diagnosis.orphaned_fits(self._context.now() - grace)
+        orphans = stores.diagnosis.orphaned_fits(self._context.lease_now(stores) - grace)
         detail = f"abandoned: {_named(orphans)}" if orphans else "no fit is abandoned"
         return Check("leases", not orphans, detail, "Start a fitter: it takes them over.")
 
     def _check_clock(self, stores: Stores) -> Check:
-        moment = stores.diagnosis.clock()
+        moment = stores.leases.clock()
         off_s = 0.0 if moment is None else (moment - self._context.now()).total_seconds()
         return Check(
             "clock",
             is_ok=abs(off_s) <= _CLOCK_TOLERANCE_S,
             detail=f"the database's clock differs by {abs(off_s):.1f} s",
-            remedy="Let NTP set both clocks: leases and prices depend on them.",
+            remedy="Let NTP set both clocks: prices and what is recorded depend on them.",
         )
 
     def _check_disk(self) -> Check:
