@@ -40,6 +40,7 @@ def test_step_of_one_clock_neither_takes_nor_keeps_a_lease(services: Services) -
     cancelled = FitService(ahead).cancel(DEFAULT_PROJECT, fit.fit_id)
     assert held is not None
     assert taken is None
+    assert expiry is not None
     assert expiry < utc_now() + timedelta(seconds=settings.lease_s + 60.0)
     # Its fitter lives: it ends the fit itself.
     assert cancelled.state is FitState.RUNNING
