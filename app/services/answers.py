@@ -111,7 +111,7 @@ def interrupted(
 
 def predict(scenarios: Sequence[Scenario], served: ServedRegressor) -> ForecastDistribution:
     """Return the distributions of the durations without interruptions."""
-    return served.portfolio.predict(features_of(scenarios, served))
+    return served.predict(features_of(scenarios, served))
 
 
 def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> FeatureTable:
@@ -135,8 +135,7 @@ def _answer(
     now: datetime,
 ) -> list[Answer]:
     features = features_of(scenarios, served)
-    inquiry = served.portfolio.ask(features)
-    work = inquiry.forecast
+    inquiry, work = served.ask(features)
     offers = offers_for(requests, scenarios, book, work.median(), served.currency)
     durations, refusals = interrupted(work, requests, offers)
     reasons = _reasons(requests, inquiry, served)
