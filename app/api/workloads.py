@@ -52,7 +52,9 @@ def declare_workload(
     caller: RunsWriter,
     response: Response,
 ) -> WorkloadDetailOut:
-    detail, is_new = services.workloads.declare(caller.project_id, workload, body.to_declaration())
+    detail, is_new = services.workloads.declare(
+        caller.project_id, workload, body.to_declaration(), key_id=caller.key_id
+    )
     response.status_code = 201 if is_new else 200
     return WorkloadDetailOut.of_detail(detail)
 

@@ -22,6 +22,7 @@ from app.domain.errors import (
     UnauthenticatedError,
 )
 from app.domain.identifiers import KeyId, ProjectId, new_identifier
+from app.services.anonymous import AnonymousCaller
 from app.services.context import ServiceContext
 from app.services.projects import project_named
 from app.settings import Settings
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from app.services.tokens import TokenService
 
 _logger = logging.getLogger(__name__)
-_ANYBODY: Final = Principal(DEFAULT_PROJECT, frozenset(Scope))
 _TOKEN_PARTS: Final = 3
 _KEY_ID_BYTES: Final = 6
 _SECRET_BYTES: Final = 32
@@ -104,6 +104,7 @@ class AccessService:
         self._context = context
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._notes = ThreadPoolExecutor(max_workers=1, thread_name_prefix="key-use")
+        self._anybody = AnonymousCaller(context, self._notes)
         self.requires_keys = keys_required(context.settings)
         self._tokens = None if context.settings.oidc_issuer is None else open_tokens(context)
 
@@ -122,7 +123,7 @@ class AccessService:
         if token is None:
             if self.requires_keys:
                 raise UnauthenticatedError("the request has no bearer key")
-            return _ANYBODY
+            return await self._anybody.principal()
         if self._tokens is not None and is_token(token):
             return await self._tokens.authenticate(token)
         if len(token) > _MAX_TOKEN_LENGTH:

@@ -95,10 +95,10 @@ class BeliefReader:
         for (slug, version), rows in groups.items():
             try:
                 served = self._regressors.get(project_id, slug, version)
+                gathered.append(_gather(rows, requests, served, book, problems))
             except DomainError as error:
                 problems.update(dict.fromkeys(rows, error))
                 continue
-            gathered.append(_gather(rows, requests, served, book, problems))
             if served.portfolio.convergence is not None:
                 laws[slug] = served.portfolio.convergence
         return replace(_merge(gathered, problems), convergence=laws)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from app.settings import Settings
 from app.storage.database import Database
+from app.storage.stores import Stores
 
 
 def utc_now() -> datetime:
@@ -13,10 +14,34 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def by_database(stores: Stores) -> datetime:
+    """Return the present by the database's server; SQLite has no clock but this machine's."""
+    return stores.leases.clock() or utc_now()
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
-    """The surroundings of a service."""
+    """The surroundings of a service.
+
+    Parameters
+    ----------
+    database, settings
+        Those of the process.
+    now
+        Its clock.
+    shared_now
+        The clock that all fitters share, by which leases are given and judged. None: that of the
+        database's server where `now` is this machine's, so that a step of one machine's clock
+        neither takes a lease away nor keeps one; otherwise `now`.
+    """
 
     database: Database
     settings: Settings
     now: Callable[[], datetime] = utc_now
+    shared_now: Callable[[Stores], datetime] | None = None
+
+    def lease_now(self, stores: Stores) -> datetime:
+        """Return the present instant as leases know it."""
+        if self.shared_now is not None:
+            return self.shared_now(stores)
+        return by_database(stores) if self.now is utc_now else self.now()

@@ -8,6 +8,7 @@ from typing import Final
 from app.domain.health import Check
 from app.domain.identifiers import Slug
 from app.services.context import ServiceContext
+from app.services.frames import far_questions
 from app.services.health import HealthService
 from app.storage.stores import Stores
 from models import ArtifactError, loads
@@ -71,19 +72,21 @@ class DiagnosisService:
         return Check("artefacts", not damaged, detail, "Fit the named workloads again.")
 
     def _check_regressors(self, stores: Stores) -> Check:
-        """Load what answers forecasts, as a web process does."""
+        """Load what answers forecasts, as a web process does, and ask it far away too."""
         unusable = []
         for slug, version, artifact in stores.diagnosis.published_artifacts():
             try:
-                loads(artifact)
+                portfolio = loads(artifact)
+                portfolio.predict(far_questions(portfolio.report))
             except ArtifactError as error:
                 unusable.append(f"{slug} version {version} ({error})")
-        detail = f"cannot be loaded: {_named(unusable)}" if unusable else "all published ones load"
-        return Check("regressors", not unusable, detail, "Fit the named workloads again.")
+        detail = f"cannot be used: {_named(unusable)}" if unusable else "all published ones answer"
+        remedy = "Publish an earlier version of the named workloads, then fit them again."
+        return Check("regressors", not unusable, detail, remedy)
 
     def _check_leases(self, stores: Stores) -> Check:
         grace = timedelta(seconds=_ORPHANED_AFTER_LEASES * self._context.settings.lease_s)
-        orphans = stores.diagnosis.orphaned_fits(self._context.now() - grace)
+        orphans = stores.diagnosis.orphaned_fits(self._context.lease_now(stores) - grace)
         detail = f"abandoned: {_named(orphans)}" if orphans else "no fit is abandoned"
         return Check("leases", not orphans, detail, "Start a fitter: it takes them over.")
 
@@ -93,13 +96,13 @@ class DiagnosisService:
         return Check("counts", not wrong, detail, "Run `trainfare recount`.")
 
     def _check_clock(self, stores: Stores) -> Check:
-        moment = stores.diagnosis.clock()
+        moment = stores.leases.clock()
         off_s = 0.0 if moment is None else (moment - self._context.now()).total_seconds()
         return Check(
             "clock",
             is_ok=abs(off_s) <= _CLOCK_TOLERANCE_S,
             detail=f"the database's clock differs by {abs(off_s):.1f} s",
-            remedy="Let NTP set both clocks: leases and prices depend on them.",
+            remedy="Let NTP set both clocks: prices and what is recorded depend on them.",
         )
 
     def _check_disk(self) -> Check:

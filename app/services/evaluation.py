@@ -57,7 +57,7 @@ def evaluate(
     """Return what candidates take, cost, draw and emit, and whether they fit, by one forecast."""
     scenarios = _scenarios(request, configurations, served)
     features = features_of(scenarios, served)
-    work = served.portfolio.predict(features)
+    work = served.predict(features)
     offers = book.resolve_all(
         [scenario.configuration for scenario in scenarios],
         request.pricing,

@@ -20,6 +20,7 @@ from app.domain.identifiers import FitId, KeyId, ProjectId, Slug, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.spelling import nearest_field
 from app.services.context import ServiceContext
+from app.services.fit_requests import queue_fit
 from app.services.quotas import charge_fits
 
 _logger = logging.getLogger(__name__)
@@ -108,11 +109,9 @@ class FitService:
             now = self._context.now()
             if stores.fits.active(workload.workload_id) is None:
                 charge_fits(stores, project_id, now)
-            fit, is_new = stores.fits.request(workload.workload_id, request, now)
-            if is_new:
-                stores.access.record_audit(
-                    project_id, key_id, now, "fit.request", fit.fit_id, {"workload": slug}
-                )
+            fit, is_new = queue_fit(
+                stores, project_id, workload.workload_id, request, now, key_id=key_id
+            )
         if is_new:
             _logger.info("fit requested", extra={"fit": fit.fit_id, "workload": slug})
         return fit, is_new
@@ -168,8 +167,9 @@ class FitService:
         NotFoundError
             If the project has no such fit.
         """
-        fit, now = self.get(project_id, fit_id), self._context.now()
+        fit = self.get(project_id, fit_id)
         with self._context.database.transaction() as stores:
+            now = self._context.lease_now(stores)
             if stores.fits.request_cancel(FitId(fit_id), now):
                 detail = {"workload": fit.workload}
                 stores.access.record_audit(project_id, key_id, now, "fit.cancel", fit_id, detail)

@@ -64,13 +64,16 @@ class FittingService:
 
     def claim(self, owner: str) -> ClaimedFit | None:
         """Return the next fit to compute under a lease of `owner`, None when none waits."""
-        database, settings, now = self._context.database, self._context.settings, self._context.now
+        database, settings = self._context.database, self._context.settings
         with database.reading() as stores:
-            if not stores.leases.has_claimable(now()):
+            if not stores.leases.has_claimable(self._context.lease_now(stores)):
                 return None
         with database.transaction() as stores:
             claim = stores.leases.claim_next(
-                owner, lease_s=settings.lease_s, now=now(), max_attempts=settings.fit_max_attempts
+                owner,
+                lease_s=settings.lease_s,
+                now=self._context.lease_now(stores),
+                max_attempts=settings.fit_max_attempts,
             )
         if claim is not None:
             extra = _fields(claim, fitter=owner, attempt=claim.fit.attempts)
@@ -119,7 +122,7 @@ class FittingService:
                     lease_s=self._context.settings.lease_s,
                     progress=min(max(progress, 0.0), 1.0),
                     step=step,
-                    now=self._context.now(),
+                    now=self._context.lease_now(stores),
                 )
         except StorageUnavailableError:
             return True
@@ -129,10 +132,11 @@ class FittingService:
 
         Returns False when the lease was lost or the fit is to be cancelled.
         """
-        now, fit = self._context.now(), claim.fit
+        fit = claim.fit
         with self._context.database.transaction() as stores:
             if not stores.leases.hold(claim):
                 return False
+            now = self._context.lease_now(stores)
             version = stores.regressors.add(
                 claim.workload_id,
                 fit.fit_id,
@@ -162,7 +166,7 @@ class FittingService:
     def fail(self, claim: ClaimedFit, problem: FitProblem) -> None:
         """End a fit that cannot succeed; the published version goes on serving."""
         with self._context.database.transaction() as stores:
-            stores.leases.fail(claim, problem, self._context.now())
+            stores.leases.fail(claim, problem, self._context.lease_now(stores))
         extra = _fields(claim, code=problem.code, detail=problem.detail)
         _logger.warning("fit failed", extra=extra)
 
@@ -178,7 +182,7 @@ class FittingService:
     def leave(self, claim: ClaimedFit) -> None:
         """Cancel a fit if that was asked for, else give it back as if it had not been begun."""
         with self._context.database.transaction() as stores:
-            if stores.leases.cancel(claim, self._context.now()):
+            if stores.leases.cancel(claim, self._context.lease_now(stores)):
                 outcome = "fit cancelled"
             elif stores.leases.release(claim, is_counted=False):
                 outcome = "fit given back"
@@ -188,8 +192,8 @@ class FittingService:
 
     def seen(self, owner: str, started_at: datetime) -> None:
         """Note that a fitter lives, and forget those that died long ago."""
-        now = self._context.now()
         with self._context.database.transaction() as stores:
+            now = self._context.lease_now(stores)
             stores.leases.fitter_seen(owner, started_at=started_at, now=now)
             stores.leases.purge_fitters(now - _FORGET_FITTERS_AFTER)
 

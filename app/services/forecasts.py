@@ -119,9 +119,9 @@ class ForecastService:
     ) -> Sequence[Answer]:
         try:
             served = self._regressors.get(project_id, slug, version)
+            return answer_all(requests, served, book, self._context.now())
         except DomainError as error:
             return [error] * len(requests)
-        return answer_all(requests, served, book, self._context.now())
 
     def _one(self, request: ForecastRequest, served: ServedRegressor, book: PriceBook) -> Forecast:
         now = self._context.now()

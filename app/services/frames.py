@@ -17,6 +17,7 @@ from models import (
     ConvergenceRuns,
     Evidence,
     FeatureTable,
+    FitReport,
     FloatArray,
     HardwareDescription,
     IntArray,
@@ -31,6 +32,7 @@ PARAMETER_PREFIX = "param."
 """What sets a parameter's column apart from the features that every workload has."""
 
 _TELL_OF_MEMORY = frozenset({RunStatus.SUCCEEDED, RunStatus.OUT_OF_MEMORY})
+_FAR, _BEYOND_ALL = 1e6, 1e90
 _STOPPED = frozenset({RunStatus.PREEMPTED, RunStatus.TIMED_OUT, RunStatus.CANCELLED})
 
 _Number = float | int | None
@@ -183,6 +185,16 @@ def scenario_features(scenarios: Sequence[Scenario]) -> FeatureTable:
         categorical,
         [scenario.parameters for scenario in scenarios],
     )
+
+
+def far_questions(report: FitReport) -> FeatureTable:
+    """Return questions at both ends of what was measured and far beyond, by which to try a fit."""
+    numeric = {}
+    for name, (low, high) in report.numeric_ranges.items():
+        ends = np.array([low, high, low / _FAR, high * _FAR])
+        numeric[name] = np.clip(ends, -_BEYOND_ALL, _BEYOND_ALL)
+    categorical = {name: [levels[0]] * 4 for name, levels in report.category_levels.items()}
+    return FeatureTable(numeric, categorical, 4)
 
 
 def _single(scenario: Scenario) -> FeatureTable:

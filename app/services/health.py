@@ -59,7 +59,7 @@ class HealthService:
 
     def _fitters(self, stores: Stores) -> int:
         lease = timedelta(seconds=self._context.settings.lease_s)
-        return stores.fits.fitters_alive(self._context.now() - lease)
+        return stores.fits.fitters_alive(self._context.lease_now(stores) - lease)
 
     def _check_database(self) -> Check:
         with self._context.database.reading() as stores:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from app.domain.errors import DomainError
+from app.domain.errors import DomainError, RegressorUnavailableError
 from app.domain.runs import Run, RunStatus
 from app.services.answers import features_of
 from app.services.questions import to_question
@@ -75,4 +75,10 @@ def judge_runs(runs: Sequence[Run], served: ServedRegressor) -> JudgedRuns:
             refusals[row] = str(error)
     features = features_of(scenarios, served)
     seconds = np.array([runs[row].duration_seconds for row in rows], dtype=np.float64)
-    return JudgedRuns(tuple(rows), refusals, seconds, features, served.portfolio.predict(features))
+    try:
+        forecast = served.predict(features)
+    except RegressorUnavailableError as error:
+        refusals.update(dict.fromkeys(rows, str(error)))
+        features = features.take(np.arange(0))
+        return JudgedRuns((), refusals, np.empty(0), features, served.predict(features))
+    return JudgedRuns(tuple(rows), refusals, seconds, features, forecast)

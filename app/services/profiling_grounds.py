@@ -69,7 +69,7 @@ class FittedGround:
         work = predict(self._candidates, self._served)
         forecast, refusals = interrupted(work, questions, offers)
         rows = np.arange(self._n, self._features.n_rows)
-        target = self._served.portfolio.predict(self._features.take(rows))
+        target = self._served.predict(self._features.take(rows))
         confidence = self._request.confidence
         return Outlook(
             mean_s=mean_seconds(forecast.moments),

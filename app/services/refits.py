@@ -7,9 +7,10 @@ from typing import Final
 
 from app.domain.errors import ProjectLimitError
 from app.domain.fits import Fit, FitRequest
-from app.domain.identifiers import ProjectId, WorkloadId
+from app.domain.identifiers import KeyId, ProjectId, WorkloadId
 from app.domain.workloads import RefitMode, RefitPolicy, Workload
 from app.services.context import ServiceContext
+from app.services.fit_requests import queue_fit
 from app.services.projects import project_named
 from app.services.quotas import charge_fits
 from app.settings import Settings
@@ -26,8 +27,11 @@ def request_refits(
     workloads: Iterable[Workload],
     now: datetime,
     settings: Settings,
+    key_id: KeyId | None = None,
 ) -> None:
     """Queue a fit, in the transaction of the upload, for each workload that is due for one.
+
+    `key_id` tells by whose key the runs came, None where none is needed.
 
     Beyond the limits of the project none is queued: the runs are stored all the same, and the
     next upload asks again.
@@ -46,7 +50,7 @@ def request_refits(
         if _is_due(stores, key, policy, last_fits.get(key), now):
             due.append(key)
     for key in due[: _room(stores, project_id, now)] if due else ():
-        stores.fits.request(key, request, now)
+        queue_fit(stores, project_id, key, request, now, key_id=key_id, reason="refit policy")
 
 
 def _room(stores: Stores, project_id: ProjectId, now: datetime) -> int | None:
@@ -125,8 +129,11 @@ class RefitService:
                 after=after,
                 limit=self._at_once if room is None else min(self._at_once, room),
             )
-            queued = sum(stores.fits.request(key, request, now)[1] for key in keys)
-        return (keys[-1], queued) if keys else None
+            queued = sum(
+                queue_fit(stores, owner, key, request, now, reason="trainfare refit")[1]
+                for key, owner in keys
+            )
+        return (keys[-1][0], queued) if keys else None
 
 
 def _room_left(at_most: int | None, count: int) -> int | None:

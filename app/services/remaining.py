@@ -151,12 +151,12 @@ def _stretch(request: RemainingRequest, served: ServedRegressor) -> Stretch:
         features_of(past, served),
         features_of([to_question(request.scenario, served)], served),
     )
+    medians = [served.predict(table).log_median for table in features]
     joint = joint_forecast(served.portfolio, *features)[0]
     # What one run has of its own, all its stretches share.
     covariance = joint.covariance + float(joint.noise[-1])
     factors = joint.calibration(np.diag(covariance))
     calibrated = covariance * np.outer(factors, factors)
-    medians = [served.portfolio.predict(table).log_median for table in features]
     return Stretch(progress, elapsed, medians[0] - medians[1], calibrated)
 
 

@@ -111,7 +111,9 @@ class UploadService:
                 return _result(upload, registered, options, verdicts)
         with self._context.database.transaction() as stores:
             registered = self._register(stores, project_id, upload, options)
-            _audit(stores, project_id, key_id, registered, self._context.now())
+            now = self._context.now()
+            _audit(stores, project_id, key_id, registered, now)
+            self._refit(stores, project_id, key_id, registered, now)
             result = _result(upload, registered, options, verdicts)
             if finish is not None:
                 finish(stores, result)
@@ -153,9 +155,18 @@ class UploadService:
         registered = registrar.register(now)
         if not options.dry_run:
             charge_upload(stores, project_id, registered)
-            changed = [registered.workloads[slug] for slug in registered.created]
-            request_refits(stores, project_id, changed, now, self._context.settings)
         return registered
+
+    def _refit(
+        self,
+        stores: Stores,
+        project_id: ProjectId,
+        key_id: KeyId | None,
+        registered: Registered,
+        now: datetime,
+    ) -> None:
+        changed = [registered.workloads[slug] for slug in registered.created]
+        request_refits(stores, project_id, changed, now, self._context.settings, key_id)
 
 
 def _audit(

@@ -17,7 +17,14 @@ from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.services.recently_used import CacheFigures
 from app.storage.stores import Stores
-from models import ArtifactError, FittedPortfolio, loads
+from models import (
+    ArtifactError,
+    FeatureTable,
+    FittedPortfolio,
+    ForecastDistribution,
+    Inquiry,
+    loads,
+)
 
 NEEDED_RUNS = 1
 """The fewest usable runs that a fit takes."""
@@ -38,6 +45,24 @@ class ServedRegressor:
     is_stale: bool = False
     currency: str = "USD"
     power: MeasuredPowers = field(default_factory=dict)
+
+    def ask(self, features: FeatureTable) -> tuple[Inquiry, ForecastDistribution]:
+        """Return the answers to questions, each made when it is asked for, and their forecasts.
+
+        Raises
+        ------
+        RegressorUnavailableError
+            If one is not finite: somebody made the artefact up, or it is damaged.
+        """
+        inquiry = self.portfolio.ask(features)
+        try:
+            return inquiry, inquiry.forecast
+        except ArtifactError as error:
+            raise RegressorUnavailableError(self.workload, self.version, str(error)) from error
+
+    def predict(self, features: FeatureTable) -> ForecastDistribution:
+        """Return the forecasts of questions, shape (n_rows,), or refuse as `ask` does."""
+        return self.ask(features)[1]
 
 
 @dataclass(slots=True)

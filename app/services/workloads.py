@@ -1,7 +1,7 @@
 """The use cases of workloads: declare, look at, list, remove."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from app.domain.access import Principal
 from app.domain.errors import (
@@ -12,7 +12,7 @@ from app.domain.errors import (
     UnknownWorkloadError,
 )
 from app.domain.fits import Fit
-from app.domain.identifiers import ProjectId, Slug
+from app.domain.identifiers import KeyId, ProjectId, Slug
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.regressors import RegressorVersion
 from app.domain.runs import RunStatus
@@ -54,9 +54,14 @@ class WorkloadService:
         self._context = context
 
     def declare(
-        self, project_id: ProjectId, slug: Slug, declaration: WorkloadDeclaration
+        self,
+        project_id: ProjectId,
+        slug: Slug,
+        declaration: WorkloadDeclaration,
+        *,
+        key_id: KeyId | None = None,
     ) -> tuple[WorkloadDetail, bool]:
-        """Create a workload or replace its declaration; tell whether it is new.
+        """Create a workload or replace its declaration; tell whether it is new. Audited.
 
         A unit that is left out and a parameter that runs use stay as they are.
 
@@ -80,6 +85,10 @@ class WorkloadService:
             dropped = workload.declaration.parameters.keys() - used.keys()
             stores.workloads.remove_parameters(workload.workload_id, dropped)
             stores.workloads.put_parameters(workload.workload_id, declaration.parameters)
+            action = "workload.create" if is_new else "workload.change"
+            if is_new or kept != workload.declaration:
+                changes = _changes(workload.declaration, kept)
+                stores.access.record_audit(project_id, key_id, now, action, slug, changes)
             return _detail(stores, _require(stores, project_id, slug)), is_new
 
     def get(self, project_id: ProjectId, slug: Slug) -> WorkloadDetail:
@@ -138,6 +147,12 @@ class WorkloadService:
                 slug,
                 {"runs": sum(counts.get(workload.workload_id, {}).values())},
             )
+
+
+def _changes(before: WorkloadDeclaration, after: WorkloadDeclaration) -> dict[str, object]:
+    """Return the fields of a declaration that are otherwise now, as they are now."""
+    known = asdict(before)
+    return {name: value for name, value in asdict(after).items() if value != known[name]}
 
 
 def _require(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload:

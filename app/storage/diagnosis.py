@@ -35,13 +35,6 @@ class DiagnosisStore:
         faults += [f"{row[0]} row {row[1]} refers to nothing" for row in broken]
         return "; ".join(faults[:_FEW]) or None
 
-    def clock(self) -> datetime | None:
-        """Return the database server's time; None for SQLite, which has none of its own."""
-        if self._is_sqlite:
-            return None
-        moment: datetime = self._session.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
-        return moment
-
     def damaged_artifacts(self) -> Iterator[tuple[str, int]]:
         """Yield workload and version of each artefact that does not match its hash."""
         query = sa.select(

@@ -107,7 +107,7 @@ class FitStore:
 
     def stale_workloads(
         self, before: datetime, *, project_id: ProjectId | None, after: WorkloadId, limit: int
-    ) -> list[WorkloadId]:
+    ) -> list[tuple[WorkloadId, ProjectId]]:
         """Return workloads of a project, or of all, that a refit would renew, by ascending id.
 
         Those have a run that a fit may use, no active fit, and no published regressor that was
@@ -115,7 +115,7 @@ class FitStore:
         """
         workload_id = WorkloadRow.id
         query = (
-            sa.select(workload_id)
+            sa.select(workload_id, WorkloadRow.project_id)
             .where(
                 workload_id > after,
                 sa.exists().where(RunRow.workload_id == workload_id, *IS_USABLE),
@@ -132,7 +132,8 @@ class FitStore:
         )
         if project_id is not None:
             query = query.where(WorkloadRow.project_id == project_id)
-        return [WorkloadId(found) for found in self._session.execute(query).scalars()]
+        rows = self._session.execute(query)
+        return [(WorkloadId(found), ProjectId(owner)) for found, owner in rows]
 
     def request_cancel(self, fit_id: FitId, now: datetime) -> bool:
         """Cancel at once what no fitter works on, and tell the fitter of a running fit.

@@ -40,6 +40,13 @@ class LeaseStore:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    def clock(self) -> datetime | None:
+        """Return the database server's time; None for SQLite, which has none of its own."""
+        if self._session.get_bind().dialect.name == "sqlite":
+            return None
+        moment: datetime = self._session.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+        return moment
+
     def has_claimable(self, now: datetime) -> bool:
         """Return whether a claim could find something: a cheap question to ask often."""
         claimable = sa.or_(FitRow.state == FitState.QUEUED, is_lapsed(FitRow, now))

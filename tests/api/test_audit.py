@@ -1,8 +1,12 @@
 """The audit log tells who uploaded runs, asked for fits and ended them."""
 
+from datetime import timedelta
+
 from fastapi.testclient import TestClient
 
-from app.domain.access import DEFAULT_PROJECT, AuditEntry
+from app.domain.access import DEFAULT_PROJECT, AuditEntry, Project
+from app.domain.identifiers import ProjectId
+from app.services.refits import RefitService
 from app.services.wiring import Services
 from tests.support.regressors import store_runs
 
@@ -68,3 +72,52 @@ def test_report_of_a_build_is_audited_as_an_upload(client: TestClient, services:
 
     [entry] = _audited(services)
     assert (entry.action, entry.subject) == ("run.upload", "a")
+
+
+def test_declaration_is_audited_with_what_it_changes(
+    client: TestClient, services: Services
+) -> None:
+    policy = {"mode": "auto", "min_new_runs": 5}
+    for body in ({"pooling": "off"}, {"pooling": "off", "refit_policy": policy}):
+        client.put("/v1/workloads/a", json=body).raise_for_status()
+
+    client.put("/v1/workloads/a", json={"pooling": "off", "refit_policy": policy})
+
+    changed, created = _audited(services)
+    assert (created.action, created.subject) == ("workload.create", "a")
+    assert created.detail == {"pooling": "off"}
+    assert (changed.action, changed.subject) == ("workload.change", "a")
+    assert changed.detail == {"refit_policy": {**policy, "max_age_s": None}}
+
+
+def test_fit_of_a_refit_policy_is_audited_with_its_reason(
+    client: TestClient, services: Services
+) -> None:
+    policy = {"mode": "auto", "min_new_runs": 1}
+    client.put("/v1/workloads/a", json={"refit_policy": policy}).raise_for_status()
+
+    client.post("/v1/runs", json=_RUN).raise_for_status()
+
+    fit, upload, _ = _audited(services)
+    assert upload.action == "run.upload"
+    assert fit.action == "fit.request"
+    assert fit.detail == {"workload": "a", "reason": "refit policy"}
+
+
+def test_fits_of_an_operator_are_audited_in_each_project(services: Services) -> None:
+    vision = ProjectId("vision")
+    with services.context.database.transaction() as stores:
+        stores.access.add_project(Project(vision, "vision"), services.context.now())
+    for project_id, slug in ((DEFAULT_PROJECT, "a"), (vision, "b")):
+        store_runs(services.context, slug, project_id=project_id)
+
+    RefitService(services.context).request_all(timedelta())
+
+    with services.context.database.reading() as stores:
+        [theirs] = stores.access.list_audit(vision)
+    [ours] = _audited(services)
+    assert (ours.action, ours.detail) == (
+        "fit.request",
+        {"workload": "a", "reason": "trainfare refit"},
+    )
+    assert theirs.detail == {"workload": "b", "reason": "trainfare refit"}

@@ -114,3 +114,20 @@ def test_refused_storage_is_a_problem_without_a_time(client: TestClient, limited
 
     assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
     assert "retry-after" not in answer.headers
+
+
+def test_callers_without_a_key_share_the_limit_of_the_default_project(
+    replicas: list[TestClient], limited: Services
+) -> None:
+    limited.projects.limit("default", {Limit.REQUESTS_PER_MINUTE: 3})
+    one, other = replicas
+    _, token = limited.access.create_key("a", [Scope.READ])
+
+    asked = [client.post("/v1/echo").status_code for client in (one, other, other)]
+    refused = other.post("/v1/echo")
+    keyed = other.post("/v1/echo", headers={"Authorization": f"Bearer {token}"})
+
+    assert asked == [201, 201, 201]
+    assert (refused.status_code, refused.json()["code"]) == (429, "quota_exceeded")
+    assert refused.headers["ratelimit-limit"] == "3"
+    assert keyed.status_code == 429

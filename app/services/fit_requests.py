@@ -1,0 +1,30 @@
+"""How a fit enters the queue, whoever asks for it: once a workload, and in the audit log."""
+
+from datetime import datetime
+
+from app.domain.fits import Fit, FitRequest
+from app.domain.identifiers import KeyId, ProjectId, WorkloadId
+from app.storage.stores import Stores
+
+
+def queue_fit(
+    stores: Stores,
+    project_id: ProjectId,
+    workload_id: WorkloadId,
+    request: FitRequest,
+    now: datetime,
+    *,
+    key_id: KeyId | None = None,
+    reason: str | None = None,
+) -> tuple[Fit, bool]:
+    """Return a new queued fit and True, or the workload's active fit and False.
+
+    A new one is audited: by whose key it was asked for and, where nobody named it, for what reason.
+    """
+    fit, is_new = stores.fits.request(workload_id, request, now)
+    if is_new:
+        detail: dict[str, object] = {"workload": fit.workload}
+        if reason is not None:
+            detail["reason"] = reason
+        stores.access.record_audit(project_id, key_id, now, "fit.request", fit.fit_id, detail)
+    return fit, is_new
