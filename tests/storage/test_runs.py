@@ -56,7 +56,8 @@ def _break(database: Database, session_connection: sa.Connection) -> None:
 def test_instants_are_read_as_they_were_stored(database: Database) -> None:
     with database.transaction() as stores:
         workload = _claim(stores)
-        stores.runs.add_many(_make_runs(workload, 4))
+        with stores.runs.adding() as add:
+            add(_make_runs(workload, 4))
 
     with database.reading() as stores:
         columns = stores.runs.usable_for_fit(workload.workload_id)
@@ -72,7 +73,8 @@ def test_a_database_that_fails_meanwhile_is_unavailable_and_keeps_nothing(
     with pytest.raises(StorageUnavailableError), database.transaction() as stores:  # noqa: PT012 - the whole transaction fails
         workload = _claim(stores)
         _break(database, stores.runs._session.connection())
-        stores.runs.add_many(_make_runs(workload, 2000))
+        with stores.runs.adding() as add:
+            add(_make_runs(workload, 2000))
 
     database.engine.dispose()
     with database.reading() as stores:
