@@ -55,12 +55,12 @@ class Batch:
 class SortedRows:
     """Which rows of a batch are new, and which run each duplicate repeats.
 
-    Suspects have the external id of a run and another hash.
+    Suspects have the external id of a run and another hash; None stands for a run of the upload.
     """
 
     is_new: BoolArray
     duplicates: dict[int, RunId] = field(default_factory=dict)
-    suspects: list[tuple[int, RunId]] = field(default_factory=list)
+    suspects: list[tuple[int, RunId | None]] = field(default_factory=list)
 
 
 class DuplicateFinder:
@@ -113,25 +113,28 @@ class DuplicateFinder:
 
     def sort(self, batch: Batch) -> SortedRows:
         """Sort the rows of a batch by what was looked up; asks the database nothing."""
+        result = SortedRows(np.ones(len(batch.chunk), dtype=np.bool_))
+        names, workloads = batch.external_ids, batch.chunk.texts["workload"]
+        if names is None:
+            return result
         start = len(self._run_ids)
         self._run_ids += batch.run_ids
         self._hashes += batch.hashes
-        result = SortedRows(np.ones(len(batch.chunk), dtype=np.bool_))
-        names, workloads = batch.external_ids, batch.chunk.texts["workload"]
-        if names is None or self._are_all_new(workloads, names, start):
+        if self._are_all_new(workloads, names, start):
             return result
         for index, (slug, name) in enumerate(zip(workloads, names, strict=True)):
             if slug is None or name is None:
                 continue
-            known = self._known(slug, name)
-            if known is None:
-                self._seen.setdefault(slug, {})[name] = start + index
+            stored = self._stored.get(slug, {}).get(name)
+            seen = self._seen.setdefault(slug, {}).setdefault(name, start + index)
+            if stored is None and seen == start + index:
                 continue
+            known = stored or StoredRun(self._run_ids[seen], self._hashes[seen])
             result.is_new[index] = False
             if known.content_sha256 == batch.hashes[index]:
                 result.duplicates[index] = known.run_id
             else:
-                result.suspects.append((index, known.run_id))
+                result.suspects.append((index, None if stored is None else known.run_id))
         return result
 
     def _are_all_new(
@@ -155,12 +158,6 @@ class DuplicateFinder:
             seen.update(fresh)
         return is_sure
 
-    def _known(self, slug: str, name: str) -> StoredRun | None:
-        position = self._seen.get(slug, {}).get(name)
-        if position is not None:
-            return StoredRun(self._run_ids[position], self._hashes[position])
-        return self._stored.get(slug, {}).get(name)
-
     def judge(self, batch: Batch, result: SortedRows) -> None:
         """Compare field by field where the hashes differ: they may have been made differently.
 
@@ -168,13 +165,13 @@ class DuplicateFinder:
         """
         if not result.suspects:
             return
-        wanted = sorted({run_id for _, run_id in result.suspects})
+        wanted = sorted({run_id for _, run_id in result.suspects if run_id is not None})
         runs = {run.run_id: run for run in self._stores.runs.get_many(self._project_id, wanted)}
         for index, run_id in result.suspects:
             sent = flat_content(batch.content, index)
-            run = runs.get(run_id)
+            run = None if run_id is None else runs.get(run_id)
             stored = None if run is None else self._renamed(flat_run(run))
-            if stored == sent:
+            if run_id is not None and stored == sent:
                 result.duplicates[index] = run_id
             else:
                 self._note(batch, index, sent, stored)
