@@ -1,6 +1,6 @@
 """Answers a batch: completes the requests, asks once, trims the answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import Response
@@ -27,7 +27,7 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
     fields = _known_fields(batch.fields)
     asked = [_read(batch.defaults, entry) for entry in batch.requests]
     good = [each for each in asked if isinstance(each, ForecastRequest)]
-    answers = iter(services.forecasts.forecast_many(project_id, good))
+    answers = iter(services.forecasts.ask_many(project_id, good))
     now = services.context.now()
     entries: list[Document] = []
     failed = 0
@@ -38,15 +38,14 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
             failed += 1
             document["problem"] = problems.document_of(answer, instance=_PATH)
         else:
-            whole = forecast_document(answer, now)
-            document["forecast"] = whole if fields is None else {f: whole[f] for f in fields}
+            document["forecast"] = forecast_document(answer, now, fields)
         entries.append(document)
     return json_response({"forecasts": entries, "failed": failed})
 
 
-def _known_fields(fields: list[str] | None) -> list[str] | None:
+def _known_fields(fields: list[str] | None) -> Sequence[str]:
     if fields is None:
-        return None
+        return FORECAST_MEMBERS
     unknown = [name for name in fields if name not in FORECAST_MEMBERS]
     if not unknown:
         return fields
