@@ -1,10 +1,12 @@
 """The durations of questions: what the regressor sees, at what it is bought, interruptions."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from app.domain.configurations import Purchase, Scenario
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
+from app.domain.prices import PriceQuery
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.frames import scenario_features
@@ -12,6 +14,8 @@ from app.services.questions import to_features
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import InterruptedForecast, with_interruptions
 from models import FeatureTable, FloatArray, ForecastDistribution
+
+_Groups = defaultdict[PriceQuery, list[int]]
 
 
 def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> FeatureTable:
@@ -36,10 +40,19 @@ def offers_for(
 
     Of several, the one counts whose bill is smallest.
     """
-    return [
-        book.resolve(scenario.configuration, request.pricing, currency=currency, seconds=each)
-        for request, scenario, each in zip(requests, scenarios, seconds.tolist(), strict=True)
-    ]
+    groups = _Groups(list)
+    for row, request in enumerate(requests):
+        groups[request.pricing].append(row)
+    durations = seconds.tolist()
+    offers: list[Offer | None] = [None] * len(requests)
+    for query, rows in groups.items():
+        configurations = [scenarios[row].configuration for row in rows]
+        found = book.resolve_all(
+            configurations, query, currency=currency, seconds=[durations[row] for row in rows]
+        )
+        for row, offer in zip(rows, found, strict=True):
+            offers[row] = offer
+    return offers
 
 
 def interrupted(
