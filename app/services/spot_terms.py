@@ -115,12 +115,15 @@ def with_interruptions(
     that is known, and within a few percent of simulation where it is uncertain (the lower bound
     of uncertain work is the least exact: shorter work is interrupted less evenly).
     """
+    if not rows:
+        none = np.empty(0, dtype=np.intp)
+        return InterruptedForecast(forecast, none, np.empty((0, len(_SCORES)))), {}
     log_median, scale = forecast.log_median.copy(), forecast.scale.copy()
     refusals: dict[int, SpotInfeasibleError] = {}
     groups: defaultdict[Interruptions, list[int]] = defaultdict(list)
     for row, (terms, instances) in rows.items():
         groups[interruptions_of(terms, instances)].append(row)
-    works = _work_nodes(forecast, bool(groups))
+    works = _work_nodes(forecast)
     curves: dict[int, FloatArray] = {}
     for met, members in groups.items():
         chosen = np.array(members)
@@ -144,12 +147,10 @@ def with_interruptions(
     return InterruptedForecast(moved, kept, table), refusals
 
 
-def _work_nodes(forecast: ForecastDistribution, is_needed: bool) -> FloatArray:  # noqa: FBT001
+def _work_nodes(forecast: ForecastDistribution) -> FloatArray:
     """Return the log durations of the work at the scores of `_NODES`, shape (n, n_nodes)."""
     from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
 
-    if not is_needed:
-        return np.empty((0, len(_NODES)))
     chances = special.ndtr(_NODES).tolist()
     return np.log(np.stack([forecast.quantile(chance) for chance in chances], axis=1))
 
