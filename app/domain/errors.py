@@ -271,6 +271,16 @@ class PayloadTooLargeError(DomainError):
         self.limit_bytes = limit_bytes
 
 
+class TooManyValuesError(DomainError):
+    """A body has more values than are read at once: small bytes can stand for large memory."""
+
+    remedy = "Split the request into several; runs go in by POST /v1/runs in any number."
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The body has more than about {limit} values.")
+        self.limit = limit
+
+
 class TooManyRowsError(DomainError):
     """An upload has more rows than are judged and stored in one transaction."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import zstandard
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.main import build_app
@@ -125,3 +126,16 @@ def test_rows_of_500_columns_are_named_not_stored(client: TestClient) -> None:
 
     assert (table.status_code, document.status_code) == (422, 422)
     assert len(table.content) + len(document.content) < 100_000
+
+
+@pytest.mark.parametrize("value", [b"{}", b"[]", b"1", b'""'])
+def test_more_values_than_are_read_at_once_are_refused(application: FastAPI, value: bytes) -> None:
+    body = b'{"requests":[' + (value + b",") * 1_100_000 + value + b"]}"
+
+    with TestClient(application, raise_server_exceptions=False) as client:
+        answer = client.post(
+            "/v1/forecasts:batch", content=body, headers={"Content-Type": "application/json"}
+        )
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+    assert "1000000 values" in answer.json()["detail"]
