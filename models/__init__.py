@@ -20,6 +20,7 @@ from models.fitting import fit_portfolio
 from models.hardware import HardwareDescription, mean_description
 from models.holdout import FoldMap
 from models.influence import Lesson
+from models.inquiry import Inquiry
 from models.joint import JointForecast, joint_forecast
 from models.memory_law import Feasibility
 from models.phases import PhaseRuns
@@ -68,6 +69,7 @@ __all__ = [
     "FoldMap",
     "ForecastDistribution",
     "HardwareDescription",
+    "Inquiry",
     "IntArray",
     "JointForecast",
     "Lesson",

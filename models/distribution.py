@@ -1,8 +1,11 @@
 """The forecast distribution of a duration: log-symmetric around its median, calibrated tails."""
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from math import copysign, erf, sqrt
 from statistics import NormalDist
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +18,8 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 NORMAL_KNOTS: FloatArray = np.array([0.0, *(NormalDist().inv_cdf((1 + c) / 2) for c in LEVELS)])
 """The standard normal's half widths at 0 and at `LEVELS`: abscissae of the calibrated curve."""
 
+_KNOTS: Final[list[float]] = NORMAL_KNOTS.tolist()
+_INNER_KNOTS: Final = _KNOTS[1:-1]
 
 MAX_LOG_BOUND = 700.0
 """No bound is further out, in log units: its exponential would be infinite or zero."""
@@ -63,16 +68,16 @@ class ForecastDistribution:
     curves: FloatArray
 
     def __post_init__(self) -> None:
-        sane = np.isfinite(self.log_median).all() and np.isfinite(self.curves).all()
-        if not (sane and np.isfinite(self.scale).all() and (self.scale > 0).all()):
-            raise DamagedForecastError("A forecast is not finite, or its scale is not positive.")
-        if self.curves.size and not (
-            (self.curves[:, 0] > 0).all() and (self.curves[:, 1:] > self.curves[:, :-1]).all()
-        ):
+        # What is not finite fails the comparisons: nothing is beyond or within NaN.
+        curves, scale = self.curves, self.scale
+        bound = np.abs(self.log_median) + 2 * scale * curves[:, -1:].sum(axis=1)
+        if (bound <= MAX_LOG_BOUND).all() and (scale > 0).all():
+            if (curves[:, :1] > 0).all() and (curves[:, 1:] > curves[:, :-1]).all():
+                return
             raise DamagedForecastError("Calibrated half widths must be positive and increase.")
-        widest = np.abs(self.log_median) + 2 * self.scale * self.curves[:, -1:].sum(axis=1)
-        if (widest > MAX_LOG_BOUND).any():
+        if np.isfinite(bound).all() and (scale > 0).all():
             raise DamagedForecastError("The bounds of a forecast are beyond all numbers.")
+        raise DamagedForecastError("A forecast is not finite, or its scale is not positive.")
 
     def median(self) -> FloatArray:
         """Return the median durations in seconds, shape (n,)."""
@@ -88,7 +93,7 @@ class ForecastDistribution:
         """
         if not 0 < confidence < 1:
             raise ValueError(f"A confidence lies between 0 and 1, not at {confidence}.")
-        half_width = self._half_width(NormalDist().inv_cdf((1 + confidence) / 2))
+        half_width = self._half_width(_score((1 + confidence) / 2))
         return np.exp(self.log_median - half_width), np.exp(self.log_median + half_width)
 
     def quantile(self, probability: float) -> FloatArray:
@@ -101,7 +106,7 @@ class ForecastDistribution:
         """
         if not 0 < probability < 1:
             raise ValueError(f"A probability lies between 0 and 1, not at {probability}.")
-        score = NormalDist().inv_cdf(probability)
+        score = _score(probability)
         return np.exp(self.log_median + copysign(1.0, score) * self._half_width(abs(score)))
 
     def probability_below(self, seconds: FloatArray) -> FloatArray:
@@ -136,8 +141,17 @@ class ForecastDistribution:
         return np.expm1(np.minimum(self.scale * self.curves[:, 0], 50.0))
 
     def _half_width(self, score: float) -> FloatArray:
-        piece = min(int(np.searchsorted(NORMAL_KNOTS[1:-1], score, side="right")), len(LEVELS) - 1)
-        left = self.curves[:, piece - 1] if piece else np.zeros(len(self.scale))
-        start, end = float(NORMAL_KNOTS[piece]), float(NORMAL_KNOTS[piece + 1])
+        piece = min(bisect_right(_INNER_KNOTS, score), len(LEVELS) - 1)
+        start, end = _KNOTS[piece], _KNOTS[piece + 1]
         share = (score - start) / (end - start)
-        return self.scale * (left + share * (self.curves[:, piece] - left))
+        right = self.curves[:, piece]
+        if not piece:
+            return self.scale * (share * right)
+        left = self.curves[:, piece - 1]
+        return self.scale * (left + share * (right - left))
+
+
+@lru_cache(maxsize=1024)
+def _score(probability: float) -> float:
+    """Return the standard normal's quantile."""
+    return NormalDist().inv_cdf(probability)

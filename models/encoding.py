@@ -83,6 +83,7 @@ class Encoder:
         self._source = np.array(
             [self._columns.index(feature.column) for feature in numeric], dtype=np.int64
         )
+        self._is_straight = self._source.tolist() == list(range(len(self._columns)))
         self._per_worker = _where(numeric, "per_worker")
         self._workers_per = _where(numeric, "workers_per")
         self._linear = np.array([f.transform == "scaled" for f in numeric], dtype=bool)
@@ -100,10 +101,11 @@ class Encoder:
             if feature.role == "local_batch" and feature.transform == "log" and feature.used
         ]
         self._known = np.array([f.always_known for f in numeric], dtype=bool)
-        self._used = np.array([f.used for f in numeric], dtype=bool)
-        self._flagged = np.array([f.flagged for f in numeric], dtype=bool)
+        self._used_features = np.flatnonzero([f.used for f in numeric])
+        self._flagged = np.flatnonzero([f.flagged for f in numeric])
         self._missing_variance = np.array([_missing_variance(f) for f in numeric])
-        self._unused_variance = np.where(self._used, 0.0, UNIDENTIFIED_SD**2)
+        self._unused_variance = np.array([0.0 if f.used else UNIDENTIFIED_SD**2 for f in numeric])
+        self._is_plain = not (self._linear.any() or self._log1p.any())
         self._used_categories = [c for c, item in enumerate(categories) if item.used]
         self._lookup = tuple(_level_codes(category) for category in categories)
 
@@ -123,26 +125,40 @@ class Encoder:
         """Encode rows; a column that is not there counts as missing."""
         values = self._transform(self._raw(features))
         missing = np.isnan(values)
-        values = np.where(missing, self._fill, values)
-        excess = np.maximum(np.maximum(values - self._high, self._low - values), 0.0)
         left_out = missing & self._known
+        if missing.any():
+            values = np.where(missing, self._fill, values)
+        excess = np.maximum(np.maximum(values - self._high, self._low - values), 0.0)
         variance = np.where(left_out, self._missing_variance, self._unused_variance * values**2)
         for index in self._damped:
-            values[:, index] = damped(values[:, index], self._low[index], self._high[index])
+            # Within the measured range it is the identity.
+            if excess[:, index].any():
+                values[:, index] = damped(values[:, index], self._low[index], self._high[index])
         codes = self._codes(features)
-        parts = [values[:, self._used], missing[:, self._flagged].astype(np.float64)]
-        if self.multi_node:
-            parts.append((_column(features, "nodes") > 1).astype(np.float64)[:, None])
-        parts.append((_column(features, "workers") == 1).astype(np.float64)[:, None])
-        parts.append(codes[:, self._used_categories].astype(np.float64))
         return Encoded(
-            np.hstack(parts),
+            self._matrix(features, values, missing, codes),
             excess / self._span,
             excess,
             left_out,
             np.minimum(variance.sum(axis=1), MAX_UNIDENTIFIED_VARIANCE),
             codes,
         )
+
+    def _matrix(
+        self, features: FeatureTable, values: FloatArray, missing: BoolArray, codes: IntArray
+    ) -> FloatArray:
+        """Return the matrix in the form of the layout."""
+        X: FloatArray = np.empty((features.n_rows, self.layout.n_columns))
+        gate, flags = self.layout.n_numeric, len(self._used_features)
+        X[:, :flags] = values if flags == values.shape[1] else values[:, self._used_features]
+        if len(self._flagged):
+            X[:, flags : flags + len(self._flagged)] = missing[:, self._flagged]
+        if self.multi_node:
+            X[:, gate - 1] = _column(features, "nodes") > 1
+        X[:, gate] = _column(features, "workers") == 1
+        for place, category in enumerate(self._used_categories):
+            X[:, gate + 1 + place] = codes[:, category]
+        return X
 
     def axis_names(self) -> tuple[str, ...]:
         """Return the column behind each numeric feature, as axes are named in reports."""
@@ -170,24 +186,26 @@ class Encoder:
         columns = np.empty((features.n_rows, len(self._columns)))
         for index, name in enumerate(self._columns):
             columns[:, index] = features.numeric.get(name, np.nan)
-        raw = snapped(columns[:, self._source])
-        if not (len(self._per_worker) or len(self._workers_per)):
+        raw = snapped(columns if self._is_straight else columns[:, self._source])
+        if not (self._per_worker or self._workers_per):
             return raw
-        workers = snapped(_column(features, "workers"))[:, None]
+        workers = snapped(_column(features, "workers"))
         with np.errstate(divide="ignore", invalid="ignore"):
-            raw[:, self._per_worker] /= workers
-            raw[:, self._workers_per] = workers / raw[:, self._workers_per]
+            for index in self._per_worker:
+                raw[:, index] /= workers
+            for index in self._workers_per:
+                raw[:, index] = workers / raw[:, index]
         raw[~np.isfinite(raw)] = np.nan
         return raw
 
     def _transform(self, raw: FloatArray) -> FloatArray:
         scaled = raw / self._unit
         values = np.maximum(scaled, self._floor)
-        if self._linear.any() or self._log1p.any():
+        if self._is_plain:
+            values = np.log(values)
+        else:
             values = np.where(self._log1p, values + 1.0, values)
             values = np.where(self._linear, scaled, np.log(np.where(self._linear, 1.0, values)))
-        else:
-            values = np.log(values)
         centred: FloatArray = values - self._center
         return centred
 
@@ -202,11 +220,8 @@ class Encoder:
         return codes
 
 
-def _where(numeric: tuple[NumericFeature, ...], quotient: str) -> IntArray:
-    return np.array(
-        [index for index, feature in enumerate(numeric) if feature.quotient == quotient],
-        dtype=np.int64,
-    )
+def _where(numeric: tuple[NumericFeature, ...], quotient: str) -> list[int]:
+    return [index for index, feature in enumerate(numeric) if feature.quotient == quotient]
 
 
 def _missing_variance(feature: NumericFeature) -> float:

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
-import numpy as np
-
-from models.power_laws import Term
+from models.power_laws import TERMS, Term
 from models.tables import FloatArray
 
 TermName = Literal["computation", "overhead", "communication", "fixed"]
@@ -41,16 +39,15 @@ Share = TypeVar("Share", TermShare, PhaseShare)
 Name = TypeVar("Name", bound=str)
 
 
-def explain_rows(shares: Mapping[Term, FloatArray]) -> list[tuple[TermShare, ...]]:
-    """Return the shares of each row, the largest first, without those next to nothing.
+def explain_rows(shares: FloatArray) -> list[tuple[TermShare, ...]]:
+    """Return the shares of `TERMS` in each row, the largest first, without those next to nothing.
 
     Examples
     --------
-    >>> explain_rows({"compute": np.array([0.25]), "comm": np.array([0.75])})
+    >>> explain_rows(np.array([[0.25, 0.0, 0.75, 0.0]]))
     [(TermShare(term='communication', share=0.75), TermShare(term='computation', share=0.25))]
     """
-    names = [TERM_NAMES[term] for term in shares]
-    return name_shares(names, np.stack(list(shares.values()), axis=1), TermShare)
+    return name_shares([TERM_NAMES[term] for term in TERMS], shares, TermShare)
 
 
 def name_shares(

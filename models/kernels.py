@@ -85,13 +85,14 @@ class ServingKernel:
         self, parameters: KernelParameters, x: FloatArray, codes: IntArray, scales: FloatArray
     ) -> None:
         self._strengths, self._lengths = parameters.strengths, parameters.lengths
-        self._shares, self._codes = parameters.shares, codes
+        self._shares = parameters.shares
         self.scales, self.n_rows = scales, len(x)
         self._unit = parameters.scale / parameters.deviation**2
-        self._x_over_length = x / parameters.lengths
-        self._known = np.ascontiguousarray(self._x_over_length.T)
+        x_over_length = x / parameters.lengths
+        self._known = np.ascontiguousarray(SQRT5 * x_over_length.T)
         self._columns = [np.unique(column, return_inverse=True) for column in self._known]
-        self.parts = (self._strengths, self._lengths, self._shares, self._x_over_length, codes)
+        self._codes = np.ascontiguousarray(codes.T)
+        self.parts = (self._strengths, self._lengths, self._shares, x_over_length, codes)
 
     def is_same(self, other: "ServingKernel") -> bool:
         """Return whether another instance gives the same correlations."""
@@ -99,33 +100,35 @@ class ServingKernel:
 
     def __call__(self, x: FloatArray, codes: IntArray) -> FloatArray:
         """Return the correlation of scaled questions with the rows, shape (n, n_training)."""
-        product = self._single(x[0]) if len(x) == 1 else self._many(x)
-        for c, share in enumerate(self._shares):
-            product *= 1 + share * (codes[:, c, None] == self._codes[:, c])
+        asked = SQRT5 * (x / self._lengths)
+        product = self._single(asked[0]) if len(x) == 1 else self._many(asked)
+        for column, known, share in zip(codes.T, self._codes, self._shares, strict=True):
+            product *= 1 + share * np.equal.outer(column, known)
         return product
 
-    def _single(self, x: FloatArray) -> FloatArray:
-        correlations = matern52(np.abs(self._x_over_length - x / self._lengths))
-        product: FloatArray = (1 + self._strengths * correlations).prod(axis=1)[None]
-        return self._unit * product
+    def _single(self, asked: FloatArray) -> FloatArray:
+        """Return the product of one question: all features at once."""
+        factors = _factor(asked[:, None], self._known, self._strengths[:, None])
+        product: FloatArray = self._unit * np.multiply.reduce(factors)
+        return product[None]
 
-    def _many(self, x: FloatArray) -> FloatArray:
-        product = np.full((len(x), self.n_rows), self._unit)
+    def _many(self, asked: FloatArray) -> FloatArray:
+        product = np.full((len(asked), self.n_rows), self._unit)
         for column, strength, known, (levels, inverse) in zip(
-            (x / self._lengths).T, self._strengths, self._known, self._columns, strict=True
+            asked.T, self._strengths, self._known, self._columns, strict=True
         ):
             values, back = np.unique(column, return_inverse=True)
             # Many features have few distinct values: one correlation for each pair of them.
             if _WORTH * len(values) * len(levels) < product.size:
-                product *= _factor(values, levels, strength)[:, inverse][back]
+                product *= _factor(values[:, None], levels, strength)[:, inverse][back]
             else:
-                product *= _factor(column, known, strength)
+                product *= _factor(column[:, None], known, strength)
         return product
 
 
-def _factor(asked: FloatArray, known: FloatArray, strength: float) -> FloatArray:
-    """Return ``1 + a M52`` of two columns in length scales, in place where it can be."""
-    r = np.abs(np.subtract.outer(SQRT5 * asked, SQRT5 * known))
+def _factor(asked: FloatArray, known: FloatArray, strength: FloatArray | float) -> FloatArray:
+    """Return ``1 + a M52`` of what is asked and known, times sqrt(5), in length scales."""
+    r = np.abs(asked - known)
     factor = r * (1 / 3)
     factor += 1
     factor *= r

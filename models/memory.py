@@ -1,6 +1,6 @@
 """What an artefact remembers of the configurations it was fitted on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -9,19 +9,20 @@ import numpy as np
 from models.configurations import UNBOUNDED
 from models.encoding import Encoded
 from models.run_names import RunNames
-from models.tables import BoolArray, FloatArray, IntArray
+from models.tables import BoolArray, FloatArray
 
-MAX_NEIGHBOURS = 500
-"""Nearest runs are searched among at most this many configurations."""
-
-N_NEAREST = 3
-_PART = 256
 _ROUNDING = 1e-9
 
 
 def row_signatures(encoded: Encoded) -> list[bytes]:
     """Return bytes that are equal for rows that the regressors cannot tell apart."""
-    rounded = np.ascontiguousarray(np.hstack([encoded.X, encoded.codes]).round(9) + 0.0)
+    n, width = encoded.X.shape
+    rounded = np.empty((n, width + encoded.codes.shape[1]))
+    np.round(encoded.X, 9, out=rounded[:, :width])
+    rounded[:, width:] = encoded.codes
+    rounded += 0.0  # no negative zeros
+    if n == 1:
+        return [rounded.tobytes()]
     found: list[bytes] = rounded.view(f"V{rounded.shape[1] * rounded.itemsize}").ravel().tolist()
     return found
 
@@ -103,62 +104,28 @@ class Memory:
         """Which configurations have several runs, shape (n,)."""
         return _are_bounded(self.ranges)
 
-    def within_repetitions(self, encoded: Encoded, log_median: FloatArray) -> FloatArray:
-        """Return the medians, those of repeated configurations moved into their repetitions."""
-        if not self.repeated:
-            return log_median
-        found = log_median.copy()
-        is_outside = np.any((encoded.excess > _ROUNDING) | encoded.missing, axis=1).tolist()
-        for row, signature in enumerate(row_signatures(encoded)):
-            span = self.repeated.get(signature)
-            if span is not None and not is_outside[row]:
-                found[row] = min(max(found[row], span[0]), span[1])
-        return found
+    def within_repetitions(
+        self, encoded: Encoded, signatures: Sequence[bytes], log_median: FloatArray
+    ) -> FloatArray:
+        """Return the medians, those of repeated configurations moved into their repetitions.
 
-    def nearest(self, encoded: Encoded, spans: FloatArray) -> list[tuple[str, ...]]:
-        """Return up to three runs most like each row.
-
-        Distances are city-block: numeric features in measured widths, one for another level.
+        `signatures` are what `row_signatures` gives for the encoded rows.
         """
-        step = max(1, -(-len(self.X) // MAX_NEIGHBOURS))
-        n_numeric = len(spans)
-        known, levels = self.X[::step, :n_numeric] / spans, self.codes[::step]
-        nearest: list[tuple[str, ...]] = []
-        for start in range(0, len(encoded.X), _PART):
-            part = slice(start, start + _PART)
-            asked, codes = encoded.X[part, :n_numeric] / spans, encoded.codes[part]
-            distance = np.zeros((len(asked), len(known)))
-            for column, values in zip(asked.T, known.T, strict=True):
-                distance += np.abs(np.subtract.outer(column, values))
-            for column, values in zip(codes.T, levels.T, strict=True):
-                distance += np.not_equal.outer(column, values)
-            nearest += [self._name(best) for best in (_smallest(distance) * step).tolist()]
-        return nearest
-
-    def _name(self, rows: list[int]) -> tuple[str, ...]:
-        """Return one run of each configuration first, then further repetitions."""
-        runs = [self.names.of_row(row) for row in rows]
-        firsts = [names[0] for names in runs]
-        others = [name for names in runs for name in names[1:]]
-        return tuple((firsts + others)[:N_NEAREST])
+        found = log_median
+        for row, signature in enumerate(signatures):
+            span = self.repeated.get(signature)
+            if (
+                span is None
+                or (encoded.excess[row] > _ROUNDING).any()
+                or encoded.missing[row].any()
+            ):
+                continue
+            if found is log_median:
+                found = log_median.copy()
+            found[row] = min(max(found[row], span[0]), span[1])
+        return found
 
 
 def _are_bounded(ranges: FloatArray) -> BoolArray:
     bounded: BoolArray = ranges[:, 1] < UNBOUNDED
     return bounded
-
-
-def _smallest(distance: FloatArray) -> IntArray:
-    """Return the columns of the up to three smallest values of each row, the first of equals.
-
-    Examples
-    --------
-    >>> _smallest(np.array([[2.0, 1.0, 1.0, 0.5]])).tolist()
-    [[3, 1, 2]]
-    """
-    rows, found = np.arange(len(distance)), []
-    for _ in range(min(N_NEAREST, distance.shape[1])):
-        best = distance.argmin(axis=1)
-        distance[rows, best] = np.inf
-        found.append(best)
-    return np.stack(found, axis=1)

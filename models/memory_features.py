@@ -93,24 +93,27 @@ class MemoryFeatures:
     def rows(self, features: FeatureTable) -> MemoryRows:
         """Return the rows of a table; what it does not know of a parameter stands at the centre."""
         n = features.n_rows
-        columns = [np.zeros((n, 0))]
-        for name, center, unit in self.parameters:
+        parameters: FloatArray = np.zeros((n, len(self.parameters)))
+        for place, (name, center, unit) in enumerate(self.parameters):
             values = features.numeric.get(name)
-            column = np.zeros(n) if values is None else _transform(values, unit) - center
-            columns.append(np.nan_to_num(column)[:, None])
-        flags = [np.zeros((n, 0))]
+            if values is not None:
+                column = _transform(values, unit) - center
+                parameters[:, place] = np.where(np.isnan(column), 0.0, column)
+        levels: FloatArray = np.zeros((n, sum(len(known) for _, known in self.categories)))
         unseen, n_unseen = np.zeros(n), np.zeros(n)
-        for name, levels in self.categories:
-            given = features.categorical.get(name) or [None] * n
-            flags.append(np.array([[level == each for each in levels] for level in given], float))
-            for row, level in enumerate(given):
-                if level is not None and level not in levels:
+        first = 0
+        for name, known in self.categories:
+            for row, level in enumerate(features.categorical.get(name) or ()):
+                if level in known:
+                    levels[row, first + known.index(level)] = 1.0
+                elif level is not None:
                     unseen[row] += prior_effect(level)
                     n_unseen[row] += 1
+            first += len(known)
         batch = np.zeros(n)
         if self.batch_center is not None:
             batch = _log_local_batch(features) - self.batch_center
-        return MemoryRows(batch, np.hstack(columns), np.hstack(flags), unseen, n_unseen)
+        return MemoryRows(batch, parameters, levels, unseen, n_unseen)
 
 
 def prior_effect(level: str) -> float:
@@ -149,8 +152,10 @@ def _log_local_batch(features: FeatureTable) -> FloatArray:
     batch = features.numeric.get("batch_size")
     if batch is None:
         return np.full(features.n_rows, np.nan)
-    workers = features.numeric.get("workers", np.ones(features.n_rows))
-    share = np.where(batch > 0, batch, np.nan) / np.where(workers > 0, workers, 1.0)
+    share = np.where(batch > 0, batch, np.nan)
+    workers = features.numeric.get("workers")
+    if workers is not None:
+        share /= np.where(workers > 0, workers, 1.0)
     return np.asarray(np.log(share), dtype=np.float64)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 
 import numpy as np
 
@@ -74,19 +75,23 @@ class MemoryLaw:
         self.features, self.capacities, self.latent = features, dict(capacities), latent
         self.draws, self.counts = draws, counts
         self._parameters = Parameters.of(draws, features, len(latent))
+        self._scale = self._parameters.outcome_scale()
+        self._basis = self._words()
 
     def feasibility(self, asked: FeatureTable) -> Feasibility:
         """Return the probability that each row fits into memory, rising in the memory alone."""
         rows, names = self.features.rows(asked), capacity_names(asked)
-        known = np.array([name in self.capacities or name in self.latent for name in names], bool)
-        usable = known & ~np.isnan(rows.log_batch)
+        known = [name in self.capacities or name in self.latent for name in names]
+        usable = [
+            is_known and not isnan(batch)
+            for is_known, batch in zip(known, rows.log_batch.tolist(), strict=True)
+        ]
         chances = np.full(len(names), np.nan)
-        if usable.any():
-            margin = self._margins(rows, names)
-            chances[usable] = error_probability(margin).mean(axis=0)[usable]
-        words = self._words()
+        if any(usable):
+            found = error_probability(self._margins(rows, names)).mean(axis=0)
+            chances = found if all(usable) else np.where(usable, found, np.nan)
         basis = tuple(
-            words if is_usable else _why_not(name, is_known=is_known)
+            self._basis if is_usable else _why_not(name, is_known=is_known)
             for name, is_usable, is_known in zip(names, usable, known, strict=True)
         )
         return Feasibility(chances, basis, self.is_tested)
@@ -102,7 +107,7 @@ class MemoryLaw:
         codes = np.array([self._code(name) for name in names], dtype=np.int64)
         known = np.array([self.capacities.get(name, 0.0) for name in names])
         limit = parameters.limits(known, codes)
-        return (limit - parameters.peaks(rows)) / parameters.outcome_scale()
+        return (limit - parameters.peaks(rows)) / self._scale
 
     def _code(self, name: str) -> int:
         return self.latent.index(name) if name in self.latent else -1

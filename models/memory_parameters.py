@@ -42,9 +42,12 @@ class Parameters:
         """Return the log peak in bytes, shape (n_draws, n_rows)."""
         base = self.base[:, None] + self.base_exponents @ rows.parameters.T
         slope = self.per_sample[:, None] + self.sample_exponents @ rows.parameters.T
-        peaks = np.logaddexp(base, slope + rows.log_batch) + self.effects @ rows.levels.T
-        doubt = LEVEL_SD * self.unseen[:, None] * np.sqrt(rows.n_unseen)
-        return np.asarray(peaks + rows.unseen + doubt, dtype=np.float64)
+        peaks = np.logaddexp(base, slope + rows.log_batch)
+        if rows.levels.shape[1]:
+            peaks += self.effects @ rows.levels.T
+        if rows.n_unseen.any():
+            peaks += rows.unseen + LEVEL_SD * self.unseen[:, None] * np.sqrt(rows.n_unseen)
+        return np.asarray(peaks, dtype=np.float64)
 
     def limits(self, known: FloatArray, codes: IntArray) -> FloatArray:
         """Return the log bytes that can be used, shape (n_draws, n_rows).
@@ -53,7 +56,8 @@ class Parameters:
         """
         limits = known + self.usable[:, None]
         latent = codes >= 0
-        limits[:, latent] = self.capacities[:, codes[latent]]
+        if latent.any():
+            limits[:, latent] = self.capacities[:, codes[latent]]
         return limits
 
     def outcome_scale(self) -> FloatArray:
@@ -71,9 +75,10 @@ def error_probability(position: FloatArray) -> FloatArray:
     >>> error_probability(np.array([0.0, 2.132, -1e200])).round(3).tolist()
     [0.5, 0.95, 0.0]
     """
-    bounded = np.clip(position, -1e9, 1e9)
-    square = bounded**2
-    chances = 0.5 + bounded * (square + 6) / (2 * (square + 4) ** 1.5)
+    bounded = np.minimum(np.maximum(position, -1e9), 1e9)
+    square = bounded * bounded
+    shifted = square + 4
+    chances = 0.5 + bounded * (square + 6) / (2 * shifted * np.sqrt(shifted))
     return np.asarray(chances, dtype=np.float64)
 
 

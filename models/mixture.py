@@ -1,6 +1,6 @@
 """The weighted mixture of a portfolio's members, prepared for speed: one pass for all of them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -10,7 +10,7 @@ from models.boosting import ResidualTrees
 from models.gaussian import GaussianProcess
 from models.kernels import ServingKernel
 from models.layout import Layout
-from models.power_laws import MAX_TERMS, FittedLaw, Term, jacobian_factors, stack_coefficients
+from models.power_laws import MAX_TERMS, TERMS, FittedLaw, jacobian_factors, stack_coefficients
 from models.regressor import PortfolioRegressor
 from models.scaling_laws import ScalingLaw
 from models.tables import FloatArray
@@ -61,6 +61,50 @@ class _Other:
     below: Sequence[tuple[float, FittedLaw]]
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What a mixture says of n questions.
+
+    `mean` and `variance` are those of the log duration, shape (n,); `shares` are the shares of the
+    terms in each law, shape (n, n_laws, MAX_TERMS).
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    shares: FloatArray
+
+
+class Mixtures:
+    """The mixtures of all regimes, each made when it is first asked for.
+
+    Parameters
+    ----------
+    layout
+        How to read the columns of X.
+    members
+        The regressors by name.
+    regimes
+        Weights and residual variances of each kind of question.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        members: Mapping[str, PortfolioRegressor],
+        regimes: Mapping[str, RegimeModel],
+    ) -> None:
+        self._layout, self._members, self._regimes = layout, members, regimes
+        self._made: dict[str, Mixture] = {}
+
+    def of(self, regime: str) -> "Mixture":
+        """Return the mixture that answers a kind of question."""
+        mixture = self._made.get(regime)
+        if mixture is None:
+            mixture = Mixture(self._layout, self._members.values(), self._regimes[regime])
+            self._made[regime] = mixture
+        return mixture
+
+
 class Mixture:
     """Answers one kind of question for all members at once.
 
@@ -108,28 +152,24 @@ class Mixture:
                 self._others.append(_Other(weight, own, member, 0.0, []))
         self._lay_out()
 
-    def moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of the log duration of each row, shape (n,)."""
+    def evaluate(self, X: FloatArray) -> Evaluation:
+        """Return what the members say of each row, weighted."""
         if len(X) <= _PART:
             return self._part(X)
         parts = [self._part(X[start : start + _PART]) for start in range(0, len(X), _PART)]
-        return np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts])
+        return Evaluation(
+            np.concatenate([part.mean for part in parts]),
+            np.concatenate([part.variance for part in parts]),
+            np.concatenate([part.shares for part in parts]),
+        )
 
-    def term_shares(self, X: FloatArray) -> dict[Term, FloatArray]:
-        """Return the share of every term of the laws in the duration, each of shape (n,).
+    def term_shares(self, shares: FloatArray) -> FloatArray:
+        """Return the share of each of `TERMS` in the duration, shape (n, n_terms).
 
         Laws of a single term say nothing about shares: they count only where there are no others.
-        The shares of a row sum to 1; there are none without a law.
+        The shares of a row sum to 1; all are 0 without a law.
         """
-        shares = self._evaluate(X)[2]
-        every = list(zip(self._components, self._which_law.tolist(), strict=True))
-        telling = [pair for pair in every if len(pair[0].fitted.prior.terms) > 1] or every
-        norm = sum(item.weight for item, _ in telling)
-        total: dict[Term, FloatArray] = {}
-        for item, law in telling:
-            for slot, term in enumerate(item.fitted.prior.terms):
-                found = item.weight / norm * shares[:, law, slot]
-                total[term] = total[term] + found if term in total else found
+        total: FloatArray = shares.reshape(len(shares), -1) @ self._telling
         return total
 
     def _lay_out(self) -> None:
@@ -146,6 +186,7 @@ class Mixture:
         starts = np.cumsum([0, *(kernel.n_rows for kernel in self._kernels)])
         self._coefficients, self._effects = stack_coefficients(self._layout, self._laws)
         self._which_law = np.array(which, dtype=np.int64)
+        self._telling = self._tell(which)
         self._below = np.zeros((len(self._laws), len(self._others)))
         for position, pairs in enumerate(below):
             for share, index in pairs:
@@ -171,6 +212,17 @@ class Mixture:
             self._columns.append(columns)
         self._collect(width)
 
+    def _tell(self, which: Sequence[int]) -> FloatArray:
+        """Return how much each term of each law counts for the share of that term."""
+        every = list(zip(self._components, which, strict=True))
+        telling = [pair for pair in every if len(pair[0].fitted.prior.terms) > 1] or every
+        norm = sum(item.weight for item, _ in telling)
+        counts: FloatArray = np.zeros((len(self._laws), MAX_TERMS, len(TERMS)))
+        for item, law in telling:
+            for slot, term in enumerate(item.fitted.prior.terms):
+                counts[law, slot, TERMS.index(term)] += item.weight / norm
+        return counts.reshape(-1, len(TERMS))
+
     def _collect(self, width: int) -> None:
         """Collect what the components add to the laws: slopes, form and constants."""
         items = self._components
@@ -194,24 +246,28 @@ class Mixture:
         """Return the base features of the laws, their log durations, and the shares of terms."""
         layout, n = self._layout, len(X)
         width = layout.n_numeric
-        base = np.empty((n, 2 + width + sum(layout.levels)))
+        base: FloatArray = np.zeros((n, len(self._coefficients)))
         base[:, 0] = 1.0
         base[:, 1 : width + 1] = X[:, :width]
-        base[:, width + 1 : -1] = layout.one_hot(X)
+        rows, start = np.arange(n), width + 1
+        for codes, count in zip(layout.codes(X).T, layout.levels, strict=True):
+            base[rows, start + codes] = 1.0
+            start += count
         base[:, -1] = X[:, width]
         logs = (base @ self._coefficients).reshape(n, len(self._laws), MAX_TERMS)
-        top = logs.max(axis=2)
-        shares = np.exp(logs - top[:, :, None])
-        total = shares.sum(axis=2)
-        shares /= total[:, :, None]
-        return base, top + np.log(total) + base @ self._effects, shares
+        top = logs.max(axis=2, keepdims=True)
+        shares = np.exp(logs - top)
+        total = shares.sum(axis=2, keepdims=True)
+        shares /= total
+        return base, (top + np.log(total))[:, :, 0] + base @ self._effects, shares
 
     def _features(self, X: FloatArray, base: FloatArray, shares: FloatArray) -> FloatArray:
         features = np.empty((len(X), len(self._form)))
         start = 0
+        if self._kernels:
+            numeric, codes = self._layout.numeric(X), self._layout.codes(X)
         for kernel in self._kernels:
-            x = self._layout.numeric(X) / kernel.scales
-            features[:, start : start + kernel.n_rows] = kernel(x, self._layout.codes(X))
+            features[:, start : start + kernel.n_rows] = kernel(numeric / kernel.scales, codes)
             start += kernel.n_rows
         flat = np.empty((len(X), MAX_TERMS * len(self._laws) + 1))
         flat[:, :-1] = shares.reshape(len(X), -1)
@@ -219,8 +275,9 @@ class Mixture:
         np.multiply(flat[:, self._slots], base[:, self._factors], out=features[:, start:])
         return features
 
-    def _part(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _part(self, X: FloatArray) -> Evaluation:
         total = square = within = np.zeros(len(X))
+        shares = np.zeros((len(X), 0, MAX_TERMS))
         if self._laws:
             base, logs, shares = self._evaluate(X)
         if self._components:
@@ -236,7 +293,7 @@ class Mixture:
                 mean = mean + logs @ law_shares
             total, square = total + item.weight * mean, square + item.weight * mean**2
             within = within + item.weight * (item.own_variance if variance is None else variance)
-        return total, within + np.maximum(square - total**2, 0.0)
+        return Evaluation(total, within + np.maximum(square - total**2, 0.0), shares)
 
 
 class _Distinct(Generic[Item]):

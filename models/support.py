@@ -6,48 +6,97 @@ import numpy as np
 
 from models.encoding import UNASKED, UNSEEN, Encoded, Encoder
 from models.features import NumericFeature
-from models.memory import Memory, row_signatures
+from models.memory import Memory
+from models.neighbours import Neighbours
 from models.reports import AxisSupport, Basis, Support
-from models.tables import FeatureTable
+from models.tables import BoolArray, FeatureTable
 from models.transfer import LevelTransfer
 
 _TINY = 1e-9
 _SUFFIX = {"": "", "per_worker": "_per_worker", "workers_per": ""}
 
 
-def describe_support(
-    features: FeatureTable,
-    encoded: Encoded,
-    encoder: Encoder,
-    transfer: LevelTransfer,
-    memory: Memory,
-    few_levels: Sequence[frozenset[int]],
-) -> list[Support]:
-    """Return the support of each row of `features`, which is encoded and settled."""
-    spans = _spans(encoder)
-    nearest = memory.nearest(encoded, spans)
-    signatures = row_signatures(encoded)
-    strangers = _strangers(features, memory)
-    has_axes = [max(row, default=0.0) > _TINY for row in encoded.distances.tolist()]
-    unidentified = _unidentified(encoder, encoded)
-    is_open = [min(codes, default=0) < 0 for codes in encoded.codes.tolist()]
-    supports = []
-    for row, codes in enumerate(encoded.codes.tolist()):
-        levels = {name: column[row] for name, column in features.categorical.items()}
-        unseen = _unseen(encoder, codes, levels) if is_open[row] else ()
-        unknown = unidentified[row] + strangers[row]
-        axes = _axes(features, encoder, encoded, row) if has_axes[row] else ()
-        basis = _basis(
-            measured=signatures[row] in memory.signatures and not unknown and not axes,
-            described=bool(unseen) and transfer.is_described(encoded.codes[row], levels),
-            rare=any(code in few for code, few in zip(codes, few_levels, strict=True)),
-            n_unseen=len(unseen),
-            outside=bool(axes),
-            n_configurations=len(memory.names),
+class SupportGrounds:
+    """What the support of any question is judged by, prepared once for a fit.
+
+    Parameters
+    ----------
+    encoder, transfer, memory
+        How questions are encoded, open levels answered, and what was measured.
+    few_levels
+        Codes of the levels with few runs, for each category.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        transfer: LevelTransfer,
+        memory: Memory,
+        few_levels: Sequence[frozenset[int]],
+    ) -> None:
+        self._encoder, self._transfer, self._memory = encoder, transfer, memory
+        self._few_levels = few_levels
+        self._neighbours = Neighbours(memory, _spans(encoder))
+        self._constant: BoolArray = np.array(
+            [feature.spread == 0 for feature in encoder.numeric], dtype=np.bool_
         )
-        inside = not (axes or unseen or unknown)
-        supports.append(Support(inside, axes, unseen, unknown, nearest[row], basis))
-    return supports
+        self._names = [*encoder.axis_names(), *(each.column for each in encoder.categories)]
+
+    def describe(
+        self, features: FeatureTable, encoded: Encoded, signatures: Sequence[bytes]
+    ) -> list[Support]:
+        """Return the support of each row of `features`, which is encoded and settled."""
+        nearest = self._neighbours.nearest(encoded)
+        unknown = self._unknown(features, encoded)
+        completed, n = self._memory.signatures, len(self._memory.names)
+        supports = []
+        distances = encoded.distances.tolist()
+        for row, codes in enumerate(encoded.codes.tolist()):
+            levels: Mapping[str, str | None] = {}
+            unseen: tuple[tuple[str, str], ...] = ()
+            if codes and min(codes) < 0:
+                levels = {name: column[row] for name, column in features.categorical.items()}
+                unseen = _unseen(self._encoder, codes, levels)
+            is_out = max(distances[row], default=0.0) > _TINY
+            axes = _axes(features, self._encoder, encoded, row) if is_out else ()
+            basis = _basis(
+                measured=not (unknown[row] or axes) and signatures[row] in completed,
+                described=bool(unseen) and self._transfer.is_described(encoded.codes[row], levels),
+                rare=any(map(frozenset.__contains__, self._few_levels, codes)),
+                n_unseen=len(unseen),
+                outside=is_out,
+                n_configurations=n,
+            )
+            inside = not (axes or unseen or unknown[row])
+            supports.append(Support(inside, axes, unseen, unknown[row], nearest[row], basis))
+        return supports
+
+    def _unknown(self, features: FeatureTable, encoded: Encoded) -> list[tuple[str, ...]]:
+        """Return for each row the columns whose effect on it the runs cannot show.
+
+        First the known ones, then those with a value that no run has ever had.
+        """
+        found: list[tuple[str, ...]] = [()] * len(encoded.X)
+        flags = np.hstack(
+            [
+                encoded.missing | (self._constant & (encoded.excess > _TINY)),
+                encoded.codes == UNASKED,
+            ]
+        )
+        if flags.any():
+            for row in np.flatnonzero(flags.any(axis=1)).tolist():
+                found[row] = tuple(self._names[index] for index in np.flatnonzero(flags[row]))
+        known = self._memory.known_columns
+        strangers = [
+            name for name in (*features.numeric, *features.categorical) if name not in known
+        ]
+        for name in sorted(strangers):
+            given = _given(features, name)
+            found = [
+                (*names, name) if is_given else names
+                for names, is_given in zip(found, given, strict=True)
+            ]
+        return found
 
 
 def _unseen(
@@ -119,29 +168,9 @@ def _measured_range(feature: NumericFeature) -> tuple[float, float]:
     return low, high
 
 
-def _unidentified(encoder: Encoder, encoded: Encoded) -> list[tuple[str, ...]]:
-    """Return for each row the known columns whose effect on it the runs cannot show."""
-    constant = np.array([feature.spread == 0 for feature in encoder.numeric], dtype=np.bool_)
-    numeric = encoded.missing | (constant & (encoded.excess > _TINY))
-    flags = np.hstack([numeric, encoded.codes == UNASKED])
-    found: list[tuple[str, ...]] = [()] * len(flags)
-    names = [*encoder.axis_names(), *(category.column for category in encoder.categories)]
-    for row in np.flatnonzero(flags.any(axis=1)).tolist():
-        found[row] = tuple(names[index] for index in np.flatnonzero(flags[row]).tolist())
-    return found
-
-
-def _strangers(features: FeatureTable, memory: Memory) -> list[tuple[str, ...]]:
-    """Return for each row the columns with a value that no run has ever had."""
-    strangers: list[tuple[str, ...]] = [()] * features.n_rows
-    for name in sorted({*features.numeric, *features.categorical} - memory.known_columns):
-        values = features.numeric.get(name)
-        if values is None:
-            given = [level is not None for level in features.categorical[name]]
-        else:
-            given = (~np.isnan(values)).tolist()
-        strangers = [
-            (*names, name) if is_given else names
-            for names, is_given in zip(strangers, given, strict=True)
-        ]
-    return strangers
+def _given(features: FeatureTable, name: str) -> list[bool]:
+    """Return which rows have a value of a column."""
+    values = features.numeric.get(name)
+    if values is None:
+        return [level is not None for level in features.categorical[name]]
+    return [not is_missing for is_missing in np.isnan(values).tolist()]

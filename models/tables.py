@@ -50,15 +50,19 @@ class FeatureTable:
     n_rows: int
 
     def __post_init__(self) -> None:
-        lengths = {name: len(column) for name, column in self.numeric.items()}
-        lengths |= {name: len(column) for name, column in self.categorical.items()}
-        for name, length in lengths.items():
-            if length != self.n_rows:
-                raise ValueError(f"Column {name!r} has {length} rows, not {self.n_rows}.")
+        for columns in (self.numeric, self.categorical):
+            for name, column in columns.items():
+                if len(column) != self.n_rows:
+                    raise ValueError(f"Column {name!r} has {len(column)} rows, not {self.n_rows}.")
         for name, values in self.numeric.items():
             if name in self.categorical:
                 raise ValueError(f"Column {name!r} is numeric and categorical at once.")
-            if (np.abs(values) > LARGEST).any():
+            # As numbers where there is one: an array of one costs ten times as much.
+            if self.n_rows == 1:
+                is_beyond = abs(values.item()) > LARGEST
+            else:
+                is_beyond = bool((np.abs(values) > LARGEST).any())
+            if is_beyond:
                 raise ValueError(f"Column {name!r} holds a value beyond {LARGEST:g}.")
 
     def take(self, rows: IntArray) -> "FeatureTable":

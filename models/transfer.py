@@ -102,6 +102,8 @@ class LevelTransfer:
         if self._gpu is None or not len(columns):
             return encoded
         rows = np.flatnonzero(encoded.codes[:, self._gpu] == UNSEEN)
+        if not rows.size:
+            return encoded
         used = [index for index, feature in enumerate(self.encoder.numeric) if feature.used]
         cells = np.ix_(rows, [used[column] for column in columns])
         distances, excess = encoded.distances.copy(), encoded.excess.copy()
@@ -115,9 +117,9 @@ class LevelTransfer:
         An unseen level that the pool or a data sheet knows, as are measured ones, is shifted by
         `models.level_effects`; any other unseen level adds a variance of 0.5 squared.
         """
-        open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
-        if not open_rows.any():
+        if encoded.codes.min(initial=0) >= 0:
             return None
+        open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
         # Many questions leave the same levels open: their stand-ins are found once.
         known: dict[tuple[tuple[int, ...], tuple[str | None, ...]], _StandIns] = {}
         parts: list[_StandIns] = []

@@ -59,6 +59,18 @@ class _Table:
     thresholds: FloatArray | None
     words: _Words
 
+    def ranks(self, column: FloatArray) -> IntArray:
+        """Return the row of `words` of each value."""
+        if self.thresholds is None:
+            return np.clip(column, -1, len(self.words) - 2).astype(np.int64) + 1
+        return self.thresholds.searchsorted(column)
+
+    def rank(self, value: float) -> int:
+        """Return the row of `words` of one value."""
+        if self.thresholds is None:
+            return int(min(max(value, -1), len(self.words) - 2)) + 1
+        return int(self.thresholds.searchsorted(value))
+
 
 class TreeTables:
     """A sum of regression trees, evaluated without visiting a node.
@@ -95,20 +107,27 @@ class TreeTables:
         except (ValueError, IndexError) as error:
             raise ArtifactError(f"The artefact's trees are damaged: {error}") from error
         self._places = np.arange(len(self._values)) * MAX_LEAVES
+        self._leaves = self._values.ravel()
 
     def predict(self, X: FloatArray) -> FloatArray:
         """Return the sum of the trees, shape (n,), for finite X of shape (n, n_features)."""
-        open_leaves: _Words = np.full((len(X), len(self._values)), _ALL, dtype=np.uint16)
-        for table in self._tables:
-            column = X[:, table.feature]
-            if table.thresholds is None:
-                rank = np.clip(column, -1, len(table.words) - 2).astype(np.int64) + 1
-            else:
-                rank = table.thresholds.searchsorted(column)
-            open_leaves &= table.words[rank]
-        leaves = _LOWEST_BIT[open_leaves]
-        total: FloatArray = self._values.ravel()[self._places + leaves].sum(axis=1)
+        open_leaves = self._one(X[0]) if len(X) == 1 else self._many(X)
+        total: FloatArray = self._leaves.take(self._places + _LOWEST_BIT[open_leaves]).sum(axis=1)
         return total
+
+    def _one(self, row: FloatArray) -> _Words:
+        """Return the leaves that are open to one question, shape (1, n_trees)."""
+        open_leaves: _Words = np.full((1, len(self._places)), _ALL, dtype=np.uint16)
+        values = row.tolist()
+        for table in self._tables:
+            open_leaves &= table.words[table.rank(values[table.feature])]
+        return open_leaves
+
+    def _many(self, X: FloatArray) -> _Words:
+        open_leaves: _Words = np.full((len(X), len(self._places)), _ALL, dtype=np.uint16)
+        for table in self._tables:
+            open_leaves &= table.words[table.ranks(X[:, table.feature])]
+        return open_leaves
 
 
 def _lowest_bits() -> npt.NDArray[np.uint8]:

@@ -32,7 +32,7 @@ from app.services.serving import ServedRegressor
 from app.services.spot_terms import InterruptedForecast, report_of, with_interruptions
 from app.services.targets import targets_of
 from app.services.warnings import warnings_of
-from models import FeatureTable, FloatArray, ForecastDistribution, Support
+from models import FeatureTable, FloatArray, ForecastDistribution, Inquiry, Support
 
 Answer = Forecast | DomainError
 
@@ -135,10 +135,10 @@ def _answer(
     now: datetime,
 ) -> list[Answer]:
     features = features_of(scenarios, served)
-    work = served.predict(features)
+    inquiry, work = served.ask(features)
     offers = offers_for(requests, scenarios, book, work.median(), served.currency)
     durations, refusals = interrupted(work, requests, offers)
-    reasons = _reasons(requests, features, served)
+    reasons = _reasons(requests, inquiry, served)
     figures = figures_of(requests, durations, offers)
     around = _Around(served, book, now)
     law = served.portfolio.convergence
@@ -190,21 +190,20 @@ def _with_other_purchases(
 
 
 def _reasons(
-    requests: Sequence[ForecastRequest], features: FeatureTable, served: ServedRegressor
+    requests: Sequence[ForecastRequest], inquiry: Inquiry, served: ServedRegressor
 ) -> list[Reason]:
     """Return what each forecast rests on and what it is made of."""
+    features = inquiry.features
     if not features.n_rows:
         return []
-    portfolio = served.portfolio
-    has_phases = portfolio.phases is not None
-    explained = portfolio.explain_phases(features) if has_phases else portfolio.explain(features)
+    has_phases = served.portfolio.phases is not None
+    explained = inquiry.phases if has_phases else inquiry.explanation
     shares: list[dict[str, float]] = [
         {name: float(f"{share:.4g}") for name, share in explanation} for explanation in explained
     ]
     fits = _feasibilities(features, served)
     lessons = _lessons([request.explain for request in requests], features, served)
-    support = served.portfolio.support(features)
-    return [Reason(*parts) for parts in zip(support, shares, fits, lessons, strict=True)]
+    return [Reason(*parts) for parts in zip(inquiry.support, shares, fits, lessons, strict=True)]
 
 
 def _lessons(

@@ -16,7 +16,14 @@ from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.storage.stores import Stores
-from models import ArtifactError, FeatureTable, FittedPortfolio, ForecastDistribution, loads
+from models import (
+    ArtifactError,
+    FeatureTable,
+    FittedPortfolio,
+    ForecastDistribution,
+    Inquiry,
+    loads,
+)
 
 NEEDED_RUNS = 1
 """The fewest usable runs that a fit takes."""
@@ -46,18 +53,23 @@ class ServedRegressor:
     currency: str = "USD"
     power: MeasuredPowers = field(default_factory=dict)
 
-    def predict(self, features: FeatureTable) -> ForecastDistribution:
-        """Return the forecasts of questions, shape (n_rows,).
+    def ask(self, features: FeatureTable) -> tuple[Inquiry, ForecastDistribution]:
+        """Return the answers to questions, each made when it is asked for, and their forecasts.
 
         Raises
         ------
         RegressorUnavailableError
             If one is not finite: somebody made the artefact up, or it is damaged.
         """
+        inquiry = self.portfolio.ask(features)
         try:
-            return self.portfolio.predict(features)
+            return inquiry, inquiry.forecast
         except ArtifactError as error:
             raise RegressorUnavailableError(self.workload, self.version, str(error)) from error
+
+    def predict(self, features: FeatureTable) -> ForecastDistribution:
+        """Return the forecasts of questions, shape (n_rows,), or refuse as `ask` does."""
+        return self.ask(features)[1]
 
 
 @dataclass(slots=True)

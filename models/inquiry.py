@@ -1,0 +1,198 @@
+"""One table of questions to a portfolio: what its answers have in common is worked out once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from models.distribution import LEVELS, ForecastDistribution
+from models.encoding import Encoded, Encoder
+from models.explanation import PhaseShare, TermShare, explain_rows, name_shares
+from models.intervals import tempered
+from models.memory import Memory, row_signatures
+from models.mixture import Evaluation, Mixture, Mixtures, RegimeModel
+from models.phases import PhaseLaw
+from models.regimes import RegimeMap
+from models.reports import Support
+from models.support import SupportGrounds
+from models.tables import FeatureTable, FloatArray, IntArray
+from models.transfer import Expansion, LevelTransfer
+
+MAX_LOG_DISTANCE = 15.0
+"""No forecast is further from the median duration of the runs than this, in log units."""
+
+_MIN_VARIANCE = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What every answer of a portfolio rests on; see `FittedPortfolio` for the parts."""
+
+    encoder: Encoder
+    transfer: LevelTransfer
+    regime_map: RegimeMap
+    regimes: Mapping[str, RegimeModel]
+    center: float
+    memory: Memory
+    squared_breaks: FloatArray
+    supports: SupportGrounds
+    mixtures: Mixtures
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """Rows of one regime with what its mixture says of them."""
+
+    rows: slice | IntArray
+    mixture: Mixture
+    found: Evaluation
+
+
+class Inquiry:
+    """The answers to one table of questions, each part made when it is asked for.
+
+    Forecast, explanation and support share the encoded rows, the stand-ins of open levels and the
+    evaluation of the members.
+
+    Parameters
+    ----------
+    grounds
+        What the portfolio knows.
+    features
+        The questions. A column that the fit knows and the table lacks counts as missing; one that
+        the fit does not know is ignored (`support` names it).
+    phase_law
+        How the phases that runs told share the duration, None if no run told any.
+    """
+
+    def __init__(
+        self, grounds: Grounds, features: FeatureTable, phase_law: PhaseLaw | None
+    ) -> None:
+        self._grounds, self.features, self._phase_law = grounds, features, phase_law
+
+    @cached_property
+    def encoded(self) -> Encoded:
+        """The rows as the regressors see them."""
+        return self._grounds.transfer.settle(self._grounds.encoder.encode(self.features))
+
+    @cached_property
+    def regimes(self) -> tuple[str, ...]:
+        """The kind of question that each row asks."""
+        grounds, encoded = self._grounds, self.encoded
+        return grounds.regime_map.of_rows(grounds.encoder, encoded.distances, encoded.codes)
+
+    @cached_property
+    def expansion(self) -> Expansion | None:
+        """The stand-ins of open levels, None if every level was measured."""
+        return self._grounds.transfer.expand(self.encoded, self.features)
+
+    @cached_property
+    def forecast(self) -> ForecastDistribution:
+        """The distributions of new runs; see `FittedPortfolio.predict`."""
+        n = self.features.n_rows
+        if n == 0:
+            return ForecastDistribution(np.empty(0), np.empty(0), (), np.empty((0, len(LEVELS))))
+        grounds, encoded = self._grounds, self.encoded
+        mean, variance = self._moments()
+        variance = variance + encoded.variance + encoded.excess**2 @ grounds.squared_breaks
+        # Both bounds let NaN pass: the distribution refuses it.
+        bounded = np.minimum(np.maximum(mean, -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
+        median = bounded + grounds.center
+        if grounds.memory.repeated:
+            median = grounds.memory.within_repetitions(encoded, self._signatures, median)
+        scale = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
+        return ForecastDistribution(median, scale, self.regimes, self._curves())
+
+    @cached_property
+    def support(self) -> list[Support]:
+        """How well the runs support each row."""
+        return self._grounds.supports.describe(self.features, self.encoded, self._signatures)
+
+    @cached_property
+    def explanation(self) -> list[tuple[TermShare, ...]]:
+        """What each duration is made of; see `FittedPortfolio.explain`."""
+        if self.features.n_rows == 0:
+            return []
+        shares = self._term_shares()
+        expansion = self.expansion
+        if expansion is not None:
+            total = np.zeros((self.features.n_rows, shares.shape[1]))
+            np.add.at(total, expansion.source, expansion.weights[:, None] * shares)
+            shares = total
+        return explain_rows(shares)
+
+    @cached_property
+    def phases(self) -> list[tuple[PhaseShare, ...]]:
+        """How the measured phases share each duration; see `FittedPortfolio.explain_phases`."""
+        law = self._phase_law
+        if law is None:
+            return [()] * self.features.n_rows
+        shares = law.shares(self._grounds.encoder.layout, self.encoded.X)
+        return name_shares(law.names, shares, PhaseShare)
+
+    @cached_property
+    def _signatures(self) -> list[bytes]:
+        return row_signatures(self.encoded)
+
+    @cached_property
+    def _answered(self) -> list[_Answered]:
+        """What the mixtures say of the rows, or of what stands in for them, by regime."""
+        expansion, asked = self.expansion, self.regimes
+        X = self.encoded.X
+        if expansion is not None:
+            X, asked = expansion.X, tuple(asked[row] for row in expansion.source)
+        answered = []
+        for name, rows in _rows_of(asked).items():
+            mixture = self._grounds.mixtures.of(name)
+            answered.append(_Answered(rows, mixture, mixture.evaluate(X[rows])))
+        return answered
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of each row's log duration above the centre."""
+        expansion = self.expansion
+        means = self._gathered([each.found.mean for each in self._answered])
+        variances = self._gathered([each.found.variance for each in self._answered])
+        if expansion is None:
+            return means, variances
+        means, variances = means + expansion.shift, variances + expansion.variance
+        n, source, weights = self.features.n_rows, expansion.source, expansion.weights
+        mean, variance = np.zeros(n), np.zeros(n)
+        np.add.at(mean, source, weights * means)
+        np.add.at(variance, source, weights * (variances + (means - mean[source]) ** 2))
+        return mean, variance
+
+    def _term_shares(self) -> FloatArray:
+        return self._gathered(
+            [each.mixture.term_shares(each.found.shares) for each in self._answered]
+        )
+
+    def _gathered(self, parts: Sequence[FloatArray]) -> FloatArray:
+        """Return in the order of the rows what was found for each regime."""
+        if len(parts) == 1:
+            return parts[0]
+        whole: FloatArray = np.empty((sum(map(len, parts)), *parts[0].shape[1:]))
+        for each, part in zip(self._answered, parts, strict=True):
+            whole[each.rows] = part
+        return whole
+
+    def _curves(self) -> FloatArray:
+        """Return the calibrated half widths of each row, shape (n, n_levels)."""
+        names, regimes = self.regimes, self._grounds.regimes
+        distinct = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        if len(distinct) == 1:
+            return regimes[names[0]].curve[None].repeat(len(names), axis=0)
+        table = np.array([regimes[name].curve for name in distinct])
+        curves: FloatArray = table[[distinct[name] for name in names]]
+        return curves
+
+
+def _rows_of(regimes: Sequence[str]) -> dict[str, slice | IntArray]:
+    """Return the rows of each regime."""
+    first = regimes[0]
+    if len(set(regimes)) == 1:
+        return {first: slice(None)}
+    rows: dict[str, list[int]] = {}
+    for row, regime in enumerate(regimes):
+        rows.setdefault(regime, []).append(row)
+    return {name: np.array(found, dtype=np.int64) for name, found in rows.items()}

@@ -1,0 +1,84 @@
+"""Which runs were measured on the configurations most like a question."""
+
+from functools import lru_cache, partial
+
+import numpy as np
+
+from models.encoding import Encoded
+from models.memory import Memory
+from models.run_names import RunNames
+from models.tables import FloatArray, IntArray
+
+MAX_NEIGHBOURS = 500
+"""Nearest runs are searched among at most this many configurations."""
+
+N_NEAREST = 3
+_PART = 256
+
+
+class Neighbours:
+    """The configurations of a fit, prepared for the search of the nearest.
+
+    Distances are city-block: numeric features in measured widths, one for another level.
+
+    Parameters
+    ----------
+    memory
+        The configurations.
+    spans
+        Measured widths of the numeric features that are used, shape (n_numeric,).
+    """
+
+    def __init__(self, memory: Memory, spans: FloatArray) -> None:
+        self._spans = spans
+        self._step = max(1, -(-len(memory.X) // MAX_NEIGHBOURS))
+        self._known = np.ascontiguousarray((memory.X[:: self._step, : len(spans)] / spans).T)
+        self._levels = np.ascontiguousarray(memory.codes[:: self._step].T)
+        self._named = lru_cache(maxsize=4 * MAX_NEIGHBOURS)(partial(_named, memory.names))
+
+    def nearest(self, encoded: Encoded) -> list[tuple[str, ...]]:
+        """Return up to three runs most like each row."""
+        asked, codes = encoded.X[:, : len(self._spans)] / self._spans, encoded.codes
+        nearest: list[tuple[str, ...]] = []
+        for start in range(0, len(asked), _PART):
+            part = slice(start, start + _PART)
+            best = _smallest(self._distances(asked[part], codes[part]))
+            nearest += [self._named(tuple(rows)) for rows in (best * self._step).tolist()]
+        return nearest
+
+    def _distances(self, asked: FloatArray, codes: IntArray) -> FloatArray:
+        """Return the distance of each row from each configuration, shape (n, n_known)."""
+        # The sum runs over the features one by one in both cases: equal distances stay equal.
+        if len(asked) == 1:
+            distance: FloatArray = np.add.reduce(np.abs(asked[0][:, None] - self._known))[None]
+        else:
+            distance = np.zeros((len(asked), self._known.shape[1]))
+            for column, values in zip(asked.T, self._known, strict=True):
+                distance += np.abs(np.subtract.outer(column, values))
+        for levels, known in zip(codes.T, self._levels, strict=True):
+            distance += np.not_equal.outer(levels, known)
+        return distance
+
+
+def _named(names: RunNames, rows: tuple[int, ...]) -> tuple[str, ...]:
+    """Return one run of each configuration first, then further repetitions."""
+    runs = [names.of_row(row) for row in rows]
+    firsts = [found[0] for found in runs]
+    others = [name for found in runs for name in found[1:]]
+    return tuple((firsts + others)[:N_NEAREST])
+
+
+def _smallest(distance: FloatArray) -> IntArray:
+    """Return the columns of the up to three smallest values of each row, the first of equals.
+
+    Examples
+    --------
+    >>> _smallest(np.array([[2.0, 1.0, 1.0, 0.5]])).tolist()
+    [[3, 1, 2]]
+    """
+    rows, found = np.arange(len(distance)), []
+    for _ in range(min(N_NEAREST, distance.shape[1])):
+        best = distance.argmin(axis=1)
+        distance[rows, best] = np.inf
+        found.append(best)
+    return np.stack(found, axis=1)
