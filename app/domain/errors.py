@@ -266,9 +266,10 @@ class PayloadTooLargeError(DomainError):
 
     remedy = "Split the upload into several requests."
 
-    def __init__(self, *, limit_bytes: int, what: str = "The body") -> None:
-        super().__init__(f"{what} exceeds the limit of {limit_bytes} bytes (after decompression).")
-        self.limit_bytes = limit_bytes
+    def __init__(self, *, limit_bytes: int) -> None:
+        super().__init__(
+            f"The body exceeds the limit of {limit_bytes} bytes (after decompression)."
+        )
 
 
 class TooManyValuesError(DomainError):
@@ -278,7 +279,6 @@ class TooManyValuesError(DomainError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The body has more than about {limit} values.")
-        self.limit = limit
 
 
 class TooManyRowsError(DomainError):
@@ -288,7 +288,6 @@ class TooManyRowsError(DomainError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The upload has more than {limit} rows; nothing was stored.")
-        self.limit = limit
 
 
 class UnsupportedMediaTypeError(DomainError):
@@ -300,7 +299,6 @@ class UnsupportedMediaTypeError(DomainError):
         super().__init__(
             f"Cannot read {found or 'a body without a type'}: send {', '.join(supported)}."
         )
-        self.supported = tuple(supported)
 
 
 class UnauthenticatedError(DomainError):
@@ -392,7 +390,6 @@ class MissingExtraError(DomainError):
 
     def __init__(self, extra: str, setting: str) -> None:
         super().__init__(f"{setting} is set, but 'trainfare[{extra}]' is not installed.")
-        self.extra = extra
 
 
 class NotReadyError(DomainError):

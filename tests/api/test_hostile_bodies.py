@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import zstandard
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.main import build_app
@@ -129,7 +128,10 @@ def test_rows_of_500_columns_are_named_not_stored(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("value", [b"{}", b"[]", b"1", b'""'])
-def test_more_values_than_are_read_at_once_are_refused(application: FastAPI, value: bytes) -> None:
+def test_more_values_than_are_read_at_once_are_refused(
+    settings: Settings, database: Database, value: bytes
+) -> None:
+    application = build_app(settings, build_services(ServiceContext(database, settings)))
     body = b'{"requests":[' + (value + b",") * 1_100_000 + value + b"]}"
 
     with TestClient(application, raise_server_exceptions=False) as client:
