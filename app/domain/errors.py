@@ -43,7 +43,7 @@ class NotFoundError(DomainError):
 
     def __init__(self, kind: str, identifier: str) -> None:
         super().__init__(f"There is no {kind} {identifier!r}.")
-        self.kind, self.identifier = kind, identifier
+        self.kind = kind
 
 
 class UnknownWorkloadError(NotFoundError):
@@ -267,9 +267,7 @@ class PayloadTooLargeError(DomainError):
     remedy = "Split the upload into several requests."
 
     def __init__(self, *, limit_bytes: int) -> None:
-        super().__init__(
-            f"The body exceeds the limit of {limit_bytes} bytes (after decompression)."
-        )
+        super().__init__(f"The body exceeds the limit of {limit_bytes} bytes, decompressed.")
 
 
 class TooManyValuesError(DomainError):
