@@ -29,6 +29,8 @@ _GRACE_S: Final = 10
 _START_S: Final = 60
 """How long a web process may be silent: on a busy machine its imports alone take many seconds."""
 _BACKLOG: Final = 2048
+_COLLECT_AFTER: Final = 50_000
+"""New objects before the collector looks for cycles; an answer leaves none."""
 
 
 def check_exposure(settings: Settings, access: AccessService) -> None:
@@ -90,6 +92,7 @@ def _build(settings: Settings) -> FastAPI:
     # which costs large uploads a fifth of their time.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
     return app
 
 
