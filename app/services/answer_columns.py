@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cached_property
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from app.services.serving import ServedRegressor
 from app.services.spot_terms import report_of
 from app.services.targets import targets_of
 from app.services.warnings import Warnings
-from models import Support
+from models import Support, once
 
 
 class AnswerColumns:
@@ -83,14 +82,14 @@ class AnswerColumns:
         """Why rows cannot be answered."""
         return self._bought[1]
 
-    @cached_property
+    @once
     def offers(self) -> list[Offer | None]:
         """At what each row is bought."""
         return offers_for(
             self.requests, self.scenarios, self.book, self._work.median(), self.served.currency
         )
 
-    @cached_property
+    @once
     def costs(self) -> list[CostForecast | None]:
         """What each row costs."""
         return [
@@ -100,7 +99,7 @@ class AnswerColumns:
             )
         ]
 
-    @cached_property
+    @once
     def targets(self) -> list[TargetForecast | None]:
         """What each row takes until the training is good enough."""
         law = self.served.portfolio.convergence
@@ -108,7 +107,7 @@ class AnswerColumns:
             return [None] * len(self.requests)
         return targets_of(self.requests, self.scenarios, self.offers, self.figures.durations, law)
 
-    @cached_property
+    @once
     def spot(self) -> list[SpotReport | None]:
         """What is assumed of interruptions, and what they come to."""
         reports: list[SpotReport | None] = [None] * len(self.requests)
@@ -119,7 +118,7 @@ class AnswerColumns:
                 reports[row] = report_of(work_s, request.spot, instances)
         return reports
 
-    @cached_property
+    @once
     def purchases(self) -> list[tuple[PurchaseOption, ...]]:
         """Every row about spot capacity beside the same on demand, and vice versa."""
         options: list[tuple[PurchaseOption, ...]] = [()] * len(self.requests)
@@ -153,7 +152,7 @@ class AnswerColumns:
         bought = asked if cost is None else cost.price.purchase
         return PurchaseOption(bought, self.figures.durations[row], cost)
 
-    @cached_property
+    @once
     def energies(self) -> list[EnergyForecast]:
         """What each row draws and emits."""
         return [
@@ -176,7 +175,7 @@ class AnswerColumns:
         """How well the runs support each row, in the words of the library."""
         return self._inquiry.support
 
-    @cached_property
+    @once
     def reports(self) -> list[SupportReport]:
         """How well the runs support each row."""
         report = self.served.portfolio.report
@@ -197,7 +196,7 @@ class AnswerColumns:
             for each in self.support
         ]
 
-    @cached_property
+    @once
     def explanations(self) -> list[dict[str, float]]:
         """The share of each phase or term in the duration of each row."""
         has_phases = self.served.portfolio.phases is not None
@@ -207,7 +206,7 @@ class AnswerColumns:
             for explanation in explained
         ]
 
-    @cached_property
+    @once
     def feasibilities(self) -> list[Feasibility]:
         """Whether each row fits into memory."""
         found = self.served.portfolio.feasibility(self._inquiry.features)
@@ -216,7 +215,7 @@ class AnswerColumns:
             for chance, basis in zip(found.probability.tolist(), found.basis, strict=True)
         ]
 
-    @cached_property
+    @once
     def lessons(self) -> list[tuple[Lesson, ...] | None]:
         """Which runs taught each row that is to be explained."""
         lessons: list[tuple[Lesson, ...] | None] = [None] * len(self.requests)
@@ -232,7 +231,7 @@ class AnswerColumns:
                 )
         return lessons
 
-    @cached_property
+    @once
     def warnings(self) -> list[tuple[ForecastWarning, ...]]:
         """What should be known before trusting each row."""
         warnings = Warnings(self.served, self.now)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from app.domain.forecasts import ForecastRequest, Interval
 from app.pricing.billing import affordable_seconds
 from app.pricing.offers import Offer
 from app.services.spot_terms import InterruptedForecast
-from models import FloatArray
+from models import FloatArray, once
 
 
 class Figures:
@@ -34,12 +33,12 @@ class Figures:
     ) -> None:
         self._requests, self._forecast, self._offers = requests, forecast, offers
 
-    @cached_property
+    @once
     def median(self) -> list[float]:
         """Median durations in seconds."""
         return _shown(self._forecast.median())
 
-    @cached_property
+    @once
     def durations(self) -> list[Interval]:
         """The durations with their bounds."""
         levels = [request.confidence for request in self._requests]
@@ -53,7 +52,7 @@ class Figures:
                 lower[rows], upper[rows] = bounds[0][rows], bounds[1][rows]
         return list(map(Interval, self.median, _shown(lower), _shown(upper), levels))
 
-    @cached_property
+    @once
     def time_limit(self) -> list[float]:
         """What the asked share of runs stays below, in whole seconds."""
         limit = np.empty(len(self._requests))
@@ -61,12 +60,12 @@ class Figures:
             limit[rows] = self._forecast.quantile(quantile)[rows]
         return [math.ceil(seconds) for seconds in limit.tolist()]
 
-    @cached_property
+    @once
     def deadline(self) -> list[float]:
         """The chances to keep the deadlines; NaN where there is none."""
         return _chances(self._forecast, [request.deadline_s for request in self._requests])
 
-    @cached_property
+    @once
     def budget(self) -> list[float]:
         """The chances to keep within the budgets; NaN where none is given or no price known."""
         if all(request.budget is None for request in self._requests):

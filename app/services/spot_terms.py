@@ -71,18 +71,17 @@ class InterruptedForecast:
 
     def median(self) -> FloatArray:
         """Return the median durations in seconds, shape (n,)."""
-        return self._with_rows(self.moments.median(), 0.0)
+        return self._with_rows(self.moments.median(), 0.5)
 
     def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds in seconds for a new run, each of shape (n,)."""
         lower, upper = self.moments.interval(confidence)
-        score = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
-        return self._with_rows(lower, -score), self._with_rows(upper, score)
+        beyond = (1.0 - confidence) / 2.0
+        return self._with_rows(lower, beyond), self._with_rows(upper, 1.0 - beyond)
 
     def quantile(self, probability: float) -> FloatArray:
         """Return the durations in seconds that a new run stays below, shape (n,)."""
-        score = NormalDist().inv_cdf(probability)
-        return self._with_rows(self.moments.quantile(probability), score)
+        return self._with_rows(self.moments.quantile(probability), probability)
 
     def probability_below(self, seconds: FloatArray) -> FloatArray:
         """Return the probability that a new run takes less than `seconds`, shape (n,)."""
@@ -95,8 +94,9 @@ class InterruptedForecast:
             chances[row] = special.ndtr(score)
         return chances
 
-    def _with_rows(self, seconds: FloatArray, score: float) -> FloatArray:
+    def _with_rows(self, seconds: FloatArray, probability: float) -> FloatArray:
         if self.rows.size:
+            score = NormalDist().inv_cdf(probability)
             left = np.clip(np.searchsorted(_SCORES, score) - 1, 0, len(_SCORES) - 2)
             share = (score - _SCORES[left]) / (_SCORES[left + 1] - _SCORES[left])
             low, high = self.log_seconds[:, left], self.log_seconds[:, left + 1]
