@@ -23,6 +23,7 @@ from models.influence import Lesson
 from models.inquiry import Inquiry
 from models.joint import JointForecast, joint_forecast
 from models.memory_law import Feasibility
+from models.once import once
 from models.phases import PhaseRuns
 from models.pooling import PooledPrior
 from models.portfolio import FittedPortfolio
@@ -100,6 +101,7 @@ __all__ = [
     "joint_forecast",
     "loads",
     "mean_description",
+    "once",
     "prior_forecast",
     "summarise",
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from models.features import (
 )
 from models.hardware import HardwareDescription, level_offsets
 from models.layout import Layout, Role
-from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
+from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArray
 
 UNSEEN, UNASKED = -1, -2
 """Codes of a level that no run has, and of a level that a question leaves open."""
@@ -124,12 +125,16 @@ class Encoder:
     def encode(self, features: FeatureTable) -> Encoded:
         """Encode rows; a column that is not there counts as missing."""
         values = self._transform(self._raw(features))
-        missing = np.isnan(values)
-        left_out = missing & self._known
-        if missing.any():
+        missing = left_out = np.isnan(values)
+        if is_any_missing := bool(missing.any()):
             values = np.where(missing, self._fill, values)
+            left_out = missing & self._known
         excess = np.maximum(np.maximum(values - self._high, self._low - values), 0.0)
-        variance = np.where(left_out, self._missing_variance, self._unused_variance * values**2)
+        variance = np.zeros(features.n_rows)
+        if is_any_missing or self._unused_variance.any():
+            unknown = self._unused_variance * values**2
+            unknown = np.where(left_out, self._missing_variance, unknown).sum(axis=1)
+            variance = np.minimum(unknown, MAX_UNIDENTIFIED_VARIANCE)
         for index in self._damped:
             # Within the measured range it is the identity.
             if excess[:, index].any():
@@ -140,7 +145,7 @@ class Encoder:
             excess / self._span,
             excess,
             left_out,
-            np.minimum(variance.sum(axis=1), MAX_UNIDENTIFIED_VARIANCE),
+            variance,
             codes,
         )
 
@@ -183,6 +188,8 @@ class Encoder:
         return level_offsets(names, self.hardware)
 
     def _raw(self, features: FeatureTable) -> FloatArray:
+        if features.n_rows == 1:
+            return self._raw_row(features)
         columns = np.empty((features.n_rows, len(self._columns)))
         for index, name in enumerate(self._columns):
             columns[:, index] = features.numeric.get(name, np.nan)
@@ -197,6 +204,19 @@ class Encoder:
                 raw[:, index] = workers / raw[:, index]
         raw[~np.isfinite(raw)] = np.nan
         return raw
+
+    def _raw_row(self, features: FeatureTable) -> FloatArray:
+        """Return what `_raw` does for one row: by numbers, ten times as fast as by arrays."""
+        given = features.numeric
+        raw = [_snapped(given[f.column].item()) if f.column in given else nan for f in self.numeric]
+        if self._per_worker or self._workers_per:
+            workers = _snapped(given["workers"].item()) if "workers" in given else nan
+            for index in self._per_worker:
+                raw[index] = raw[index] / workers if workers else nan
+            for index in self._workers_per:
+                raw[index] = workers / raw[index] if raw[index] else nan
+        row: FloatArray = np.array([raw])
+        return row
 
     def _transform(self, raw: FloatArray) -> FloatArray:
         scaled = raw / self._unit
@@ -218,6 +238,10 @@ class Encoder:
             else:
                 codes[:, index] = [lookup.get(level, UNSEEN) for level in levels]
         return codes
+
+
+def _snapped(value: float) -> float:
+    return 0.0 if abs(value) < SMALLEST else value
 
 
 def _where(numeric: tuple[NumericFeature, ...], quotient: str) -> list[int]:

@@ -44,6 +44,7 @@ def explain_rows(shares: FloatArray) -> list[tuple[TermShare, ...]]:
 
     Examples
     --------
+    >>> import numpy as np
     >>> explain_rows(np.array([[0.25, 0.0, 0.75, 0.0]]))
     [(TermShare(term='communication', share=0.75), TermShare(term='computation', share=0.25))]
     """

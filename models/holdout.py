@@ -10,7 +10,8 @@ import numpy as np
 from models.budget import Budget
 from models.damping import damped
 from models.encoding import Encoder
-from models.regimes import Fold
+from models.layout import Role
+from models.regimes import FEW_CONFIGURATIONS, Fold
 from models.regressor import PortfolioRegressor
 from models.selection import HeldOut
 from models.tables import FloatArray
@@ -22,10 +23,7 @@ MAX_ASKED = 1_000
 _BEFORE, _TESTING = 0.32, 0.64
 
 TREND_BREAK = 0.2
-"""Log standard deviation, per log unit beyond the range, of a break in the trend of the batch."""
-
-SHORT_AXIS_BREAK = 0.3
-"""The same along an axis of which two levels at most were measured: no held-out set saw it."""
+"""Log standard deviation, per log unit beyond the range, of a break in a feature's trend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +155,24 @@ def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:
 
 
 def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
-    """Return the variance that the batch axis adds beyond the fold's training range."""
-    roles = data.encoder.layout.roles
-    if "local_batch" not in roles:
-        return np.zeros(len(fold.test))
-    column = data.X[:, roles.index("local_batch")]
-    known, asked = column[fold.train], column[fold.test]
-    ends = float(known.min()), float(known.max())
-    beyond = np.maximum(np.maximum(asked - ends[1], ends[0] - asked), 0.0)
-    return (TREND_BREAK * beyond) ** 2
+    """Return the variance that breaks in the trends add beyond the fold's training range."""
+    layout = data.encoder.layout
+    columns, breaks = layout.numeric(data.X), trend_breaks(layout.roles, len(data.X))
+    known, asked = columns[fold.train], columns[fold.test]
+    beyond = np.maximum(asked - known.max(axis=0), known.min(axis=0) - asked)
+    return np.asarray(np.maximum(beyond, 0.0) ** 2 @ breaks**2, dtype=np.float64)
+
+
+def trend_breaks(roles: Sequence[Role], n_configurations: int) -> FloatArray:
+    """Return what a break in its trend adds along each feature, shape (n_features,); a heuristic.
+
+    With few configurations the spread of an axis's exponent is wide enough by itself, but for the
+    batch.
+
+    Examples
+    --------
+    >>> trend_breaks(["workers", "local_batch"], 6).tolist()
+    [0.0, 0.2]
+    """
+    few = n_configurations < FEW_CONFIGURATIONS
+    return np.array([0.0 if few and role != "local_batch" else TREND_BREAK for role in roles])

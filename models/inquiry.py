@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from models.explanation import PhaseShare, TermShare, explain_rows, name_shares
 from models.intervals import tempered
 from models.memory import Memory, row_signatures
 from models.mixture import Evaluation, Mixture, Mixtures, RegimeModel
+from models.once import once
 from models.phases import PhaseLaw
 from models.regimes import RegimeMap
 from models.reports import Support
@@ -71,23 +71,23 @@ class Inquiry:
     ) -> None:
         self._grounds, self.features, self._phase_law = grounds, features, phase_law
 
-    @cached_property
+    @once
     def encoded(self) -> Encoded:
         """The rows as the regressors see them."""
         return self._grounds.transfer.settle(self._grounds.encoder.encode(self.features))
 
-    @cached_property
+    @once
     def regimes(self) -> tuple[str, ...]:
         """The kind of question that each row asks."""
         grounds, encoded = self._grounds, self.encoded
         return grounds.regime_map.of_rows(grounds.encoder, encoded.distances, encoded.codes)
 
-    @cached_property
+    @once
     def expansion(self) -> Expansion | None:
         """The stand-ins of open levels, None if every level was measured."""
         return self._grounds.transfer.expand(self.encoded, self.features)
 
-    @cached_property
+    @once
     def forecast(self) -> ForecastDistribution:
         """The distributions of new runs; see `FittedPortfolio.predict`."""
         n = self.features.n_rows
@@ -95,7 +95,9 @@ class Inquiry:
             return ForecastDistribution(np.empty(0), np.empty(0), (), np.empty((0, len(LEVELS))))
         grounds, encoded = self._grounds, self.encoded
         mean, variance = self._moments()
-        variance = variance + encoded.variance + encoded.excess**2 @ grounds.squared_breaks
+        variance = variance + encoded.variance
+        if grounds.squared_breaks.any():
+            variance = variance + encoded.excess**2 @ grounds.squared_breaks
         # Both bounds let NaN pass: the distribution refuses it.
         bounded = np.minimum(np.maximum(mean, -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
         median = bounded + grounds.center
@@ -104,12 +106,12 @@ class Inquiry:
         scale = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
         return ForecastDistribution(median, scale, self.regimes, self._curves())
 
-    @cached_property
+    @once
     def support(self) -> list[Support]:
         """How well the runs support each row."""
         return self._grounds.supports.describe(self.features, self.encoded, self._signatures)
 
-    @cached_property
+    @once
     def explanation(self) -> list[tuple[TermShare, ...]]:
         """What each duration is made of; see `FittedPortfolio.explain`."""
         if self.features.n_rows == 0:
@@ -122,7 +124,7 @@ class Inquiry:
             shares = total
         return explain_rows(shares)
 
-    @cached_property
+    @once
     def phases(self) -> list[tuple[PhaseShare, ...]]:
         """How the measured phases share each duration; see `FittedPortfolio.explain_phases`."""
         law = self._phase_law
@@ -131,11 +133,11 @@ class Inquiry:
         shares = law.shares(self._grounds.encoder.layout, self.encoded.X)
         return name_shares(law.names, shares, PhaseShare)
 
-    @cached_property
+    @once
     def _signatures(self) -> list[bytes]:
         return row_signatures(self.encoded)
 
-    @cached_property
+    @once
     def _answered(self) -> list[_Answered]:
         """What the mixtures say of the rows, or of what stands in for them, by regime."""
         expansion, asked = self.expansion, self.regimes

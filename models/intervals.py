@@ -10,12 +10,12 @@ from models.tables import FloatArray
 
 _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("interpolation", False): 1.5,
-    ("interpolation", True): 1.25,
+    ("interpolation", True): 1.35,
     ("transfer", False): 1.65,
-    ("transfer", True): 1.25,
+    ("transfer", True): 1.35,
     ("new_level", False): 1.25,
     ("new_level", True): 1.25,
-    ("extrapolation", False): 1.6,
+    ("extrapolation", False): 1.75,
     ("extrapolation", True): 1.5,
     ("short_axis", False): 1.5,
     ("short_axis", True): 1.1,

@@ -226,11 +226,14 @@ class Mixture:
     def _collect(self, width: int) -> None:
         """Collect what the components add to the laws: slopes, form and constants."""
         items = self._components
-        self._weights = np.array([item.weight for item in items])
-        self._offsets = np.array([item.center for item in items])
+        members: list[_Component | _Other] = [*items, *self._others]
+        self._weights = np.array([item.weight for item in members])
+        self._offsets = np.array([item.center for item in members])
         self._slopes = np.zeros((width, len(items)))
         self._form = np.zeros((width, width))
-        self._scatter = self._noise = 0.0
+        self._scatter = 0.0
+        # A member with a variance of its own takes this one off again.
+        self._noise = sum(item.weight * item.own_variance for item in self._others)
         for position, (item, columns) in enumerate(zip(items, self._columns, strict=True)):
             if item.process is None:
                 form = item.fitted.covariance
@@ -276,24 +279,26 @@ class Mixture:
         return features
 
     def _part(self, X: FloatArray) -> Evaluation:
-        total = square = within = np.zeros(len(X))
-        shares = np.zeros((len(X), 0, MAX_TERMS))
+        n, own = len(X), len(self._components)
+        means: FloatArray = np.empty((n, own + len(self._others)))
+        within, shares = np.zeros(n), np.zeros((n, 0, MAX_TERMS))
         if self._laws:
             base, logs, shares = self._evaluate(X)
-        if self._components:
+            means[:, own:] = logs @ self._below
+        if own:
             u = self._features(X, base, shares)
-            means = logs[:, self._which_law] + u @ self._slopes + self._offsets
-            total, square = means @ self._weights, means**2 @ self._weights
+            means[:, :own] = logs[:, self._which_law] + u @ self._slopes
             left = np.einsum("ij,ij->i", u @ self._form, u) + self._scatter
-            within = np.maximum(left, 0.0) + self._noise
-        for item, law_shares in zip(self._others, self._below.T, strict=True):
+            within = np.maximum(left, 0.0)
+        for place, item in enumerate(self._others, own):
             mean, variance = item.member.predict_moments(X)
-            mean = mean + item.center
-            if item.below:
-                mean = mean + logs @ law_shares
-            total, square = total + item.weight * mean, square + item.weight * mean**2
-            within = within + item.weight * (item.own_variance if variance is None else variance)
-        return Evaluation(total, within + np.maximum(square - total**2, 0.0), shares)
+            means[:, place] = means[:, place] + mean if item.below else mean
+            if variance is not None:
+                within = within + item.weight * (variance - item.own_variance)
+        means += self._offsets
+        total, square = means @ self._weights, (means * means) @ self._weights
+        spread = np.maximum(square - total * total, 0.0)
+        return Evaluation(total, within + self._noise + spread, shares)
 
 
 class _Distinct(Generic[Item]):

@@ -8,7 +8,7 @@ from models.convergence import ConvergenceLaw
 from models.distribution import ForecastDistribution
 from models.encoding import Encoder
 from models.explanation import PhaseShare, TermShare
-from models.holdout import SHORT_AXIS_BREAK, TREND_BREAK
+from models.holdout import trend_breaks
 from models.influence import Influences, Lesson, name_lessons
 from models.inquiry import Grounds, Inquiry
 from models.memory import Memory
@@ -22,6 +22,7 @@ from models.support import SupportGrounds
 from models.tables import FeatureTable, FloatArray
 from models.transfer import LevelTransfer
 
+_SHORT_AXIS_BREAK = 0.3
 NO_MEMORY_EVIDENCE = "no memory measurements"
 
 
@@ -167,15 +168,19 @@ class FittedPortfolio:
 
 
 def _trend_breaks(encoder: Encoder, regime_map: RegimeMap, n_configurations: int) -> FloatArray:
-    """Return what a trend's break adds along each feature: the batch, and axes of two levels.
+    """Return what a break in its trend adds along each feature, shape (n_numeric,).
 
-    With few configurations the spread of an axis's exponent is wide enough by itself.
+    More where two levels at most were measured, since no held-out set saw such a trend, but for the
+    batch; nothing where all runs are alike, since there no trend is known at all.
     """
-    short = SHORT_AXIS_BREAK if n_configurations >= FEW_CONFIGURATIONS else 0.0
-    breaks: FloatArray = np.zeros(len(encoder.numeric))
+    breaks = trend_breaks([feature.role for feature in encoder.numeric], n_configurations)
     for index, feature in enumerate(encoder.numeric):
-        if feature.role == "local_batch":
-            breaks[index] = TREND_BREAK
-        elif feature.used and regime_map.kinds.get(feature.column) == "short_axis":
-            breaks[index] = short
+        if not feature.used:
+            breaks[index] = 0.0
+        elif (
+            n_configurations >= FEW_CONFIGURATIONS
+            and feature.role != "local_batch"
+            and regime_map.kinds.get(feature.column) == "short_axis"
+        ):
+            breaks[index] = _SHORT_AXIS_BREAK
     return breaks

@@ -1,6 +1,7 @@
 """Answers a batch: completes the requests, asks once, trims the answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from fastapi import Response
@@ -9,7 +10,8 @@ from pydantic import TypeAdapter
 from app.api import problems
 from app.api.bodies import check, json_response
 from app.api.forecast_documents import FORECAST_MEMBERS, Document, forecast_document
-from app.api.schemas.forecasts import FORECAST_IN, BatchIn
+from app.api.forecast_requests import read_forecasts
+from app.api.schemas.forecasts import BatchIn
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId
@@ -19,15 +21,16 @@ from app.services.wiring import Services
 _BATCH_IN: TypeAdapter[BatchIn] = TypeAdapter(BatchIn)
 _PATH = "/v1/forecasts:batch"
 _NESTED = ("configuration", "work", "parameters", "pricing")
+_REF = (str, int, float, bool, NoneType)
 
 
 def answer_batch(services: Services, project_id: ProjectId, body: object) -> Response:
     """Return the answers to a batch of requests, in order."""
     batch = check(_BATCH_IN, body)
     fields = _known_fields(batch.fields)
-    asked = [_read(batch.defaults, entry) for entry in batch.requests]
+    asked = _read(batch)
     good = [each for each in asked if isinstance(each, ForecastRequest)]
-    answers = iter(services.forecasts.forecast_many(project_id, good))
+    answers = iter(services.forecasts.ask_many(project_id, good))
     now = services.context.now()
     entries: list[Document] = []
     failed = 0
@@ -38,15 +41,14 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
             failed += 1
             document["problem"] = problems.document_of(answer, instance=_PATH)
         else:
-            whole = forecast_document(answer, now)
-            document["forecast"] = whole if fields is None else {f: whole[f] for f in fields}
+            document["forecast"] = forecast_document(answer, now, fields)
         entries.append(document)
     return json_response({"forecasts": entries, "failed": failed})
 
 
-def _known_fields(fields: list[str] | None) -> list[str] | None:
+def _known_fields(fields: list[str] | None) -> Sequence[str]:
     if fields is None:
-        return None
+        return FORECAST_MEMBERS
     unknown = [name for name in fields if name not in FORECAST_MEMBERS]
     if not unknown:
         return fields
@@ -58,23 +60,30 @@ def _known_fields(fields: list[str] | None) -> list[str] | None:
     raise UnknownFieldError(faults)
 
 
-def _read(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> ForecastRequest | DomainError:
-    ref = entry.get("ref")
-    if ref is not None and not isinstance(ref, str | int | float | bool):
-        fault = Fault("A ref is a text or a number.", "Send a short text.", field="ref")
-        return InvalidRequestError("The ref is invalid.", [fault])
-    try:
-        return check(FORECAST_IN, _complete(defaults, entry)).to_domain()
-    except DomainError as error:
-        return error
+def _read(batch: BatchIn) -> list[ForecastRequest | DomainError]:
+    """Return the question of each entry, or why it is none."""
+    defaults = batch.defaults
+    nested = {name: base for name in _NESTED if isinstance(base := defaults.get(name), dict)}
+    read = read_forecasts([_complete(defaults, nested, entry) for entry in batch.requests])
+    return [
+        each if isinstance(entry.get("ref"), _REF) else _no_ref()
+        for each, entry in zip(read, batch.requests, strict=True)
+    ]
 
 
-def _complete(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+def _no_ref() -> InvalidRequestError:
+    fault = Fault("A ref is a text or a number.", "Send a short text.", field="ref")
+    return InvalidRequestError("The ref is invalid.", [fault])
+
+
+def _complete(
+    defaults: Mapping[str, Any], nested: Mapping[str, Document], entry: Document
+) -> Document:
     """Return the request with the defaults; members of nested objects are completed one by one."""
     merged = {**defaults, **entry}
     merged.pop("ref", None)
-    for name in _NESTED:
-        base, own = defaults.get(name), entry.get(name)
-        if isinstance(base, Mapping) and isinstance(own, Mapping):
+    for name, base in nested.items():
+        own = entry.get(name)
+        if isinstance(own, dict):
             merged[name] = {**base, **own}
     return merged

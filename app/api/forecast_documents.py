@@ -1,16 +1,17 @@
 """Writes forecasts as JSON documents, by hand: a batch has ten thousand of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from app.api.schemas.quantities import money_text, number_text, plain_number
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
 from app.domain.energy import EnergyForecast
 from app.domain.forecasts import (
     CostForecast,
+    Feasibility,
     Forecast,
     Interval,
     LedgerEntry,
@@ -23,31 +24,10 @@ from app.domain.forecasts import (
 from app.domain.prices import Price
 from app.domain.runs import RunStatus
 
+if TYPE_CHECKING:
+    from app.services.answered import Answered
+
 Document = dict[str, Any]
-FORECAST_MEMBERS = (
-    "forecast_id",
-    "workload",
-    "regressor_version",
-    "fitted_at",
-    "configuration",
-    "work",
-    "parameters",
-    "duration_seconds",
-    "time_limit_seconds",
-    "cost",
-    "feasibility",
-    "probability",
-    "support",
-    "basis",
-    "to_target",
-    "energy",
-    "spot",
-    "purchases",
-    "explanation",
-    "explained_by",
-    "taught_by",
-    "warnings",
-)
 
 
 @lru_cache(maxsize=4096)
@@ -190,42 +170,55 @@ def _support_document(support: SupportReport) -> Document:
     }
 
 
-def forecast_document(forecast: Forecast, now: datetime) -> Document:
-    """Return the document of a forecast, its members in the order of the contract."""
-    scenario = forecast.scenario
-    return {
-        "forecast_id": forecast.forecast_id,
-        "workload": forecast.workload,
-        "regressor_version": forecast.regressor_version,
-        "fitted_at": instant_text(forecast.fitted_at),
-        **scenario_document(scenario),
-        "duration_seconds": _band(forecast.duration_seconds),
-        "time_limit_seconds": plain_number(forecast.time_limit_seconds),
-        "cost": None if forecast.cost is None else cost_document(forecast.cost, now),
-        "feasibility": {
-            "fits_probability": forecast.feasibility.fits_probability,
-            "basis": forecast.feasibility.basis,
-        },
-        "probability": {
-            "deadline": forecast.deadline_probability,
-            "budget": forecast.budget_probability,
-        },
-        "support": _support_document(forecast.support),
-        "basis": forecast.basis,
-        "to_target": _target_document(forecast.to_target, now),
-        "energy": _energy_document(forecast.energy),
-        "spot": None if forecast.spot is None else asdict(forecast.spot),
-        "purchases": [_option_document(option) for option in forecast.purchases],
-        "explanation": [
-            {"term": term, "share": share} for term, share in forecast.explanation.items()
-        ],
-        "explained_by": forecast.explained_by,
-        "taught_by": _lessons(forecast.taught_by),
-        "warnings": [
-            {"code": each.code, "message": each.message, "remedy": each.remedy}
-            for each in forecast.warnings
-        ],
-    }
+_MEMBERS: "Final[dict[str, Callable[[Forecast | Answered, datetime], Any]]]" = {
+    "forecast_id": lambda forecast, _: forecast.forecast_id,
+    "workload": lambda forecast, _: forecast.workload,
+    "regressor_version": lambda forecast, _: forecast.regressor_version,
+    "fitted_at": lambda forecast, _: instant_text(forecast.fitted_at),
+    "configuration": lambda forecast, _: configuration_document(forecast.scenario.configuration),
+    "work": lambda forecast, _: _work_document(forecast.scenario.work),
+    "parameters": lambda forecast, _: _parameters(forecast.scenario.parameters),
+    "duration_seconds": lambda forecast, _: _band(forecast.duration_seconds),
+    "time_limit_seconds": lambda forecast, _: plain_number(forecast.time_limit_seconds),
+    "cost": lambda forecast, now: _cost_or_none(forecast.cost, now),
+    "feasibility": lambda forecast, _: _feasibility_document(forecast.feasibility),
+    "probability": lambda forecast, _: {
+        "deadline": forecast.deadline_probability,
+        "budget": forecast.budget_probability,
+    },
+    "support": lambda forecast, _: _support_document(forecast.support),
+    "basis": lambda forecast, _: forecast.basis,
+    "to_target": lambda forecast, now: _target_document(forecast.to_target, now),
+    "energy": lambda forecast, _: _energy_document(forecast.energy),
+    "spot": lambda forecast, _: None if forecast.spot is None else asdict(forecast.spot),
+    "purchases": lambda forecast, _: [_option_document(each) for each in forecast.purchases],
+    "explanation": lambda forecast, _: [
+        {"term": term, "share": share} for term, share in forecast.explanation.items()
+    ],
+    "explained_by": lambda forecast, _: forecast.explained_by,
+    "taught_by": lambda forecast, _: _lessons(forecast.taught_by),
+    "warnings": lambda forecast, _: [
+        {"code": each.code, "message": each.message, "remedy": each.remedy}
+        for each in forecast.warnings
+    ],
+}
+FORECAST_MEMBERS: Final = tuple(_MEMBERS)
+"""The members of a forecast's document, in the order of the contract."""
+
+
+def forecast_document(
+    forecast: "Forecast | Answered", now: datetime, members: Sequence[str] = FORECAST_MEMBERS
+) -> Document:
+    """Return the document of a forecast, or the members of it that are wanted."""
+    return {name: _MEMBERS[name](forecast, now) for name in members}
+
+
+def _cost_or_none(cost: CostForecast | None, now: datetime) -> Document | None:
+    return None if cost is None else cost_document(cost, now)
+
+
+def _feasibility_document(feasibility: Feasibility) -> Document:
+    return {"fits_probability": feasibility.fits_probability, "basis": feasibility.basis}
 
 
 def _band(interval: Interval) -> Document:
@@ -244,7 +237,7 @@ def _target_document(target: TargetForecast | None, now: datetime) -> Document |
         "samples": _band(target.samples),
         "epochs": _band(target.epochs),
         "duration_seconds": _band(target.duration_seconds),
-        "cost": None if target.cost is None else cost_document(target.cost, now),
+        "cost": _cost_or_none(target.cost, now),
     }
 
 

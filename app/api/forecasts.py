@@ -8,14 +8,15 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api import plain_text, problems
 from app.api.batches import answer_batch
-from app.api.bodies import check, json_response, read_json, request_body
+from app.api.bodies import json_response, read_json, request_body
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
 from app.api.encoded_answers import EncodedAnswer, holds_until, rest_of
 from app.api.forecast_documents import forecast_document, ledger_document
+from app.api.forecast_requests import read_forecast
 from app.api.negotiation import JSON, TEXT, preferred
 from app.api.paths import allow_segments
 from app.api.schemas.forecast_answers import BatchOut, ForecastOut, LedgerOut
-from app.api.schemas.forecasts import FORECAST_EXAMPLE, FORECAST_IN, BatchIn, ForecastIn
+from app.api.schemas.forecasts import FORECAST_EXAMPLE, BatchIn, ForecastIn
 from app.domain.errors import (
     AmbiguousGpuError,
     NoRegressorError,
@@ -57,7 +58,7 @@ async def make_forecast(request: Request) -> Response:
     # No dependencies: schedulers ask here thousands of times a second.
     services, caller = services_and_reader(request)
     body = await read_json(request)
-    asked = check(FORECAST_IN, body).to_domain()
+    asked = read_forecast(body)
     is_text = preferred(request.headers.get("accept"), (JSON, TEXT)) == TEXT
     if is_text:
         asked = replace(asked, explain=True)

@@ -6,17 +6,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from app.api import plain_text
-from app.api.bodies import check, json_response
+from app.api.bodies import json_response
 from app.api.curve_documents import curve_document, curve_text
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
 from app.api.flat_queries import query_parameters, read_grid, read_point
 from app.api.forecast_documents import Document, forecast_document
+from app.api.forecast_requests import read_forecast
 from app.api.forecast_tables import forecast_csv
 from app.api.forecasts import FORECAST_PROBLEMS
 from app.api.negotiation import CSV, JSON, TEXT, preferred
 from app.api.schemas.curves import CurveOut, CurveQuery
 from app.api.schemas.forecast_answers import ForecastOut, GridOut
-from app.api.schemas.forecasts import FORECAST_IN
 from app.domain.errors import DomainError
 
 router = APIRouter(prefix="/v1/workloads/{workload}", tags=["forecasts"])
@@ -39,7 +39,7 @@ def ask_what_if(
     request: Request, workload: WorkloadPath, services: ServicesDep, caller: Reader
 ) -> Response:
     points = read_grid(request.query_params.multi_items(), workload)
-    asked = [check(FORECAST_IN, point, place="query").to_domain() for point in points]
+    asked = [read_forecast(point, place="query") for point in points]
     if len(asked) == 1 and _wanted(request) == TEXT:
         asked = [replace(asked[0], explain=True)]
     now = services.context.now()
@@ -91,7 +91,7 @@ def draw_curve(
 ) -> Response:
     others = [item for item in request.query_params.multi_items() if item[0] not in _CURVE_FIELDS]
     point = read_point(others, workload)
-    asked = check(FORECAST_IN, point, place="query").to_domain()
+    asked = read_forecast(point, place="query")
     curve = services.curves.curve(caller.project_id, asked, query.to_axis())
     document = curve_document(curve, services.context.now())
     wanted = _wanted(request)

@@ -1,7 +1,7 @@
 """A forecast: duration, cost and their prediction intervals for one scenario."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -11,7 +11,7 @@ from app.domain.configurations import Purchase, Scenario
 from app.domain.energy import NO_ENERGY_TERMS, EnergyForecast, EnergyTerms
 from app.domain.exchange_rates import Conversion
 from app.domain.identifiers import ForecastId, RunId, Slug, WorkloadId
-from app.domain.prices import Price, PriceQuery
+from app.domain.prices import ANY_PRICE, Price, PriceQuery
 from app.domain.runs import RunStatus
 
 
@@ -76,8 +76,8 @@ class ForecastRequest:
     confidence: float = 0.9
     deadline_s: float | None = None
     budget: Decimal | None = None
-    pricing: PriceQuery = field(default_factory=PriceQuery)
-    spot: SpotTerms = field(default_factory=SpotTerms)
+    pricing: PriceQuery = ANY_PRICE
+    spot: SpotTerms = NO_SPOT_TERMS
     regressor_version: int | None = None
     energy: EnergyTerms = NO_ENERGY_TERMS
     time_limit_quantile: float = 0.95

@@ -4,6 +4,7 @@ import os
 import re
 import time
 from datetime import datetime
+from functools import lru_cache
 from typing import Final, NewType
 
 ProjectId = NewType("ProjectId", str)
@@ -31,10 +32,14 @@ _BLOCK: Final = tuple(first + second for first in ALPHABET for second in ALPHABE
 
 def _base32(number: int, length: int) -> str:
     characters = []
-    for _ in range(length):
-        number, digit = divmod(number, 32)
+    if length % _BLOCK_CHARACTERS:
+        number, digit = divmod(number, len(ALPHABET))
         characters.append(ALPHABET[digit])
-    return "".join(reversed(characters))
+    for _ in range(length // _BLOCK_CHARACTERS):
+        number, block = divmod(number, len(_BLOCK))
+        characters.append(_BLOCK[block])
+    characters.reverse()
+    return "".join(characters)
 
 
 def _draw(prefix: str, now_ms: int | None) -> tuple[str, int]:
@@ -86,6 +91,7 @@ def earliest_identifier(prefix: str, moment: datetime) -> str:
     return f"{prefix}_{_base32(max(int(moment.timestamp() * 1000), 0), _TIME_CHARACTERS)}"
 
 
+@lru_cache(maxsize=1024)
 def parse_slug(text: str) -> Slug | None:
     """Return the case-folded workload id, or None when `text` cannot be one."""
     folded = text.strip().casefold()

@@ -56,6 +56,10 @@ class PriceQuery:
     serverless: Serverless | None = None
 
 
+ANY_PRICE = PriceQuery()
+"""Any price will do."""
+
+
 class PriceOrigin(StrEnum):
     """Who brought a price."""
 

@@ -13,7 +13,7 @@ from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId, Slug
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
-from app.services.answers import interrupted, offers_for, predict
+from app.services.durations import interrupted, offers_for, predict
 from app.services.prices import PriceService
 from app.services.questions import to_question
 from app.services.serving import RegressorCache, ServedRegressor

@@ -12,7 +12,7 @@ from app.domain.recommendations import Objective, RecommendationRequest
 from app.pricing.billing import costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
-from app.services.answers import features_of
+from app.services.durations import features_of
 from app.services.energy import energy_of, place_of
 from app.services.questions import to_question
 from app.services.serving import ServedRegressor

@@ -1,8 +1,7 @@
 """The figures of many forecasts at once: bounds, time limits, chances of deadline and budget."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -10,49 +9,69 @@ from app.domain.forecasts import ForecastRequest, Interval
 from app.pricing.billing import affordable_seconds
 from app.pricing.offers import Offer
 from app.services.spot_terms import InterruptedForecast
-from models import FloatArray
+from models import FloatArray, once
 
 
-@dataclass(frozen=True, slots=True)
 class Figures:
-    """The numbers of many forecasts, each of shape (n,); NaN where nothing was asked."""
+    """The numbers of many forecasts, each of shape (n,) and made when it is first asked for.
 
-    median: list[float]
-    lower: list[float]
-    upper: list[float]
-    time_limit: list[float]
-    deadline: list[float]
-    budget: list[float]
+    Parameters
+    ----------
+    requests
+        The questions.
+    forecast
+        The distributions of their durations.
+    offers
+        Returns at what they are bought.
+    """
 
-    def durations(self, requests: Sequence[ForecastRequest]) -> list[Interval]:
-        """Return the durations with their bounds."""
-        levels = [request.confidence for request in requests]
-        return list(map(Interval, self.median, self.lower, self.upper, levels))
+    def __init__(
+        self,
+        requests: Sequence[ForecastRequest],
+        forecast: InterruptedForecast,
+        offers: Callable[[], Sequence[Offer | None]],
+    ) -> None:
+        self._requests, self._forecast, self._offers = requests, forecast, offers
 
+    @once
+    def median(self) -> list[float]:
+        """Median durations in seconds."""
+        return _shown(self._forecast.median())
 
-def figures_of(
-    requests: Sequence[ForecastRequest],
-    forecast: InterruptedForecast,
-    offers: Sequence[Offer | None],
-) -> Figures:
-    """Return bounds, time limits and probabilities of all requests."""
-    n = len(requests)
-    lower, upper, limit = np.empty(n), np.empty(n), np.empty(n)
-    for confidence, rows in _groups([request.confidence for request in requests]):
-        bounds = forecast.interval(confidence)
-        lower[rows], upper[rows] = bounds[0][rows], bounds[1][rows]
-    for quantile, rows in _groups([request.time_limit_quantile for request in requests]):
-        limit[rows] = forecast.quantile(quantile)[rows]
-    return Figures(
-        median=_shown(forecast.median()),
-        lower=_shown(lower),
-        upper=_shown(upper),
-        time_limit=[math.ceil(seconds) for seconds in limit.tolist()],
-        deadline=_chances(forecast, [request.deadline_s for request in requests]),
-        budget=_chances(
-            forecast, [_affordable(*pair) for pair in zip(requests, offers, strict=True)]
-        ),
-    )
+    @once
+    def durations(self) -> list[Interval]:
+        """The durations with their bounds."""
+        levels = [request.confidence for request in self._requests]
+        groups = _groups(levels)
+        if len(groups) == 1:
+            lower, upper = self._forecast.interval(levels[0])
+        else:
+            lower, upper = np.empty(len(levels)), np.empty(len(levels))
+            for confidence, rows in groups:
+                bounds = self._forecast.interval(confidence)
+                lower[rows], upper[rows] = bounds[0][rows], bounds[1][rows]
+        return list(map(Interval, self.median, _shown(lower), _shown(upper), levels))
+
+    @once
+    def time_limit(self) -> list[float]:
+        """What the asked share of runs stays below, in whole seconds."""
+        limit = np.empty(len(self._requests))
+        for quantile, rows in _groups([request.time_limit_quantile for request in self._requests]):
+            limit[rows] = self._forecast.quantile(quantile)[rows]
+        return [math.ceil(seconds) for seconds in limit.tolist()]
+
+    @once
+    def deadline(self) -> list[float]:
+        """The chances to keep the deadlines; NaN where there is none."""
+        return _chances(self._forecast, [request.deadline_s for request in self._requests])
+
+    @once
+    def budget(self) -> list[float]:
+        """The chances to keep within the budgets; NaN where none is given or no price known."""
+        if all(request.budget is None for request in self._requests):
+            return [math.nan] * len(self._requests)
+        pairs = zip(self._requests, self._offers(), strict=True)
+        return _chances(self._forecast, [_affordable(*pair) for pair in pairs])
 
 
 def _groups(values: Sequence[float]) -> list[tuple[float, slice | list[int]]]:

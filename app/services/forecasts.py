@@ -16,7 +16,7 @@ from app.domain.identifiers import (
     new_identifier,
 )
 from app.pricing.resolution import PriceBook
-from app.services.answers import Answer, answer_all
+from app.services.answers import Answer, Asked, answer_all, ask_all, whole
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
 from app.services.memo import AnswerMemo, Grounds
@@ -97,11 +97,15 @@ class ForecastService:
         StorageUnavailableError
             If the database does not answer and something is not in memory.
         """
+        return [whole(answer) for answer in self.ask_many(project_id, requests)]
+
+    def ask_many(self, project_id: ProjectId, requests: Sequence[ForecastRequest]) -> list[Asked]:
+        """Return what `forecast_many` does, of each forecast only what is asked for."""
         book = self._prices.book(project_id)
         groups: defaultdict[_Group, list[int]] = defaultdict(list)
         for index, request in enumerate(requests):
             groups[request.workload, request.regressor_version].append(index)
-        answers: dict[int, Answer] = {}
+        answers: dict[int, Asked] = {}
         for (slug, version), rows in groups.items():
             asked = [requests[row] for row in rows]
             answers.update(
@@ -116,10 +120,10 @@ class ForecastService:
         version: int | None,
         requests: Sequence[ForecastRequest],
         book: PriceBook,
-    ) -> Sequence[Answer]:
+    ) -> Sequence[Asked]:
         try:
             served = self._regressors.get(project_id, slug, version)
-            return answer_all(requests, served, book, self._context.now())
+            return ask_all(requests, served, book, self._context.now())
         except DomainError as error:
             return [error] * len(requests)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.domain.errors import DomainError, RegressorUnavailableError
 from app.domain.runs import Run, RunStatus
-from app.services.answers import features_of
+from app.services.durations import features_of
 from app.services.questions import to_question
 from app.services.serving import ServedRegressor
 from models import FeatureTable, FloatArray, ForecastDistribution

@@ -13,7 +13,7 @@ from app.domain.configurations import Configuration, Purchase, Scenario
 from app.domain.recommendations import NeededChange, Objective, RecommendationRequest
 from app.pricing.billing import exact_cost
 from app.pricing.resolution import PriceBook
-from app.services.answers import features_of
+from app.services.durations import features_of
 from app.services.evaluation import Evaluated, evaluate
 from app.services.questions import to_question
 from app.services.serving import ServedRegressor

@@ -14,7 +14,7 @@ from app.domain.profiling import ProfilingRequest
 from app.domain.runs import RunColumns
 from app.pricing.gpus import canonical_gpu_name
 from app.pricing.offers import Offer
-from app.services.answers import features_of, interrupted, predict
+from app.services.durations import features_of, interrupted, predict
 from app.services.frames import hardware_descriptions, scenario_features
 from app.services.profiling_candidates import identity_of
 from app.services.serving import ServedRegressor

@@ -18,33 +18,48 @@ _INSTANCE: Final = "instance_type"
 
 
 def to_question(scenario: Scenario, served: ServedRegressor) -> Scenario:
-    """Return a scenario in the words of a regressor: its GPU names, its parameters' types.
+    """Return a scenario in the words of a regressor; see `Questioner.ask`."""
+    return Questioner(served).ask(scenario)
 
-    Raises
-    ------
-    AmbiguousGpuError, UnknownGpuError
-        If the GPU is neither measured for the workload nor known by its data sheet.
-    UnknownFieldError
-        If a parameter is none of the workload's.
-    InvalidRequestError
-        If a parameter that is a number is given as a word.
-    """
-    report = served.portfolio.report
-    configuration = scenario.configuration
-    if configuration.gpu_type is None and configuration.instance_type is not None:
-        implied = implied_gpu(configuration.instance_type, report)
-        configuration = replace(configuration, gpu_type=implied)
-    elif configuration.gpu_type is not None:
-        measured = report.category_levels.get(_GPU, ())
-        name = resolve_gpu(configuration.gpu_type, measured)
-        if name != configuration.gpu_type:
-            configuration = replace(configuration, gpu_type=name)
-    parameters = scenario.parameters
-    if parameters:
+
+class Questioner:
+    """Puts scenarios into the words of a regressor; the names of GPUs are resolved once each."""
+
+    def __init__(self, served: ServedRegressor) -> None:
+        self._report = served.portfolio.report
+        self._gpus: dict[tuple[str | None, str | None], str | None] = {}
+
+    def ask(self, scenario: Scenario) -> Scenario:
+        """Return a scenario in the words of the regressor: its GPU name, its parameters' types.
+
+        Raises
+        ------
+        AmbiguousGpuError, UnknownGpuError
+            If the GPU is neither measured for the workload nor known by its data sheet.
+        UnknownFieldError
+            If a parameter is none of the workload's.
+        InvalidRequestError
+            If a parameter that is a number is given as a word.
+        """
+        configuration, report = scenario.configuration, self._report
+        key = (configuration.gpu_type, configuration.instance_type)
+        if key not in self._gpus:
+            self._gpus[key] = _resolved(*key, report)
+        if self._gpus[key] != configuration.gpu_type:
+            configuration = replace(configuration, gpu_type=self._gpus[key])
         parameters = {
             name: _typed(name, value, report) for name, value in scenario.parameters.items()
         }
-    return Scenario(configuration, scenario.work, parameters)
+        if configuration is scenario.configuration and parameters == scenario.parameters:
+            return scenario
+        return Scenario(configuration, scenario.work, parameters)
+
+
+def _resolved(gpu_type: str | None, instance_type: str | None, report: FitReport) -> str | None:
+    """Return the name under which the regressor knows a GPU."""
+    if gpu_type is not None:
+        return resolve_gpu(gpu_type, report.category_levels.get(_GPU, ()))
+    return None if instance_type is None else implied_gpu(instance_type, report)
 
 
 def implied_gpu(instance_type: str, report: FitReport) -> str | None:

@@ -13,9 +13,9 @@ from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest, Interval
 from app.domain.identifiers import ProjectId
 from app.domain.remaining import Remaining, RemainingRequest, Segment
-from app.services.answers import features_of
 from app.services.beliefs import BeliefReader
 from app.services.context import ServiceContext
+from app.services.durations import features_of
 from app.services.questions import to_question
 from app.services.serving import RegressorCache, ServedRegressor
 from models import joint_forecast

@@ -71,18 +71,17 @@ class InterruptedForecast:
 
     def median(self) -> FloatArray:
         """Return the median durations in seconds, shape (n,)."""
-        return self._with_rows(self.moments.median(), 0.0)
+        return self._with_rows(self.moments.median(), 0.5)
 
     def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds in seconds for a new run, each of shape (n,)."""
         lower, upper = self.moments.interval(confidence)
-        score = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
-        return self._with_rows(lower, -score), self._with_rows(upper, score)
+        beyond = (1.0 - confidence) / 2.0
+        return self._with_rows(lower, beyond), self._with_rows(upper, 1.0 - beyond)
 
     def quantile(self, probability: float) -> FloatArray:
         """Return the durations in seconds that a new run stays below, shape (n,)."""
-        score = NormalDist().inv_cdf(probability)
-        return self._with_rows(self.moments.quantile(probability), score)
+        return self._with_rows(self.moments.quantile(probability), probability)
 
     def probability_below(self, seconds: FloatArray) -> FloatArray:
         """Return the probability that a new run takes less than `seconds`, shape (n,)."""
@@ -95,8 +94,9 @@ class InterruptedForecast:
             chances[row] = special.ndtr(score)
         return chances
 
-    def _with_rows(self, seconds: FloatArray, score: float) -> FloatArray:
+    def _with_rows(self, seconds: FloatArray, probability: float) -> FloatArray:
         if self.rows.size:
+            score = NormalDist().inv_cdf(probability)
             left = np.clip(np.searchsorted(_SCORES, score) - 1, 0, len(_SCORES) - 2)
             share = (score - _SCORES[left]) / (_SCORES[left + 1] - _SCORES[left])
             low, high = self.log_seconds[:, left], self.log_seconds[:, left + 1]
@@ -115,12 +115,15 @@ def with_interruptions(
     that is known, and within a few percent of simulation where it is uncertain (the lower bound
     of uncertain work is the least exact: shorter work is interrupted less evenly).
     """
+    if not rows:
+        none = np.empty(0, dtype=np.intp)
+        return InterruptedForecast(forecast, none, np.empty((0, len(_SCORES)))), {}
     log_median, scale = forecast.log_median.copy(), forecast.scale.copy()
     refusals: dict[int, SpotInfeasibleError] = {}
     groups: defaultdict[Interruptions, list[int]] = defaultdict(list)
     for row, (terms, instances) in rows.items():
         groups[interruptions_of(terms, instances)].append(row)
-    works = _work_nodes(forecast, bool(groups))
+    works = _work_nodes(forecast)
     curves: dict[int, FloatArray] = {}
     for met, members in groups.items():
         chosen = np.array(members)
@@ -144,12 +147,10 @@ def with_interruptions(
     return InterruptedForecast(moved, kept, table), refusals
 
 
-def _work_nodes(forecast: ForecastDistribution, is_needed: bool) -> FloatArray:  # noqa: FBT001
+def _work_nodes(forecast: ForecastDistribution) -> FloatArray:
     """Return the log durations of the work at the scores of `_NODES`, shape (n, n_nodes)."""
     from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
 
-    if not is_needed:
-        return np.empty((0, len(_NODES)))
     chances = special.ndtr(_NODES).tolist()
     return np.log(np.stack([forecast.quantile(chance) for chance in chances], axis=1))
 

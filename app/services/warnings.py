@@ -20,23 +20,30 @@ _MOST_NAMED: Final = 3
 _FEW_RUNS_REMEDY: Final = "Upload runs of further configurations and fit again."
 
 
-def warnings_of(
-    request: ForecastRequest,
-    served: ServedRegressor,
-    support: Support | None,
-    offer: Offer | None,
-    now: datetime,
-    *,
-    fits_probability: float | None = None,
-    factor: GridFactor | None = None,
-) -> tuple[ForecastWarning, ...]:
-    """Return the warnings of one forecast: on memory, its duration, its cost, then its carbon."""
-    on_duration: tuple[ForecastWarning, ...] = ()
-    if support is not None:
-        on_duration = (*_on_support(support), *_on_outliers(support, served))
-    on_memory = _on_memory(fits_probability, request.confidence)
-    on_money = (*_on_price(request, offer, now), *_on_factor(factor, request.pricing.as_of or now))
-    return (*on_memory, *on_duration, *_on_regressor(served), *on_money)
+class Warnings:
+    """Warns of many forecasts by one regressor; what it is to be warned of itself is told once."""
+
+    def __init__(self, served: ServedRegressor, now: datetime) -> None:
+        self._served, self._now = served, now
+        self._has_outliers = bool(served.portfolio.report.evidence.outliers)
+        self._on_regressor = tuple(_on_regressor(served))
+
+    def of(
+        self,
+        request: ForecastRequest,
+        support: Support,
+        offer: Offer | None,
+        *,
+        fits_probability: float | None,
+        factor: GridFactor | None,
+    ) -> tuple[ForecastWarning, ...]:
+        """Return the warnings of one: on memory, its duration, its cost, then its carbon."""
+        on_memory = _on_memory(fits_probability, request.confidence)
+        on_support = () if support.within_range else _on_support(support)
+        on_outliers = _on_outliers(support, self._served) if self._has_outliers else ()
+        as_of = request.pricing.as_of or self._now
+        on_money = (*_on_price(request, offer, as_of), *_on_factor(factor, as_of))
+        return (*on_memory, *on_support, *on_outliers, *self._on_regressor, *on_money)
 
 
 def _on_support(support: Support) -> Iterator[ForecastWarning]:
@@ -120,7 +127,7 @@ def _on_regressor(served: ServedRegressor) -> Iterator[ForecastWarning]:
 
 
 def _on_price(
-    request: ForecastRequest, offer: Offer | None, now: datetime
+    request: ForecastRequest, offer: Offer | None, as_of: datetime
 ) -> Iterator[ForecastWarning]:
     if offer is None:
         yield ForecastWarning(
@@ -129,7 +136,6 @@ def _on_price(
             "Give pricing.price_per_hour, or store a price by POST /v1/prices.",
         )
         return
-    as_of = request.pricing.as_of or now
     yield from _on_currency(offer, as_of)
     if is_stale(offer.price, as_of):
         age_days = (as_of - offer.price.valid_from).days

@@ -30,7 +30,7 @@ def test_typical_error_is_the_upper_half_of_the_half_interval() -> None:
     np.testing.assert_allclose(upper / forecast.median() - 1, forecast.typical_error())
 
 
-def test_trend_along_an_axis_of_two_levels_may_break_beyond_it() -> None:
+def test_trend_may_break_beyond_its_axis_most_of_all_beyond_one_of_two_levels() -> None:
     sizes = (1000, 2000, 4000)
     two, three = (
         fit_portfolio(make_runs(grid(workers, sizes)), seed=0, time_budget_s=20)
@@ -38,8 +38,7 @@ def test_trend_along_an_axis_of_two_levels_may_break_beyond_it() -> None:
     )
     asked = make_features([{"workers": 16, "dataset_size": 1000, "epochs": 2, "gpu_type": "V100"}])
 
-    assert two.trend_breaks[0] > 0
-    assert three.trend_breaks[0] == 0
+    assert two.trend_breaks[0] > three.trend_breaks[0] > 0
     assert two.predict(asked).scale[0] > tempered(np.array([0.3 * np.log(8)]))[0]
 
 

@@ -9,12 +9,11 @@ from pydantic import AfterValidator, Field, StrictBool, TypeAdapter
 from app.api.schemas.base import RequestModel, check_slug
 from app.api.schemas.instants import Instant
 from app.api.schemas.texts import Printable
-from app.domain.billing import Extras, Serverless
-from app.domain.configurations import Configuration, ParameterValue, Purchase, Scenario, Work
-from app.domain.energy import EnergyTerms
-from app.domain.forecasts import ForecastRequest, SpotTerms
-from app.domain.identifiers import Slug
-from app.domain.prices import PriceQuery
+from app.domain.billing import NO_EXTRAS, Extras, Serverless
+from app.domain.configurations import Configuration, ParameterValue, Purchase, Work
+from app.domain.energy import NO_ENERGY_TERMS, EnergyTerms
+from app.domain.forecasts import NO_SPOT_TERMS, SpotTerms
+from app.domain.prices import ANY_PRICE, PriceQuery
 
 Name = Annotated[Printable, Field(min_length=1, max_length=100)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -96,12 +95,7 @@ class SpotIn(RequestModel):
 
     def to_domain(self) -> SpotTerms:
         """Return the terms."""
-        return SpotTerms(
-            interruptions_per_hour=self.interruptions_per_hour,
-            checkpoint_interval_s=self.checkpoint_interval_s,
-            checkpoint_s=self.checkpoint_s,
-            restart_s=self.restart_s,
-        )
+        return SpotTerms(**self.__dict__) if self.model_fields_set else NO_SPOT_TERMS
 
 
 class ExtrasIn(RequestModel):
@@ -119,7 +113,7 @@ class ExtrasIn(RequestModel):
 
     def to_domain(self) -> Extras:
         """Return the charges."""
-        return Extras(**dict(self))
+        return Extras(**self.__dict__) if self.model_fields_set else NO_EXTRAS
 
 
 class ServerlessIn(RequestModel):
@@ -182,6 +176,8 @@ class PricingIn(RequestModel):
 
     def to_domain(self) -> PriceQuery:
         """Return which price is wanted."""
+        if not self.model_fields_set - {"spot"}:
+            return ANY_PRICE
         return PriceQuery(
             provider=self.provider,
             region=self.region,
@@ -212,7 +208,7 @@ class EnergyIn(RequestModel):
 
     def to_domain(self) -> EnergyTerms:
         """Return the terms."""
-        return EnergyTerms(**dict(self))
+        return EnergyTerms(**self.__dict__) if self.model_fields_set else NO_ENERGY_TERMS
 
 
 class ForecastIn(RequestModel):
@@ -238,27 +234,6 @@ class ForecastIn(RequestModel):
         False
     )
 
-    def to_domain(self) -> ForecastRequest:
-        """Return the question."""
-        return ForecastRequest(
-            workload=Slug(self.workload),
-            scenario=Scenario(
-                self.configuration.to_domain(),
-                self.work.to_domain(),
-                to_parameters(self.parameters),
-            ),
-            confidence=self.confidence,
-            deadline_s=self.deadline_s,
-            budget=self.budget,
-            pricing=self.pricing.to_domain(),
-            spot=self.pricing.spot.to_domain(),
-            energy=self.energy.to_domain(),
-            regressor_version=self.regressor_version,
-            time_limit_quantile=self.time_limit_quantile,
-            record=self.record,
-            explain=self.explain,
-        )
-
 
 FORECAST_IN: TypeAdapter[ForecastIn] = TypeAdapter(ForecastIn)
 FORECAST_EXAMPLE: dict[str, Any] = {
@@ -279,7 +254,7 @@ class BatchIn(RequestModel):
         Field(description="members of a forecast request that all requests share"),
     ] = {}
     requests: Annotated[
-        list[Mapping[str, Any]],
+        list[dict[str, Any]],
         Field(
             max_length=MAX_BATCH,
             description="forecast requests, each with a `ref` of the caller's choice",

@@ -1,0 +1,91 @@
+"""Reads forecast requests: one document, or thousands in one pass."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from app.api.bodies import check
+from app.api.schemas.forecasts import (
+    FORECAST_IN,
+    ConfigurationIn,
+    ForecastIn,
+    WorkIn,
+    to_parameters,
+)
+from app.api.schemas.typed_fields import Values, typed_fields
+from app.domain.configurations import Configuration, Scenario, Work
+from app.domain.errors import DomainError
+from app.domain.forecasts import ForecastRequest
+from app.domain.prices import PriceQuery
+
+_FIELDS: Final[Any] = typed_fields(ForecastIn, ConfigurationIn, WorkIn)
+_ONE: TypeAdapter[Values] = TypeAdapter(_FIELDS)
+_MANY: TypeAdapter[list[Values]] = TypeAdapter(list[_FIELDS])
+_NESTED: Final = frozenset({"configuration", "work", "parameters", "pricing", "energy"})
+_NOTHING: Final[Values] = {}
+_Prices = dict[PriceQuery, PriceQuery]
+
+
+def read_forecast(document: object, *, place: str = "body") -> ForecastRequest:
+    """Return the question that a document asks.
+
+    Raises
+    ------
+    DomainError
+        If it breaks the schema; names each field.
+    """
+    try:
+        values = _ONE.validate_python(document)
+    except ValidationError:
+        check(FORECAST_IN, document, place=place)  # tells what is wrong, in the model's words
+        raise
+    return _Builder().build(values)
+
+
+def read_forecasts(documents: Sequence[object]) -> list[ForecastRequest | DomainError]:
+    """Return the questions of many documents, each of them or why it is refused."""
+    builder = _Builder()
+    try:
+        return [builder.build(values) for values in _MANY.validate_python(documents)]
+    except ValidationError:
+        return [_read(document) for document in documents]
+
+
+def _read(document: object) -> ForecastRequest | DomainError:
+    try:
+        return read_forecast(document)
+    except DomainError as error:
+        return error
+
+
+class _Builder:
+    """Makes questions of checked values; equal configurations and prices are one object."""
+
+    def __init__(self) -> None:
+        self._configurations: dict[tuple[tuple[str, Any], ...], Configuration] = {}
+        self._prices = _Prices()
+
+    def build(self, values: Values) -> ForecastRequest:
+        """Return the question."""
+        scenario = Scenario(
+            self._configuration(values.get("configuration", _NOTHING)),
+            Work(**values.get("work", _NOTHING)),
+            to_parameters(values.get("parameters", _NOTHING)),
+        )
+        further = {name: value for name, value in values.items() if name not in _NESTED}
+        pricing, energy = values.get("pricing"), values.get("energy")
+        if pricing is not None:
+            query = pricing.to_domain()
+            further["pricing"] = self._prices.setdefault(query, query)
+            further["spot"] = pricing.spot.to_domain()
+        if energy is not None:
+            further["energy"] = energy.to_domain()
+        return ForecastRequest(scenario=scenario, **further)
+
+    def _configuration(self, values: Values) -> Configuration:
+        key = tuple(values.items())
+        known = self._configurations.get(key)
+        if known is None:
+            known = self._configurations[key] = Configuration(**values)
+        return known

@@ -1,0 +1,40 @@
+"""A request model's fields as a TypedDict: the same checks without an object for every part."""
+
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
+
+from app.api.schemas.base import RequestModel
+
+
+def typed_fields(model: type[RequestModel], *nested: type[RequestModel]) -> Any:
+    """Return a TypedDict that accepts what a model accepts.
+
+    The parts that are `nested` models become TypedDicts too, any other model stays one. What is
+    left out is absent. The model itself says what is wrong with what is refused.
+    """
+    fields: dict[str, Any] = {}
+    for name, info in model.model_fields.items():
+        annotation: Any = _typed(info.annotation, nested)
+        for constraint in info.metadata:
+            annotation = Annotated[annotation, constraint]
+        fields[name] = annotation if info.is_required() else NotRequired[annotation]
+    name = f"{model.__name__}Fields"
+    made: Any = TypedDict(name, fields)  # type: ignore[misc]  # made at run time
+    return with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(made)
+
+
+def _typed(annotation: Any, nested: tuple[type[RequestModel], ...]) -> Any:
+    if annotation in nested:
+        return typed_fields(annotation, *nested)
+    if get_origin(annotation) in {Union, UnionType} and NoneType in get_args(annotation):
+        parts = [_typed(part, nested) for part in get_args(annotation)]
+        return Union[tuple(parts)]  # noqa: UP007 - made at run time
+    return annotation
+
+
+Values = Mapping[str, Any]
+"""What a TypedDict's validation returns."""

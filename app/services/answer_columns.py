@@ -1,0 +1,267 @@
+"""Answers to many questions to one regressor, as columns: what nobody asks for is not computed."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import numpy as np
+
+from app.domain.configurations import Purchase, Scenario
+from app.domain.energy import EnergyForecast
+from app.domain.errors import DomainError
+from app.domain.forecasts import (
+    NO_SPOT_TERMS,
+    AxisOutside,
+    CostForecast,
+    Feasibility,
+    ForecastRequest,
+    ForecastWarning,
+    Lesson,
+    PurchaseOption,
+    SpotReport,
+    SupportReport,
+    TargetForecast,
+)
+from app.domain.identifiers import RunId, Slug
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.costs import cost_of
+from app.services.durations import features_of, interrupted, is_spot, may_be_spot, offers_for
+from app.services.energy import energy_of, place_of
+from app.services.figures import Figures, known
+from app.services.purchases import twin_of
+from app.services.serving import ServedRegressor
+from app.services.spot_terms import report_of
+from app.services.targets import targets_of
+from app.services.warnings import Warnings
+from models import Support, once
+
+
+class AnswerColumns:
+    """One column for each part of the answers, made when it is first asked for.
+
+    Parameters
+    ----------
+    requests, scenarios
+        The questions, and their scenarios in the words of the regressor.
+    served, book, now
+        What answers besides the questions.
+
+    Raises
+    ------
+    RegressorUnavailableError
+        If the regressor is damaged.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[ForecastRequest],
+        scenarios: Sequence[Scenario],
+        served: ServedRegressor,
+        book: PriceBook,
+        now: datetime,
+    ) -> None:
+        self.requests, self.scenarios = requests, scenarios
+        self.served, self.book, self.now = served, book, now
+        self._inquiry, self._work = served.ask(features_of(scenarios, served))
+        self._bought = self._buy()
+
+    def _buy(self) -> tuple[Figures, dict[int, DomainError]]:
+        """Return the figures; offers are looked up where they may be of spot capacity."""
+        is_any_spot = any(map(may_be_spot, self.requests, self.scenarios))
+        offers = self.offers if is_any_spot else [None] * len(self.requests)
+        forecast, refusals = interrupted(self._work, self.requests, offers)
+        return Figures(self.requests, forecast, lambda: self.offers), refusals
+
+    @property
+    def figures(self) -> Figures:
+        """Durations with their bounds, time limits and chances."""
+        return self._bought[0]
+
+    @property
+    def refusals(self) -> dict[int, DomainError]:
+        """Why rows cannot be answered."""
+        return self._bought[1]
+
+    @once
+    def offers(self) -> list[Offer | None]:
+        """At what each row is bought."""
+        return offers_for(
+            self.requests, self.scenarios, self.book, self._work.median(), self.served.currency
+        )
+
+    @once
+    def costs(self) -> list[CostForecast | None]:
+        """What each row costs."""
+        return [
+            None if offer is None or row in self.refusals else cost_of(offer, duration)
+            for row, (offer, duration) in enumerate(
+                zip(self.offers, self.figures.durations, strict=True)
+            )
+        ]
+
+    @once
+    def targets(self) -> list[TargetForecast | None]:
+        """What each row takes until the training is good enough."""
+        law = self.served.portfolio.convergence
+        if law is None:
+            return [None] * len(self.requests)
+        return targets_of(self.requests, self.scenarios, self.offers, self.figures.durations, law)
+
+    @once
+    def spot(self) -> list[SpotReport | None]:
+        """What is assumed of interruptions, and what they come to."""
+        reports: list[SpotReport | None] = [None] * len(self.requests)
+        for row, (request, scenario) in enumerate(zip(self.requests, self.scenarios, strict=True)):
+            if may_be_spot(request, scenario) and is_spot(request, offer := self.offers[row]):
+                instances = 1 if offer is None else offer.total_instances
+                work_s = float(self._work.median()[row])
+                reports[row] = report_of(work_s, request.spot, instances)
+        return reports
+
+    @once
+    def purchases(self) -> list[tuple[PurchaseOption, ...]]:
+        """Every row about spot capacity beside the same on demand, and vice versa."""
+        options: list[tuple[PurchaseOption, ...]] = [()] * len(self.requests)
+        rows = [
+            row
+            for row, request in enumerate(self.requests)
+            if row not in self.refusals
+            and (self.spot[row] is not None or request.spot != NO_SPOT_TERMS)
+        ]
+        if not rows:
+            return options
+        on_spot = [self.spot[row] is not None for row in rows]
+        asked = [
+            twin_of(self.requests[row], self.scenarios[row], is_on_spot=is_on_spot)
+            for row, is_on_spot in zip(rows, on_spot, strict=True)
+        ]
+        requests, scenarios = [twin[0] for twin in asked], [twin[1] for twin in asked]
+        others = AnswerColumns(requests, scenarios, self.served, self.book, self.now)
+        for place, (row, is_on_spot) in enumerate(zip(rows, on_spot, strict=True)):
+            own = self._option(row, is_on_spot=is_on_spot)
+            other = others._option(place, is_on_spot=not is_on_spot)
+            options[row] = (other, own) if is_on_spot else (own, other)
+        return options
+
+    def _option(self, row: int, *, is_on_spot: bool) -> PurchaseOption:
+        asked = Purchase.SPOT if is_on_spot else Purchase.ON_DEMAND
+        refusal = self.refusals.get(row)
+        if refusal is not None:
+            return PurchaseOption(asked, None, None, str(refusal))
+        cost = self.costs[row]
+        bought = asked if cost is None else cost.price.purchase
+        return PurchaseOption(bought, self.figures.durations[row], cost)
+
+    @once
+    def energies(self) -> list[EnergyForecast]:
+        """What each row draws and emits."""
+        return [
+            energy_of(
+                scenario.configuration,
+                seconds,
+                request.energy,
+                self.served.power,
+                self.book.grid,
+                place_of(scenario.configuration, request.pricing, offer),
+                request.pricing.as_of or self.now,
+            )
+            for request, scenario, offer, seconds in zip(
+                self.requests, self.scenarios, self.offers, self.figures.median, strict=True
+            )
+        ]
+
+    @property
+    def support(self) -> list[Support]:
+        """How well the runs support each row, in the words of the library."""
+        return self._inquiry.support
+
+    @once
+    def reports(self) -> list[SupportReport]:
+        """How well the runs support each row."""
+        report = self.served.portfolio.report
+        pooling, n_runs = report.pooling, report.n_runs
+        pooled = () if pooling is None else tuple(map(Slug, pooling.contributors))
+        is_factory = pooling is not None and pooling.factory > 0
+        return [
+            SupportReport(
+                within_range=each.within_range,
+                axes=_axes(each) if each.axes else (),
+                unseen_levels=each.unseen_levels,
+                unidentified=each.unidentified,
+                runs_used=n_runs,
+                nearest_runs=tuple(map(RunId, each.nearest_run_ids)),
+                pooled_from=pooled,
+                factory_prior=is_factory,
+            )
+            for each in self.support
+        ]
+
+    @once
+    def explanations(self) -> list[dict[str, float]]:
+        """The share of each phase or term in the duration of each row."""
+        has_phases = self.served.portfolio.phases is not None
+        explained = self._inquiry.phases if has_phases else self._inquiry.explanation
+        return [
+            {name: float(f"{share:.4g}") for name, share in explanation}
+            for explanation in explained
+        ]
+
+    @once
+    def feasibilities(self) -> list[Feasibility]:
+        """Whether each row fits into memory."""
+        found = self.served.portfolio.feasibility(self._inquiry.features)
+        return [
+            Feasibility(known(float(f"{chance:.4g}")), basis)
+            for chance, basis in zip(found.probability.tolist(), found.basis, strict=True)
+        ]
+
+    @once
+    def lessons(self) -> list[tuple[Lesson, ...] | None]:
+        """Which runs taught each row that is to be explained."""
+        lessons: list[tuple[Lesson, ...] | None] = [None] * len(self.requests)
+        rows = np.flatnonzero([request.explain for request in self.requests])
+        if len(rows):
+            found = self.served.portfolio.taught_by(self._inquiry.features.take(rows))
+            for row, taught in zip(rows.tolist(), found, strict=True):
+                lessons[row] = tuple(
+                    Lesson(
+                        tuple(map(RunId, each.run_ids)), float(f"{each.influence:.4g}"), each.about
+                    )
+                    for each in taught
+                )
+        return lessons
+
+    @once
+    def warnings(self) -> list[tuple[ForecastWarning, ...]]:
+        """What should be known before trusting each row."""
+        warnings = Warnings(self.served, self.now)
+        return [
+            warnings.of(
+                request,
+                support,
+                offer,
+                fits_probability=feasibility.fits_probability,
+                factor=energy.factor,
+            )
+            for request, support, offer, feasibility, energy in zip(
+                self.requests,
+                self.support,
+                self.offers,
+                self.feasibilities,
+                self.energies,
+                strict=True,
+            )
+        ]
+
+
+def _axes(support: Support) -> tuple[AxisOutside, ...]:
+    return tuple(
+        AxisOutside(
+            name=axis.name,
+            asked=axis.asked,
+            measured_min=axis.measured_min,
+            measured_max=axis.measured_max,
+            distance=axis.distance,
+        )
+        for axis in support.axes
+    )

@@ -1,0 +1,43 @@
+"""Attributes that are computed when they are first asked for."""
+
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, overload
+
+Value = TypeVar("Value")
+
+
+class once(Generic[Value]):  # noqa: N801 - a decorator, as `property` is one
+    """A method as an attribute: called at the first access, then its value stays.
+
+    `functools.cached_property` of Python 3.11 holds a lock for all instances of a class while it
+    computes, so that a large table in one thread keeps every other one waiting. Here two threads
+    may at worst compute the same value twice.
+
+    Examples
+    --------
+    >>> class Circle:
+    ...     @once
+    ...     def area(self) -> float:
+    ...         print("computed")
+    ...         return 3.0
+    >>> circle = Circle()
+    >>> circle.area, circle.area
+    computed
+    (3.0, 3.0)
+    """
+
+    def __init__(self, method: Callable[[Any], Value]) -> None:
+        self._method, self.__doc__ = method, method.__doc__
+        self._name = method.__name__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> Value: ...
+
+    def __get__(self, instance: object | None, owner: type) -> Self | Value:
+        if instance is None:
+            return self
+        value = vars(instance)[self._name] = self._method(instance)
+        return value

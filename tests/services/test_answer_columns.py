@@ -1,0 +1,82 @@
+"""Answers in columns: one question alone is answered as among many, and only what is asked."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, is_dataclass
+from itertools import product
+
+import pytest
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.configurations import Configuration, Purchase, Scenario, Work
+from app.domain.forecasts import ForecastRequest, SpotTerms
+from app.domain.identifiers import Slug
+from app.pricing.resolution import PriceBook
+from app.services.answer_columns import AnswerColumns
+from app.services.answers import answer_all
+from app.services.serving import RegressorCache, ServedRegressor
+from app.services.wiring import Services
+from tests.support.prices import NOW, make_price
+from tests.support.regressors import publish_regressor
+
+
+@pytest.fixture
+def served(services: Services) -> ServedRegressor:
+    publish_regressor(services)
+    return RegressorCache(services.context).get(DEFAULT_PROJECT, Slug("fitted"))
+
+
+def questions() -> list[ForecastRequest]:
+    gpus = ("T4", "A100", "V100-16GB", None)
+    purchases = (None, Purchase.SPOT)
+    return [
+        ForecastRequest(
+            Slug("fitted"),
+            Scenario(Configuration(gpu, workers=workers, purchase=purchase), Work(size)),
+            confidence=0.8 if workers == 2 else 0.9,
+            deadline_s=100.0 if size == 1000.0 else None,
+            explain=workers == 64,
+            spot=SpotTerms(restart_s=60.0) if workers == 3 else SpotTerms(),
+        )
+        for gpu, workers, size, purchase in product(
+            gpus, (1, 2, 3, 64), (None, 1000.0, 1e7), purchases
+        )
+    ]
+
+
+def leaves(value: object) -> Iterator[object]:
+    """Yield everything that an answer holds, in order; a refusal by its words."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        yield from value
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from leaves(each)
+    else:
+        yield str(value) if isinstance(value, Exception) else value
+
+
+def test_a_question_alone_is_answered_as_among_many(served: ServedRegressor) -> None:
+    book, asked = PriceBook([make_price()], NOW), questions()
+
+    together = answer_all(asked, served, book, NOW)
+
+    for request, answer in zip(asked, together, strict=True):
+        (alone,) = answer_all([request], served, book, NOW)
+        found, expected = list(leaves(alone)), list(leaves(answer))
+        numbers = [each for each in found if isinstance(each, float)]
+        assert numbers == pytest.approx([x for x in expected if isinstance(x, float)], rel=1e-12)
+        assert [each for each in found if not isinstance(each, float)] == [
+            each for each in expected if not isinstance(each, float)
+        ]
+
+
+def test_what_is_not_asked_for_is_not_computed(served: ServedRegressor) -> None:
+    requests = [each for each in questions() if each.scenario.configuration.gpu_type == "T4"]
+    calm = [each for each in requests if each.scenario.configuration.purchase is None]
+    scenarios = [each.scenario for each in calm]
+    columns = AnswerColumns(calm, scenarios, served, PriceBook([], NOW), NOW)
+
+    assert len(columns.figures.durations) == len(calm)
+    assert not {"offers", "costs", "reports", "feasibilities", "warnings"} & vars(columns).keys()
