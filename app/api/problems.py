@@ -52,6 +52,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.InProgressError: ProblemKind("in_progress", 409, "Request still in progress"),
     domain.PayloadTooLargeError: ProblemKind("payload_too_large", 413, "Payload too large"),
     domain.TooManyRowsError: ProblemKind("payload_too_large", 413, "Payload too large"),
+    domain.TooManyValuesError: ProblemKind("payload_too_large", 413, "Payload too large"),
     domain.UnsupportedMediaTypeError: ProblemKind(
         "unsupported_media_type", 415, "Unsupported media type"
     ),

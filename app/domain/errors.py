@@ -43,7 +43,7 @@ class NotFoundError(DomainError):
 
     def __init__(self, kind: str, identifier: str) -> None:
         super().__init__(f"There is no {kind} {identifier!r}.")
-        self.kind, self.identifier = kind, identifier
+        self.kind = kind
 
 
 class UnknownWorkloadError(NotFoundError):
@@ -266,9 +266,17 @@ class PayloadTooLargeError(DomainError):
 
     remedy = "Split the upload into several requests."
 
-    def __init__(self, *, limit_bytes: int, what: str = "The body") -> None:
-        super().__init__(f"{what} exceeds the limit of {limit_bytes} bytes (after decompression).")
-        self.limit_bytes = limit_bytes
+    def __init__(self, *, limit_bytes: int) -> None:
+        super().__init__(f"The body exceeds the limit of {limit_bytes} bytes, decompressed.")
+
+
+class TooManyValuesError(DomainError):
+    """A body has more values than are read at once: small bytes can stand for large memory."""
+
+    remedy = "Split the request into several; runs go in by POST /v1/runs in any number."
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The body has more than about {limit} values.")
 
 
 class TooManyRowsError(DomainError):
@@ -278,7 +286,6 @@ class TooManyRowsError(DomainError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The upload has more than {limit} rows; nothing was stored.")
-        self.limit = limit
 
 
 class UnsupportedMediaTypeError(DomainError):
@@ -290,7 +297,6 @@ class UnsupportedMediaTypeError(DomainError):
         super().__init__(
             f"Cannot read {found or 'a body without a type'}: send {', '.join(supported)}."
         )
-        self.supported = tuple(supported)
 
 
 class UnauthenticatedError(DomainError):
@@ -382,7 +388,6 @@ class MissingExtraError(DomainError):
 
     def __init__(self, extra: str, setting: str) -> None:
         super().__init__(f"{setting} is set, but 'trainfare[{extra}]' is not installed.")
-        self.extra = extra
 
 
 class NotReadyError(DomainError):

@@ -24,6 +24,7 @@ from app.services.computing import (
     OnProgress,
 )
 from app.services.fit_messages import Done, Message, Progress, Refused
+from app.services.fit_words import ChildWords
 
 _logger = logging.getLogger(__name__)
 _GOODBYE_S: Final = 5.0
@@ -67,8 +68,13 @@ class _Child:
                 },
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
                 start_new_session=True,
             )
+        assert self._process.stderr is not None
+        self._words = ChildWords(self._process.stderr)
         # The child sees this connection end when this process dies, whatever kills it.
         self._connection: Connection[FitTask, Message] = Connection(ours.detach())
 
@@ -79,6 +85,7 @@ class _Child:
     def compute(
         self, task: FitTask, on_progress: OnProgress, *, beat_s: float, limit_s: float
     ) -> FitOutcome:
+        self._words.belong_here()
         try:
             self._connection.send(task)
             return self._await(on_progress, beat_s, limit_s)
@@ -116,6 +123,7 @@ class _Child:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
+        self._words.end(_GOODBYE_S)
         self._connection.close()
 
 

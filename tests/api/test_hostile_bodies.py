@@ -125,3 +125,19 @@ def test_rows_of_500_columns_are_named_not_stored(client: TestClient) -> None:
 
     assert (table.status_code, document.status_code) == (422, 422)
     assert len(table.content) + len(document.content) < 100_000
+
+
+@pytest.mark.parametrize("value", [b"{}", b"[]", b"1", b'""'])
+def test_more_values_than_are_read_at_once_are_refused(
+    settings: Settings, database: Database, value: bytes
+) -> None:
+    application = build_app(settings, build_services(ServiceContext(database, settings)))
+    body = b'{"requests":[' + (value + b",") * 1_100_000 + value + b"]}"
+
+    with TestClient(application, raise_server_exceptions=False) as client:
+        answer = client.post(
+            "/v1/forecasts:batch", content=body, headers={"Content-Type": "application/json"}
+        )
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+    assert "1000000 values" in answer.json()["detail"]

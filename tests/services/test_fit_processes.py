@@ -1,14 +1,18 @@
 """A child process computes what this process would, and its death is told."""
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from typing_extensions import override
 
+from app.domain import log_fields
 from app.services.computing import (
     ComputationLostError,
     FitRefusedError,
@@ -134,3 +138,40 @@ def test_incumbent_that_cannot_be_read_is_beaten() -> None:
 
     assert contest is not None
     assert (contest.incumbent_version, contest.is_better) == (3, True)
+
+
+class Speaking:
+    """Says something on standard error where it is read."""
+
+    @override
+    def __reduce__(self) -> Any:
+        return os.write, (2, b"something odd\n")
+
+
+def test_words_of_a_child_are_logged_with_the_fit_they_belong_to(
+    computer: ProcessComputer, caplog: pytest.LogCaptureFixture
+) -> None:
+    computer.compute(make_task(QUICK), ignore)
+    spoiled: Any = replace(make_task(QUICK), evidence=cast("Any", Speaking()))
+    seen: list[dict[str, str]] = []
+
+    def note(_record: logging.LogRecord) -> bool:
+        seen.append(dict(log_fields.current.get()))
+        return True
+
+    caplog.handler.addFilter(note)
+
+    with (
+        caplog.at_level(logging.WARNING, "app.services.fit_words"),
+        log_fields.telling(fit="fit_1"),
+        pytest.raises(FitRefusedError),
+    ):
+        computer.compute(spoiled, ignore)
+    computer.close()
+
+    [at] = [
+        row
+        for row, record in enumerate(caplog.records)
+        if record.getMessage() == "fit process: something odd"
+    ]
+    assert seen[at] == {"fit": "fit_1"}

@@ -11,6 +11,7 @@ from app.domain.errors import (
     DomainError,
     InvalidRequestError,
     PayloadTooLargeError,
+    TooManyValuesError,
     UnsupportedMediaTypeError,
 )
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 _IDLE_TIMEOUT_S: Final = 30.0
 _DRAIN_TIMEOUT_S: Final = 5.0
 _DRAIN_FACTOR: Final = 2
+_BEGINNINGS: Final = (b",", b"[", b"{")
+_MAX_VALUES: Final = 1_000_000
+"""An empty JSON object of 3 bytes takes 72 in memory: 64 MiB of them would take 1.5 GiB."""
+_READ_ONE_BY_ONE: Final = "/v1/runs"
 _BODYLESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _TOLD: Final = frozenset({b"content-encoding", b"content-length", b"transfer-encoding", b"expect"})
 _ANNOUNCING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -30,14 +35,22 @@ class _Body:
     """The body of one request, as ASGI messages."""
 
     def __init__(
-        self, receive: Receive, decoder: Decoder | None, limit: int, idle_timeout_s: float
+        self,
+        receive: Receive,
+        decoder: Decoder | None,
+        limit: int,
+        idle_timeout_s: float,
+        *,
+        is_read_whole: bool,
     ) -> None:
         self._receive = receive
         self._decoder = decoder
         self._limit = limit
         self._idle_timeout_s = idle_timeout_s
+        self._is_read_whole = is_read_whole
         self._received = 0
         self._decoded = 0
+        self._values = 0
         self._pieces: Iterator[bytes] = iter(())
         self.has_ended = False
         """Whether the sender has sent everything."""
@@ -48,13 +61,13 @@ class _Body:
         if self.has_ended:
             return await self._receive()
         message = await self._next()
-        self._count(len(message.get("body", b"")))
+        self._count(message.get("body", b""))
         return message
 
     async def _receive_decoded(self, decoder: Decoder) -> Message:
         while True:
             for piece in self._pieces:
-                self._count(len(piece))
+                self._count(piece)
                 return {"type": "http.request", "body": piece, "more_body": True}
             if self.has_ended:
                 return self._end(decoder)
@@ -82,10 +95,15 @@ class _Body:
             self.has_ended = True
         return message
 
-    def _count(self, size: int) -> None:
-        self._decoded += size
+    def _count(self, piece: bytes) -> None:
+        self._decoded += len(piece)
         if self._decoded > self._limit:
             raise PayloadTooLargeError(limit_bytes=self._limit)
+        # Fewer bytes cannot hold as many.
+        if self._is_read_whole and self._decoded > _MAX_VALUES:
+            self._values += sum(map(piece.count, _BEGINNINGS))
+            if self._values > _MAX_VALUES:
+                raise TooManyValuesError(_MAX_VALUES)
 
     async def drain(self) -> None:
         """Read on after a refusal, within bounds: a sender that still writes misses answers."""
@@ -99,7 +117,7 @@ class _Body:
 
 
 class BodyMiddleware:
-    """Decompresses gzip and zstd, and limits what is left to a number of bytes."""
+    """Decompresses gzip and zstd, and limits what is left to a number of bytes and values."""
 
     def __init__(
         self, app: ASGIApp, max_bytes: int, idle_timeout_s: float = _IDLE_TIMEOUT_S
@@ -118,7 +136,13 @@ class BodyMiddleware:
             return
         encoding = told.get(b"content-encoding", b"identity").decode("latin-1").strip().casefold()
         decoder = DECODERS[encoding]() if encoding in DECODERS else None
-        body = _Body(receive, decoder, self._max_bytes, self._idle_timeout_s)
+        body = _Body(
+            receive,
+            decoder,
+            self._max_bytes,
+            self._idle_timeout_s,
+            is_read_whole=scope["path"] != _READ_ONE_BY_ONE,
+        )
         draining_send = _draining(send, body, awaits_continue=b"expect" in told)
         try:
             self._check(encoding, told.get(b"content-length", b"0"))

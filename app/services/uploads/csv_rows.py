@@ -12,6 +12,7 @@ from app.domain.errors import Fault, InvalidRequestError, TooManyRowsError, Unkn
 from app.services.uploads.chunks import Cell, RawChunk
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import MAX_NAMES, canonical_field, unknown_field_fault
+from app.services.uploads.json_values import MAX_VALUE_CHARACTERS
 
 MAX_ROWS: Final = 1_000_000
 CHUNK_ROWS: Final = 8192
@@ -44,18 +45,20 @@ def read_csv(
     Raises
     ------
     InvalidRequestError
-        If the file is not UTF-8, has broken quotes, no header or another separator.
+        If the file is not UTF-8, has broken quotes, no header, another separator or a line longer
+        than a MiB.
     UnknownFieldError
         If a column has a name that no field has.
     TooManyRowsError
         If there are more than `max_rows`.
     """
     text = TextIOWrapper(body, encoding="utf-8-sig", newline="")
-    reader = csv.reader(text, strict=True)
+    reader = csv.reader(_lines(text), strict=True)
     first_row = 1
     try:
         fields = _read_header(reader)
-        while lines := list(islice(reader, CHUNK_ROWS)):
+        # A row of nothing but commas takes eight times its text: no chunk keeps such rows whole.
+        while lines := [cells[: MAX_NAMES + 1] for cells in islice(reader, CHUNK_ROWS)]:
             rows = [cells for cells in lines if cells]
             chunk = _to_chunk(rows, fields, first_row, faults)
             first_row += len(rows)
@@ -73,6 +76,13 @@ def read_csv(
         ) from error
     finally:
         text.detach()
+
+
+def _lines(text: TextIOWrapper) -> Iterator[str]:
+    while line := text.readline(MAX_VALUE_CHARACTERS + 1):
+        if len(line) > MAX_VALUE_CHARACTERS:
+            raise InvalidRequestError("A line is longer than one MiB. Put each run on its own.")
+        yield line
 
 
 def _read_header(reader: Iterator[list[str]]) -> list[str]:
@@ -118,7 +128,7 @@ def _to_chunk(
                 first_row + index,
                 None,
                 None,
-                f"The row has {len(rows[index])} cells where the header has {width}.",
+                f"The row has {_told(len(rows[index]))} cells where the header has {width}.",
                 "Give every row as many cells as the header; quote cells that contain commas.",
             )
         rows = [cells for cells in rows if len(cells) == width]
@@ -126,6 +136,10 @@ def _to_chunk(
     columns = zip(fields, zip(*rows, strict=True), strict=True) if rows else ()
     filled = {field: _unguarded(cells) for field, cells in columns if any(cells)}
     return RawChunk(sent=sent, rows=numbers, columns=filled, is_typed=False)
+
+
+def _told(cells: int) -> str:
+    return str(cells) if cells <= MAX_NAMES else f"more than {MAX_NAMES}"
 
 
 def _unguarded(cells: Sequence[str]) -> Sequence[Cell]:

@@ -1,6 +1,7 @@
 """Turns JSON runs, nested or flat, into chunks of columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import islice
 from typing import IO, Final
 
@@ -64,13 +65,17 @@ def read_json(
     values = read_lines(body) if lines else read_document(body)
     flattener = _Flattener(faults)
     first_row = 1
-    while batch := list(islice(values, CHUNK_ROWS)):
-        if first_row + len(batch) > max_rows + 1:
-            raise TooManyRowsError(max_rows)
-        flat = [flattener.flatten(value, first_row + i) for i, value in enumerate(batch)]
-        good = [(first_row + i, row) for i, row in enumerate(flat) if row is not None]
-        first_row += len(batch)
-        yield _to_chunk(good, len(batch))
+    with closing(values):
+        # One value stands in memory at a time: a MiB of text can become fifty.
+        while flat := [
+            flattener.flatten(value, first_row + i)
+            for i, value in enumerate(islice(values, CHUNK_ROWS))
+        ]:
+            if first_row + len(flat) > max_rows + 1:
+                raise TooManyRowsError(max_rows)
+            good = [(first_row + i, row) for i, row in enumerate(flat) if row is not None]
+            first_row += len(flat)
+            yield _to_chunk(good, len(flat))
 
 
 def _to_chunk(rows: list[tuple[int, dict[str, Cell]]], sent: int) -> RawChunk:
@@ -117,8 +122,9 @@ class _Flattener:
 
     def _complain(self, row: int, field: str | None, shown: str, cell: object) -> None:
         if shown in _NESTED:
+            plain = cell if isinstance(cell, str | int | float) else None
             self._faults.add(
-                row, shown, cell, f"{shown} is not an object.", 'Send {"name": value, ...}.'
+                row, shown, plain, f"{shown} is not an object.", 'Send {"name": value, ...}.'
             )
         elif field is None:
             self._faults.add_unknown_field(

@@ -1,7 +1,7 @@
 """Reads JSON values from a stream one after the other, so that a large array never stands whole."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from io import TextIOWrapper
 from typing import IO, Final
 
@@ -18,7 +18,7 @@ class MalformedLine:
     """Stands for a line that is not JSON."""
 
 
-def read_lines(body: IO[bytes]) -> Iterator[object]:
+def read_lines(body: IO[bytes]) -> Generator[object, None, None]:
     """Yield the value of each line that is not blank; `MalformedLine` where a line is not JSON.
 
     Raises
@@ -42,7 +42,7 @@ def read_lines(body: IO[bytes]) -> Iterator[object]:
                 yield MalformedLine()
 
 
-def read_document(body: IO[bytes]) -> Iterator[object]:
+def read_document(body: IO[bytes]) -> Generator[object, None, None]:
     """Yield the elements of the array that a document is, or the one value that it is.
 
     Raises

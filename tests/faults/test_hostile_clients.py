@@ -1,0 +1,104 @@
+"""Clients that mean harm: small requests that unfold, and connections that never end."""
+
+import gzip
+import re
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from app.services.wiring import Services
+from tests.support.regressors import publish_regressor
+from tests.support.server import RunningProcess, running_service
+
+pytestmark = pytest.mark.slow
+_MEBIBYTE = 1 << 20
+_UNFOLDED = 60 * _MEBIBYTE
+_MORE_MEMORY = 256 * _MEBIBYTE
+_SLOW = 200
+_ROW = b'{"workload":"a","duration_seconds":3,"parameters":[' + b"{}," * 330_000 + b"{}]}"
+
+
+def _filled(start: bytes, piece: bytes, end: bytes) -> bytes:
+    return start + piece * (_UNFOLDED // len(piece)) + end
+
+
+_HOSTILE = {
+    "objects of a batch": ("/v1/forecasts:batch", _filled(b'{"requests":[', b"{},", b"{}]}")),
+    "lists of a ranking": ("/v1/schedules:rank", _filled(b'{"jobs":[', b"[],", b"[]]}")),
+    "runs of a report": ("/v1/ci/reports", _filled(b'{"runs":[', b"{},", b"{}]}")),
+    "numbers of a forecast": ("/v1/forecasts", _filled(b'{"parameters":[', b"1,", b"1]}")),
+    "runs": ("/v1/runs", _filled(b"[", b"{},", b"{}]")),
+    "runs full of objects": ("/v1/runs", b"[" + b",".join([_ROW] * 58) + b"]"),
+    "depth": ("/v1/forecasts", b"[" * _UNFOLDED),
+    "cells of one line": ("/v1/runs", _filled(b"workload,duration_seconds\n", b",", b"\n")),
+    "cells of many lines": (
+        "/v1/runs",
+        b"workload,duration_seconds\n" + (b"," * 1_000_000 + b"\n") * 60,
+    ),
+    "beyond the limit": ("/v1/runs", b"0" * (1 << 30)),
+}
+
+
+@pytest.fixture
+def service(services: Services, database_url: str) -> Iterator[RunningProcess]:
+    publish_regressor(services, "known")
+    with running_service(database_url) as running:
+        yield running
+
+
+def _most_memory(running: RunningProcess) -> int:
+    """Return the most bytes of memory that the process ever held."""
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_small_bodies_that_unfold_are_problems_in_little_memory(
+    service: RunningProcess, subtests: pytest.Subtests
+) -> None:
+    httpx2.get(f"{service.url}/readyz", timeout=60)
+    before = _most_memory(service)
+
+    for name, (path, body) in _HOSTILE.items():
+        is_table = name.startswith("cells")
+        headers = {
+            "Content-Type": "text/csv" if is_table else "application/json",
+            "Content-Encoding": "gzip",
+        }
+        answer = httpx2.post(
+            service.url + path, content=gzip.compress(body, 6), headers=headers, timeout=300
+        )
+        with subtests.test(name):
+            assert answer.status_code in {413, 422, 503}, answer.text[:300]
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert _most_memory(service) - before < _MORE_MEMORY
+
+    assert httpx2.get(f"{service.url}/healthz", timeout=60).is_success
+
+
+def test_slow_connections_leave_the_service_to_others(service: RunningProcess) -> None:
+    url = httpx2.URL(service.url)
+    question = {"workload": "known", "configuration": {"workers": 2}, "work": {"dataset_size": 9}}
+    with ExitStack() as stack:
+        for index in range(_SLOW):
+            slow = stack.enter_context(socket.create_connection((url.host, url.port or 80)))
+            slow.sendall(b"POST /v1/forecasts HTTP/1.1\r\nHost: slow\r\n")
+            if index % 2:
+                slow.sendall(b"Content-Length: 9999\r\n\r\n{")
+
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(
+                pool.map(
+                    lambda _: httpx2.post(f"{service.url}/v1/forecasts", json=question, timeout=60),
+                    range(20),
+                )
+            )
+
+        assert {answer.status_code for answer in answers} == {200}
