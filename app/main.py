@@ -31,7 +31,7 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
     """Wrap the routes, the innermost layer first."""
     settings = services.context.settings
     app.state.answers = EncodedAnswers(settings.answer_cache_size)
-    app.add_middleware(ForecastShortcut, forecasts=services.forecasts, answers=app.state.answers)
+    app.add_middleware(ForecastShortcut, services=services, answers=app.state.answers)
     app.add_middleware(IdempotencyMiddleware, service=services.idempotency)
     app.add_middleware(BodyMiddleware, max_bytes=settings.max_body_bytes)
     app.add_middleware(

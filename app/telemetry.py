@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import wraps
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +14,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from app.domain.errors import MissingExtraError
 from app.domain.fits import ClaimedFit
-from app.services.context import ServiceContext
 from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
@@ -82,10 +80,8 @@ def trace_database(database: Database, provider: TracerProvider) -> None:
 
 def trace_services(services: Services, provider: TracerProvider) -> None:
     """Trace the calls of all use cases and the statements that they cause."""
-    for member in fields(services):
-        service = getattr(services, member.name)
-        if not isinstance(service, ServiceContext):
-            trace_methods(service, provider)
+    for name in services.names():
+        trace_methods(getattr(services, name), provider)
     trace_database(services.context.database, provider)
 
 

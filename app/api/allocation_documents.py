@@ -5,9 +5,8 @@ from typing import Any
 from app.api import problems
 from app.api.schedule_documents import Document, band_document, percent, say_band, significant
 from app.api.schemas.quantities import plain_number
-from app.domain.allocations import AllocatedJob, Allocation, OmittedJob
+from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, OmittedJob
 from app.domain.wording import align, say_number, say_seconds
-from app.services.allocation_options import ANY_TYPE
 
 _PATH = "/v1/schedules:allocate"
 _REASONS = {

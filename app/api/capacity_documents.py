@@ -2,9 +2,9 @@
 
 from app.api import problems
 from app.api.schedule_documents import Document, instant_text, percent, significant
+from app.domain.allocations import ANY_TYPE
 from app.domain.capacity import CapacityView, OmittedFromDemand, TypeDemand
 from app.domain.wording import align, say_number
-from app.services.allocation_options import ANY_TYPE
 
 _PATH = "/v1/schedules:capacity"
 

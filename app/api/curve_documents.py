@@ -6,8 +6,8 @@ from typing import Any
 
 from app.api.forecast_documents import Document, forecast_document
 from app.api.schemas.quantities import plain_number
+from app.domain.curves import Curve, CurvePoint, MeasuredPoint
 from app.domain.wording import align, say_number, say_seconds
-from app.services.curves import Curve, CurvePoint, MeasuredPoint
 
 
 def _significant(value: float | None) -> float | None:

@@ -5,15 +5,17 @@ import hashlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, PackageLoader
 
 from app.api import problems
 from app.api.problems import KINDS, ProblemKind
 from app.domain.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 router = APIRouter(include_in_schema=False)
 _TEMPLATES: Final = "templates"
@@ -53,7 +55,7 @@ class ProblemPage:
 class _Pages:
     """The templates and the policy that lets a browser load nothing but this page."""
 
-    environment: Environment
+    environment: "Environment"
     style: str
 
     @property
@@ -68,6 +70,9 @@ class _Pages:
 
 @cache
 def _pages() -> _Pages:
+    # A process that only programs ask shows no page.
+    from jinja2 import Environment, PackageLoader  # noqa: PLC0415
+
     loader = PackageLoader("app.api", _TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     style = files("app.api").joinpath(_TEMPLATES, "plain.css").read_text(encoding="utf-8")

@@ -6,16 +6,17 @@ these is another, the question is answered anew.
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from app.api.forecast_documents import Document
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerRecord
 from app.domain.identifiers import ForecastId, ProjectId
-from app.services.memo import Grounds
-from app.services.recently_used import RecentlyUsed
-from app.services.serving import CacheFigures
+from app.services.recently_used import CacheFigures, RecentlyUsed
+
+if TYPE_CHECKING:
+    from app.services.memo import Grounds
 
 MAX_BODY_BYTES: Final = 4096
 """Longer bodies are not remembered."""
@@ -29,7 +30,7 @@ class EncodedAnswer:
     """An answer without its identifier, and what it rests on; `record` is of the first time."""
 
     asked: ForecastRequest
-    grounds: Grounds
+    grounds: "Grounds"
     until: datetime
     rest: bytes
     record: LedgerRecord | None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from app.api.schemas.quantities import money_text, number_text, plain_number
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
@@ -23,7 +23,9 @@ from app.domain.forecasts import (
 )
 from app.domain.prices import Price
 from app.domain.runs import RunStatus
-from app.services.answered import Answered
+
+if TYPE_CHECKING:
+    from app.services.answered import Answered
 
 Document = dict[str, Any]
 
@@ -168,7 +170,7 @@ def _support_document(support: SupportReport) -> Document:
     }
 
 
-_MEMBERS: Final[dict[str, Callable[[Forecast | Answered, datetime], Any]]] = {
+_MEMBERS: "Final[dict[str, Callable[[Forecast | Answered, datetime], Any]]]" = {
     "forecast_id": lambda forecast, _: forecast.forecast_id,
     "workload": lambda forecast, _: forecast.workload,
     "regressor_version": lambda forecast, _: forecast.regressor_version,
@@ -205,7 +207,7 @@ FORECAST_MEMBERS: Final = tuple(_MEMBERS)
 
 
 def forecast_document(
-    forecast: Forecast | Answered, now: datetime, members: Sequence[str] = FORECAST_MEMBERS
+    forecast: "Forecast | Answered", now: datetime, members: Sequence[str] = FORECAST_MEMBERS
 ) -> Document:
     """Return the document of a forecast, or the members of it that are wanted."""
     return {name: _MEMBERS[name](forecast, now) for name in members}

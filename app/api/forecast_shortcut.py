@@ -16,7 +16,7 @@ from app.api.forecasts import PATH, make_forecast, router
 from app.domain.access import Principal
 from app.domain.access import Scope as AccessScope
 from app.domain.errors import DomainError, ForbiddenError
-from app.services.forecasts import ForecastService
+from app.services.wiring import Services
 
 _JSON_TYPES: Final = frozenset({b"application/json", b"application/json; charset=utf-8"})
 _JSON_ACCEPTED: Final = frozenset({b"*/*", b"application/json"})
@@ -31,15 +31,15 @@ class ForecastShortcut:
     ----------
     app
         The router.
-    forecasts
-        The service that answers.
+    services
+        Whose forecasts answer.
     answers
         What was answered before.
     """
 
-    def __init__(self, app: ASGIApp, forecasts: ForecastService, answers: EncodedAnswers) -> None:
+    def __init__(self, app: ASGIApp, services: Services, answers: EncodedAnswers) -> None:
         self._app = app
-        self._forecasts = forecasts
+        self._services = services
         self._answers = answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +70,7 @@ class ForecastShortcut:
         if known is None or not _is_plain(scope):
             self._answers.figures.misses += 1
             return None
-        forecasts = self._forecasts
+        forecasts = self._services.forecasts
         grounds = forecasts.grounds(
             principal.project_id, known.asked.workload, known.asked.regressor_version
         )

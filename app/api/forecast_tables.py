@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.services.uploads.csv_rows import guard_formula
+from app.services.uploads.formulas import guard_formula
 
 Document = Mapping[str, Any]
 _CONFIGURATION = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")

@@ -1,10 +1,19 @@
 """Completes the OpenAPI document with what holds for all routes."""
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fastapi import FastAPI
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
+from app.api.bodies import COMPONENTS
 from app.api.problems import KINDS, MEDIA_TYPE, RESPONSE_SCHEMA
+from app.api.schemas.ci import CiReportIn
+from app.api.schemas.exchange_rates import ExchangeRateIn
+from app.api.schemas.forecasts import BatchIn, ForecastIn
+from app.api.schemas.grid_factors import GridFactorIn
+from app.api.schemas.prices import PriceIn
+from app.api.schemas.recommendations import RecommendationIn
 from app.domain.errors import InProgressError
 
 _KEY_PARAMETER: Final[dict[str, Any]] = {
@@ -15,6 +24,16 @@ _KEY_PARAMETER: Final[dict[str, Any]] = {
     " `Idempotent-Replayed: true`; another body is refused.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
+_READ_BY_HAND: Final[tuple[type[BaseModel], ...]] = (
+    BatchIn,
+    CiReportIn,
+    ExchangeRateIn,
+    ForecastIn,
+    GridFactorIn,
+    PriceIn,
+    RecommendationIn,
+)
+"""Bodies that FastAPI knows nothing of: `app.api.bodies.reference_to` refers to them."""
 _DESCRIPTION: Final = """\
 Measured runs go in, a regressor is fitted per workload in the background, out come forecasts
 of training time and cost with calibrated intervals.
@@ -31,6 +50,15 @@ def _operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]
         for path, operations in document["paths"].items()
         for method, operation in operations.items()
     ]
+
+
+def _described_by_hand() -> dict[str, Any]:
+    asked: list[tuple[type[BaseModel], Literal["validation"]]] = [
+        (model, "validation") for model in _READ_BY_HAND
+    ]
+    _, document = models_json_schema(asked, ref_template=COMPONENTS + "{model}")
+    described: dict[str, Any] = document["$defs"]
+    return described
 
 
 def _accept_idempotency_key(operation: dict[str, Any]) -> None:
@@ -59,6 +87,7 @@ def install(app: FastAPI, *, requires_keys: bool) -> None:
         document["info"]["description"] = _DESCRIPTION
         document["servers"] = [{"url": "/", "description": "this service"}]
         components = document.setdefault("components", {})
+        components["schemas"] = _described_by_hand() | components.get("schemas", {})
         components["securitySchemes"] = {
             "bearer": {"type": "http", "scheme": "bearer", "description": "an API key"}
         }

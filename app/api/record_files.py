@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from app.api.bodies import inline_schema, malformed_json, refused
+from app.api.bodies import malformed_json, reference_to, refused
 from app.api.negotiation import CSV, JSON
 from app.api.schemas.quantities import money_text
 from app.domain.errors import (
@@ -22,7 +22,7 @@ from app.domain.errors import (
     UnsupportedMediaTypeError,
 )
 from app.domain.spelling import nearest_field
-from app.services.uploads.csv_rows import guard_formula
+from app.services.uploads.formulas import guard_formula
 
 MAX_RECORDS: Final = 10_000
 Record = TypeVar("Record", bound=BaseModel)
@@ -149,7 +149,7 @@ class RecordFile(Generic[Record]):
 
     def body(self) -> dict[str, Any]:
         """Return the description of an upload's body for the OpenAPI document."""
-        schema = inline_schema(self.schema)
+        schema = reference_to(self.schema)
         content = {
             JSON: {
                 "schema": {

@@ -8,8 +8,8 @@ from decimal import Decimal
 
 from app.api.schemas.quantities import money_text, plain_number
 from app.domain.runs import Run
-from app.services.uploads.csv_rows import guard_formula
 from app.services.uploads.flat import FlatValue, flat_run
+from app.services.uploads.formulas import guard_formula
 
 
 def csv_blocks(columns: Sequence[str], pages: Iterable[Sequence[Run]]) -> Iterator[bytes]:

@@ -35,9 +35,7 @@ from app.domain.errors import (
 from app.domain.idempotency import IdempotencyTicket, Replay
 from app.domain.identifiers import RunId, Slug
 from app.domain.pages import DEFAULT_PAGE_SIZE
-from app.services.run_uploads import KeptAnswer, UploadResult
-from app.services.uploads.reading import UploadFormat
-from app.services.uploads.storing import UploadOptions
+from app.services.uploads.terms import KeptAnswer, UploadFormat, UploadOptions, UploadResult
 from app.services.wiring import Services
 
 router = APIRouter(prefix="/v1", tags=["runs"])

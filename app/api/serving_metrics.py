@@ -1,7 +1,7 @@
 """What the caches hold and how forecasts came true, for Prometheus."""
 
 from collections.abc import Iterator, Sized
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -10,12 +10,19 @@ from typing_extensions import override
 
 from app.api.encoded_answers import EncodedAnswers
 from app.domain.accuracy import RealisedAccuracy
+from app.services.recently_used import CacheFigures
 from app.services.wiring import Services
 
-if TYPE_CHECKING:
-    from app.services.serving import CacheFigures
-
 _WORKLOAD: Final = ("project", "workload")
+
+
+class _Cache(Sized, Protocol):
+    figures: CacheFigures
+
+
+def _figures(name: str, cache: _Cache | None) -> tuple[str, CacheFigures, Sized]:
+    """Return what is told of a cache; one that nobody asked for yet is empty."""
+    return (name, CacheFigures(), ()) if cache is None else (name, cache.figures, cache)
 
 
 class CacheCollector(Collector):
@@ -26,12 +33,14 @@ class CacheCollector(Collector):
     """
 
     def __init__(self, services: Services, bodies: EncodedAnswers) -> None:
-        regressors, memo = services.regressor_cache, services.forecasts.memo
-        self._caches: dict[str, tuple[CacheFigures, Sized]] = {
-            "regressors": (regressors.figures, regressors),
-            "answers": (memo.figures, memo),
-            "bodies": (bodies.figures, bodies),
-        }
+        self._services, self._bodies = services, bodies
+
+    def _caches(self) -> Iterator[tuple[str, CacheFigures, Sized]]:
+        regressors = Services.regressor_cache.made_by(self._services)
+        forecasts = Services.forecasts.made_by(self._services)
+        yield _figures("regressors", regressors)
+        yield _figures("answers", None if forecasts is None else forecasts.memo)
+        yield _figures("bodies", self._bodies)
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -44,7 +53,7 @@ class CacheCollector(Collector):
         entries = GaugeMetricFamily(
             "trainfare_cache_entries", "What a cache holds.", labels=("cache",)
         )
-        for name, (figures, cache) in self._caches.items():
+        for name, figures, cache in self._caches():
             hits.add_metric((name,), figures.hits)
             misses.add_metric((name,), figures.misses)
             entries.add_metric((name,), len(cache))

@@ -56,6 +56,7 @@ _COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (operator.fitter, ()),
     (operator.migrate, operator.MIGRATE_EXAMPLES),
     (operator.doctor, ()),
+    (operator.recount, ()),
     (backups.backup, backups.BACKUP_EXAMPLES),
     (backups.restore, backups.RESTORE_EXAMPLES),
     (keys.audit, ("trainfare audit --project vision --limit 20",)),

@@ -5,7 +5,7 @@ from rich.markup import escape
 from app.cli.failures import RefusedError
 from app.cli.output import out, print_json
 from app.cli.surroundings import surroundings_of
-from app.services.health import HealthService
+from app.services.wiring import build_services
 from app.settings import Settings
 
 
@@ -18,7 +18,7 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
         If one of them found something.
     """
     with surroundings_of(settings) as context:
-        checks = HealthService(context).diagnose()
+        checks = build_services(context).diagnosis.diagnose()
     if as_json:
         print_json({"checks": checks})
     else:
@@ -30,3 +30,11 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
     findings = [check.name for check in checks if not check.is_ok]
     if findings:
         raise RefusedError(f"{len(findings)} finding(s): {', '.join(findings)}.")
+
+
+def recount(settings: Settings) -> None:
+    """Put wrong counts of runs right and name their workloads."""
+    with surroundings_of(settings) as context:
+        mended = build_services(context).diagnosis.recount()
+    names = f": {', '.join(mended)}" if mended else ""
+    out.print(f"{len(mended)} workload(s) counted again{names}.")

@@ -79,6 +79,9 @@ def serve(
 
         serve_with_fitter(settings, access_log=access_log)
         return
+    from app.cli import collecting
+
+    collecting.rest()
     from app.cli import serving
 
     serving.serve(settings, access_log=access_log)
@@ -109,6 +112,13 @@ def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON."
     from app.cli.diagnosis import diagnose
 
     diagnose(read_settings(), as_json=as_json)
+
+
+def recount() -> None:
+    """Count the runs of workloads again where `trainfare doctor` finds the counts wrong."""
+    from app.cli import diagnosis
+
+    diagnosis.recount(read_settings())
 
 
 def demo(

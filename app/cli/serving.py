@@ -1,6 +1,5 @@
 """Runs the web processes: checks who may reach them, binds the address, answers."""
 
-import gc
 import logging
 import signal
 import socket
@@ -10,13 +9,13 @@ from types import FrameType
 from typing import Final, NoReturn
 
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
+from app.cli import collecting
 from app.cli.connections import GuardedProtocol
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging, log_config
-from app.main import build_app
+from app.cli.web_process import build
 from app.services.access import AccessService, is_loopback, keys_required
 from app.services.context import ServiceContext
 from app.settings import Settings
@@ -29,8 +28,6 @@ _GRACE_S: Final = 10
 _START_S: Final = 60
 """How long a web process may be silent: on a busy machine its imports alone take many seconds."""
 _BACKLOG: Final = 2048
-_COLLECT_AFTER: Final = 50_000
-"""New objects before the collector looks for cycles; an answer leaves none."""
 
 
 def check_exposure(settings: Settings, access: AccessService) -> None:
@@ -86,22 +83,12 @@ def _listen(settings: Settings) -> tuple[socket.socket, str]:
     return listening, f"http://{host}:{listening.getsockname()[1]}"
 
 
-def _build(settings: Settings) -> FastAPI:
-    app = build_app(settings)
-    # What was made at the start stays: the collector need not walk through it again and again,
-    # which costs large uploads a fifth of their time.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
-    return app
-
-
 def serve(settings: Settings, *, access_log: bool = False) -> None:
     """Answer requests until a signal ends the process."""
     configure_logging(settings)
     _check_start(settings)
     config = uvicorn.Config(
-        partial(_build, settings),
+        partial(build, settings),
         factory=True,
         host=settings.host,
         port=settings.port,
@@ -123,6 +110,7 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
     _logger.info("listening", extra={"url": url, "web_workers": settings.web_workers})
     try:
         if settings.web_workers > 1:
+            collecting.settle()
             Multiprocess(config, sockets=[listening]).run()
         else:
             uvicorn.Server(config).run(sockets=[listening])

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import Final
 
 from app.domain.configurations import ParameterValue, Work
 from app.domain.errors import DomainError
@@ -12,6 +13,9 @@ from app.domain.forecasts import SpotTerms
 from app.domain.identifiers import Slug
 from app.domain.prices import PriceQuery
 from app.domain.schedules import Band
+
+ANY_TYPE: Final = "any"
+"""The name of capacity that has no GPU type (workers of a CPU cluster)."""
 
 
 class Goal(StrEnum):

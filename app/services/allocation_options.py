@@ -9,16 +9,13 @@ import numpy as np
 
 from app.decisions.allocation import IntArray
 from app.decisions.durations import DurationBeliefs, FloatArray
-from app.domain.allocations import AllocationRequest, ElasticJob, Goal, Placed
+from app.domain.allocations import ANY_TYPE, AllocationRequest, ElasticJob, Goal, Placed
 from app.domain.configurations import Configuration, Scenario
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest
 from app.pricing.billing import costs_of
 from app.services.beliefs import Beliefs
 from models import ConvergenceLaw
-
-ANY_TYPE: Final = "any"
-"""The name of capacity that has no GPU type (workers of a CPU cluster)."""
 
 MAX_COUNTS: Final = 64
 """Numbers of workers tried for one job on one GPU type, unless it names its own."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.decisions.capacity import Demand, demand, draw_durations, draws_for, play
 from app.decisions.durations import FloatArray
-from app.domain.allocations import Placed
+from app.domain.allocations import ANY_TYPE, Placed
 from app.domain.capacity import (
     CapacityRequest,
     CapacityView,
@@ -21,7 +21,7 @@ from app.domain.capacity import (
 )
 from app.domain.identifiers import ProjectId
 from app.domain.schedules import QueuedJob
-from app.services.allocation_options import ANY_TYPE, is_kept
+from app.services.allocation_options import is_kept
 from app.services.beliefs import BeliefReader
 from app.services.context import ServiceContext
 from app.services.schedules import question_of, remaining_of

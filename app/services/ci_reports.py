@@ -36,10 +36,9 @@ from app.services.ci_history import History, read_history
 from app.services.ci_judging import cost_change, creeping, judged_runs, with_costs
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
-from app.services.run_uploads import UploadResult, UploadService, keep
+from app.services.run_uploads import UploadService
 from app.services.serving import RegressorCache
-from app.services.uploads.reading import UploadFormat
-from app.services.uploads.storing import UploadOptions
+from app.services.uploads.terms import UploadFormat, UploadOptions, UploadResult, keep
 from app.storage.stores import Stores
 
 Document = Mapping[str, Any]

@@ -1,79 +1,21 @@
 """Forecasts along one axis: what more workers, data or epochs bring and cost."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
-from math import exp, log
 from typing import Any, Final
 
 from app.domain.configurations import NUMERIC_FEATURES, ParameterValue, Scenario
+from app.domain.curves import WHOLE_AXES, Axis, Curve, CurvePoint, MeasuredPoint
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownWorkloadError
 from app.domain.forecasts import Forecast, ForecastRequest
-from app.domain.identifiers import ProjectId, RunId
+from app.domain.identifiers import ProjectId
 from app.domain.runs import RunColumns
 from app.services.context import ServiceContext
 from app.services.forecasts import ForecastService
 from app.services.frames import PARAMETER_PREFIX
 
-_WHOLE: Final = frozenset({"workers", "nodes"})
 _MAX_MEASURED: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """The feature that varies, from `start` to `stop` in at most `points` steps."""
-
-    name: str
-    start: float
-    stop: float
-    points: int
-
-    def values(self) -> list[float]:
-        """Return the values: every whole number where they fit, else even ratios."""
-        span = self.stop - self.start
-        if self.name in _WHOLE and span < self.points:
-            return [self.start + step for step in range(int(span) + 1)]
-        if span == 0:
-            return [self.start]
-        ratio = log(self.stop / self.start) / (self.points - 1)
-        spaced = [self.start * exp(ratio * i) for i in range(self.points - 1)]
-        exact = [*spaced, self.stop]
-        if self.name in _WHOLE:
-            return [float(value) for value in sorted({round(value) for value in exact})]
-        return [float(f"{value:.6g}") for value in exact]
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """A forecast on the curve.
-
-    `speed_up` and `efficiency` compare with the first point; `seconds_saved_per_money` is what
-    the last unit of money bought, compared with the point before.
-    """
-
-    value: float
-    forecast: Forecast
-    speed_up: float | None
-    efficiency: float | None
-    seconds_saved_per_money: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredPoint:
-    """A measured run that agrees with the question in all but the axis."""
-
-    run_id: RunId
-    value: float
-    duration_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Forecasts along an axis, and the runs measured there."""
-
-    axis: Axis
-    points: tuple[CurvePoint, ...]
-    measured: tuple[MeasuredPoint, ...]
 
 
 class CurveService:
@@ -134,7 +76,7 @@ def _moved(scenario: Scenario, name: str, value: float) -> Scenario:
 
 
 def _points(axis: Axis, values: Sequence[float], forecasts: Sequence[Forecast]) -> list[CurvePoint]:
-    is_scaling = axis.name in _WHOLE
+    is_scaling = axis.name in WHOLE_AXES
     first = forecasts[0].duration_seconds.median
     points = []
     for index, (value, forecast) in enumerate(zip(values, forecasts, strict=True)):

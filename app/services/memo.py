@@ -8,8 +8,8 @@ from typing import Final
 from app.domain.forecasts import ForecastRequest
 from app.pricing.resolution import PriceBook
 from app.services.answers import Answer
-from app.services.recently_used import RecentlyUsed
-from app.services.serving import CacheFigures, ServedRegressor
+from app.services.recently_used import CacheFigures, RecentlyUsed
+from app.services.serving import ServedRegressor
 
 MAX_ANSWERS: Final = 8192
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.domain.access import Project
 from app.domain.errors import ProjectLimitError
@@ -11,14 +11,16 @@ from app.domain.identifiers import ProjectId
 from app.domain.quotas import Limit, Quota
 from app.services.context import ServiceContext
 from app.services.projects import project_named
-from app.services.uploads.storing import Registered
 from app.storage.stores import Stores
+
+if TYPE_CHECKING:
+    from app.services.uploads.storing import Registered
 
 _DAY: Final = timedelta(days=1)
 _QUEUE_RETRY_S: Final = 30
 
 
-def charge_upload(stores: Stores, project_id: ProjectId, registered: Registered) -> None:
+def charge_upload(stores: Stores, project_id: ProjectId, registered: "Registered") -> None:
     """Count the new runs and workloads of an upload in its transaction.
 
     Raises

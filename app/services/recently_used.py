@@ -3,10 +3,19 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
+
+
+@dataclass(slots=True)
+class CacheFigures:
+    """How often a cache was asked with and without success."""
+
+    hits: int = 0
+    misses: int = 0
 
 
 class RecentlyUsed(Generic[_Key, _Value]):

@@ -1,12 +1,10 @@
 """The use case of uploading runs: check, judge, store and note who did it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import IO, Final, Protocol
 
-from app.domain.errors import Fault, InvalidRowsError, UnknownFieldError
-from app.domain.idempotency import IdempotencyTicket, Replay
+from app.domain.errors import InvalidRowsError, UnknownFieldError
 from app.domain.identifiers import KeyId, ProjectId, Slug
 from app.domain.runs import Assessment, Run, Verdict
 from app.services.context import ServiceContext
@@ -15,15 +13,14 @@ from app.services.refits import request_refits
 from app.services.uploads.checking import GpuNaming
 from app.services.uploads.content import ContentWriter
 from app.services.uploads.provisional import provisional_runs
-from app.services.uploads.reading import CheckedUpload, UploadFormat, read_upload
-from app.services.uploads.rules import Oddity
-from app.services.uploads.storing import (
-    MAX_LISTED_ROWS,
-    AcceptedRow,
-    Registered,
+from app.services.uploads.reading import CheckedUpload, read_upload
+from app.services.uploads.storing import MAX_LISTED_ROWS, Registered, UploadRegistrar, settle_drift
+from app.services.uploads.terms import (
+    Finish,
+    UploadedRun,
+    UploadFormat,
     UploadOptions,
-    UploadRegistrar,
-    settle_drift,
+    UploadResult,
 )
 from app.storage.stores import Stores
 
@@ -40,51 +37,6 @@ class Assessor(Protocol):
     def assess(self, project_id: ProjectId, runs: Sequence[Run]) -> list[Assessment]:
         """Return one assessment for each run, in order."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class UploadedRun:
-    """An accepted row of an upload with its judgement."""
-
-    accepted: AcceptedRow
-    assessment: Assessment
-
-
-@dataclass(frozen=True, slots=True)
-class UploadResult:
-    """What became of an upload; `runs` is None where the rows are too many to list."""
-
-    created: int
-    duplicates: int
-    runs: tuple[UploadedRun, ...] | None
-    invalid: tuple[Fault, ...]
-    invalid_count: int
-    oddities: tuple[Oddity, ...]
-    dry_run: bool
-
-
-Finish = Callable[[Stores, UploadResult], None]
-"""What else belongs into the transaction that stores the runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeptAnswer:
-    """Keeps the answer to an upload for its retry: under which key, in which words.
-
-    It is stored in the transaction that stores the runs, so that a crash leaves both or none.
-    """
-
-    ticket: IdempotencyTicket
-    render: Callable[[UploadResult], Replay]
-
-    def __call__(self, stores: Stores, result: UploadResult) -> None:
-        """Store the answer."""
-        keep(stores, self.ticket, self.render(result))
-
-
-def keep(stores: Stores, ticket: IdempotencyTicket, answer: Replay) -> None:
-    """Store the first answer to a request."""
-    stores.idempotency.finish(ticket, answer.status, answer.headers, answer.body)
 
 
 class UploadService:

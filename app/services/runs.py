@@ -165,7 +165,7 @@ class RunService:
         """
         with self._context.database.transaction() as stores:
             run = _require(stores, principal.project_id, run_id)
-            release_runs(stores, principal.project_id, stores.runs.delete(run_id))
+            _remove(stores, principal.project_id, run)
             stores.access.record_audit(
                 principal.project_id,
                 principal.key_id,
@@ -174,6 +174,16 @@ class RunService:
                 run_id,
                 {"workload": run.workload, "external_id": run.external_id},
             )
+
+
+def _remove(stores: Stores, project_id: ProjectId, run: Run) -> None:
+    workload = _require_workload(stores, project_id, run.workload)
+    # Counts are changed by one transaction at a time.
+    stores.workloads.lock(project_id, run.workload)
+    before = stores.run_counts.known([workload.workload_id])
+    if stores.runs.delete(run.run_id):
+        stores.run_counts.change(before, {workload.workload_id: {run.status: -1}})
+        release_runs(stores, project_id, 1)
 
 
 def _action(run: Run, *, excluded: bool) -> str:

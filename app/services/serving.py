@@ -16,6 +16,7 @@ from app.domain.errors import (
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
+from app.services.recently_used import CacheFigures
 from app.storage.stores import Stores
 from models import (
     ArtifactError,
@@ -28,14 +29,6 @@ from models import (
 
 NEEDED_RUNS = 1
 """The fewest usable runs that a fit takes."""
-
-
-@dataclass(slots=True)
-class CacheFigures:
-    """How often a cache was asked with and without success."""
-
-    hits: int = 0
-    misses: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,131 +1,315 @@
-"""Makes all services of one process and knows how they depend on each other."""
+"""Makes the services of one process and knows how they depend on each other.
 
-from dataclasses import dataclass, replace
+Each is imported and made when it is first asked for: a process that answers lists and takes no
+forecast never imports numpy nor the regression library, and starts without waiting for them.
+"""
 
-from app.domain.exchange_rates import ExchangeRate
-from app.domain.grid_factors import GridFactor
-from app.domain.identifiers import ExchangeRateId, GridFactorId
+from collections.abc import Callable
+from dataclasses import replace
+from threading import RLock
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, overload
+
+from app.domain.identifiers import ExchangeRateId, GridFactorId, ProjectId
 from app.pricing.gpus import canonical_gpu_name
-from app.services.access import AccessService
-from app.services.accuracy import AccuracyService
-from app.services.allocations import AllocationService
-from app.services.assessments import AssessmentService
-from app.services.beliefs import BeliefReader
-from app.services.capacity import CapacityService
-from app.services.ci_reports import CiReportService
 from app.services.context import ServiceContext
-from app.services.curves import CurveService
-from app.services.dated import DatedFactService
-from app.services.fits import FitService
-from app.services.forecasts import ForecastService
-from app.services.gpus import GpuService
-from app.services.health import HealthService
-from app.services.idempotency import IdempotencyService
-from app.services.ledger import LedgerWriter
-from app.services.prices import PriceService
-from app.services.profiling import ProfilingService
-from app.services.quotas import ProjectService
-from app.services.rates import RequestRates
-from app.services.realised import RealisedService
-from app.services.recommendations import RecommendationService
-from app.services.regressors import RegressorService
-from app.services.remaining import RemainingService
-from app.services.run_uploads import UploadService
-from app.services.runs import RunService
-from app.services.schedules import ScheduleService
-from app.services.serving import RegressorCache
-from app.services.workloads import WorkloadService
-from app.storage.money_tables import ExchangeRateRow, GridFactorRow
+
+if TYPE_CHECKING:
+    from app.domain.exchange_rates import ExchangeRate
+    from app.domain.grid_factors import GridFactor
+    from app.services.access import AccessService
+    from app.services.accuracy import AccuracyService
+    from app.services.allocations import AllocationService
+    from app.services.assessments import AssessmentService
+    from app.services.beliefs import BeliefReader
+    from app.services.capacity import CapacityService
+    from app.services.ci_reports import CiReportService
+    from app.services.curves import CurveService
+    from app.services.dated import DatedFactService
+    from app.services.diagnosis import DiagnosisService
+    from app.services.fits import FitService
+    from app.services.forecasts import ForecastService
+    from app.services.gpus import GpuService
+    from app.services.health import HealthService
+    from app.services.idempotency import IdempotencyService
+    from app.services.ledger import LedgerWriter
+    from app.services.prices import PriceService
+    from app.services.profiling import ProfilingService
+    from app.services.quotas import ProjectService
+    from app.services.rates import RequestRates
+    from app.services.realised import RealisedService
+    from app.services.recommendations import RecommendationService
+    from app.services.regressors import RegressorService
+    from app.services.remaining import RemainingService
+    from app.services.run_uploads import UploadService
+    from app.services.runs import RunService
+    from app.services.schedules import ScheduleService
+    from app.services.serving import RegressorCache
+    from app.services.workloads import WorkloadService
+    from app.storage.money_tables import ExchangeRateRow, GridFactorRow
+
+Service = TypeVar("Service")
 
 
-@dataclass(frozen=True, slots=True)
+class Once(Generic[Service]):
+    """A service that is made once a process, when it is first asked for.
+
+    Unlike `functools.cached_property` it never makes two when two threads ask at once.
+    """
+
+    def __init__(self, make: Callable[["Services"], Service]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type["Services"], name: str) -> None:
+        """Remember under which name the service is asked for."""
+        self._name = name
+
+    @overload
+    def __get__(self, services: None, owner: type["Services"]) -> Self: ...
+
+    @overload
+    def __get__(self, services: "Services", owner: type["Services"]) -> Service: ...
+
+    def __get__(self, services: "Services | None", owner: type["Services"]) -> Self | Service:
+        """Return the service; once made it is found before this descriptor."""
+        if services is None:
+            return self
+        with services.making:
+            made = self.made_by(services)
+            if made is None:
+                made = services.__dict__[self._name] = self._make(services)
+        return made
+
+    def made_by(self, services: "Services") -> Service | None:
+        """Return the service if it was asked for before."""
+        made: Service | None = services.__dict__.get(self._name)
+        return made
+
+
 class Services:
-    """All use cases; the doors hold one instance a process."""
+    """All use cases; the doors hold one instance a process.
 
-    context: ServiceContext
-    workloads: WorkloadService
-    uploads: UploadService
-    runs: RunService
-    fits: FitService
-    regressors: RegressorService
-    forecasts: ForecastService
-    curves: CurveService
-    recommendations: RecommendationService
-    schedules: ScheduleService
-    allocations: AllocationService
-    capacity: CapacityService
-    remaining: RemainingService
-    profiling: ProfilingService
-    prices: PriceService
-    exchange_rates: DatedFactService[ExchangeRateRow, ExchangeRate]
-    grid_factors: DatedFactService[GridFactorRow, GridFactor]
-    gpus: GpuService
-    accuracy: AccuracyService
-    ci: CiReportService
-    access: AccessService
-    projects: ProjectService
-    rates: RequestRates
-    idempotency: IdempotencyService
-    health: HealthService
-    realised: RealisedService
-    regressor_cache: RegressorCache
+    Parameters
+    ----------
+    context
+        What every service is given.
+    """
+
+    def __init__(self, context: ServiceContext) -> None:
+        self.context: Final = context
+        self.making: Final = RLock()
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Return the names of all use cases and of what they share."""
+        return [name for name, member in vars(cls).items() if isinstance(member, Once)]
 
     def close(self) -> None:
         """Write what is still to be noted and release the database connections."""
-        self.forecasts.close()
-        self.access.close()
+        for closing in (Services.ledger.made_by(self), Services.access.made_by(self)):
+            if closing is not None:
+                closing.close()
         self.context.database.close()
 
+    def _forget_prices(self, project_id: ProjectId) -> None:
+        if (prices := Services.prices.made_by(self)) is not None:
+            prices.forget(project_id)
 
-def build_services(context: ServiceContext) -> Services:
-    """Return the services of one process."""
-    prices = PriceService(context)
-    cache = RegressorCache(context)
-    ledger = LedgerWriter(context)
-    beliefs = BeliefReader(cache, prices)
-    assessments = AssessmentService(context, cache)
-    uploads = UploadService(context, canonical_gpu_name, assessments)
-    forecasts = ForecastService(context, cache, prices, ledger)
-    return Services(
-        context=context,
-        workloads=WorkloadService(context),
-        uploads=uploads,
-        runs=RunService(context, canonical_gpu_name, assessments),
-        fits=FitService(context),
-        regressors=RegressorService(context),
-        forecasts=forecasts,
-        curves=CurveService(context, forecasts),
-        schedules=ScheduleService(context, beliefs),
-        allocations=AllocationService(context, beliefs),
-        capacity=CapacityService(context, beliefs),
-        remaining=RemainingService(context, cache, beliefs),
-        recommendations=RecommendationService(context, cache, prices),
-        profiling=ProfilingService(context, cache, prices),
-        prices=prices,
-        exchange_rates=DatedFactService(
-            context,
+    @Once
+    def workloads(self) -> "WorkloadService":
+        from app.services.workloads import WorkloadService
+
+        return WorkloadService(self.context)
+
+    @Once
+    def uploads(self) -> "UploadService":
+        from app.services.run_uploads import UploadService
+
+        return UploadService(self.context, canonical_gpu_name, self.assessments)
+
+    @Once
+    def runs(self) -> "RunService":
+        from app.services.runs import RunService
+
+        return RunService(self.context, canonical_gpu_name, self.assessments)
+
+    @Once
+    def assessments(self) -> "AssessmentService":
+        from app.services.assessments import AssessmentService
+
+        return AssessmentService(self.context, self.regressor_cache)
+
+    @Once
+    def fits(self) -> "FitService":
+        from app.services.fits import FitService
+
+        return FitService(self.context)
+
+    @Once
+    def regressors(self) -> "RegressorService":
+        from app.services.regressors import RegressorService
+
+        return RegressorService(self.context)
+
+    @Once
+    def regressor_cache(self) -> "RegressorCache":
+        from app.services.serving import RegressorCache
+
+        return RegressorCache(self.context)
+
+    @Once
+    def ledger(self) -> "LedgerWriter":
+        from app.services.ledger import LedgerWriter
+
+        return LedgerWriter(self.context)
+
+    @Once
+    def forecasts(self) -> "ForecastService":
+        from app.services.forecasts import ForecastService
+
+        return ForecastService(self.context, self.regressor_cache, self.prices, self.ledger)
+
+    @Once
+    def curves(self) -> "CurveService":
+        from app.services.curves import CurveService
+
+        return CurveService(self.context, self.forecasts)
+
+    @Once
+    def beliefs(self) -> "BeliefReader":
+        from app.services.beliefs import BeliefReader
+
+        return BeliefReader(self.regressor_cache, self.prices)
+
+    @Once
+    def schedules(self) -> "ScheduleService":
+        from app.services.schedules import ScheduleService
+
+        return ScheduleService(self.context, self.beliefs)
+
+    @Once
+    def allocations(self) -> "AllocationService":
+        from app.services.allocations import AllocationService
+
+        return AllocationService(self.context, self.beliefs)
+
+    @Once
+    def capacity(self) -> "CapacityService":
+        from app.services.capacity import CapacityService
+
+        return CapacityService(self.context, self.beliefs)
+
+    @Once
+    def remaining(self) -> "RemainingService":
+        from app.services.remaining import RemainingService
+
+        return RemainingService(self.context, self.regressor_cache, self.beliefs)
+
+    @Once
+    def recommendations(self) -> "RecommendationService":
+        from app.services.recommendations import RecommendationService
+
+        return RecommendationService(self.context, self.regressor_cache, self.prices)
+
+    @Once
+    def profiling(self) -> "ProfilingService":
+        from app.services.profiling import ProfilingService
+
+        return ProfilingService(self.context, self.regressor_cache, self.prices)
+
+    @Once
+    def prices(self) -> "PriceService":
+        from app.services.prices import PriceService
+
+        return PriceService(self.context)
+
+    @Once
+    def exchange_rates(self) -> "DatedFactService[ExchangeRateRow, ExchangeRate]":
+        from app.services.dated import DatedFactService
+
+        return DatedFactService(
+            self.context,
             kind="exchange_rate",
             prefix="rate",
             store=lambda stores: stores.exchange_rates,
             name=lambda rate, key: replace(rate, rate_id=ExchangeRateId(key)),
-            forget=prices.forget,
-        ),
-        grid_factors=DatedFactService(
-            context,
+            forget=self._forget_prices,
+        )
+
+    @Once
+    def grid_factors(self) -> "DatedFactService[GridFactorRow, GridFactor]":
+        from app.services.dated import DatedFactService
+
+        return DatedFactService(
+            self.context,
             kind="grid_factor",
             prefix="grid",
             store=lambda stores: stores.grid_factors,
             name=lambda factor, key: replace(factor, factor_id=GridFactorId(key)),
-            forget=prices.forget,
-        ),
-        gpus=GpuService(context),
-        accuracy=AccuracyService(context, cache, ledger),
-        ci=CiReportService(context, uploads, cache, prices),
-        access=AccessService(context),
-        projects=ProjectService(context),
-        rates=RequestRates(context),
-        idempotency=IdempotencyService(context),
-        health=HealthService(context),
-        realised=RealisedService(context),
-        regressor_cache=cache,
-    )
+            forget=self._forget_prices,
+        )
+
+    @Once
+    def gpus(self) -> "GpuService":
+        from app.services.gpus import GpuService
+
+        return GpuService(self.context)
+
+    @Once
+    def accuracy(self) -> "AccuracyService":
+        from app.services.accuracy import AccuracyService
+
+        return AccuracyService(self.context, self.regressor_cache, self.ledger)
+
+    @Once
+    def ci(self) -> "CiReportService":
+        from app.services.ci_reports import CiReportService
+
+        return CiReportService(self.context, self.uploads, self.regressor_cache, self.prices)
+
+    @Once
+    def access(self) -> "AccessService":
+        from app.services.access import AccessService
+
+        return AccessService(self.context)
+
+    @Once
+    def projects(self) -> "ProjectService":
+        from app.services.quotas import ProjectService
+
+        return ProjectService(self.context)
+
+    @Once
+    def rates(self) -> "RequestRates":
+        from app.services.rates import RequestRates
+
+        return RequestRates(self.context)
+
+    @Once
+    def idempotency(self) -> "IdempotencyService":
+        from app.services.idempotency import IdempotencyService
+
+        return IdempotencyService(self.context)
+
+    @Once
+    def health(self) -> "HealthService":
+        from app.services.health import HealthService
+
+        return HealthService(self.context)
+
+    @Once
+    def diagnosis(self) -> "DiagnosisService":
+        from app.services.diagnosis import DiagnosisService
+
+        return DiagnosisService(self.context, self.health)
+
+    @Once
+    def realised(self) -> "RealisedService":
+        from app.services.realised import RealisedService
+
+        return RealisedService(self.context)
+
+
+def build_services(context: ServiceContext) -> Services:
+    """Return the services of one process."""
+    return Services(context)

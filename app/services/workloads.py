@@ -119,7 +119,7 @@ class WorkloadService:
         before = _to_key(page_token)
         with self._context.database.reading() as stores:
             page = stores.workloads.page(project_id, limit=page_size, before=before)
-            counts = stores.runs.count_by_status(found.workload_id for found in page.items)
+            counts = stores.run_counts.by_status(found.workload_id for found in page.items)
         items = [WorkloadSummary(found, counts.get(found.workload_id, {})) for found in page.items]
         return Page(items, page.next_key)
 
@@ -135,7 +135,7 @@ class WorkloadService:
             workload = _require(stores, caller.project_id, slug)
             # An upload under way ends first, so that its runs are counted too.
             stores.workloads.lock(caller.project_id, slug)
-            counts = stores.runs.count_by_status([workload.workload_id])
+            counts = stores.run_counts.by_status([workload.workload_id])
             stores.workloads.delete(workload.workload_id)
             stored = sum(sum(each.values()) for each in counts.values())
             release_runs(stores, caller.project_id, stored)
@@ -164,7 +164,7 @@ def _require(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload:
 
 def _detail(stores: Stores, workload: Workload) -> WorkloadDetail:
     key = workload.workload_id
-    counts = stores.runs.count_by_status([key])
+    counts = stores.run_counts.by_status([key])
     version = workload.published_version
     return WorkloadDetail(
         WorkloadSummary(workload, counts.get(key, {})),

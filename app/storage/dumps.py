@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.domain.backups import TableDump
 from app.storage.tables import Base
-from app.storage.types import JSON_DOCUMENT, ExactDecimal, UtcDateTime
+from app.storage.types import JSON_DOCUMENT, ExactDecimal, JsonDocument, UtcDateTime
 
 _ROWS_AT_ONCE: Final = 200
 _SEEDED: Final = frozenset({"project", "fitter"})
@@ -57,7 +57,7 @@ def _kind_of(column: sa.Column[Any]) -> str:
             return "instant"
         case ExactDecimal():
             return "decimal"
-        case sa.JSON():
+        case JsonDocument():
             return "json"
         case sa.LargeBinary():
             return "bytes"

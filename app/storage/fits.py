@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.domain.fits import Fit, FitRequest, FitState
@@ -22,6 +21,7 @@ from app.storage.tables import (
     WorkloadRow,
 )
 from app.storage.tracing import current_trace_parent
+from app.storage.upserts import insert_into
 
 _ACTIVE: Final = (FitState.QUEUED, FitState.RUNNING)
 
@@ -45,9 +45,7 @@ class FitStore:
                 return active, False
 
     def _insert(self, workload_id: WorkloadId, request: FitRequest, now: datetime) -> str | None:
-        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
-        insert = sqlite.insert if is_sqlite else postgresql.insert
-        statement = insert(FitRow).values(
+        statement = insert_into(self._session, FitRow).values(
             id=new_identifier("fit", now_ms=int(now.timestamp() * 1000)),
             workload_id=workload_id,
             state=FitState.QUEUED.value,

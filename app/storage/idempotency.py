@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.domain.errors import IdempotencyKeyReusedError, InProgressError
 from app.domain.idempotency import IdempotencyTicket, Replay
 from app.storage.tables import IdempotencyRow
+from app.storage.upserts import insert_into
 
 
 def _is(ticket: IdempotencyTicket) -> sa.ColumnElement[bool]:
@@ -68,10 +68,10 @@ class IdempotencyStore:
     def _insert(
         self, ticket: IdempotencyTicket, body_sha256: str, values: Mapping[str, object]
     ) -> bool:
-        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
-        insert = sqlite.insert if is_sqlite else postgresql.insert
         row = {"project_id": ticket.project_id, "path": ticket.path, "key": ticket.key, **values}
-        statement = insert(IdempotencyRow).values(**row, body_sha256=body_sha256)
+        statement = insert_into(self._session, IdempotencyRow).values(
+            **row, body_sha256=body_sha256
+        )
         inserted = self._session.execute(
             statement.on_conflict_do_nothing().returning(IdempotencyRow.key)
         )

@@ -6,13 +6,13 @@ from typing import Any, Final
 from uuid import uuid4
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session, aliased
 
 from app.domain.fits import Candidate, ClaimedFit, FitProblem, FitState
 from app.domain.identifiers import ProjectId, WorkloadId
 from app.storage.fit_rows import CANCELLED_STEP, candidate_document, is_lapsed, to_fit
 from app.storage.tables import FitRow, FitterRow, WorkloadRow
+from app.storage.upserts import insert_into
 
 _STEP_LENGTH: Final = 200
 _NO_LEASE: Final = {"lease_owner": None, "lease_token": None, "lease_expires_at": None}
@@ -203,9 +203,9 @@ class LeaseStore:
 
     def fitter_seen(self, owner: str, *, started_at: datetime, now: datetime) -> None:
         """Note that a fitter lives."""
-        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
-        insert = sqlite.insert if is_sqlite else postgresql.insert
-        statement = insert(FitterRow).values(id=owner, started_at=started_at, seen_at=now)
+        statement = insert_into(self._session, FitterRow).values(
+            id=owner, started_at=started_at, seen_at=now
+        )
         self._session.execute(
             statement.on_conflict_do_update(index_elements=[FitterRow.id], set_={"seen_at": now})
         )

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import Session
+
+from app.storage.types import JSON_DOCUMENT
 
 
 def each_text(session: Session, texts: Sequence[str]) -> sa.Select[tuple[str]]:
@@ -13,5 +14,5 @@ def each_text(session: Session, texts: Sequence[str]) -> sa.Select[tuple[str]]:
     document = sa.literal(orjson.dumps(list(texts)).decode(), sa.Text)
     if session.get_bind().dialect.name == "sqlite":
         return sa.select(sa.func.json_each(document).table_valued("value").c.value)
-    elements = sa.func.jsonb_array_elements_text(sa.cast(document, postgresql.JSONB))
+    elements = sa.func.jsonb_array_elements_text(sa.cast(document, JSON_DOCUMENT))
     return sa.select(elements.column_valued())

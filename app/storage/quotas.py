@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.domain.fits import FitState
@@ -12,6 +11,7 @@ from app.domain.identifiers import ProjectId
 from app.domain.quotas import Quota
 from app.storage.rate_tables import RateWindowRow
 from app.storage.tables import FitRow, ProjectRow, RunRow, WorkloadRow
+from app.storage.upserts import insert_into
 
 _COLUMNS: Final = (
     ProjectRow.max_runs,
@@ -116,9 +116,9 @@ class QuotaStore:
         self, project_id: ProjectId, minute: int, *, wanted: int, limit: int
     ) -> tuple[int, int]:
         """Take up to `wanted` requests of a minute; return how many, and how many are left."""
-        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
-        insert = sqlite.insert if is_sqlite else postgresql.insert
-        fresh = insert(RateWindowRow).values(project_id=project_id, minute=minute, taken=0)
+        fresh = insert_into(self._session, RateWindowRow).values(
+            project_id=project_id, minute=minute, taken=0
+        )
         self._session.execute(fresh.on_conflict_do_nothing())
         window = sa.select(RateWindowRow).where(RateWindowRow.project_id == project_id)
         row = self._session.scalars(window.with_for_update()).one()

@@ -7,7 +7,6 @@ from hashlib import sha256
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.domain.errors import RegressorUnavailableError
@@ -28,6 +27,7 @@ from app.domain.regressors import (
 )
 from app.domain.workloads import Pooling
 from app.storage.tables import Json, PublicationEventRow, PublicationRow, RegressorRow, WorkloadRow
+from app.storage.upserts import insert_into
 
 _REPORT_FIELDS: Final = tuple(field.name for field in fields(RegressorReport))
 
@@ -131,10 +131,10 @@ class RegressorStore:
 
     def publish(self, workload_id: WorkloadId, version: int, now: datetime) -> None:
         """Make a version the one that answers forecasts."""
-        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
-        insert = sqlite.insert if is_sqlite else postgresql.insert
         chosen = {"version": version, "published_at": now}
-        statement = insert(PublicationRow).values(workload_id=workload_id, **chosen)
+        statement = insert_into(self._session, PublicationRow).values(
+            workload_id=workload_id, **chosen
+        )
         self._session.execute(
             statement.on_conflict_do_update(
                 index_elements=[PublicationRow.workload_id], set_=chosen

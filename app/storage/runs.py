@@ -120,20 +120,6 @@ class RunStore:
         """Return what the runs that a fit may use were measured on."""
         return measured_features(self._session, _usable(workload_id))
 
-    def count_by_status(
-        self, workload_ids: Iterable[WorkloadId]
-    ) -> dict[WorkloadId, dict[RunStatus, int]]:
-        """Return how many runs of each status the workloads have."""
-        rows = self._session.execute(
-            sa.select(RunRow.workload_id, RunRow.status, sa.func.count())
-            .where(RunRow.workload_id.in_(list(workload_ids)))
-            .group_by(RunRow.workload_id, RunRow.status)
-        )
-        counts: dict[WorkloadId, dict[RunStatus, int]] = {}
-        for key, status, number in rows:
-            counts.setdefault(WorkloadId(key), {})[RunStatus(status)] = number
-        return counts
-
     def names_in(self, family: RunFamily, workload_id: WorkloadId) -> list[str]:
         """Return the names that stand in a family of a workload's runs."""
         column: sa.ColumnElement[Any] = getattr(RunRow, family)
@@ -157,10 +143,10 @@ class RunStore:
             .values(excluded=excluded, excluded_reason=reason, labels=dict(labels) or None)
         )
 
-    def delete(self, run_id: RunId) -> int:
-        """Remove a run; return 0 if another transaction did."""
+    def delete(self, run_id: RunId) -> bool:
+        """Remove a run; tell whether it was there, for another transaction may have removed it."""
         query = sa.delete(RunRow).where(RunRow.id == run_id).returning(RunRow.id)
-        return len(self._session.execute(query).all())
+        return self._session.execute(query).first() is not None
 
     def usable_for_fit(self, workload_id: WorkloadId, since: datetime | None = None) -> RunColumns:
         """Return the succeeded runs that nobody excluded, those stored from `since` on."""

@@ -14,6 +14,7 @@ from app.storage.leases import LeaseStore
 from app.storage.prices import PriceStore
 from app.storage.quotas import QuotaStore
 from app.storage.regressors import RegressorStore
+from app.storage.run_counts import RunCountStore
 from app.storage.runs import RunStore
 from app.storage.workloads import WorkloadStore
 
@@ -26,6 +27,7 @@ class Stores:
         self.quotas = QuotaStore(session)
         self.workloads = WorkloadStore(session)
         self.runs = RunStore(session)
+        self.run_counts = RunCountStore(session)
         self.fits = FitStore(session)
         self.leases = LeaseStore(session)
         self.regressors = RegressorStore(session)

@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB
 from typing_extensions import override
 
 
@@ -55,5 +54,25 @@ class ExactDecimal(sa.types.TypeDecorator[Decimal]):
         return None if value is None else Decimal(str(value))
 
 
-JSON_DOCUMENT = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+class JsonDocument(sa.types.TypeDecorator[Any]):
+    """A JSON document, NULL for None: JSONB on PostgreSQL, text on SQLite."""
+
+    impl = sa.JSON(none_as_null=True)
+    cache_ok = True
+
+    @override
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        if dialect.name == "postgresql":
+            # Imported where it is used: processes on SQLite need nothing of it.
+            from sqlalchemy.dialects.postgresql import JSONB
+
+            return dialect.type_descriptor(JSONB(none_as_null=True))
+        return dialect.type_descriptor(sa.JSON(none_as_null=True))
+
+    @override
+    def coerce_compared_value(self, op: Any, value: Any) -> Any:
+        return self.impl_instance.coerce_compared_value(op, value)
+
+
+JSON_DOCUMENT = JsonDocument()
 BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
@@ -18,7 +17,8 @@ from app.domain.workloads import (
     Workload,
     WorkloadDeclaration,
 )
-from app.storage.tables import Base, PublicationRow, WorkloadParameterRow, WorkloadRow
+from app.storage.tables import PublicationRow, WorkloadParameterRow, WorkloadRow
+from app.storage.upserts import insert_into
 
 _Parameters = Mapping[str, ParameterDeclaration]
 
@@ -114,7 +114,7 @@ class WorkloadStore:
             "updated_at": now,
         }
         inserted = self._session.execute(
-            self._insert(WorkloadRow)
+            insert_into(self._session, WorkloadRow)
             .values(values)
             .on_conflict_do_nothing()
             .returning(WorkloadRow.id)
@@ -124,9 +124,6 @@ class WorkloadStore:
     @property
     def _is_sqlite(self) -> bool:
         return self._session.get_bind().dialect.name == "sqlite"
-
-    def _insert(self, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
-        return sqlite.insert(table) if self._is_sqlite else postgresql.insert(table)
 
     def replace_declaration(
         self, workload_id: WorkloadId, declaration: WorkloadDeclaration, now: datetime
@@ -153,7 +150,7 @@ class WorkloadStore:
         """Add parameters, or give those that exist their declared type and unit."""
         if not parameters:
             return
-        statement = self._insert(WorkloadParameterRow).values(
+        statement = insert_into(self._session, WorkloadParameterRow).values(
             [
                 {"workload_id": workload_id, "name": name, "type": value.type, "unit": value.unit}
                 for name, value in parameters.items()

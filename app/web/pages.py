@@ -2,15 +2,17 @@
 
 from functools import cache
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, PackageLoader
 
 from app.domain.errors import NotFoundError
 from app.domain.identifiers import parse_slug
 from app.web.assets import Asset, load_assets
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 router = APIRouter(include_in_schema=False)
 _METHODS: Final = ["GET", "HEAD"]
@@ -29,7 +31,10 @@ _HEADERS: Final = {
 
 
 @cache
-def _environment() -> Environment:
+def _environment() -> "Environment":
+    # A process that only programs ask shows no page.
+    from jinja2 import Environment, PackageLoader  # noqa: PLC0415
+
     loader = PackageLoader("app.web", "templates")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     assets = load_assets()

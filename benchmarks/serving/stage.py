@@ -16,7 +16,7 @@ from app.fitter import Fitter
 from app.services.computing import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
-from app.services.uploads.reading import UploadFormat
+from app.services.uploads.terms import UploadFormat
 from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database

@@ -103,10 +103,10 @@ def test_diagnosis_names_a_forged_regressor_and_the_remedy(
     services: Services, database: Database
 ) -> None:
     publish_regressor(services, "theirs")
-    sound = {check.name: check for check in services.health.diagnose()}
+    sound = {check.name: check for check in services.diagnosis.diagnose()}
     put_forged(database)
 
-    found = {check.name: check for check in services.health.diagnose()}
+    found = {check.name: check for check in services.diagnosis.diagnose()}
 
     assert sound["regressors"].is_ok, sound["regressors"].detail
     assert found["artefacts"].is_ok

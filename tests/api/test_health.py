@@ -103,14 +103,14 @@ def test_diagnosis_of_a_sound_database_finds_nothing(
 ) -> None:
     _fitter_seen(database, clock)
 
-    findings = {check.name: check for check in services.health.diagnose() if not check.is_ok}
+    findings = {check.name: check for check in services.diagnosis.diagnose() if not check.is_ok}
 
     # The tests' clock stands still, so PostgreSQL's differs from it.
     assert set(findings) <= {"clock"}
 
 
 def test_diagnosis_names_a_wrong_clock(services: Services, database: Database) -> None:
-    checks = {check.name: check for check in services.health.diagnose()}
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
 
     assert checks["clock"].is_ok is database.is_sqlite
 
@@ -120,7 +120,7 @@ def test_diagnosis_without_the_database_names_it_alone(
 ) -> None:
     take_away(database)
 
-    findings = [check.name for check in services.health.diagnose() if not check.is_ok]
+    findings = [check.name for check in services.diagnosis.diagnose() if not check.is_ok]
 
     assert findings == ["database"]
 
@@ -139,7 +139,7 @@ def test_diagnosis_names_broken_references_of_sqlite(
     )
     connection.close()
 
-    checks = {check.name: check for check in services.health.diagnose()}
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
 
     assert "price row" in checks["integrity"].detail
 
@@ -149,7 +149,7 @@ def test_diagnosis_names_a_damaged_artefact(services: Services, database: Databa
     with database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE regressor SET artifact_sha256 = 'x'")
 
-    checks = {check.name: check for check in services.health.diagnose()}
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
 
     assert not checks["artefacts"].is_ok
     assert "resnet version 1" in checks["artefacts"].detail
@@ -160,10 +160,10 @@ def test_diagnosis_names_an_abandoned_fit(services: Services, clock: FakeClock) 
     store_runs(context, "resnet")
     fit, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
     FittingService(context).claim("a fitter that dies")
-    held = {check.name: check for check in services.health.diagnose()}
+    held = {check.name: check for check in services.diagnosis.diagnose()}
 
     clock.advance(10 * context.settings.lease_s)
-    abandoned = {check.name: check for check in services.health.diagnose()}
+    abandoned = {check.name: check for check in services.diagnosis.diagnose()}
 
     assert held["leases"].is_ok
     assert fit.fit_id in abandoned["leases"].detail
@@ -179,7 +179,7 @@ def test_diagnosis_names_a_damaged_file_of_sqlite(services: Services, database: 
         )
     database.engine.dispose()
 
-    checks = {check.name: check for check in services.health.diagnose()}
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
 
     assert "malformed" in checks["database"].detail
     assert "restore a backup" in checks["database"].remedy

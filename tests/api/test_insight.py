@@ -67,7 +67,7 @@ def test_diagnosis_names_a_published_regressor_that_cannot_be_loaded(
     services: Services, database: Database
 ) -> None:
     publish_regressor(services, "resnet")
-    sound = {check.name: check for check in services.health.diagnose()}
+    sound = {check.name: check for check in services.diagnosis.diagnose()}
     digest = hashlib.sha256(b"junk").hexdigest()
     literal = "X'6a756e6b'" if database.is_sqlite else "'\\x6a756e6b'"
     with database.engine.begin() as connection:
@@ -75,7 +75,7 @@ def test_diagnosis_names_a_published_regressor_that_cannot_be_loaded(
             f"UPDATE regressor SET artifact = {literal}, artifact_sha256 = '{digest}'"
         )
 
-    checks = {check.name: check for check in services.health.diagnose()}
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
 
     assert sound["regressors"].is_ok
     assert checks["artefacts"].is_ok

@@ -8,8 +8,7 @@ from fastapi.testclient import TestClient
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import InProgressError
 from app.domain.idempotency import IdempotencyTicket, Replay
-from app.services.run_uploads import KeptAnswer, UploadResult
-from app.services.uploads.reading import UploadFormat
+from app.services.uploads.terms import KeptAnswer, UploadFormat, UploadResult
 from app.services.wiring import Services
 from tests.support.uploads import list_runs, post
 

@@ -1,26 +1,58 @@
-"""A web process starts without the libraries that only fits and rare questions need."""
+"""What a web process does without until somebody asks for it."""
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-_IMPORTED = (
-    "import sys, app.cli.serving; print(*sorted({n.partition('.')[0] for n in sys.modules}))"
-)
+_ASK = """
+import sys
+from fastapi.testclient import TestClient
+from app.cli.web_process import build
+from app.settings import Settings
+
+with TestClient(build(Settings(data_dir={folder!r}, database_url={url!r}))) as client:
+    for path in {paths!r}:
+        assert client.get(path).status_code in (200, 503), path
+print(*sorted(name for name in sys.modules if "." not in name or "dialects" in name))
+"""
+_UNNEEDED = {"alembic", "jinja2", "lightgbm", "limits", "models", "numpy", "psycopg", "scipy"}
 
 
-@pytest.fixture(scope="module")
-def imported() -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", _IMPORTED], capture_output=True, text=True, check=True
+def _imported_after(database_url: str, folder: Path, *paths: str) -> set[str]:
+    script = _ASK.format(folder=str(folder), url=database_url, paths=paths)
+    answer = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True
     )
-    return set(done.stdout.split())
+    return set(answer.stdout.split())
 
 
-@pytest.mark.parametrize(
-    "name", ["alembic", "lightgbm", "pandas", "psycopg", "ray", "scipy", "sklearn"]
-)
-def test_web_process_starts_without(name: str, imported: set[str]) -> None:
-    assert "fastapi" in imported
-    assert name not in imported
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    shutil.copy(sqlite_template, tmp_path / "lean.db")
+    return f"sqlite:///{tmp_path / 'lean.db'}"
+
+
+def test_lists_probes_and_metrics_import_no_numerical_library(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    imported = _imported_after(
+        sqlite_url, tmp_path, "/v1/workloads", "/healthz", "/readyz", "/metrics"
+    )
+
+    assert not imported & _UNNEEDED
+
+
+def test_process_on_sqlite_imports_no_dialect_of_postgresql(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    imported = _imported_after(sqlite_url, tmp_path, "/v1/workloads")
+
+    assert "sqlalchemy.dialects.sqlite" in imported
+    assert "sqlalchemy.dialects.postgresql" not in imported
+
+
+def test_page_imports_its_templates_when_it_is_shown(sqlite_url: str, tmp_path: Path) -> None:
+    assert "jinja2" in _imported_after(sqlite_url, tmp_path, "/")

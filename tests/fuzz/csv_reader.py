@@ -13,7 +13,8 @@ import atheris
 with atheris.instrument_imports(include=["app.services.uploads", "csv"]):
     from app.domain.errors import DomainError
     from app.pricing.gpus import canonical_gpu_name
-    from app.services.uploads.reading import UploadFormat, read_upload
+    from app.services.uploads.reading import read_upload
+from app.services.uploads.terms import UploadFormat
 
 _SEEDS = (
     b"workload,duration_seconds,workers\nresnet,12.5,4\nresnet,7,8\n",

@@ -17,9 +17,7 @@ from app.domain.quotas import Limit, Quota
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
 from app.services.context import ServiceContext
 from app.services.rates import RequestRates
-from app.services.run_uploads import UploadResult
-from app.services.uploads.reading import UploadFormat
-from app.services.uploads.storing import UploadOptions
+from app.services.uploads.terms import UploadFormat, UploadOptions, UploadResult
 from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database

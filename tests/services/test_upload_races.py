@@ -11,8 +11,7 @@ import pytest
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.errors import SchemaDriftError
 from app.domain.identifiers import Slug
-from app.services.run_uploads import UploadResult
-from app.services.uploads.reading import UploadFormat
+from app.services.uploads.terms import UploadFormat, UploadResult
 from app.services.wiring import Services
 from tests.support.uploads import make_json_run
 

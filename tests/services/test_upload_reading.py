@@ -14,13 +14,15 @@ from app.domain.errors import (
     TooManyRowsError,
     UnknownFieldError,
 )
-from app.services.uploads.csv_rows import guard_formula, read_csv
+from app.services.uploads.csv_rows import read_csv
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import NUMBER_RULES
+from app.services.uploads.formulas import guard_formula
 from app.services.uploads.json_rows import read_json
 from app.services.uploads.json_values import read_document
 from app.services.uploads.numbers import read_numbers
-from app.services.uploads.reading import CheckedUpload, UploadFormat, read_upload
+from app.services.uploads.reading import CheckedUpload, read_upload
+from app.services.uploads.terms import UploadFormat
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(),

@@ -1,12 +1,7 @@
 """Limits how often a caller may ask: per key and process, per project over all replicas."""
 
-import math
-import time
 from typing import TYPE_CHECKING, Final
 
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import FixedWindowRateLimiter
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,6 +10,7 @@ from app.domain.errors import QuotaExceededError
 from app.services.rates import Allowance, RequestRates
 
 if TYPE_CHECKING:
+    from app.api.middleware.caller_counts import CallerCounts
     from app.domain.access import Principal
 
 _WINDOW_S: Final = 60
@@ -35,13 +31,12 @@ class RateLimitMiddleware:
 
     def __init__(self, app: ASGIApp, *, per_minute: int, rates: RequestRates) -> None:
         self._app = app
-        self._limit = RateLimitItemPerMinute(per_minute) if per_minute else None
-        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        self._callers = _counter(per_minute) if per_minute else None
         self._rates = rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal: Principal | None = scope.get("state", {}).get("principal")
-        if principal is None or (self._limit is None and principal.requests_per_minute is None):
+        if principal is None or (self._callers is None and principal.requests_per_minute is None):
             await self._app(scope, receive, send)
             return
         limit, allowance = await self._count(scope, principal)
@@ -63,9 +58,9 @@ class RateLimitMiddleware:
     async def _count(self, scope: Scope, principal: "Principal") -> tuple[int, Allowance]:
         """Return the limit that is nearer, and what is left of it."""
         own: tuple[int, Allowance] | None = None
-        if self._limit is not None:
+        if self._callers is not None:
             caller = principal.key_id or (scope.get("client") or ("unknown",))[0]
-            own = self._limit.amount, self._count_here(caller)
+            own = self._callers.limit, self._callers.take(caller)
             if principal.requests_per_minute is None or not own[1].is_allowed:
                 return own
         assert principal.requests_per_minute is not None
@@ -75,15 +70,12 @@ class RateLimitMiddleware:
             return shared
         return min(own, shared, key=lambda counted: counted[1].remaining)
 
-    def _count_here(self, caller: str) -> Allowance:
-        assert self._limit is not None
-        is_allowed = self._limiter.hit(self._limit, caller)
-        stats = self._limiter.get_window_stats(self._limit, caller)
-        return Allowance(
-            is_allowed=is_allowed,
-            remaining=stats.remaining,
-            reset_s=max(1, math.ceil(stats.reset_time - time.time())),
-        )
+
+def _counter(per_minute: int) -> "CallerCounts":
+    # Without a limit, which is the default, a process needs no library that counts.
+    from app.api.middleware.caller_counts import CallerCounts  # noqa: PLC0415
+
+    return CallerCounts(per_minute)
 
 
 def _describe(headers: MutableHeaders, limit: int, allowance: Allowance) -> None:

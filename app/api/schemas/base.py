@@ -53,7 +53,7 @@ class RequestModel(BaseModel):
 class ResponseModel(BaseModel):
     """A response body; built from keyword arguments by the schema's own `of`."""
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="null")
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="null", defer_build=True)
 
 
 class PageQuery(RequestModel):

@@ -10,7 +10,7 @@ from app.api.flat_queries import FLAT_FIELDS
 from app.api.schemas.base import RequestModel, ResponseModel
 from app.api.schemas.forecast_answers import ForecastOut
 from app.api.schemas.texts import Printable
-from app.services.curves import Axis
+from app.domain.curves import Axis
 
 MAX_POINTS = 1000
 

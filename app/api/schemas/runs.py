@@ -13,9 +13,7 @@ from app.domain.configurations import Configuration, Purchase, Work
 from app.domain.errors import Fault
 from app.domain.pages import MAX_PAGE_SIZE, Page
 from app.domain.runs import Assessment, Money, Run, RunChange, RunFilter, RunStatus, Verdict
-from app.services.run_uploads import UploadedRun, UploadResult
-from app.services.uploads.rules import Oddity
-from app.services.uploads.storing import UploadOptions
+from app.services.uploads.terms import Oddity, UploadedRun, UploadOptions, UploadResult
 
 
 class UploadQuery(RequestModel):

@@ -12,27 +12,11 @@ from app.domain.errors import Fault, InvalidRequestError, TooManyRowsError, Unkn
 from app.services.uploads.chunks import Cell, RawChunk
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import MAX_NAMES, canonical_field, unknown_field_fault
+from app.services.uploads.formulas import unguard_formula
 from app.services.uploads.json_values import MAX_VALUE_CHARACTERS
 
 MAX_ROWS: Final = 1_000_000
 CHUNK_ROWS: Final = 8192
-_FORMULA_MARKS: Final = ("=", "+", "-", "@")
-
-
-def guard_formula(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula; an upload reads it as `text`.
-
-    Examples
-    --------
-    >>> guard_formula("=1+1"), guard_formula("fp16"), guard_formula("'-5")
-    ("'=1+1", 'fp16', "''-5")
-    """
-    return f"'{text}" if text.lstrip("'").startswith(_FORMULA_MARKS) else text
-
-
-def _unguard(cell: str) -> str:
-    is_guarded = cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA_MARKS)
-    return cell[1:] if is_guarded else cell
 
 
 def read_csv(
@@ -143,4 +127,4 @@ def _told(cells: int) -> str:
 
 
 def _unguarded(cells: Sequence[str]) -> Sequence[Cell]:
-    return list(map(_unguard, cells)) if "'" in "".join(cells) else cells
+    return list(map(unguard_formula, cells)) if "'" in "".join(cells) else cells

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import IO
 
 from app.domain.errors import InvalidRequestError
@@ -13,14 +12,7 @@ from app.services.uploads.faults import FaultCollector
 from app.services.uploads.json_rows import read_json
 from app.services.uploads.parameters import ParameterUses
 from app.services.uploads.rules import OddityCollector
-
-
-class UploadFormat(StrEnum):
-    """How the runs of an upload are written down."""
-
-    JSON = "application/json"
-    NDJSON = "application/x-ndjson"
-    CSV = "text/csv"
+from app.services.uploads.terms import UploadFormat
 
 
 @dataclass(slots=True)

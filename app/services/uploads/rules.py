@@ -1,7 +1,6 @@
 """The rules between the fields of a row, and what is odd about a row but not wrong."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
@@ -10,10 +9,10 @@ import numpy as np
 from app.services.uploads.chunks import BoolArray, Chunk, FloatArray
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import PHASE, TEN_YEARS_S
+from app.services.uploads.terms import Oddity
 
 _SPAN_SHARE: Final = 1.01
 _SPAN_SLACK_S: Final = 1.0
-_MAX_NAMED_ROWS: Final = 10
 
 
 def check_rows(chunk: Chunk, faults: FaultCollector) -> None:
@@ -118,22 +117,6 @@ def _match_currencies(
                 "Send cost_usd, or cost_amount with cost_currency (in JSON: amount and currency).",
             )
     chunk.money["cost_amount"], chunk.texts["cost_currency"] = money, units
-
-
-@dataclass(slots=True)
-class Oddity:
-    """Something about stored rows that the sender should look at."""
-
-    code: str
-    message: str
-    remedy: str
-    count: int = 0
-    rows: tuple[int, ...] = ()
-
-    def add(self, rows: list[int]) -> None:
-        """Count rows and name the first ones."""
-        self.count += len(rows)
-        self.rows = (*self.rows, *rows)[:_MAX_NAMED_ROWS]
 
 
 class OddityCollector:

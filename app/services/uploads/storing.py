@@ -11,7 +11,7 @@ import numpy as np
 
 from app.domain.errors import RunConflictError, SchemaDriftError
 from app.domain.identifiers import ProjectId, RunId, Slug, WorkloadId, new_identifiers
-from app.domain.runs import NewRuns
+from app.domain.runs import NewRuns, RunStatus
 from app.domain.workloads import ParameterDeclaration, ParameterType, Workload
 from app.services.uploads.checking import GpuNaming
 from app.services.uploads.content import ContentWriter, content_hashes
@@ -19,33 +19,10 @@ from app.services.uploads.duplicates import Batch, DuplicateFinder, SortedRows
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.parameters import ParameterKey, find_drift
 from app.services.uploads.reading import CheckedUpload
+from app.services.uploads.terms import AcceptedRow, UploadOptions
 from app.storage.stores import Stores
 
 MAX_LISTED_ROWS: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class UploadOptions:
-    """How an upload is stored.
-
-    `dry_run` writes nothing; `skip_invalid` leaves bad rows out instead of refusing all;
-    `exclusion` is the reason why the new runs are kept out of fits, None where they are not.
-    """
-
-    dry_run: bool = False
-    skip_invalid: bool = False
-    exclusion: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedRow:
-    """A row that is stored now, or was before (a duplicate); None is a dry run's identifier."""
-
-    row: int
-    run_id: RunId | None
-    workload: Slug
-    external_id: str | None
-    is_duplicate: bool
 
 
 @dataclass(slots=True)
@@ -55,8 +32,14 @@ class Registered:
     workloads: Mapping[Slug, Workload]
     new_workloads: int = 0
     created: Counter[Slug] = field(default_factory=Counter)
+    statuses: dict[Slug, Counter[RunStatus]] = field(default_factory=dict)
     duplicates: int = 0
     rows: list[AcceptedRow] = field(default_factory=list)
+
+    def count(self, stored: Mapping[tuple[Slug, str], int]) -> None:
+        """Count stored runs by workload and status."""
+        for (slug, status), number in stored.items():
+            self.statuses.setdefault(slug, Counter())[RunStatus(status)] += number
 
 
 def settle_drift(
@@ -124,6 +107,8 @@ class UploadRegistrar:
         slugs = {Slug(slug) for chunk in self._upload.chunks for slug in _words(chunk.texts)}
         fresh = set() if self._options.dry_run else self._claim(slugs, now)
         workloads = self._stores.workloads.find_many(self._project_id, slugs)
+        keys = [found.workload_id for found in workloads.values()]
+        counted = {} if self._options.dry_run else self._stores.run_counts.known(keys)
         types = self._upload.uses.resolve(workloads)
         settle_drift(self._upload, types, skip_invalid=self._options.skip_invalid)
         registered = Registered(workloads, len(fresh))
@@ -141,6 +126,9 @@ class UploadRegistrar:
             raise RunConflictError(conflicts.named, total=len(conflicts.bad_rows))
         if not self._options.dry_run:
             self._fix_types(types, registered)
+            stored = registered.statuses.items()
+            difference = {workloads[slug].workload_id: counts for slug, counts in stored}
+            self._stores.run_counts.change(counted, difference)
         return registered
 
     def _claim(self, slugs: set[Slug], now: datetime) -> set[Slug]:
@@ -184,10 +172,12 @@ class UploadRegistrar:
         if new and not self._options.dry_run:
             kept = batch if len(new) == len(batch.run_ids) else batch.take(new)
             keys = {slug: found.workload_id for slug, found in registered.workloads.items()}
+            slugs = [workloads[index] for index in new]
+            registered.count(Counter(zip(slugs, kept.content.status, strict=True)))
             self._stores.runs.add_many(
                 NewRuns(
                     run_id=kept.run_ids,
-                    workload_id=[keys[workloads[index]] for index in new],
+                    workload_id=[keys[slug] for slug in slugs],
                     external_id=kept.external_ids,
                     content_sha256=kept.hashes,
                     content=kept.content,

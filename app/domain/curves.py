@@ -1,0 +1,68 @@
+"""Forecasts along one axis: what more workers, data or epochs bring and cost."""
+
+from dataclasses import dataclass
+from math import exp, log
+from typing import Final
+
+from app.domain.forecasts import Forecast
+from app.domain.identifiers import RunId
+
+WHOLE_AXES: Final = frozenset({"workers", "nodes"})
+"""Features of whole numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The feature that varies, from `start` to `stop` in at most `points` steps."""
+
+    name: str
+    start: float
+    stop: float
+    points: int
+
+    def values(self) -> list[float]:
+        """Return the values: every whole number where they fit, else even ratios."""
+        span = self.stop - self.start
+        if self.name in WHOLE_AXES and span < self.points:
+            return [self.start + step for step in range(int(span) + 1)]
+        if span == 0:
+            return [self.start]
+        ratio = log(self.stop / self.start) / (self.points - 1)
+        spaced = [self.start * exp(ratio * i) for i in range(self.points - 1)]
+        exact = [*spaced, self.stop]
+        if self.name in WHOLE_AXES:
+            return [float(value) for value in sorted({round(value) for value in exact})]
+        return [float(f"{value:.6g}") for value in exact]
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A forecast on the curve.
+
+    `speed_up` and `efficiency` compare with the first point; `seconds_saved_per_money` is what
+    the last unit of money bought, compared with the point before.
+    """
+
+    value: float
+    forecast: Forecast
+    speed_up: float | None
+    efficiency: float | None
+    seconds_saved_per_money: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPoint:
+    """A measured run that agrees with the question in all but the axis."""
+
+    run_id: RunId
+    value: float
+    duration_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Forecasts along an axis, and the runs measured there."""
+
+    axis: Axis
+    points: tuple[CurvePoint, ...]
+    measured: tuple[MeasuredPoint, ...]

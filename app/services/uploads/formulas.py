@@ -1,0 +1,22 @@
+"""Cells that a spreadsheet would take for formulas."""
+
+from typing import Final
+
+_FORMULA_MARKS: Final = ("=", "+", "-", "@")
+
+
+def guard_formula(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula; an upload reads it as `text`.
+
+    Examples
+    --------
+    >>> guard_formula("=1+1"), guard_formula("fp16"), guard_formula("'-5")
+    ("'=1+1", 'fp16', "''-5")
+    """
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA_MARKS) else text
+
+
+def unguard_formula(cell: str) -> str:
+    """Return what `guard_formula` was given."""
+    is_guarded = cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA_MARKS)
+    return cell[1:] if is_guarded else cell

@@ -1,0 +1,135 @@
+"""The store of how many runs of each status a workload has."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from app.domain.identifiers import ProjectId, Slug, WorkloadId
+from app.domain.runs import RunStatus
+from app.storage.count_tables import RunCountRow
+from app.storage.tables import RunRow, WorkloadRow
+from app.storage.upserts import insert_into
+
+StatusCounts = Mapping[RunStatus, int]
+
+
+class RunCountStore:
+    """Keeps the counts in step with the runs, and counts where they are not known.
+
+    A count is believed as long as it names the newest run of its workload: one look into the
+    index tells, whoever stored runs since. Only the removal of an older run by a version of the
+    service that does not count goes unseen, until `wrong` looks at all runs.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def by_status(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, StatusCounts]:
+        """Return how many runs of each status the workloads have, for those that have any."""
+        asked = list(workload_ids)
+        known = self.known(asked)
+        return known | self._count([key for key in asked if key not in known])
+
+    def known(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, StatusCounts]:
+        """Return the counts that need no counting."""
+        query = sa.select(RunCountRow.workload_id, RunCountRow.by_status).where(
+            RunCountRow.workload_id.in_(list(workload_ids)),
+            RunCountRow.newest_run_id.is_not_distinct_from(_newest(RunCountRow.workload_id)),
+        )
+        return {WorkloadId(key): _to_counts(counts) for key, counts in self._session.execute(query)}
+
+    def change(
+        self,
+        before: Mapping[WorkloadId, StatusCounts],
+        difference: Mapping[WorkloadId, Mapping[RunStatus, int]],
+    ) -> None:
+        """Note the runs that this transaction stored (or removed: less than 0).
+
+        Parameters
+        ----------
+        before
+            What was `known` of the workloads when they were locked; the others are counted.
+        difference
+            How many more runs of each status there are.
+        """
+        unknown = self._count([key for key in difference if key not in before])
+        for key in sorted(difference):
+            counts = Counter(unknown[key] if key in unknown else before.get(key, {}))
+            if key in before:
+                counts.update(difference[key])
+            self._keep(key, {status: number for status, number in counts.items() if number})
+
+    def wrong(self) -> list[tuple[ProjectId, WorkloadId, Slug]]:
+        """Return the workloads whose counts are believed but not right; looks at all runs.
+
+        One statement, so that uploads under way are seen with their counts or not at all.
+        """
+        found = sa.select(
+            RunRow.workload_id, RunRow.status, sa.func.count().label("number")
+        ).group_by(RunRow.workload_id, RunRow.status)
+        each = found.subquery()
+        query = (
+            sa.select(
+                WorkloadRow.project_id,
+                WorkloadRow.id,
+                WorkloadRow.slug,
+                RunCountRow.by_status,
+                each.c.status,
+                each.c.number,
+            )
+            .join(RunCountRow, RunCountRow.workload_id == WorkloadRow.id)
+            .outerjoin(each, each.c.workload_id == WorkloadRow.id)
+            .where(RunCountRow.newest_run_id.is_not_distinct_from(_newest(WorkloadRow.id)))
+            .order_by(WorkloadRow.id)
+        )
+        kept: dict[tuple[ProjectId, WorkloadId, Slug], Mapping[str, int]] = {}
+        counted: dict[tuple[ProjectId, WorkloadId, Slug], dict[str, int]] = {}
+        for row in self._session.execute(query):
+            key = ProjectId(row.project_id), WorkloadId(row.id), Slug(row.slug)
+            kept[key] = row.by_status
+            counts = counted.setdefault(key, {})
+            if row.status is not None:
+                counts[row.status] = row.number
+        return [key for key, counts in counted.items() if counts != kept[key]]
+
+    def recount(self, workload_id: WorkloadId) -> None:
+        """Count the runs of a workload that is locked, whatever was noted before."""
+        self._keep(workload_id, self._count([workload_id]).get(workload_id, {}))
+
+    def _count(self, workload_ids: list[WorkloadId]) -> dict[WorkloadId, StatusCounts]:
+        if not workload_ids:
+            return {}
+        rows = self._session.execute(
+            sa.select(RunRow.workload_id, RunRow.status, sa.func.count())
+            .where(RunRow.workload_id.in_(workload_ids))
+            .group_by(RunRow.workload_id, RunRow.status)
+        )
+        counts: dict[WorkloadId, dict[RunStatus, int]] = {}
+        for key, status, number in rows:
+            counts.setdefault(WorkloadId(key), {})[RunStatus(status)] = number
+        return dict(counts)
+
+    def _keep(self, workload_id: WorkloadId, counts: StatusCounts) -> None:
+        values = {
+            "newest_run_id": self._session.scalar(sa.select(_newest(sa.literal(workload_id)))),
+            "by_status": {status.value: number for status, number in counts.items()},
+        }
+        statement = insert_into(self._session, RunCountRow).values(
+            workload_id=workload_id, **values
+        )
+        self._session.execute(
+            statement.on_conflict_do_update(index_elements=[RunCountRow.workload_id], set_=values)
+        )
+
+
+def _newest(workload_id: sa.ColumnElement[Any] | sa.orm.InstrumentedAttribute[int]) -> Any:
+    """Return the id of a workload's newest run, NULL without one: the end of an index."""
+    newest = sa.select(sa.func.max(RunRow.id)).where(RunRow.workload_id == workload_id)
+    return newest.scalar_subquery()
+
+
+def _to_counts(document: Mapping[str, int]) -> dict[RunStatus, int]:
+    return {RunStatus(status): number for status, number in document.items()}

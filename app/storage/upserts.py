@@ -1,0 +1,22 @@
+"""Inserts that say what becomes of rows that are there already, in each database's own form."""
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy.orm import Session
+
+from app.storage.tables import Base
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
+
+
+def insert_into(session: Session, table: type[Base]) -> "sqlite.Insert | postgresql.Insert":
+    """Return an insert with `on_conflict_do_nothing` and `on_conflict_do_update`."""
+    # Of two dialects a process needs one.
+    if session.get_bind().dialect.name == "sqlite":
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql
+
+    return postgresql.insert(table)
