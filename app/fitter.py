@@ -100,7 +100,9 @@ class Fitter:
                 self._stop.wait(pause_s)
 
     def step(self) -> bool:
-        """Claim one fit and bring it to its end; False when none waits."""
+        """Claim one fit and bring it to its end; False when none waits or none can be computed."""
+        if not self._computer.is_ready():
+            return False
         claim = self._fitting.claim(self._owner)
         if claim is None:
             return False

@@ -76,9 +76,11 @@ def _smallest(distance: FloatArray) -> IntArray:
     >>> _smallest(np.array([[2.0, 1.0, 1.0, 0.5]])).tolist()
     [[3, 1, 2]]
     """
-    rows, found = np.arange(len(distance)), []
-    for _ in range(min(N_NEAREST, distance.shape[1])):
+    n, n_known = distance.shape
+    nearest: IntArray = np.empty((n, min(N_NEAREST, n_known)), dtype=np.int64)
+    rows: slice | IntArray = np.arange(n) if n > 1 else slice(1)
+    for place in range(nearest.shape[1]):
         best = distance.argmin(axis=1)
         distance[rows, best] = np.inf
-        found.append(best)
-    return np.stack(found, axis=1)
+        nearest[:, place] = best
+    return nearest

@@ -77,13 +77,10 @@ class SupportGrounds:
         First the known ones, then those with a value that no run has ever had.
         """
         found: list[tuple[str, ...]] = [()] * len(encoded.X)
-        flags = np.hstack(
-            [
-                encoded.missing | (self._constant & (encoded.excess > _TINY)),
-                encoded.codes == UNASKED,
-            ]
-        )
-        if flags.any():
+        is_unasked = encoded.codes == UNASKED
+        is_out = encoded.missing | (self._constant & (encoded.excess > _TINY))
+        if is_out.any() or is_unasked.any():
+            flags = np.hstack([is_out, is_unasked])
             for row in np.flatnonzero(flags.any(axis=1)).tolist():
                 found[row] = tuple(self._names[index] for index in np.flatnonzero(flags[row]))
         known = self._memory.known_columns

@@ -1,7 +1,7 @@
 """Turns durations into money that adds up to the last digit shown."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from typing import Final
 
@@ -22,6 +22,10 @@ _CENTS: Final = 2
 _MOST_DECIMALS: Final = 15
 _MOST_STEPS: Final = 10**15
 _KEPT_DIGITS: Final = 3
+_ZERO: Final = Decimal(0)
+_UNITS: Final = tuple(Decimal(1).scaleb(-decimals) for decimals in range(_MOST_DECIMALS + 1))
+_Charge = tuple[str, Decimal, str, Decimal, Decimal]
+"""Kind, quantity, unit, unit price and what they come to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,47 +64,49 @@ def _hours(price: Price, seconds: float, count: int) -> Decimal:
 
 def exact_cost(offer: Offer, seconds: float) -> Decimal:
     """Return what a duration costs before it is rounded, further charges included."""
-    return sum((item.amount for item in _items(offer, seconds)), Decimal(0))
+    return sum((each[-1] for each in _charges(offer, seconds)), _ZERO)
 
 
-def _items(offer: Offer, seconds: float) -> Iterator[LineItem]:
+def _charges(offer: Offer, seconds: float) -> Iterator[_Charge]:
     """Yield what is charged, unrounded; the compute always, the rest where it is given."""
     price, extras = offer.price, offer.extras
     for lot in offer.lots:
         yield from _compute(lot, seconds)
+    if extras is NO_EXTRAS:
+        return
     if extras.other_nodes:
         other = _hours(price, seconds, extras.other_nodes)
-        yield _item("other_nodes", other, "node-hour", extras.other_node_per_hour)
+        yield _charge("other_nodes", other, "node-hour", extras.other_node_per_hour)
     if extras.storage_gb:
         months = _EXACT.divide(_hours(price, seconds, 1), _HOURS_PER_MONTH)
         stored = _QUANTITY.multiply(months, extras.storage_gb)
-        yield _item("storage", stored, "GB-month", extras.storage_per_gb_month)
+        yield _charge("storage", stored, "GB-month", extras.storage_per_gb_month)
     if extras.platform_per_instance_hour:
         hours = instance_hours(offer, seconds)
-        yield _item("platform_fee", hours, _unit(price), extras.platform_per_instance_hour)
+        yield _charge("platform_fee", hours, _unit(price), extras.platform_per_instance_hour)
     if extras.egress_gb:
-        yield _item("egress", extras.egress_gb, "GB", extras.egress_per_gb)
+        yield _charge("egress", extras.egress_gb, "GB", extras.egress_per_gb)
 
 
-def _compute(lot: Lot, seconds: float) -> Iterator[LineItem]:
+def _compute(lot: Lot, seconds: float) -> Iterator[_Charge]:
     """Yield what instances of one type cost; of functions their GB-seconds and calls."""
     price, terms = lot.price, lot.price.serverless
     if terms is None:
         hours = _hours(price, seconds, lot.instances)
-        yield _item("compute", hours, _unit(price), price.price_per_hour)
+        yield _charge("compute", hours, _unit(price), price.price_per_hour)
         return
     gb_seconds, calls = terms.usage(Decimal(repr(seconds)), lot.instances)
-    yield _item("compute", gb_seconds, "GB-second", terms.per_gb_second)
+    yield _charge("compute", gb_seconds, "GB-second", terms.per_gb_second)
     if terms.per_call:
-        yield _item("calls", Decimal(calls), "call", terms.per_call)
+        yield _charge("calls", Decimal(calls), "call", terms.per_call)
 
 
 def _unit(price: Price) -> str:
     return "gpu-hour" if price.instance_type is None else "instance-hour"
 
 
-def _item(kind: str, quantity: Decimal, unit: str, unit_price: Decimal) -> LineItem:
-    return LineItem(kind, quantity, unit, unit_price, _EXACT.multiply(quantity, unit_price))
+def _charge(kind: str, quantity: Decimal, unit: str, unit_price: Decimal) -> _Charge:
+    return kind, quantity, unit, unit_price, _EXACT.multiply(quantity, unit_price)
 
 
 def decimals_for(amount: Decimal) -> int:
@@ -132,10 +138,10 @@ def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
     median_s, lower_s, upper_s
         The duration in seconds and its bounds, lower <= median <= upper.
     """
-    exact = tuple(_items(offer, median_s))
-    decimals = decimals_for(sum((item.amount for item in exact), Decimal(0)))
-    items = tuple(replace(item, amount=_rounded(item.amount, decimals)) for item in exact)
-    median = sum((item.amount for item in items), Decimal(0))
+    exact = list(_charges(offer, median_s))
+    decimals = decimals_for(sum((each[-1] for each in exact), _ZERO))
+    items = tuple(LineItem(*each[:-1], _rounded(each[-1], decimals)) for each in exact)
+    median = sum((item.amount for item in items), _ZERO)
     return Bill(
         median=median,
         lower=min(_shown(exact_cost(offer, lower_s)), median),
@@ -145,7 +151,7 @@ def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
 
 
 def _rounded(amount: Decimal, decimals: int) -> Decimal:
-    return _EXACT.quantize(amount, Decimal(1).scaleb(-decimals))
+    return _EXACT.quantize(amount, _UNITS[decimals])
 
 
 def _shown(amount: Decimal) -> Decimal:

@@ -49,7 +49,8 @@ class Offer:
     @property
     def lots(self) -> tuple[Lot, ...]:
         """All instances by type, those that host most workers first."""
-        return (Lot(self.price, self.instances), *self.others)
+        main = Lot(self.price, self.instances)
+        return (main, *self.others) if self.others else (main,)
 
     @property
     def total_instances(self) -> int:

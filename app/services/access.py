@@ -104,7 +104,7 @@ class AccessService:
         self._context = context
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._notes = ThreadPoolExecutor(max_workers=1, thread_name_prefix="key-use")
-        self._anybody = AnonymousCaller(context, self._notes)
+        self._anybody = AnonymousCaller(context)
         self.requires_keys = keys_required(context.settings)
         self._tokens = None if context.settings.oidc_issuer is None else open_tokens(context)
 

@@ -110,6 +110,13 @@ class Computer(Protocol):
             If the computation died under way.
         """
 
+    def is_ready(self) -> bool:
+        """Whether a fit can be computed now; asked before each claim, it may take its time.
+
+        What is far away may be gone for a while: no fit loses an attempt to that.
+        """
+        return True
+
     def close(self) -> None:
         """Release what the computer holds; it is not used afterwards."""
 

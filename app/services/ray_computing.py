@@ -35,6 +35,16 @@ _ANSWER_S: Final = 1.0
 _CALLS_AT_ONCE: Final = 4
 """One computes, others tell and ask how far it is."""
 _IN_FLIGHT_PER_CORE: Final = 2
+_SHOWN: Final = 300
+_LOST: Final = (RayError, ConnectionError, ValueError)
+"""What says that the cluster is gone; ValueError is the words of a client's closed channel."""
+
+
+def _is_connected() -> bool:
+    try:
+        return bool(ray.is_initialized())
+    except _LOST:
+        return False
 
 
 def _apply(function: Callable[[_Item], _Result], item: _Item) -> _Result:
@@ -112,13 +122,13 @@ class _Computation:
         """Return how far the computation is, None while nobody knows."""
         try:
             latest: Progress = ray.get(self.foreman.latest.remote(), timeout=_ANSWER_S)
-        except (GetTimeoutError, RayError):
+        except (GetTimeoutError, *_LOST):
             return None
         return latest
 
     def end(self) -> None:
         """Free what it holds of the cluster, whether it has ended or nobody waits any more."""
-        with suppress(RayError):
+        with suppress(*_LOST):
             ray.kill(self.foreman)
 
 
@@ -155,12 +165,33 @@ class RayComputer(Computer):
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         self._beat_s = beat_s
         self._limit_s = limit_s
+        self._address = address
+        self._is_closed = False
+        self._connecting = threading.Lock()
+        self._connect()
+
+    def _connect(self) -> None:
         on_sigterm = signal.getsignal(signal.SIGTERM)
-        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        ray.init(address=self._address, log_to_driver=False, logging_level=logging.WARNING)
         if threading.current_thread() is threading.main_thread():
             # Ray's own handler would end the process at once, without a word to the cluster.
             signal.signal(signal.SIGTERM, on_sigterm)
-        _logger.info("computing on Ray", extra={"address": address, **self.resources()})
+        _logger.info("computing on Ray", extra={"address": self._address, **self.resources()})
+
+    @override
+    def is_ready(self) -> bool:
+        with self._connecting:
+            if self._is_closed or _is_connected():
+                return not self._is_closed
+            # What is left of the broken connection stands in the way of a new one.
+            with suppress(*_LOST):
+                ray.shutdown()
+            try:
+                self._connect()
+            except _LOST as error:
+                _logger.warning("no Ray cluster answers", extra={"reason": str(error)[:_SHOWN]})
+                return False
+            return True
 
     def resources(self) -> dict[str, float]:
         """Return the cores of the cluster and its living nodes."""
@@ -169,11 +200,11 @@ class RayComputer(Computer):
 
     @override
     def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
-        if not ray.is_initialized():
+        if self._is_closed or not _is_connected():
             raise ComputationLostError("The connection to the Ray cluster is closed.")
         try:
             computation = _Computation.start(task)
-        except (RayError, ConnectionError) as error:
+        except _LOST as error:
             raise ComputationLostError(f"The Ray cluster takes no task: {error}") from error
         try:
             return self._await(computation, on_progress, self._limit_s(task.request.time_budget_s))
@@ -192,7 +223,7 @@ class RayComputer(Computer):
                 if time.monotonic() > deadline:
                     raise TimedOutError(limit_s)
             message: Done | Refused = ray.get(computation.result)
-        except (RayError, ConnectionError) as error:
+        except _LOST as error:
             raise ComputationLostError(f"The Ray cluster lost the fit: {error}") from error
         if isinstance(message, Done):
             return message.outcome
@@ -202,4 +233,5 @@ class RayComputer(Computer):
 
     @override
     def close(self) -> None:
+        self._is_closed = True
         ray.shutdown()

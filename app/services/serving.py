@@ -5,6 +5,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from app.domain import deadlines
 from app.domain.errors import (
     NoRegressorError,
     NotFoundError,
@@ -53,7 +54,10 @@ class ServedRegressor:
         ------
         RegressorUnavailableError
             If one is not finite: somebody made the artefact up, or it is damaged.
+        DeadlineExceededError
+            If the request that asks has ended.
         """
+        deadlines.require_time()
         inquiry = self.portfolio.ask(features)
         try:
             return inquiry, inquiry.forecast

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import erfc, sqrt
 from statistics import NormalDist
 from typing import Final
 
@@ -33,6 +34,16 @@ _NODES: Final = np.linspace(-4.0, 4.0, 41)
 
 _SCORES: Final = np.linspace(-4.0, 4.0, 81)
 """Standard normal scores at which the outcome is kept."""
+
+
+def _chance(score: float) -> float:
+    """Return the standard normal's distribution function."""
+    # By hand: the first spot forecast of a process does not wait for scipy to be imported.
+    return erfc(-score / sqrt(2.0)) / 2.0
+
+
+_NODE_CHANCES: Final[FloatArray] = np.array([_chance(score) for score in _NODES.tolist()])
+_SCORE_CHANCES: Final[FloatArray] = np.array([_chance(score) for score in _SCORES.tolist()])
 
 
 def interruptions_of(terms: SpotTerms, instances: int) -> Interruptions:
@@ -85,13 +96,11 @@ class InterruptedForecast:
 
     def probability_below(self, seconds: FloatArray) -> FloatArray:
         """Return the probability that a new run takes less than `seconds`, shape (n,)."""
-        from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
-
         chances = self.moments.probability_below(seconds)
         for row, curve in zip(self.rows.tolist(), self.log_seconds, strict=True):
             asked = float(seconds[row])
             score = np.interp(np.log(asked), curve, _SCORES, -np.inf) if asked > 0 else -np.inf
-            chances[row] = special.ndtr(score)
+            chances[row] = _chance(float(score))
         return chances
 
     def _with_rows(self, seconds: FloatArray, probability: float) -> FloatArray:
@@ -149,17 +158,13 @@ def with_interruptions(
 
 def _work_nodes(forecast: ForecastDistribution) -> FloatArray:
     """Return the log durations of the work at the scores of `_NODES`, shape (n, n_nodes)."""
-    from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
-
-    chances = special.ndtr(_NODES).tolist()
+    chances = _NODE_CHANCES.tolist()
     return np.log(np.stack([forecast.quantile(chance) for chance in chances], axis=1))
 
 
 def _combined(log_work: FloatArray, work_s: float, terms: Interruptions) -> FloatArray:
     """Return the log quantiles of interrupted work at `_SCORES`."""
-    from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
-
-    added = overhead_quantiles(work_s, terms, special.ndtr(_NODES))
+    added = overhead_quantiles(work_s, terms, _NODE_CHANCES)
     written = checkpoints_s(np.array([work_s]), terms)[0]
     # What is not interrupted at all is one value of its whole probability.
     distinct, same = np.unique(added, return_inverse=True)
@@ -168,7 +173,7 @@ def _combined(log_work: FloatArray, work_s: float, terms: Interruptions) -> Floa
     weights = np.outer(_weights(), np.bincount(same, _weights())).ravel()
     order = np.argsort(logs, kind="stable")
     reached = np.cumsum(weights[order]) - weights[order] / 2
-    found: FloatArray = np.interp(special.ndtr(_SCORES), reached, logs[order])
+    found: FloatArray = np.interp(_SCORE_CHANCES, reached, logs[order])
     return found
 
 
@@ -209,8 +214,6 @@ def _refusal(terms: Interruptions, factor: float, work_s: float) -> SpotInfeasib
 @lru_cache(maxsize=1)
 def _weights() -> FloatArray:
     """Return the chance of each node's surroundings, shape (n_nodes,)."""
-    from scipy import special  # noqa: PLC0415 - heavy: not before it is needed
-
     edges = np.concatenate([[-np.inf], (_NODES[1:] + _NODES[:-1]) / 2, [np.inf]])
-    weights: FloatArray = np.diff(special.ndtr(edges))
+    weights: FloatArray = np.diff([_chance(edge) for edge in edges.tolist()])
     return weights

@@ -2,8 +2,9 @@
 
     python -m benchmarks.capacity [--workloads 10000] [--runs 1000000000] [--forecasts-per-s 50000]
 
-Every input is an option. Defaults of the measured ones come from `python -m benchmarks.scale`
-(docs/scale.md tells the machine); prices are assumptions to be replaced by your own.
+Every input is an option. Defaults of the measured ones come from `python -m
+benchmarks.capacity.costs` (core time) and `python -m benchmarks.scale` (bytes); docs/scale.md tells
+the machine. Prices are assumptions to be replaced by your own.
 """
 
 import argparse
@@ -62,8 +63,8 @@ def _parse() -> argparse.Namespace:
     wanted.add_argument("--drain-h", type=float, default=2, help="a refit of all may take")
     wanted.add_argument("--versions", type=int, default=10, help="kept of each workload")
     measured = parser.add_argument_group("what was measured")
-    measured.add_argument("--forecast-ms", type=float, default=2.25, help="of a core")
-    measured.add_argument("--fit-s", type=float, default=2.9, help="of a core")
+    measured.add_argument("--forecast-ms", type=float, default=1.4, help="of a core")
+    measured.add_argument("--fit-s", type=float, default=2.7, help="of a core")
     measured.add_argument("--fit-spread", type=float, default=0.7, help="of its logarithm")
     measured.add_argument("--bytes-a-run", type=float, default=606)
     measured.add_argument("--bytes-a-forecast", type=float, default=565)

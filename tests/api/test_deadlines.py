@@ -16,15 +16,17 @@ from starlette.types import Message, Receive, Scope, Send
 from app.api import preferences
 from app.api.middleware.deadlines import DeadlineMiddleware
 from app.domain import deadlines
-from app.domain.access import Project
+from app.domain.access import DEFAULT_PROJECT, Project
 from app.domain.deadlines import Deadline
 from app.domain.errors import DeadlineExceededError, StorageUnavailableError
-from app.domain.identifiers import ProjectId
+from app.domain.identifiers import ProjectId, Slug
 from app.main import build_app
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
+from models import FeatureTable
+from tests.support.regressors import publish_regressor
 
 _TEAM = Project(ProjectId("prj_late"), "late")
 
@@ -323,3 +325,33 @@ def test_statements_of_an_upload_may_take_longer(settings: Settings) -> None:
     database.close()
 
     assert (within, outside) == ("5min", "100ms")
+
+
+def test_computation_of_a_refused_request_ends_at_its_next_step(hurried: Services) -> None:
+    publish_regressor(hurried)
+    served = hurried.regressor_cache.get(DEFAULT_PROJECT, Slug("fitted"))
+    gate, ends = Event(), []
+
+    def compute() -> None:
+        gate.wait()
+        try:
+            served.predict(FeatureTable({}, {}, 0))
+        except DeadlineExceededError:
+            ends.append("early")
+            raise
+        ends.append("late")
+
+    app = build_app(hurried.context.settings, hurried)
+    app.add_api_route("/v1/long", compute, methods=["POST"])
+
+    async def run() -> Caller:
+        task, caller = _call(app, "/v1/long")
+        await caller.answered.wait()
+        gate.set()
+        await task
+        return caller
+
+    caller = asyncio.run(run())
+
+    assert (caller.messages[0]["status"], _code(caller)) == (503, "deadline_exceeded")
+    assert ends == ["early"]

@@ -200,3 +200,29 @@ def test_fitter_without_its_database_tells_the_log_only(
 
     give_back(database)
     assert alive(ServiceContext(database, settings)) == 0
+
+
+class AwayComputer(InProcessComputer):
+    """Cannot be reached the first times it is asked."""
+
+    def __init__(self, times: int) -> None:
+        self._times = times
+
+    @override
+    def is_ready(self) -> bool:
+        self._times -= 1
+        return self._times < 0
+
+
+def test_no_fit_is_claimed_while_its_computer_is_away(services: Services, asked: Fit) -> None:
+    context = services.context
+    fitter = Fitter(FittingService(context), AwayComputer(2), context.settings, beat_s=0.0)
+
+    steps = [fitter.step(), fitter.step()]
+    waiting = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    fitter.step()
+
+    ended = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    assert steps == [False, False]
+    assert (waiting.state, waiting.attempts) == (FitState.QUEUED, 0)
+    assert (ended.state, ended.attempts) == (FitState.SUCCEEDED, 1)

@@ -1,0 +1,102 @@
+"""A Ray cluster that goes away as a whole and comes back costs no fit its attempts."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.fits import FitState
+from app.domain.identifiers import Slug
+from app.fitter import Fitter
+from app.services.fitting import FittingService
+from app.services.ray_computing import RayComputer
+from app.services.wiring import Services
+from tests.support.regressors import QUICK, store_runs
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("ray"),
+    # Ray's own.
+    pytest.mark.filterwarnings("default"),
+]
+_TRIES = 5
+
+
+def _free_ports() -> tuple[int, int]:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
+        return one.getsockname()[1], two.getsockname()[1]
+
+
+def _start(folder: str, ports: tuple[int, int]) -> subprocess.Popen[str]:
+    """Start a head with one core, again when a busy machine lets Ray's half minute pass."""
+    command = [
+        str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--num-cpus=1",
+        "--node-ip-address=127.0.0.1",
+        "--disable-usage-stats", "--include-dashboard=false", f"--temp-dir={folder}",
+        f"--port={ports[0]}", f"--ray-client-server-port={ports[1]}",
+    ]  # fmt: skip
+    for _ in range(_TRIES):
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, "RAY_TMPDIR": folder, "RAY_AUTH_MODE": "disabled"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert process.stdout is not None
+        if any("Ray runtime started" in line for line in process.stdout):
+            return process
+        process.wait()
+        process.stdout.close()
+    raise AssertionError("Ray did not start")
+
+
+@contextmanager
+def running_head(folder: str, ports: tuple[int, int]) -> Iterator[None]:
+    process = _start(folder, ports)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def _connect(address: str) -> RayComputer:
+    """Connect as a fitter's supervisor does: again when a busy machine lets Ray's time pass."""
+    for _ in range(_TRIES - 1):
+        with suppress(ConnectionError):
+            return RayComputer(address, beat_s=0.1)
+    return RayComputer(address, beat_s=0.1)
+
+
+def test_fit_waits_for_a_cluster_that_is_away(services: Services) -> None:
+    context, ports = services.context, _free_ports()
+    store_runs(context, "resnet")
+    with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        with running_head(folder, ports):
+            computer = _connect(f"ray://127.0.0.1:{ports[1]}")
+            fitter = Fitter(FittingService(context), computer, context.settings, beat_s=0.1)
+        asked, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
+
+        while computer.is_ready():
+            # The connection notices its end a moment later.
+            fitter.step()
+        meanwhile = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+        with running_head(folder, ports):
+            while services.fits.get(DEFAULT_PROJECT, asked.fit_id).state is FitState.QUEUED:
+                fitter.step()
+            computer.close()
+
+    ended = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    assert meanwhile.state is FitState.QUEUED
+    assert ended.state is FitState.SUCCEEDED
