@@ -18,6 +18,9 @@ from models.tables import FloatArray
 _PART = 256
 """Questions answered at a time: their features fit a processor's cache."""
 
+_BLOCK = 96
+"""Rows of a quadratic form that stand together."""
+
 Item = TypeVar("Item")
 
 
@@ -230,7 +233,7 @@ class Mixture:
         self._weights = np.array([item.weight for item in members])
         self._offsets = np.array([item.center for item in members])
         self._slopes = np.zeros((width, len(items)))
-        self._form = np.zeros((width, width))
+        whole: FloatArray = np.zeros((width, width))
         self._scatter = 0.0
         # A member with a variance of its own takes this one off again.
         self._noise = sum(item.weight * item.own_variance for item in self._others)
@@ -243,7 +246,8 @@ class Mixture:
                 self._slopes[columns, position] = item.process.mean_slopes()
                 self._scatter += item.weight * item.process.scatter
                 self._noise += item.weight * item.process.noise
-            self._form[np.ix_(columns, columns)] += item.weight * form
+            whole[np.ix_(columns, columns)] += item.weight * form
+        self._width, self._forms = width, _upper_blocks(whole)
 
     def _evaluate(self, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the base features of the laws, their log durations, and the shares of terms."""
@@ -265,7 +269,7 @@ class Mixture:
         return base, (top + np.log(total))[:, :, 0] + base @ self._effects, shares
 
     def _features(self, X: FloatArray, base: FloatArray, shares: FloatArray) -> FloatArray:
-        features = np.empty((len(X), len(self._form)))
+        features = np.empty((len(X), self._width))
         start = 0
         if self._kernels:
             numeric, codes = self._layout.numeric(X), self._layout.codes(X)
@@ -288,7 +292,10 @@ class Mixture:
         if own:
             u = self._features(X, base, shares)
             means[:, :own] = logs[:, self._which_law] + u @ self._slopes
-            left = np.einsum("ij,ij->i", u @ self._form, u) + self._scatter
+            left = np.full(n, self._scatter)
+            for start, form in self._forms:
+                rest = u[:, start:]
+                left += np.einsum("ij,ij->i", rest[:, : len(form)] @ form, rest)
             within = np.maximum(left, 0.0)
         for place, item in enumerate(self._others, own):
             mean, variance = item.member.predict_moments(X)
@@ -315,6 +322,26 @@ class _Distinct(Generic[Item]):
                 return index
         self.items.append(item)
         return len(self.items) - 1
+
+
+def _upper_blocks(form: FloatArray) -> list[tuple[int, FloatArray]]:
+    """Return a symmetric quadratic form as blocks of rows, each from its diagonal on.
+
+    With the part right of a diagonal block doubled they add up to the whole, at little more than
+    half of its memory: that, not the arithmetic, is what one question costs.
+
+    Examples
+    --------
+    >>> [(start, block.shape) for start, block in _upper_blocks(np.zeros((200, 200)))]
+    [(0, (96, 200)), (96, (96, 104)), (192, (8, 8))]
+    """
+    blocks = []
+    for start in range(0, len(form), _BLOCK):
+        end = start + _BLOCK
+        block = form[start:end, start:].copy()
+        block[:, _BLOCK:] += form[end:, start:end].T
+        blocks.append((start, block))
+    return blocks
 
 
 def _same_law(one: FittedLaw, other: FittedLaw) -> bool:

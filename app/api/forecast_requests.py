@@ -1,6 +1,7 @@
 """Reads forecast requests: one document, or thousands in one pass."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,12 +20,16 @@ from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.prices import PriceQuery
 
-_FIELDS: Final[Any] = typed_fields(ForecastIn, ConfigurationIn, WorkIn)
-_ONE: TypeAdapter[Values] = TypeAdapter(_FIELDS)
-_MANY: TypeAdapter[list[Values]] = TypeAdapter(list[_FIELDS])
 _NESTED: Final = frozenset({"configuration", "work", "parameters", "pricing", "energy"})
 _NOTHING: Final[Values] = {}
 _Prices = dict[PriceQuery, PriceQuery]
+
+
+@cache
+def _schemas() -> tuple[TypeAdapter[Values], TypeAdapter[list[Values]]]:
+    """Return what reads one document and many; made at the first use, not at the start."""
+    fields = typed_fields(ForecastIn, ConfigurationIn, WorkIn)
+    return TypeAdapter(fields), TypeAdapter(list[fields])  # type: ignore[valid-type]  # made at run time
 
 
 def read_forecast(document: object, *, place: str = "body") -> ForecastRequest:
@@ -36,7 +41,7 @@ def read_forecast(document: object, *, place: str = "body") -> ForecastRequest:
         If it breaks the schema; names each field.
     """
     try:
-        values = _ONE.validate_python(document)
+        values = _schemas()[0].validate_python(document)
     except ValidationError:
         check(FORECAST_IN, document, place=place)  # tells what is wrong, in the model's words
         raise
@@ -47,7 +52,7 @@ def read_forecasts(documents: Sequence[object]) -> list[ForecastRequest | Domain
     """Return the questions of many documents, each of them or why it is refused."""
     builder = _Builder()
     try:
-        return [builder.build(values) for values in _MANY.validate_python(documents)]
+        return [builder.build(values) for values in _schemas()[1].validate_python(documents)]
     except ValidationError:
         return [_read(document) for document in documents]
 

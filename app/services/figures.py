@@ -42,23 +42,14 @@ class Figures:
     def durations(self) -> list[Interval]:
         """The durations with their bounds."""
         levels = [request.confidence for request in self._requests]
-        groups = _groups(levels)
-        if len(groups) == 1:
-            lower, upper = self._forecast.interval(levels[0])
-        else:
-            lower, upper = np.empty(len(levels)), np.empty(len(levels))
-            for confidence, rows in groups:
-                bounds = self._forecast.interval(confidence)
-                lower[rows], upper[rows] = bounds[0][rows], bounds[1][rows]
-        return list(map(Interval, self.median, _shown(lower), _shown(upper), levels))
+        bounds = _by_level(levels, lambda level: np.stack(self._forecast.interval(level)))
+        return list(map(Interval, self.median, *map(_shown, bounds), levels))
 
     @once
     def time_limit(self) -> list[float]:
         """What the asked share of runs stays below, in whole seconds."""
-        limit = np.empty(len(self._requests))
-        for quantile, rows in _groups([request.time_limit_quantile for request in self._requests]):
-            limit[rows] = self._forecast.quantile(quantile)[rows]
-        return [math.ceil(seconds) for seconds in limit.tolist()]
+        levels = [request.time_limit_quantile for request in self._requests]
+        return [math.ceil(each) for each in _by_level(levels, self._forecast.quantile).tolist()]
 
     @once
     def deadline(self) -> list[float]:
@@ -74,13 +65,16 @@ class Figures:
         return _chances(self._forecast, [_affordable(*pair) for pair in pairs])
 
 
-def _groups(values: Sequence[float]) -> list[tuple[float, slice | list[int]]]:
-    distinct = set(values)
+def _by_level(levels: Sequence[float], figures: Callable[[float], FloatArray]) -> FloatArray:
+    """Return of each row the figure at its level; `figures` gives those of all rows at one.
+
+    Rows are the last axis.
+    """
+    distinct = set(levels)
     if len(distinct) == 1:
-        return [(distinct.pop(), slice(None))]
-    return [
-        (value, [row for row, each in enumerate(values) if each == value]) for value in distinct
-    ]
+        return figures(levels[0])
+    found = {level: figures(level) for level in distinct}
+    return np.stack([found[level][..., row] for row, level in enumerate(levels)], axis=-1)
 
 
 def _shown(seconds: FloatArray) -> list[float]:
