@@ -1,30 +1,44 @@
 """Stores many runs by the fastest way of each database: driver's executemany, or COPY."""
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import chain, repeat
-from typing import Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
 
 import sqlalchemy as sa
 
 from app.domain.errors import StorageUnavailableError
 from app.domain.runs import NewRuns, RunContent
 
+if TYPE_CHECKING:
+    import psycopg
+
 _Column = Sequence[object]
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _NULL: Final = "\\N"
 
 
-def insert_runs(connection: sa.Connection, runs: NewRuns) -> None:
-    """Store runs in the transaction of `connection`."""
-    columns = _columns(runs)
+WriteRuns = Callable[[NewRuns], None]
+
+
+@contextmanager
+def writing_runs(connection: sa.Connection) -> Iterator[WriteRuns]:
+    """Yield what stores blocks of runs in the transaction of a connection.
+
+    On PostgreSQL one COPY stays open from block to block, so that the server stores one while the
+    next is made; until the end the connection takes nothing else.
+    """
     if connection.dialect.name == "sqlite":
-        _execute_many(connection, columns)
-    else:
-        _copy(connection, columns)
+        yield lambda runs: _execute_many(connection, _columns(runs))
+        return
+    driver = connection.connection.driver_connection
+    with _RunCopy(driver) as copying:
+        yield lambda runs: copying.write(_columns(runs))
 
 
 def _columns(runs: NewRuns) -> dict[str, _Column]:
@@ -76,20 +90,55 @@ def _converted(column: _Column, convert: Callable[[object], str]) -> list[str | 
     return list(map(known.get, column))
 
 
-def _copy(connection: sa.Connection, columns: Mapping[str, _Column]) -> None:
-    import psycopg  # noqa: PLC0415 - on PostgreSQL it is there already, on SQLite nobody needs it
+class _RunCopy:
+    """A COPY that is open while blocks with the same columns come; others begin another."""
 
-    names = ", ".join(columns)
+    def __init__(self, driver: object) -> None:
+        import psycopg  # noqa: PLC0415 - on PostgreSQL it is there already, on SQLite nobody needs it
+
+        assert isinstance(driver, psycopg.Connection)
+        self._driver = driver
+        self._lost = psycopg.OperationalError, psycopg.InterfaceError
+        self._open = ExitStack()
+        self._columns: list[str] = []
+        self._copy: psycopg.Copy | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._translating():
+            self._open.__exit__(kind, failure, trace)
+
+    def write(self, columns: Mapping[str, _Column]) -> None:
+        with self._translating():
+            if self._copy is None or list(columns) != self._columns:
+                self._copy = self._begin(list(columns))
+            self._copy.write(_to_block(columns))
+
+    def _begin(self, names: list[str]) -> "psycopg.Copy":
+        self._open.close()
+        self._columns = names
+        cursor = self._open.enter_context(self._driver.cursor())
+        statement = f"COPY run ({', '.join(names)}) FROM STDIN"
+        return self._open.enter_context(cursor.copy(statement.encode()))
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except self._lost as error:
+            raise StorageUnavailableError from error
+
+
+def _to_block(columns: Mapping[str, _Column]) -> str:
     lines = map("\t".join, zip(*map(_for_copy, columns.values()), strict=True))
-    block = "\n".join(chain(lines, repeat("", 1)))
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, psycopg.Connection)
-    statement = f"COPY run ({names}) FROM STDIN"
-    try:
-        with driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            copy.write(block)
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise StorageUnavailableError from error
+    return "\n".join(chain(lines, repeat("", 1)))
 
 
 def _for_copy(column: _Column) -> Sequence[str]:

@@ -1,6 +1,7 @@
 """The store of runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, Literal
@@ -13,7 +14,6 @@ from app.domain.identifiers import ProjectId, RunId, WorkloadId, earliest_identi
 from app.domain.pages import Page
 from app.domain.runs import (
     EvidenceColumns,
-    NewRuns,
     Run,
     RunColumns,
     RunFilter,
@@ -21,7 +21,7 @@ from app.domain.runs import (
     StoredRun,
 )
 from app.domain.workloads import MeasuredFeatures, Workload
-from app.storage.bulk import insert_runs
+from app.storage.bulk import WriteRuns, writing_runs
 from app.storage.lists import each_text
 from app.storage.measured import measured_features, measured_power
 from app.storage.run_rows import IS_USABLE, to_run
@@ -57,9 +57,9 @@ class RunStore:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def add_many(self, runs: NewRuns) -> None:
-        """Store new runs."""
-        insert_runs(self._session.connection(), runs)
+    def adding(self) -> AbstractContextManager[WriteRuns]:
+        """Return what stores blocks of new runs; nothing else is asked of the store meanwhile."""
+        return writing_runs(self._session.connection())
 
     def find_external(
         self, workload_id: WorkloadId, external_ids: Sequence[str]

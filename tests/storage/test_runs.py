@@ -1,6 +1,7 @@
 """Many runs are stored at once; a database that fails meanwhile is said to be unavailable."""
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import psycopg
@@ -8,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT
-from app.domain.errors import StorageUnavailableError
+from app.domain.errors import NotEnoughRunsError, StorageUnavailableError
 from app.domain.identifiers import RunId, Slug, new_identifiers
-from app.domain.runs import NewRuns, RunContent
+from app.domain.runs import NewRuns, RunContent, RunStatus
 from app.domain.workloads import Workload
 from app.storage.database import Database
 from app.storage.stores import Stores
@@ -56,7 +57,8 @@ def _break(database: Database, session_connection: sa.Connection) -> None:
 def test_instants_are_read_as_they_were_stored(database: Database) -> None:
     with database.transaction() as stores:
         workload = _claim(stores)
-        stores.runs.add_many(_make_runs(workload, 4))
+        with stores.runs.adding() as add:
+            add(_make_runs(workload, 4))
 
     with database.reading() as stores:
         columns = stores.runs.usable_for_fit(workload.workload_id)
@@ -66,13 +68,50 @@ def test_instants_are_read_as_they_were_stored(database: Database) -> None:
     assert [run.started_at for run in runs] == [_NOW, None, _NOW, None]
 
 
+def test_blocks_with_other_columns_follow_each_other(database: Database) -> None:
+    with database.transaction() as stores:
+        workload = _claim(stores)
+        named = replace(
+            _make_runs(workload, 2),
+            external_id=["a", None],
+            content=RunContent(status=["failed"] * 2, duration_seconds=[2.5] * 2, workers=[1] * 2),
+        )
+        with stores.runs.adding() as add:
+            for block in (_make_runs(workload, 4), named, _make_runs(workload, 2)):
+                add(block)
+
+    with database.reading() as stores:
+        found = stores.runs.find_external(workload.workload_id, ["a"])
+        counts = stores.run_counts.by_status([workload.workload_id])[workload.workload_id]
+
+    assert set(found) == {"a"}
+    assert counts == {RunStatus.SUCCEEDED: 6, RunStatus.FAILED: 2}
+
+
+def test_failure_between_blocks_keeps_none_of_them(database: Database) -> None:
+    with database.transaction() as stores:
+        workload = _claim(stores)
+
+    def add_and_fail() -> None:
+        with database.transaction() as stores, stores.runs.adding() as add:
+            add(_make_runs(workload, 4))
+            raise NotEnoughRunsError(Slug("a"), found=0, needed=1)
+
+    with pytest.raises(NotEnoughRunsError):
+        add_and_fail()
+
+    with database.reading() as stores:
+        assert not stores.runs.has_any(workload.workload_id)
+
+
 def test_a_database_that_fails_meanwhile_is_unavailable_and_keeps_nothing(
     database: Database,
 ) -> None:
     with pytest.raises(StorageUnavailableError), database.transaction() as stores:  # noqa: PT012 - the whole transaction fails
         workload = _claim(stores)
         _break(database, stores.runs._session.connection())
-        stores.runs.add_many(_make_runs(workload, 2000))
+        with stores.runs.adding() as add:
+            add(_make_runs(workload, 2000))
 
     database.engine.dispose()
     with database.reading() as stores:

@@ -58,6 +58,8 @@ class CellReader(dict[Cell, Value | None], Generic[Value]):
 
     def read(self, cells: Sequence[Cell]) -> list[Value | None]:
         """Return the values of a column."""
+        if cells and cells.count(cells[0]) == len(cells):
+            return [self[cells[0]]] * len(cells)
         return list(map(self.__getitem__, cells))
 
 

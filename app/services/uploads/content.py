@@ -30,12 +30,16 @@ def number_text(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
+def _head(name: str) -> str:
+    return orjson.dumps(name).decode() + ":"
+
+
 class _Members(dict[str | float | None, str]):
     """The JSON member that each distinct value of one parameter becomes; '' for absence."""
 
     def __init__(self, name: str, kind: ParameterType) -> None:
         super().__init__()
-        self._head = orjson.dumps(name).decode() + ":"
+        self._head = _head(name)
         self._is_number = kind is ParameterType.NUMBER
 
     def __missing__(self, value: str | float | None) -> str:
@@ -61,7 +65,7 @@ class ContentWriter:
 
     def __init__(self, types: Mapping[ParameterKey, ParameterType]) -> None:
         self._parameter_members: dict[str, dict[str | None, _Members]] = {}
-        self._members: dict[str, _Members] = {}
+        self._label_members: dict[str, _Members] = {}
         for (slug, name), kind in types.items():
             by_workload = self._parameter_members.setdefault(PARAMETER + name, {})
             by_workload[slug] = _Members(name, kind)
@@ -69,9 +73,10 @@ class ContentWriter:
     def write(self, chunk: Chunk) -> RunContent:
         """Return what a chunk's runs measured."""
         statuses = chunk.texts.get("status") or [None] * len(chunk)
+        succeeded = RunStatus.SUCCEEDED.value
         texts, numbers = chunk.texts, chunk.numbers
         return RunContent(
-            status=[status or RunStatus.SUCCEEDED.value for status in statuses],
+            status=[status or succeeded for status in statuses],
             duration_seconds=numbers["duration_seconds"].tolist(),
             workers=[count or 1 for count in _whole(numbers.get("workers")) or [1] * len(chunk)],
             nodes=_whole(numbers.get("nodes")),
@@ -99,7 +104,12 @@ class ContentWriter:
         columns = []
         for field in sorted(chunk.parameters):
             by_workload = self._parameter_members.get(field, {})
-            pairs = zip(workloads, chunk.parameters[field], strict=True)
+            cells = chunk.parameters[field]
+            if len(by_workload) == 1:
+                [members] = by_workload.values()
+                columns.append([members[cell] for cell in cells])
+                continue
+            pairs = zip(workloads, cells, strict=True)
             columns.append(
                 ["" if cell is None else by_workload[slug][cell] for slug, cell in pairs]
             )
@@ -108,19 +118,20 @@ class ContentWriter:
     def _number_family(self, chunk: Chunk, family: str) -> list[str | None] | None:
         columns = []
         for field in sorted(name for name in chunk.numbers if name.startswith(family)):
-            members = self._family_members(field, family, ParameterType.NUMBER)
-            columns.append([members[value] for value in _floats(chunk.numbers[field]) or ()])
+            head, values = _head(field.removeprefix(family)), _floats(chunk.numbers[field])
+            columns.append(
+                ["" if value is None else head + number_text(value) for value in values or ()]
+            )
         return _objects([column for column in columns if column])
 
     def _labels(self, chunk: Chunk) -> list[str | None] | None:
         columns = []
         for field in sorted(name for name in chunk.texts if name.startswith(LABEL)):
-            members = self._family_members(field, LABEL, ParameterType.CATEGORY)
+            members = self._label_members.setdefault(
+                field, _Members(field.removeprefix(LABEL), ParameterType.CATEGORY)
+            )
             columns.append([members[value] for value in chunk.texts[field]])
         return _objects(columns)
-
-    def _family_members(self, field: str, family: str, kind: ParameterType) -> _Members:
-        return self._members.setdefault(field, _Members(field.removeprefix(family), kind))
 
 
 def content_hashes(content: RunContent) -> list[str]:
@@ -149,6 +160,9 @@ def _floats(values: FloatArray | None) -> list[float | None] | None:
 
 
 def _whole(values: FloatArray | None) -> list[int | None] | None:
+    if values is not None and not np.isnan(values).any():
+        whole: list[int | None] = values.astype(np.int64).tolist()
+        return whole
     listed = _floats(values)
     return None if listed is None else [None if value is None else int(value) for value in listed]
 
@@ -156,5 +170,7 @@ def _whole(values: FloatArray | None) -> list[int | None] | None:
 def _objects(columns: list[list[str]]) -> list[str | None] | None:
     if not columns:
         return None
+    if not any("" in column for column in columns):
+        return [f"{{{members}}}" for members in map(",".join, zip(*columns, strict=True))]
     rows = (",".join(filter(None, members)) for members in zip(*columns, strict=True))
     return _filled([f"{{{members}}}" if members else None for members in rows])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -15,8 +16,6 @@ from app.services.uploads.flat import FlatValue, flat_content, flat_run
 from app.storage.stores import Stores
 
 _REMEDY: Final = "Send a changed run under a new external_id, or delete the stored run first."
-_Key = tuple[str, str]
-"""A workload and an external id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +53,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class SortedRows:
-    """Which rows of a batch are new, and which run each duplicate repeats."""
+    """Which rows of a batch are new, and which run each duplicate repeats.
+
+    Suspects have the external id of a run and another hash; None stands for a run of the upload.
+    """
 
     is_new: BoolArray
     duplicates: dict[int, RunId] = field(default_factory=dict)
+    suspects: list[tuple[int, RunId | None]] = field(default_factory=list)
 
 
 class DuplicateFinder:
@@ -91,80 +94,84 @@ class DuplicateFinder:
         self._workload_ids = workload_ids
         self._canonical_gpu_name = canonical_gpu_name
         self._conflicts = conflicts
-        self._seen: dict[_Key, tuple[RunId, str]] = {}
+        self._stored: dict[str, dict[str, StoredRun]] = {}
+        self._seen: dict[str, dict[str, int]] = {}
+        self._run_ids: list[RunId] = []
+        self._hashes: list[str] = []
+
+    def look_up(self, chunks: Iterable[Chunk]) -> None:
+        """Read which external ids are stored; before anything of the upload is."""
+        for chunk in chunks if self._workload_ids else ():
+            by_workload: dict[str, list[str]] = {}
+            names = chunk.texts.get("external_id", [])
+            for slug, name in zip(chunk.texts["workload"], names, strict=bool(names)):
+                if name is not None and slug is not None and slug in self._workload_ids:
+                    by_workload.setdefault(slug, []).append(name)
+            for slug, wanted in by_workload.items():
+                runs = self._stores.runs.find_external(self._workload_ids[Slug(slug)], wanted)
+                self._stored.setdefault(slug, {}).update(runs)
 
     def sort(self, batch: Batch) -> SortedRows:
-        """Sort the rows of a batch; rows in conflict are neither new nor duplicates."""
+        """Sort the rows of a batch by what was looked up; asks the database nothing."""
         result = SortedRows(np.ones(len(batch.chunk), dtype=np.bool_))
-        names = batch.external_ids
+        names, workloads = batch.external_ids, batch.chunk.texts["workload"]
         if names is None:
             return result
-        workloads = batch.chunk.texts["workload"]
-        stored = self._look_up(workloads, names)
-        if self._are_all_new(batch, names, stored):
+        start = len(self._run_ids)
+        self._run_ids += batch.run_ids
+        self._hashes += batch.hashes
+        if self._are_all_new(workloads, names, start):
             return result
-        suspects: list[tuple[int, RunId]] = []
         for index, (slug, name) in enumerate(zip(workloads, names, strict=True)):
             if slug is None or name is None:
                 continue
-            key = (slug, name)
-            known = self._seen.get(key) or stored.get(key)
-            if known is None:
-                self._seen[key] = (batch.run_ids[index], batch.hashes[index])
+            stored = self._stored.get(slug, {}).get(name)
+            seen = self._seen.setdefault(slug, {}).setdefault(name, start + index)
+            if stored is None and seen == start + index:
                 continue
+            known = stored or StoredRun(self._run_ids[seen], self._hashes[seen])
             result.is_new[index] = False
-            if known[1] == batch.hashes[index]:
-                result.duplicates[index] = known[0]
+            if known.content_sha256 == batch.hashes[index]:
+                result.duplicates[index] = known.run_id
             else:
-                suspects.append((index, known[0]))
-        self._judge(batch, suspects, result)
+                result.suspects.append((index, None if stored is None else known.run_id))
         return result
 
     def _are_all_new(
-        self, batch: Batch, names: Sequence[str | None], stored: Mapping[_Key, object]
+        self, workloads: Sequence[str | None], names: Sequence[str | None], start: int
     ) -> bool:
-        """Take a whole batch at once when no row of it can be a duplicate: the common case."""
-        keys = [
-            (slug, name)
-            for slug, name in zip(batch.chunk.texts["workload"], names, strict=True)
-            if slug is not None and name is not None
-        ]
+        """Take a whole batch at once when no row of it can be a duplicate: the common case.
+
+        No object is made for a row that the garbage collector would have to follow.
+        """
+        slug = workloads[0]
+        if slug is None or None in names or workloads.count(slug) != len(workloads):
+            return False
+        fresh = dict(zip([name for name in names if name is not None], count(start), strict=False))
+        seen = self._seen.setdefault(slug, {})
         is_sure = (
-            not stored
-            and len(keys) == len(names)
-            and len(set(keys)) == len(keys)
-            and self._seen.keys().isdisjoint(keys)
+            len(fresh) == len(names)
+            and seen.keys().isdisjoint(fresh)
+            and self._stored.get(slug, {}).keys().isdisjoint(fresh)
         )
         if is_sure:
-            self._seen.update(zip(keys, zip(batch.run_ids, batch.hashes, strict=True), strict=True))
+            seen.update(fresh)
         return is_sure
 
-    def _look_up(
-        self, workloads: Iterable[str | None], names: Iterable[str | None]
-    ) -> dict[_Key, tuple[RunId, str]]:
-        by_workload: dict[str, list[str]] = {}
-        for slug, name in zip(workloads, names, strict=True):
-            if name is not None and slug is not None and slug in self._workload_ids:
-                by_workload.setdefault(slug, []).append(name)
-        found: dict[_Key, tuple[RunId, str]] = {}
-        for slug, wanted in by_workload.items():
-            runs = self._stores.runs.find_external(self._workload_ids[Slug(slug)], wanted)
-            found.update({(slug, name): _as_pair(run) for name, run in runs.items()})
-        return found
+    def judge(self, batch: Batch, result: SortedRows) -> None:
+        """Compare field by field where the hashes differ: they may have been made differently.
 
-    def _judge(
-        self, batch: Batch, suspects: Sequence[tuple[int, RunId]], result: SortedRows
-    ) -> None:
-        """Compare field by field where the hashes differ: they may have been made differently."""
-        if not suspects:
+        Each suspect becomes a duplicate or a conflict.
+        """
+        if not result.suspects:
             return
-        wanted = sorted({run_id for _, run_id in suspects})
+        wanted = sorted({run_id for _, run_id in result.suspects if run_id is not None})
         runs = {run.run_id: run for run in self._stores.runs.get_many(self._project_id, wanted)}
-        for index, run_id in suspects:
+        for index, run_id in result.suspects:
             sent = flat_content(batch.content, index)
-            run = runs.get(run_id)
+            run = None if run_id is None else runs.get(run_id)
             stored = None if run is None else self._renamed(flat_run(run))
-            if stored == sent:
+            if run_id is not None and stored == sent:
                 result.duplicates[index] = run_id
             else:
                 self._note(batch, index, sent, stored)
@@ -192,10 +199,6 @@ class DuplicateFinder:
                 message = f"Run {name!r} is stored with {_shown(theirs)}; this row has"
                 shown = ours if isinstance(ours, str | float | int) else _shown(ours)
                 self._conflicts.add(row, fieldname, shown, f"{message} {_shown(ours)}.", _REMEDY)
-
-
-def _as_pair(run: StoredRun) -> tuple[RunId, str]:
-    return run.run_id, run.content_sha256
 
 
 def _shown(value: FlatValue | None) -> str:

@@ -50,7 +50,7 @@ def _fast(cells: Sequence[Cell], *, is_typed: bool) -> FloatArray | None:
     else:
         # float() reads "1_000" and "nan", which nobody means in a file of measurements.
         joined = "".join(map(str, cells))
-        if "_" in joined or "n" in joined.casefold():
+        if "_" in joined or "n" in joined or "N" in joined:
             return None
         filled = [cell or "nan" for cell in cells] if "" in cells else cells
     try:

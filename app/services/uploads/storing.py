@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -14,15 +14,18 @@ from app.domain.identifiers import ProjectId, RunId, Slug, WorkloadId, new_ident
 from app.domain.runs import NewRuns, RunStatus
 from app.domain.workloads import ParameterDeclaration, ParameterType, Workload
 from app.services.uploads.checking import GpuNaming
+from app.services.uploads.chunks import Chunk
 from app.services.uploads.content import ContentWriter, content_hashes
 from app.services.uploads.duplicates import Batch, DuplicateFinder, SortedRows
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.parameters import ParameterKey, find_drift
 from app.services.uploads.reading import CheckedUpload
 from app.services.uploads.terms import AcceptedRow, UploadOptions
+from app.storage.bulk import WriteRuns
 from app.storage.stores import Stores
 
 MAX_LISTED_ROWS: Final = 1000
+_Sorted = tuple[Batch, SortedRows]
 
 
 @dataclass(slots=True)
@@ -36,10 +39,11 @@ class Registered:
     duplicates: int = 0
     rows: list[AcceptedRow] = field(default_factory=list)
 
-    def count(self, stored: Mapping[tuple[Slug, str], int]) -> None:
-        """Count stored runs by workload and status."""
-        for (slug, status), number in stored.items():
-            self.statuses.setdefault(slug, Counter())[RunStatus(status)] += number
+    def count(self, new: Mapping[tuple[str, str], int]) -> None:
+        """Count new runs by workload and status."""
+        for (slug, status), number in new.items():
+            self.created[Slug(slug)] += number
+            self.statuses.setdefault(Slug(slug), Counter())[RunStatus(status)] += number
 
 
 def settle_drift(
@@ -104,7 +108,7 @@ class UploadRegistrar:
         RunConflictError
             If an external id is taken by other content and bad rows are not skipped.
         """
-        slugs = {Slug(slug) for chunk in self._upload.chunks for slug in _words(chunk.texts)}
+        slugs = {Slug(slug) for chunk in self._upload.chunks for slug in _words(chunk)}
         fresh = set() if self._options.dry_run else self._claim(slugs, now)
         workloads = self._stores.workloads.find_many(self._project_id, slugs)
         keys = [found.workload_id for found in workloads.values()]
@@ -120,8 +124,8 @@ class UploadRegistrar:
             self._canonical_gpu_name,
             conflicts=conflicts,
         )
-        for batch in self._batches(types, now):
-            self._take(batch, finder.sort(batch), registered, now)
+        finder.look_up(self._upload.chunks)
+        self._settle(finder, self._write(finder, types, registered, now), registered)
         if conflicts and not self._options.skip_invalid:
             raise RunConflictError(conflicts.named, total=len(conflicts.bad_rows))
         if not self._options.dry_run:
@@ -160,24 +164,54 @@ class UploadRegistrar:
             yield Batch(chunk, run_ids[start:end], content, content_hashes(content))
             start = end
 
-    def _take(
-        self, batch: Batch, result: SortedRows, registered: Registered, now: datetime
+    def _write(
+        self,
+        finder: DuplicateFinder,
+        types: Mapping[ParameterKey, ParameterType],
+        registered: Registered,
+        now: datetime,
+    ) -> list[_Sorted]:
+        """Store the new rows; return the batches of which more is to be told."""
+        more = []
+        with self._stores.runs.adding() as add:
+            for batch in self._batches(types, now):
+                result = finder.sort(batch)
+                self._add(batch, result, registered, now, add)
+                if result.suspects or self._upload.total_rows <= MAX_LISTED_ROWS:
+                    more.append((batch, result))
+                else:
+                    registered.duplicates += len(result.duplicates)
+        return more
+
+    def _settle(
+        self, finder: DuplicateFinder, more: Sequence[_Sorted], registered: Registered
     ) -> None:
-        registered.duplicates += len(result.duplicates)
-        workloads = [Slug(slug) for slug in _words(batch.chunk.texts)]
+        for batch, result in more:
+            finder.judge(batch, result)
+            registered.duplicates += len(result.duplicates)
+            if self._upload.total_rows <= MAX_LISTED_ROWS:
+                registered.rows += self._listed(batch, result)
+
+    def _add(
+        self,
+        batch: Batch,
+        result: SortedRows,
+        registered: Registered,
+        now: datetime,
+        add: WriteRuns,
+    ) -> None:
+        workloads = _workloads(batch.chunk)
         new = np.flatnonzero(result.is_new).tolist()
-        registered.created.update(workloads[index] for index in new)
-        if self._upload.total_rows <= MAX_LISTED_ROWS:
-            registered.rows += self._listed(batch, result)
+        is_whole = len(new) == len(workloads)
+        kept = batch if is_whole else batch.take(new)
+        slugs = workloads if is_whole else [workloads[index] for index in new]
+        registered.count(Counter(zip(slugs, kept.content.status, strict=True)))
         if new and not self._options.dry_run:
-            kept = batch if len(new) == len(batch.run_ids) else batch.take(new)
             keys = {slug: found.workload_id for slug, found in registered.workloads.items()}
-            slugs = [workloads[index] for index in new]
-            registered.count(Counter(zip(slugs, kept.content.status, strict=True)))
-            self._stores.runs.add_many(
+            add(
                 NewRuns(
                     run_id=kept.run_ids,
-                    workload_id=[keys[slug] for slug in slugs],
+                    workload_id=[keys[Slug(slug)] for slug in slugs],
                     external_id=kept.external_ids,
                     content_sha256=kept.hashes,
                     content=kept.content,
@@ -188,7 +222,7 @@ class UploadRegistrar:
 
     def _listed(self, batch: Batch, result: SortedRows) -> Iterator[AcceptedRow]:
         names = batch.external_ids or [None] * len(batch.run_ids)
-        workloads = [Slug(slug) for slug in _words(batch.chunk.texts)]
+        workloads = _workloads(batch.chunk)
         for index, row in enumerate(batch.chunk.rows.tolist()):
             repeated = result.duplicates.get(index)
             if repeated is None and not result.is_new[index]:
@@ -197,7 +231,7 @@ class UploadRegistrar:
             yield AcceptedRow(
                 row=row,
                 run_id=None if is_promised else repeated or batch.run_ids[index],
-                workload=workloads[index],
+                workload=Slug(workloads[index]),
                 external_id=names[index],
                 is_duplicate=repeated is not None,
             )
@@ -215,6 +249,11 @@ class UploadRegistrar:
             self._stores.workloads.put_parameters(workload.workload_id, first_used)
 
 
-def _words(texts: Mapping[str, list[str | None]]) -> Iterator[str]:
-    """Yield the workload of each row of a checked chunk."""
-    return (slug for slug in texts["workload"] if slug is not None)
+def _workloads(chunk: Chunk) -> list[str]:
+    """Return the workload of each row of a checked chunk."""
+    return [slug for slug in chunk.texts["workload"] if slug is not None]
+
+
+def _words(chunk: Chunk) -> set[str]:
+    """Return the workloads of a checked chunk."""
+    return {slug for slug in set(chunk.texts["workload"]) if slug is not None}
