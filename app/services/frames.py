@@ -193,7 +193,9 @@ def far_questions(report: FitReport) -> FeatureTable:
     for name, (low, high) in report.numeric_ranges.items():
         ends = np.array([low, high, low / _FAR, high * _FAR])
         numeric[name] = np.clip(ends, -_BEYOND_ALL, _BEYOND_ALL)
-    categorical = {name: [levels[0]] * 4 for name, levels in report.category_levels.items()}
+    categorical = {
+        name: [levels[0] if levels else None] * 4 for name, levels in report.category_levels.items()
+    }
     return FeatureTable(numeric, categorical, 4)
 
 

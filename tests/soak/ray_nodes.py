@@ -42,7 +42,8 @@ class RayNodes:
         for attempt in range(1, _TRIES + 1):
             before = _children()
             try:
-                return self._cluster.add_node(wait=False, num_cpus=cores)
+                with _at_normal_priority():
+                    return self._cluster.add_node(wait=False, num_cpus=cores)
             except Exception as error:  # noqa: BLE001 - Ray raises no other after its half minute
                 print(f"Ray node, attempt {attempt}: {error}", flush=True)  # noqa: T201 - a script
                 self._end_half_started(_children() - before)
@@ -69,13 +70,34 @@ class RayNodes:
         self._cluster.shutdown()
 
 
-def _children() -> set[int]:
-    """Return the child processes of this one."""
+def _children(process: int | str = "self") -> set[int]:
+    """Return the child processes of one."""
     found: set[int] = set()
-    for thread in Path("/proc/self/task").glob("*"):
+    for thread in Path(f"/proc/{process}/task").glob("*"):
         with suppress(OSError):
             found.update(int(each) for each in (thread / "children").read_text().split())
     return found
+
+
+@contextmanager
+def _at_normal_priority() -> Iterator[None]:
+    """Start processes that a trial which gives way to others would starve of their half minute.
+
+    They give way as the trial does once they are up. Only root may do so; others stay as they are.
+    """
+    ours, before = os.getpriority(os.PRIO_PROCESS, 0), _children()
+    with suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, ours)
+        started = list(_children() - before)
+        for process in started:
+            for thread in Path(f"/proc/{process}/task").glob("*"):
+                with suppress(ProcessLookupError):
+                    os.setpriority(os.PRIO_PROCESS, int(thread.name), ours)
+            started += _children(process)
 
 
 @contextmanager
