@@ -1,6 +1,6 @@
 """Reads forecast requests: one document, or thousands in one pass."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -20,8 +20,7 @@ from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.prices import PriceQuery
 
-_NESTED: Final = frozenset({"configuration", "work", "parameters", "pricing", "energy"})
-_NOTHING: Final[Values] = {}
+_NOTHING: Final[Mapping[str, Any]] = {}
 _Prices = dict[PriceQuery, PriceQuery]
 
 
@@ -72,23 +71,22 @@ class _Builder:
         self._prices = _Prices()
 
     def build(self, values: Values) -> ForecastRequest:
-        """Return the question."""
+        """Return the question that the values ask; their nested parts are taken out."""
         scenario = Scenario(
-            self._configuration(values.get("configuration", _NOTHING)),
-            Work(**values.get("work", _NOTHING)),
-            to_parameters(values.get("parameters", _NOTHING)),
+            self._configuration(values.pop("configuration", _NOTHING)),
+            Work(**values.pop("work", _NOTHING)),
+            to_parameters(values.pop("parameters", _NOTHING)),
         )
-        further = {name: value for name, value in values.items() if name not in _NESTED}
-        pricing, energy = values.get("pricing"), values.get("energy")
+        pricing, energy = values.pop("pricing", None), values.pop("energy", None)
         if pricing is not None:
             query = pricing.to_domain()
-            further["pricing"] = self._prices.setdefault(query, query)
-            further["spot"] = pricing.spot.to_domain()
+            values["pricing"] = self._prices.setdefault(query, query)
+            values["spot"] = pricing.spot.to_domain()
         if energy is not None:
-            further["energy"] = energy.to_domain()
-        return ForecastRequest(scenario=scenario, **further)
+            values["energy"] = energy.to_domain()
+        return ForecastRequest(scenario=scenario, **values)
 
-    def _configuration(self, values: Values) -> Configuration:
+    def _configuration(self, values: Mapping[str, Any]) -> Configuration:
         key = tuple(values.items())
         known = self._configurations.get(key)
         if known is None:

@@ -1,11 +1,11 @@
 """Reads what a workload's usable runs were measured on, feature by feature."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import Session
 
 from app.domain.configurations import CATEGORY_FEATURES, NUMERIC_FEATURES
 from app.domain.energy import MeasuredPower
@@ -22,77 +22,70 @@ def measured_features(
     session: Session, usable: Sequence[sa.ColumnElement[bool]]
 ) -> MeasuredFeatures:
     """Return the range or the values of every feature over the runs that meet `usable`."""
-    found: dict[str, NumberRange | CategoryLevels] = dict(_ranges(session, usable))
-    for name in CATEGORY_FEATURES:
-        levels = _levels(session, getattr(RunRow, name), usable)
-        if levels is not None:
-            found[name] = levels
-    return found | _parameters(session, usable)
+    return _columns(session, usable) | _parameters(session, usable)
 
 
-def _ranges(
+def _columns(
     session: Session, usable: Sequence[sa.ColumnElement[bool]]
-) -> list[tuple[str, NumberRange]]:
-    columns = [getattr(RunRow, name) for name in NUMERIC_FEATURES]
+) -> dict[str, NumberRange | CategoryLevels]:
+    """Read all features that are columns in one pass: the ranges within each mix of categories."""
+    categories = [getattr(RunRow, name) for name in CATEGORY_FEATURES]
     figures = [
         figure
-        for column in columns
+        for column in (getattr(RunRow, name) for name in NUMERIC_FEATURES)
         for figure in (sa.func.min(column), sa.func.max(column), sa.func.count(column))
     ]
-    row = list(session.execute(sa.select(*figures).where(*usable)).one())
-    triples = zip(row[::3], row[1::3], row[2::3], strict=True)
-    return [
-        (name, NumberRange(float(low), float(high), count))
-        for name, (low, high, count) in zip(NUMERIC_FEATURES, triples, strict=True)
-        if count
-    ]
+    query = sa.select(*categories, sa.func.count(), *figures).where(*usable).group_by(*categories)
+    levels: dict[str, Counter[str]] = {name: Counter() for name in CATEGORY_FEATURES}
+    ranges: dict[str, NumberRange] = {}
+    for row in session.execute(query):
+        number, measured = row[len(categories)], row[len(categories) + 1 :]
+        for name, value in zip(CATEGORY_FEATURES, row, strict=False):
+            if value is not None:
+                levels[name][value] += number
+        triples = zip(measured[::3], measured[1::3], measured[2::3], strict=True)
+        for name, (low, high, count) in zip(NUMERIC_FEATURES, triples, strict=True):
+            if count:
+                ranges[name] = _widened(ranges.get(name), float(low), float(high), count)
+    found: dict[str, NumberRange | CategoryLevels] = {
+        name: ranges[name] for name in NUMERIC_FEATURES if name in ranges
+    }
+    return found | {name: _to_levels(levels[name]) for name in levels if levels[name]}
 
 
-def _levels(
-    session: Session,
-    column: InstrumentedAttribute[str | None],
-    usable: Sequence[sa.ColumnElement[bool]],
-) -> CategoryLevels | None:
-    count = sa.func.count()
-    rows = session.execute(
-        sa.select(column, count)
-        .where(*usable, column.is_not(None))
-        .group_by(column)
-        .order_by(count.desc(), column)
-    ).all()
-    return _to_levels([(str(value), number) for value, number in rows])
+def _widened(known: NumberRange | None, low: float, high: float, runs: int) -> NumberRange:
+    if known is None:
+        return NumberRange(low, high, runs)
+    return NumberRange(min(known.minimum, low), max(known.maximum, high), known.runs + runs)
 
 
-def _to_levels(counted: list[tuple[str, int]]) -> CategoryLevels | None:
-    if not counted:
-        return None
-    most_frequent = [value for value, _ in counted[:MAX_LEVELS]]
-    return CategoryLevels(tuple(sorted(most_frequent)), sum(number for _, number in counted))
+def _to_levels(counted: Mapping[str, int]) -> CategoryLevels:
+    most_frequent = sorted(counted, key=lambda value: (-counted[value], value))[:MAX_LEVELS]
+    return CategoryLevels(tuple(sorted(most_frequent)), sum(counted.values()))
 
 
 def _parameters(
     session: Session, usable: Sequence[sa.ColumnElement[bool]]
 ) -> dict[str, NumberRange | CategoryLevels]:
+    """Read all parameters in one pass; the numbers of one come as a row without text."""
     members = _members(session, usable)
-    numeric = sa.select(
-        members.c.name,
-        sa.func.min(members.c.number),
-        sa.func.max(members.c.number),
-        sa.func.count(),
+    rows = session.execute(
+        sa.select(
+            members.c.name,
+            members.c.text,
+            sa.func.min(members.c.number),
+            sa.func.max(members.c.number),
+            sa.func.count(),
+        ).group_by(members.c.name, members.c.text)
     )
-    ranges = session.execute(numeric.where(members.c.number.is_not(None)).group_by("name"))
-    count = sa.func.count()
-    texts = sa.select(members.c.name, members.c.text, count).where(members.c.text.is_not(None))
-    rows = session.execute(texts.group_by("name", "text").order_by(count.desc(), members.c.text))
-    levels: dict[str, list[tuple[str, int]]] = {}
-    for name, text, number in rows:
-        levels.setdefault(name, []).append((text, number))
-    found: dict[str, NumberRange | CategoryLevels] = {
-        _PARAMETER + name: NumberRange(low, high, number) for name, low, high, number in ranges
-    }
-    for name, counted in levels.items():
-        if (known := _to_levels(counted)) is not None:
-            found[_PARAMETER + name] = known
+    found: dict[str, NumberRange | CategoryLevels] = {}
+    levels: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for name, text, low, high, number in rows:
+        if text is None:
+            found[_PARAMETER + name] = NumberRange(low, high, number)
+        else:
+            levels[_PARAMETER + name][text] = number
+    found |= {name: _to_levels(counted) for name, counted in levels.items()}
     return dict(sorted(found.items()))
 
 

@@ -1,6 +1,6 @@
-"""Upload CSV rows through HTTP and insert the same rows plainly, in turns; print the ratios.
+"""Upload rows through HTTP and insert the same rows plainly, in turns; print the ratios.
 
-Usage: ``python -m benchmarks.ingest [--rows 100000] [--rounds 7] [--postgresql-url URL]``.
+Usage: ``python -m benchmarks.ingest [--rows 100000] [--format ndjson] [--postgresql-url URL]``.
 PostgreSQL is measured too when the URL of a server is given whose user may create databases. The
 driver's own way (executemany, COPY) is the floor of the goals: it gets rows that are ready to
 store, neither read, checked nor named. `control` is that floor beside itself.
@@ -26,10 +26,11 @@ from rich.table import Table
 from app.storage.database import Database
 from app.storage.migration import migrate
 from benchmarks.ingest.floors import add_workload, clear, insert_by_core, insert_by_driver
-from benchmarks.ingest.rows import Measured, make_runs, to_csv, to_rows
+from benchmarks.ingest.rows import Measured, make_runs, to_csv, to_ndjson, to_rows
 from benchmarks.ingest.service import RunningService, running_service
 
 _GOAL = 0.4
+_FORMATS = {"csv": (to_csv, "text/csv"), "ndjson": (to_ndjson, "application/x-ndjson")}
 _RAW_GOALS = {"SQLite": 2.0, "PostgreSQL": 1.7}
 _MEMORY_GOAL_MIB = 600.0
 
@@ -77,8 +78,8 @@ def main() -> None:
     for name, opened in _databases(arguments.postgresql_url):
         with opened() as url:
             console.print(f"{name}: {arguments.rows} rows, {arguments.rounds} rounds ...")
-            measured.append(_measure(name, url, runs, arguments.rounds))
-    console.print(_table(measured, arguments.rows))
+            measured.append(_measure(name, url, runs, arguments))
+    console.print(_table(measured, arguments))
     missed = [found.name for found in measured if not _is_good(found)]
     if missed:
         raise SystemExit(f"Goal missed on {', '.join(missed)}.")
@@ -88,6 +89,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ingest", description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000, help="rows of the uploaded file")
     parser.add_argument("--rounds", type=int, default=7, help="how often each way is measured")
+    parser.add_argument("--format", choices=list(_FORMATS), default="csv")
     parser.add_argument("--postgresql-url", help="a server where databases may be created")
     return parser.parse_args()
 
@@ -120,13 +122,17 @@ def _postgresql(server_url: str) -> Iterator[str]:
     server.close()
 
 
-def _measure(name: str, url: str, runs: Sequence[Measured], rounds: int) -> Timings:
+def _measure(
+    name: str, url: str, runs: Sequence[Measured], arguments: argparse.Namespace
+) -> Timings:
+    write, media_type = _FORMATS[arguments.format]
+    content = write(runs, "benchmark")
     database = Database(url, pool_size=2)
     migrate(database)
     timings = Timings(name)
     with running_service(url) as service:
-        for _ in range(rounds):
-            timings.upload.append(_upload(service, to_csv(runs, "benchmark")))
+        for _ in range(arguments.rounds):
+            timings.upload.append(_upload(service, content, media_type))
             clear(database)
             rows = to_rows(runs, add_workload(database, "benchmark"))
             timings.core.append(insert_by_core(database, rows))
@@ -142,12 +148,12 @@ def _measure(name: str, url: str, runs: Sequence[Measured], rounds: int) -> Timi
     return timings
 
 
-def _upload(service: RunningService, content: bytes) -> float:
+def _upload(service: RunningService, content: bytes, media_type: str) -> float:
     started_at = time.perf_counter()
     answer = httpx2.post(
         f"{service.url}/v1/runs",
         content=content,
-        headers={"Content-Type": "text/csv"},
+        headers={"Content-Type": media_type},
         timeout=300,
     )
     duration = time.perf_counter() - started_at
@@ -161,8 +167,9 @@ def _is_good(timings: Timings) -> bool:
     return is_small and timings.is_near_raw and timings.ratio(timings.core) >= _GOAL
 
 
-def _table(measured: Sequence[Timings], rows: int) -> Table:
-    table = Table(title=f"{rows} CSV rows through HTTP (medians)")
+def _table(measured: Sequence[Timings], arguments: argparse.Namespace) -> Table:
+    rows = arguments.rows
+    table = Table(title=f"{rows} rows of {arguments.format} through HTTP (medians)")
     for heading in ("database", "upload s", "rows/s", "Core s", "driver s"):
         table.add_column(heading, justify="right")
     for heading in ("rate / Core", "time / driver", "control", "goal", "peak MiB"):

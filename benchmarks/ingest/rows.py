@@ -65,6 +65,38 @@ def to_csv(runs: Sequence[Measured], workload: str) -> bytes:
     return "\n".join([_HEADER, *lines]).encode()
 
 
+def to_ndjson(runs: Sequence[Measured], workload: str) -> bytes:
+    """Return the runs as lines of JSON."""
+    lines = [
+        orjson.dumps(
+            {
+                "workload": workload,
+                "external_id": run.external_id,
+                "duration_seconds": run.duration_seconds,
+                "configuration": {
+                    "gpu_type": "T4",
+                    "instance_type": "g4dn.12xlarge",
+                    "nodes": run.nodes,
+                    "workers": run.workers,
+                },
+                "work": {
+                    "dataset_size": run.dataset_size,
+                    "batch_size": run.batch_size,
+                    "epochs": 1,
+                },
+                "parameters": {
+                    "framework": "pytorch",
+                    "precision": run.precision,
+                    "seq_len": run.seq_len,
+                },
+                "phases": {"sync_seconds": run.sync_seconds},
+            }
+        )
+        for run in runs
+    ]
+    return b"\n".join(lines)
+
+
 def to_rows(runs: Sequence[Measured], workload_id: int) -> list[Row]:
     """Return the runs as values of the columns of the table `run`, ready to insert."""
     now = datetime.now(UTC)

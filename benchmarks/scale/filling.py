@@ -70,6 +70,12 @@ FROM (
     FROM generate_series(CAST(:first AS bigint), :last) i
 ) measured
 """
+_COUNTS: Final = """
+INSERT INTO run_count (workload_id, newest_run_id, by_status)
+SELECT workload_id, max(newest), jsonb_object_agg(status, number)
+FROM (SELECT workload_id, status, count(*) AS number, max(id) AS newest FROM run GROUP BY 1, 2) each
+GROUP BY workload_id
+"""
 _FITS: Final = """
 INSERT INTO fit (id, workload_id, state, request, progress, requested_at, started_at, ended_at,
     attempts, regressor_version, published, cancel_requested)
@@ -168,6 +174,7 @@ def fill(engine: sa.Engine, size: Size) -> Iterator[int]:
             connection.execute(sa.text(_RUNS), {**bounds, **shape})
         yield last + 1
     with engine.begin() as connection:
+        connection.execute(sa.text(_COUNTS))
         connection.execute(sa.text(_FITS), {"fits": _FITS_A_WORKLOAD})
         forecasts = {"n": size.workloads, "forecasts": size.forecasts}
         connection.execute(sa.text(_FORECASTS), forecasts)

@@ -136,6 +136,10 @@ def _list(slug: str) -> Operation:
     return lambda subject, _: _timed(lambda: subject.ask("GET", path))
 
 
+def _list_workloads(subject: Subject, _number: int) -> float:
+    return _timed(lambda: subject.ask("GET", f"/v1/workloads?{_PAGE}"))
+
+
 def _list_deep(slug: str) -> Operation:
     path = f"/v1/workloads/{slug}/runs?{_PAGE}&page_token="
     return lambda subject, _: _timed(lambda: subject.ask("GET", path + subject.deep[slug]))
@@ -179,6 +183,7 @@ def _fit_around_computing(subject: Subject, _number: int) -> float:
 OPERATIONS: Final[dict[str, Operation]] = {
     "upload one more run": _upload(ORDINARY),
     "upload one more run, largest workload": _upload(LARGEST),
+    "list of workloads, the largest among them": _list_workloads,
     "first page of runs": _list(ORDINARY),
     "first page of runs, largest workload": _list(LARGEST),
     "deep page of runs": _list_deep(ORDINARY),

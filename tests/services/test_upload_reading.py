@@ -118,3 +118,52 @@ def test_numbers_are_the_same_from_text_and_json(values: list[float | None]) -> 
 
     assert not from_text.is_bad.any()
     assert from_text.values.tolist() == pytest.approx(from_json.values.tolist(), nan_ok=True)
+
+
+_CELLS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(0, 9),
+    st.floats(0, 9),
+    st.text("ab", max_size=2),
+    st.lists(st.none(), max_size=1),
+)
+_JSON_RUNS = st.fixed_dictionaries(
+    {"workload": st.just("a")},
+    optional={
+        "duration_seconds": _CELLS,
+        "workers": _CELLS,
+        "param.depth": _CELLS,
+        "nonsense": _CELLS,
+        "configuration": st.one_of(
+            _CELLS, st.dictionaries(st.sampled_from(["workers", "nodes", "x"]), _CELLS)
+        ),
+        "parameters": st.one_of(_CELLS, st.dictionaries(st.sampled_from(["depth", "lr"]), _CELLS)),
+    },
+)
+_KNOWN_NAMES = {
+    "workload": "a",
+    "duration_seconds": 1,
+    "param.other": 2,
+    "configuration": {"workers": 1, "nodes": 1},
+    "parameters": {"depth": 1, "lr": 1},
+}
+
+
+def _read_row(runs: list[object], row: int) -> tuple[dict[str, object], list[object]]:
+    """Return the cells and the faults of one row."""
+    faults, body = FaultCollector(), io.BytesIO(b"\n".join(map(orjson.dumps, runs)))
+    [chunk] = read_json(body, faults, lines=True)
+    place = chunk.rows.tolist().index(row) if row in chunk.rows else None
+    cells = {} if place is None else {name: cells[place] for name, cells in chunk.columns.items()}
+    named = [(fault.field, fault.message) for fault in faults.named if fault.row == row]
+    unknown = [(fault.field, fault.message) for fault in faults.unknown_fields]
+    return {name: cell for name, cell in cells.items() if cell is not None}, [*named, *unknown]
+
+
+@given(_JSON_RUNS)
+def test_runs_are_read_alike_whether_their_names_were_seen_before_or_not(run: object) -> None:
+    alone = _read_row([run], 1)
+    after_others = _read_row([_KNOWN_NAMES, run], 2)
+
+    assert after_others == alone

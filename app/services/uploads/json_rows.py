@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
+from operator import itemgetter
 from typing import IO, Final
 
 import numpy as np
@@ -45,6 +46,7 @@ _FAMILIES: Final = {
     "labels": LABEL,
 }
 _NESTED: Final = frozenset((*_GROUPS, *_FAMILIES))
+_PLAIN: Final = frozenset({str, int, float})
 _OBJECT_REMEDY: Final = 'Send runs as JSON objects such as {"workload": ..., ...}.'
 
 
@@ -79,11 +81,18 @@ def read_json(
 
 
 def _to_chunk(rows: list[tuple[int, dict[str, Cell]]], sent: int) -> RawChunk:
-    names = dict.fromkeys(name for _, row in rows for name in row)
+    flat = [row for _, row in rows]
+    names: dict[str, Cell] = {}
+    for row in flat:
+        names.update(row)
+    is_full = all(len(row) == len(names) for row in flat)
     return RawChunk(
         sent=sent,
         rows=np.array([number for number, _ in rows], dtype=np.int64),
-        columns={name: [row.get(name) for _, row in rows] for name in names},
+        columns={
+            name: list(map(itemgetter(name), flat)) if is_full else [row.get(name) for row in flat]
+            for name in names
+        },
         is_typed=True,
     )
 
@@ -93,7 +102,7 @@ class _Flattener:
 
     def __init__(self, faults: FaultCollector) -> None:
         self._faults = faults
-        self._known: dict[tuple[str, str], str | None] = {}
+        self._known: dict[str, dict[str, str]] = {group: {} for group in ("", *_NESTED)}
         self._names: set[str] = set()
 
     def flatten(self, value: object, row: int) -> dict[str, Cell] | None:
@@ -104,6 +113,8 @@ class _Flattener:
         if not isinstance(value, dict):
             self._faults.add(row, None, None, "The run is not an object.", _OBJECT_REMEDY)
             return None
+        if (plain := self._plain(value)) is not None:
+            return plain
         flat: dict[str, Cell] = {}
         is_good = True
         for group, name, cell in _members(value):
@@ -119,6 +130,29 @@ class _Flattener:
                 is_good = False
                 self._faults.add(row, field, cell, f"{field} is no flag.", "Send its value.")
         return flat if is_good else None
+
+    def _plain(self, value: dict[str, object]) -> dict[str, Cell] | None:
+        """Return the fields of a run of known names and plain values: the common case."""
+        flat: dict[str, Cell] = {}
+        sent, known = 0, self._known
+        outer = known[""]
+        try:
+            for name, member in value.items():
+                if type(member) in _PLAIN:
+                    flat[outer[name]] = member  # type: ignore[assignment] # its type is a cell's
+                    sent += 1
+                elif isinstance(member, dict) and name in _NESTED:
+                    if not _PLAIN.issuperset(map(type, member.values())):
+                        return None
+                    inner = known[name]
+                    flat.update({inner[key]: cell for key, cell in member.items()})
+                    sent += len(member)
+                elif member is not None:
+                    return None
+        except KeyError:  # a name that was not seen before
+            return None
+        # A field that is given twice is for the slow way to tell.
+        return flat if len(flat) == sent else None
 
     def _complain(self, row: int, field: str | None, shown: str, cell: object) -> None:
         if shown in _NESTED:
@@ -137,16 +171,18 @@ class _Flattener:
             self._faults.add(row, field, cell, f"{field} is given twice.", "Give it once.")
 
     def _field(self, group: str, name: str) -> str | None:
-        key = (group, name)
-        if key not in self._known:
-            self._known[key] = _resolve(group, name)
+        field = self._known[group].get(name)
+        if field is None:
+            field = _resolve(group, name)
+            if field is not None:
+                self._known[group][name] = field
             self._names.add(name)
             if len(self._names) > MAX_NAMES:
                 raise InvalidRequestError(
                     f"The runs have more than {MAX_NAMES} different fields. Send parameters,"
                     " phases and labels under the same few names in every run."
                 )
-        return self._known[key]
+        return field
 
 
 def _members(value: dict[str, object]) -> Iterator[tuple[str, str, object]]:
