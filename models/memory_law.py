@@ -88,7 +88,7 @@ class MemoryLaw:
         ]
         chances = np.full(len(names), np.nan)
         if any(usable):
-            found = error_probability(self._margins(rows, names)).mean(axis=0)
+            found = np.add.reduce(error_probability(self._margins(rows, names))) / len(self.draws)
             chances = found if all(usable) else np.where(usable, found, np.nan)
         basis = tuple(
             self._basis if is_usable else _why_not(name, is_known=is_known)
@@ -104,8 +104,8 @@ class MemoryLaw:
     def _margins(self, rows: MemoryRows, names: Sequence[str]) -> FloatArray:
         """Return how far below the memory each draw sees each row, shape (n_draws, n_rows)."""
         parameters = self._parameters
-        codes = np.array([self._code(name) for name in names], dtype=np.int64)
         known = np.array([self.capacities.get(name, 0.0) for name in names])
+        codes = np.array([self._code(name) for name in names], dtype=np.int64)
         limit = parameters.limits(known, codes)
         return (limit - parameters.peaks(rows)) / self._scale
 

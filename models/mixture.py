@@ -295,7 +295,7 @@ class Mixture:
             left = np.full(n, self._scatter)
             for start, form in self._forms:
                 rest = u[:, start:]
-                left += np.einsum("ij,ij->i", rest[:, : len(form)] @ form, rest)
+                left += np.vecdot(rest[:, : len(form)] @ form, rest)
             within = np.maximum(left, 0.0)
         for place, item in enumerate(self._others, own):
             mean, variance = item.member.predict_moments(X)

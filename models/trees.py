@@ -118,7 +118,8 @@ class TreeTables:
     def predict(self, X: FloatArray) -> FloatArray:
         """Return the sum of the trees, shape (n,), for finite X of shape (n, n_features)."""
         open_leaves = self._one(X[0]) if len(X) == 1 else self._many(X)
-        total: FloatArray = self._leaves.take(self._places + _LOWEST_BIT[open_leaves]).sum(axis=1)
+        leaves = self._leaves.take(_LOWEST_BIT.take(open_leaves) + self._places)
+        total: FloatArray = np.add.reduce(leaves, axis=1)
         return total
 
     def _one(self, row: FloatArray) -> _Words:
