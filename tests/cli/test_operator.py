@@ -1,9 +1,13 @@
 """The operator's commands work on the database itself and tell what they did."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.identifiers import Slug
+from app.domain.runs import RunStatus
 from app.storage.database import Database
 from tests.support.terminal import Terminal
 
@@ -126,6 +130,27 @@ def test_doctor_finds_an_outdated_schema(terminal: Terminal) -> None:
     assert "schema" in said.err
 
 
+def test_recount_mends_the_counts_that_doctor_finds_wrong(
+    terminal: Terminal, sqlite_url: str
+) -> None:
+    database = Database(sqlite_url)
+    with database.transaction() as stores:
+        stores.workloads.claim(DEFAULT_PROJECT, [Slug("resnet")], datetime.now(UTC))
+        workload = stores.workloads.find_many(DEFAULT_PROJECT, [Slug("resnet")])[Slug("resnet")]
+        none: dict[RunStatus, int] = {}
+        wrong = {workload.workload_id: {RunStatus.SUCCEEDED: 3}}
+        stores.run_counts.change({workload.workload_id: none}, wrong)
+    database.close()
+
+    found = terminal.type("doctor")
+    mended = terminal.type("recount")
+    again = terminal.type("recount")
+
+    assert "counts" in found.err
+    assert "1 workload(s) counted again: resnet" in mended.out
+    assert "0 workload(s) counted again." in again.out
+
+
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["keys", "--help"], ["serve", "-h"], ["--version"]]
 )
@@ -155,7 +180,7 @@ def test_bad_setting_is_wrong_usage_and_named(terminal: Terminal) -> None:
 
 def test_every_command_has_help(terminal: Terminal) -> None:
     listed = terminal.type("--help").out
-    for command in ("serve", "fitter", "migrate", "doctor", "demo", "upload", "fit", "forecast",
+    for command in ("serve", "fitter", "migrate", "doctor", "recount", "demo", "upload", "fit", "forecast",
                     "recommend", "workloads", "keys"):  # fmt: skip
         assert f"  {command} " in listed
         assert terminal.type(command, "--help").exit_code == 0
