@@ -180,8 +180,8 @@ def test_bad_setting_is_wrong_usage_and_named(terminal: Terminal) -> None:
 
 def test_every_command_has_help(terminal: Terminal) -> None:
     listed = terminal.type("--help").out
-    for command in ("serve", "fitter", "migrate", "doctor", "recount", "demo", "upload", "fit", "forecast",
-                    "recommend", "workloads", "keys"):  # fmt: skip
+    for command in ("serve", "fitter", "migrate", "doctor", "recount", "demo", "upload", "fit",
+                    "forecast", "recommend", "workloads", "keys"):  # fmt: skip
         assert f"  {command} " in listed
         assert terminal.type(command, "--help").exit_code == 0
 
