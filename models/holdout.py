@@ -22,7 +22,7 @@ MAX_ASKED = 1_000
 
 _BEFORE, _TESTING = 0.32, 0.64
 
-TREND_BREAK = 0.2
+_TREND_BREAK = 0.2
 """Log standard deviation, per log unit beyond the range, of a break in a feature's trend."""
 
 
@@ -175,4 +175,4 @@ def trend_breaks(roles: Sequence[Role], n_configurations: int) -> FloatArray:
     [0.0, 0.2]
     """
     few = n_configurations < FEW_CONFIGURATIONS
-    return np.array([0.0 if few and role != "local_batch" else TREND_BREAK for role in roles])
+    return np.array([0.0 if few and role != "local_batch" else _TREND_BREAK for role in roles])

@@ -15,7 +15,7 @@ from models.memory import Memory
 from models.memory_law import Feasibility, MemoryLaw
 from models.mixture import Mixtures, RegimeModel
 from models.phases import PhaseLaw
-from models.regimes import FEW_CONFIGURATIONS, RegimeMap
+from models.regimes import RegimeMap
 from models.regressor import PortfolioRegressor
 from models.reports import FitReport, Support
 from models.support import SupportGrounds
@@ -175,12 +175,9 @@ def _trend_breaks(encoder: Encoder, regime_map: RegimeMap, n_configurations: int
     """
     breaks = trend_breaks([feature.role for feature in encoder.numeric], n_configurations)
     for index, feature in enumerate(encoder.numeric):
+        is_short = regime_map.kinds.get(feature.column) == "short_axis"
         if not feature.used:
             breaks[index] = 0.0
-        elif (
-            n_configurations >= FEW_CONFIGURATIONS
-            and feature.role != "local_batch"
-            and regime_map.kinds.get(feature.column) == "short_axis"
-        ):
+        elif breaks[index] and is_short and feature.role != "local_batch":
             breaks[index] = _SHORT_AXIS_BREAK
     return breaks
