@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.checks import MAX_LOG
 from models.optimisation import minimise_on_simplex
 from models.regimes import FEW_CONFIGURATIONS, Kind
 from models.tables import BoolArray, FloatArray, IntArray
@@ -152,9 +153,12 @@ class HeldOut:
         return found
 
     def residual_variances(self) -> FloatArray:
-        """Return each candidate's weighted mean squared residual, shape (n_candidates,)."""
+        """Return each candidate's weighted mean squared residual, shape (n_candidates,).
+
+        At most what an artefact may hold.
+        """
         errors: FloatArray = ((self.observed - self.means) ** 2) @ _normalised(self.weights)
-        return errors
+        return np.minimum(errors, MAX_LOG)
 
     def candidate_mape(self) -> FloatArray:
         """Return each candidate's held-out MAPE as a fraction, shape (n_candidates,)."""

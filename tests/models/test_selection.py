@@ -1,8 +1,11 @@
 """How the members' weights follow what was held out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from models.checks import MAX_LOG
 from models.regimes import Kind
 from models.selection import HeldOut, choose_weights, prior_weights
 
@@ -63,3 +66,14 @@ def test_single_law_counts_more_than_sums_beyond_the_workers_range(n_configurati
 
     assert weights[:2].sum() > 0.5
     assert weights.sum() == pytest.approx(1.0)
+
+
+def test_residual_variance_of_a_wild_forecast_is_one_that_an_artefact_may_hold() -> None:
+    sane = held_out(4)
+    wild = replace(sane, means=sane.means + np.array([[0.0], [40.0], [np.nan]]))
+
+    variances = wild.residual_variances()
+
+    assert variances[0] == 0
+    assert variances[1] == MAX_LOG
+    assert np.isnan(variances[2])
