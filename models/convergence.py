@@ -216,6 +216,7 @@ def build_convergence(arrays: Mapping[str, FloatArray]) -> ConvergenceLaw | None
         and (variance > 0).all()
         and np.abs(curves).max() < _LARGEST_LOG
         and (scope > 0).all()
+        and float(scope[0]).is_integer()
     )
     if not is_sane:
         raise ArtifactError("The artefact's convergence law does not fit together.")
