@@ -1,6 +1,6 @@
 """The parts of a portfolio out of an artefact: built only if every number fits every other."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,9 +116,7 @@ def build_portfolio(
         name: _build_member(name, encoder, header["members"][name], arrays) for name in names
     }
     regime_map = _build_regime_map(encoder, header["kinds"], header["few_levels"])
-    regimes = {
-        name: _build_regime(arrays[f"regime.{name}"], len(members)) for name in regime_map.kinds
-    }
+    regimes = _build_regimes(regime_map.kinds, arrays, len(members))
     center = read_number(header["center"])
     demand(abs(center) <= _MAX_CENTER, "the centre is no log duration")
     return FittedPortfolio(
@@ -164,15 +162,22 @@ def _build_regime_map(encoder: Encoder, kinds: object, few_levels: object) -> Re
     return RegimeMap(dict(regimes.kinds), few)
 
 
-def _build_regime(array: FloatArray, n_members: int) -> RegimeModel:
-    demand(array.shape == (2 * n_members + len(LEVELS),), "weights do not fit the members")
-    weights, variances = array[:n_members], array[n_members : 2 * n_members]
-    curve = array[2 * n_members :]
-    check_weights(weights, n_members)
-    demand(((variances >= 0) & (variances <= MAX_LOG)).all(), "a variance is out of range")
-    increases = (np.diff(curve) > 0).all() and curve[0] > 0 and curve[-1] <= _MAX_HALF_WIDTH
-    demand(increases, "calibrated half widths do not increase")
-    return RegimeModel(weights, variances, curve)
+def _build_regimes(names: Iterable[str], arrays: Arrays, n_members: int) -> dict[str, RegimeModel]:
+    """Return how each kind of question is answered, all of them checked at once."""
+    found = {name: arrays[f"regime.{name}"] for name in names}
+    shape = (2 * n_members + len(LEVELS),)
+    demand(all(each.shape == shape for each in found.values()), "weights do not fit the members")
+    table = np.array(list(found.values()))
+    weights, variances, curves = np.split(table, (n_members, 2 * n_members), axis=1)
+    check_weights(weights)
+    demand(variances.min() >= 0 and variances.max() <= MAX_LOG, "a variance is out of range")
+    increases = (curves[:, 1:] > curves[:, :-1]).all() and curves[:, 0].min() > 0
+    is_in_range = curves[:, -1].max() <= _MAX_HALF_WIDTH
+    demand(increases and is_in_range, "calibrated half widths do not increase")
+    return {
+        name: RegimeModel(*row)
+        for name, row in zip(found, zip(weights, variances, curves, strict=True), strict=True)
+    }
 
 
 def _build_phases(encoder: Encoder, names: object, arrays: Arrays) -> PhaseLaw | None:

@@ -227,8 +227,7 @@ class GaussianProcess(PortfolioRegressor):
         check_bounded(self.scales_, (width,), "scales")
         demand((self.scales_ > 0).all(), "a scale is not positive")
         n_parameters = _N_DEVIATIONS + 2 * width + len(self.layout.levels)
-        demand(self.log_parameters_.shape == (n_parameters,), "hyper-parameters do not fit")
-        demand((np.abs(self.log_parameters_) <= _MAX_LOG_PARAMETER).all(), "a kernel is absurd")
+        check_bounded(self.log_parameters_, (n_parameters,), "a kernel", _MAX_LOG_PARAMETER)
 
     def _new_law(self) -> ScalingLaw:
         law = self.law or LogLinearLaw(self.layout, seed=self.seed)

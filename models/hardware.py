@@ -1,5 +1,6 @@
 """What the data sheet of an accelerator says, and how durations scale with it beforehand."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -45,7 +46,7 @@ class HardwareDescription:
             self.fp32_tflops, self.tensor_tflops, self.memory_gib, self.memory_bandwidth_gb_s
         )  # fmt: skip
         told = [figure for figure in figures if figure is not None]
-        if not all(np.isfinite(figure) and figure > 0 for figure in told):
+        if not all(0 < figure < math.inf for figure in told):
             raise ValueError("Every figure of a hardware description is positive and finite.")
 
 

@@ -202,7 +202,8 @@ class ScalingLaw(PortfolioRegressor):
         self.templates_ = tuple(_template(name) for name in names)
         self.center_ = read_number(state.values["center"])
         self.weights_ = state.arrays["weights"]
-        check_weights(self.weights_, len(names))
+        demand(self.weights_.shape == (len(names),), "weights are too many or too few")
+        check_weights(self.weights_)
         n = n_parameters(self.layout, self.terms)
         self.laws_ = [_read_law(self.terms, state, index, n) for index in range(len(names))]
 
@@ -215,7 +216,8 @@ def _read_law(terms: tuple[Term, ...], state: State, index: int, n: int) -> Fitt
     check_bounded(theta, (n,), "theta")
     check_bounded(covariance, (n, n), "a covariance")
     check_bounded(prior, (2, n), "a prior")
-    demand((prior[1] > 0).all() and (np.diag(covariance) >= 0).all(), "a deviation is not positive")
+    is_positive = prior[1].min() > 0 and covariance.diagonal().min() >= 0
+    demand(is_positive, "a deviation is not positive")
     spread = state.arrays.get(f"spread{index}")
     if spread is not None:
         check_bounded(spread, (n, n), "a prior covariance")

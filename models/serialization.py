@@ -154,10 +154,7 @@ def _read_arrays(part: memoryview, shapes: list[tuple[str, list[int]]]) -> dict[
         raise ArtifactError("The artefact holds a number that no fit gives.")
     arrays, start = {}, 0
     for name, shape in shapes:
-        if any(type(length) is not int or length < 0 for length in shape):
-            raise ArtifactError("The artefact declares a length that is none.")
-        # Python's integers do not overflow: an absurd shape is seen before anything is allocated.
-        end = start + math.prod(shape)
+        end = start + _size(shape)
         if end > len(block):
             raise ArtifactError("The artefact declares more numbers than it has.")
         arrays[name] = block[start:end].reshape(shape)
@@ -165,6 +162,17 @@ def _read_arrays(part: memoryview, shapes: list[tuple[str, list[int]]]) -> dict[
     if start != len(block):
         raise ArtifactError("The artefact has more numbers than it declares.")
     return arrays
+
+
+def _size(shape: list[int]) -> int:
+    """Return how many numbers a shape has, which may be absurd."""
+    # Python's integers do not overflow.
+    size = 1
+    for length in shape:
+        if type(length) is not int or length < 0:
+            raise ArtifactError("The artefact declares a length that is none.")
+        size *= length
+    return size
 
 
 def _encoder_header(encoder: Encoder) -> dict[str, Any]:
