@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.once import once
 from models.tables import FloatArray, IntArray
 
 SQRT5 = math.sqrt(5.0)
 _WORTH = 4
+_WORTH_SORTING = 16
+"""Fewer questions are answered sooner than their values are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,6 @@ class ServingKernel:
         self._unit = parameters.scale / parameters.deviation**2
         x_over_length = x / parameters.lengths
         self._known = np.ascontiguousarray(SQRT5 * x_over_length.T)
-        self._columns = [np.unique(column, return_inverse=True) for column in self._known]
         self._codes = np.ascontiguousarray(codes.T)
         self.parts = (self._strengths, self._lengths, self._shares, x_over_length, codes)
 
@@ -106,6 +108,11 @@ class ServingKernel:
             product *= 1 + share * np.equal.outer(column, known)
         return product
 
+    @once
+    def _columns(self) -> list[tuple[FloatArray, IntArray]]:
+        """Distinct values of each feature of the rows, and which of them each row has."""
+        return [np.unique(column, return_inverse=True) for column in self._known]
+
     def _single(self, asked: FloatArray) -> FloatArray:
         """Return the product of one question: all features at once."""
         factors = _factor(asked[:, None], self._known, self._strengths[:, None])
@@ -114,6 +121,10 @@ class ServingKernel:
 
     def _many(self, asked: FloatArray) -> FloatArray:
         product = np.full((len(asked), self.n_rows), self._unit)
+        if len(asked) < _WORTH_SORTING:
+            for column, strength, known in zip(asked.T, self._strengths, self._known, strict=True):
+                product *= _factor(column[:, None], known, strength)
+            return product
         for column, strength, known, (levels, inverse) in zip(
             asked.T, self._strengths, self._known, self._columns, strict=True
         ):
