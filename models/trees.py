@@ -147,7 +147,7 @@ _LOWEST_BIT = _lowest_bits()
 
 
 _RANKS = np.arange(MAX_LEAVES)
-_IS_EARLIER = np.tri(_MAX_SPLITS, k=-1, dtype=np.bool_)
+_IS_LATER = np.tri(_MAX_SPLITS, k=-1, dtype=np.bool_).T[:, :, None]
 
 
 class _Trees:
@@ -183,14 +183,15 @@ class _Trees:
         """Return the leaves that each split leaves open to what goes right, shape (n_splits,)."""
         if ((place < 1) | (place >= self.n_leaves[self.tree])).any():
             raise ValueError("its splits form no tree")
-        places = np.zeros(is_split.shape, dtype=np.int8)
-        places[is_split] = place
-        met = np.bitwise_or.reduce(np.left_shift(1, places, dtype=np.int32), axis=1) | 1
+        # Split by split, since numpy is fastest along the trees.
+        places = np.zeros(is_split.shape[::-1], dtype=np.int8)
+        places.T[is_split] = place
+        met = np.bitwise_or.reduce(np.left_shift(1, places, dtype=np.int32)) | 1
         if (met != (1 << self.n_leaves) - 1).any():
             raise ValueError("its splits form no tree")
         # What a split parts begins where the nearest earlier split to the left of it is.
-        is_left = _IS_EARLIER & (places[:, None, :] < places[:, :, None])
-        first = np.where(is_left, places[:, None, :], 0).max(axis=2)[is_split].astype(np.int64)
+        is_left = (places[:, None] < places) & _IS_LATER
+        first = np.maximum.reduce(places[:, None] * is_left).T[is_split].astype(np.int64)
         kept: _Words = (_ALL ^ ((1 << place) - (1 << first))).astype(np.uint16)
         return kept
 
