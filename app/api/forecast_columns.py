@@ -35,7 +35,6 @@ from app.pricing.offers import Offer
 from app.services.answer_columns import AnswerColumns
 from app.services.answered import Answered
 from app.services.costs import billed
-from models import Support
 
 Write = Callable[[AnswerColumns, datetime], Iterable[Piece]]
 
@@ -175,21 +174,7 @@ def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 
 def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    """Return what is told of support; questions inside with the same neighbours are told alike."""
-    known: dict[Sequence[str], bytes] = {}
-    texts = []
-    for row, support in enumerate(columns.support):
-        text = known.get(support.nearest_run_ids) if _is_simple(support) else None
-        if text is None:
-            text = orjson.dumps(documents.support_document(columns.report_of(row)))
-            if _is_simple(support):
-                known[support.nearest_run_ids] = text
-        texts.append(text)
-    yield texts
-
-
-def _is_simple(support: Support) -> bool:
-    return not (support.axes or support.unseen_levels or support.unidentified)
+    yield shared_texts(columns.reports, documents.support_document)
 
 
 def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:

@@ -178,9 +178,23 @@ class AnswerColumns:
         """How well the runs support each row, in the words of the library."""
         return self._inquiry.support
 
-    def report_of(self, row: int) -> SupportReport:
-        """Return how well the runs support a row."""
-        report, support = self.served.portfolio.report, self.support[row]
+    @once
+    def reports(self) -> list[SupportReport]:
+        """How well the runs support each row; rows inside with the same neighbours share one."""
+        known: dict[tuple[str, ...], SupportReport] = {}
+        reports = []
+        for each in self.support:
+            if each.axes or each.unseen_levels or each.unidentified:
+                reports.append(self._report(each))
+                continue
+            report = known.get(each.nearest_run_ids)
+            if report is None:
+                report = known[each.nearest_run_ids] = self._report(each)
+            reports.append(report)
+        return reports
+
+    def _report(self, support: Support) -> SupportReport:
+        report = self.served.portfolio.report
         pooling = report.pooling
         return SupportReport(
             within_range=support.within_range,

@@ -103,7 +103,7 @@ class Answered:
     @property
     def support(self) -> SupportReport:
         """Where the question stands among the runs."""
-        return self.columns.report_of(self.row)
+        return self.columns.reports[self.row]
 
     @property
     def basis(self) -> Basis:
