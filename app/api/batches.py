@@ -11,8 +11,9 @@ from pydantic import TypeAdapter
 from app.api import problems
 from app.api.bodies import check
 from app.api.forecast_documents import FORECAST_MEMBERS, Document
-from app.api.forecast_requests import read_forecasts
+from app.api.forecast_requests import read_alike, read_forecasts
 from app.api.negotiation import JSON
+from app.api.request_columns import NotColumnsError
 from app.api.schemas.forecasts import BatchIn
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.forecasts import ForecastRequest
@@ -78,11 +79,23 @@ def _read(batch: BatchIn) -> list[ForecastRequest | DomainError]:
     """Return the question of each entry, or why it is none."""
     defaults = batch.defaults
     nested = {name: base for name in _NESTED if isinstance(base := defaults.get(name), dict)}
-    read = read_forecasts([_complete(defaults, nested, entry) for entry in batch.requests])
+    try:
+        read = _read_alike(batch, nested)
+    except NotColumnsError:
+        read = read_forecasts([_complete(defaults, nested, entry) for entry in batch.requests])
     return [
         each if isinstance(entry.get("ref"), _REF) else _no_ref()
         for each, entry in zip(read, batch.requests, strict=True)
     ]
+
+
+def _read_alike(
+    batch: BatchIn, nested: Mapping[str, Document]
+) -> list[ForecastRequest | DomainError]:
+    if not batch.requests:
+        return []
+    first = _complete(batch.defaults, nested, batch.requests[0])
+    return read_alike(first, batch.requests)
 
 
 def _no_ref() -> InvalidRequestError:
