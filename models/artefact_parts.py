@@ -29,7 +29,7 @@ from models.reports import FitReport
 from models.run_names import RunNames
 from models.tables import BoolArray, FloatArray
 from models.transfer import LevelTransfer
-from models.typed_json import read_json, read_number, read_texts
+from models.typed_json import json_reader, read_number, read_texts
 
 MAX_MEMBERS = 100
 KEYS, RUNS = "configurations.bin", "runs.txt"
@@ -51,6 +51,12 @@ class _Regimes:
 
     kinds: Mapping[str, Kind]
     few_levels: tuple[tuple[int, ...], ...]
+
+
+_read_report = json_reader(FitReport, allows_nan=True)
+_read_regimes = json_reader(_Regimes)
+_read_numeric, _read_category = json_reader(NumericFeature), json_reader(CategoryFeature)
+_read_hardware = json_reader(HardwareDescription)
 
 
 def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> FloatArray:
@@ -92,7 +98,7 @@ def check_controls(portfolio: FittedPortfolio, recorded: FloatArray) -> None:
 
 
 def build_portfolio(
-    header: Mapping[str, Any], arrays: Arrays, parts: Mapping[str, bytes]
+    header: Mapping[str, Any], arrays: Arrays, parts: Mapping[str, memoryview]
 ) -> FittedPortfolio:
     """Return the portfolio of a header, its arrays and its names of runs.
 
@@ -123,7 +129,7 @@ def build_portfolio(
         regimes,
         center,
         memory,
-        read_json(FitReport, header["report"], allows_nan=True),
+        _read_report(header["report"]),
         build_law(header["memory_law"], arrays),
         build_convergence(arrays),
         _build_phases(encoder, header.get("phases", []), arrays),
@@ -149,7 +155,7 @@ def _build_regime_map(encoder: Encoder, kinds: object, few_levels: object) -> Re
     expected = [INTERPOLATION, *encoder.axis_names()]
     for category in encoder.categories:
         expected += [category.column, category.column + NEW_LEVEL]
-    regimes = read_json(_Regimes, {"kinds": kinds, "few_levels": few_levels})
+    regimes = _read_regimes({"kinds": kinds, "few_levels": few_levels})
     demand(set(regimes.kinds) == set(expected), "kinds of question are missing or too many")
     few = tuple(frozenset(codes) for codes in regimes.few_levels)
     demand(len(few) == len(encoder.categories), "levels with few runs are of other categories")
@@ -204,8 +210,8 @@ def _build_transfer(
 
 
 def _build_encoder(header: Mapping[str, Any]) -> Encoder:
-    numeric = tuple(read_json(NumericFeature, item) for item in header["numeric"])
-    categories = tuple(read_json(CategoryFeature, item) for item in header["categories"])
+    numeric = tuple(map(_read_numeric, header["numeric"]))
+    categories = tuple(map(_read_category, header["categories"]))
     columns = [item.column for item in numeric] + [item.column for item in categories]
     demand(len(set(columns)) == len(columns), "a column is there twice")
     for feature in numeric:
@@ -218,15 +224,13 @@ def _build_encoder(header: Mapping[str, Any]) -> Encoder:
         demand(0 < len(set(category.levels)) == len(category.levels), "a level is there twice")
         demand(len(category.counts) == len(category.levels), "counts are of other levels")
     demand(isinstance(header["hardware"], dict), "data sheets are no table")
-    hardware = {
-        name: read_json(HardwareDescription, item) for name, item in header["hardware"].items()
-    }
+    hardware = {name: _read_hardware(item) for name, item in header["hardware"].items()}
     demand(isinstance(header["multi_node"], bool), "a truth value is none")
     return Encoder(numeric, categories, hardware, multi_node=header["multi_node"])
 
 
 def _build_memory(
-    encoder: Encoder, header: Mapping[str, Any], arrays: Arrays, parts: Mapping[str, bytes]
+    encoder: Encoder, header: Mapping[str, Any], arrays: Arrays, parts: Mapping[str, memoryview]
 ) -> Memory:
     X, codes = arrays["memory.X"], arrays["memory.codes"]
     check_rows(X, encoder.layout)

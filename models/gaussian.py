@@ -179,7 +179,7 @@ class GaussianProcess(PortfolioRegressor):
         """Return law, training rows and the factor of their covariance as data."""
         law = self.law_.to_state()
         arrays = {f"law.{name}": array for name, array in law.arrays.items()}
-        rows = np.tril_indices(len(self.alpha_))
+        rows = np.tri(len(self.alpha_), dtype=np.bool_)
         return State(
             {f"law.{name}": value for name, value in law.values.items()},
             {
@@ -215,7 +215,7 @@ class GaussianProcess(PortfolioRegressor):
         factor = state.arrays["inverse_factor"]
         self._check(factor)
         self.inverse_factor_ = np.zeros((len(self.alpha_),) * 2)
-        self.inverse_factor_[np.tril_indices(len(self.alpha_))] = factor
+        self.inverse_factor_[np.tri(len(self.alpha_), dtype=np.bool_)] = factor
         self._prepare()
 
     def _check(self, factor: FloatArray) -> None:

@@ -1,6 +1,7 @@
 """What every regressor of the portfolio can do: scikit-learn's conventions plus a state of data."""
 
 import copy
+import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -38,6 +39,11 @@ class Regressor(Protocol):
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002 - scikit-learn's signature
         """Return the constructor's arguments."""
         ...
+
+
+@functools.cache
+def _parameter_names(kind: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(kind).parameters)
 
 
 class PortfolioRegressor(ABC):
@@ -89,8 +95,7 @@ class PortfolioRegressor(ABC):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's signature
         """Return the constructor's arguments by name."""
-        names = inspect.signature(type(self)).parameters
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _parameter_names(type(self))}
 
     def set_params(self, **params: Any) -> Self:
         """Set constructor arguments by name.

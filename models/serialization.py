@@ -1,6 +1,5 @@
 """Artefacts: a fitted portfolio as data alone, with a hash of every part."""
 
-import io
 import json
 import math
 from dataclasses import asdict
@@ -8,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-# numpy loads these when `unique` and `read_magic` are first called: not while a request waits.
-import numpy.lib.format
+# numpy loads this when `unique` is first called: not while a request waits.
 import numpy.ma
 import orjson
 
@@ -19,14 +17,17 @@ from models.encoding import Encoder
 from models.errors import ArtifactError
 from models.memory import Memory
 from models.memory_state import law_header
-from models.packing import MAX_PART_BYTES, pack, unpack
+from models.packing import pack, unpack
 from models.portfolio import FittedPortfolio
 from models.tables import FloatArray
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
-_FLOAT_BYTES = 8
+ARRAYS, HEADER = "arrays.f64", "header.json"
+"""Names of the parts with all numbers (little-endian) and with what is no array."""
+
+_NUMBER = np.dtype("<f8")
 _MAX_HEADER_BYTES = 48 * 2**20
 _MAX_ARRAY_NUMBER = 1e30
 _MAX_TOLD = 300
@@ -91,15 +92,13 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "report": _without_nan(asdict(portfolio.report)),
     }
     block = np.concatenate([arrays[name].ravel() for name in order])
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, block, allow_pickle=False)
     text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     names = portfolio.memory.names
     return pack(
         {
-            "header.json": text,
-            "arrays.npy": buffer.getvalue(),
-            KEYS: names.keys_text.encode(),
+            HEADER: text,
+            ARRAYS: block.astype(_NUMBER, copy=False).tobytes(),
+            KEYS: names.keys,
             RUNS: names.runs_text.encode(),
         }
     )
@@ -126,12 +125,12 @@ def loads(data: bytes) -> FittedPortfolio:
         raise ArtifactError(f"The artefact's parts do not fit together: {told}") from error
 
 
-def _load(parts: dict[str, bytes]) -> FittedPortfolio:
-    if len(parts["header.json"]) > _MAX_HEADER_BYTES:
+def _load(parts: dict[str, memoryview]) -> FittedPortfolio:
+    if len(parts[HEADER]) > _MAX_HEADER_BYTES:
         raise ArtifactError("The artefact's header is longer than any fit's.")
-    header = orjson.loads(parts["header.json"])
+    header = orjson.loads(parts[HEADER])
     _check_version(header["format_version"])
-    arrays = _read_arrays(parts["arrays.npy"], header["arrays"])
+    arrays = _read_arrays(parts[ARRAYS], header["arrays"])
     portfolio = build_portfolio(header, arrays, parts)
     check_controls(portfolio, arrays[_CONTROLS])
     return portfolio
@@ -144,40 +143,28 @@ def _check_version(version: object) -> None:
         )
 
 
-def _read_arrays(part: bytes, shapes: list[tuple[str, list[int]]]) -> dict[str, FloatArray]:
-    sizes = []
-    for _, shape in shapes:
-        if any(type(length) is not int or length < 0 for length in shape):
-            raise ArtifactError("The artefact declares a length that is none.")
-        # Python's integers do not overflow: an absurd shape is seen before anything is allocated.
-        sizes.append(math.prod(shape))
-    if sum(sizes) * _FLOAT_BYTES > min(len(part), MAX_PART_BYTES):
-        raise ArtifactError("The artefact declares more numbers than it has.")
-    block = _read_block(part, sum(sizes))
-    # The largest of numbers is NaN if one is.
-    largest = float(np.abs(block).max(initial=0.0))
+def _read_arrays(part: memoryview, shapes: list[tuple[str, list[int]]]) -> dict[str, FloatArray]:
+    """Return the arrays as they lie in a part, every number checked; nobody may write to them."""
+    block: FloatArray = np.frombuffer(part, _NUMBER)
+    # Both are NaN if any number is, and of NaN and another number Python's max is the first.
+    largest = max(float(block.max(initial=0.0)), -float(block.min(initial=0.0)))
     if not math.isfinite(largest):
         raise ArtifactError("The artefact holds a number that is not finite.")
     if largest > _MAX_ARRAY_NUMBER:
         raise ArtifactError("The artefact holds a number that no fit gives.")
-    ends = np.cumsum([0, *sizes])
-    return {
-        name: block[ends[index] : ends[index + 1]].reshape(shape)
-        for index, (name, shape) in enumerate(shapes)
-    }
-
-
-def _read_block(part: bytes, count: int) -> FloatArray:
-    """Return the numbers of a part as they lie there; nobody may write to them."""
-    stream = io.BytesIO(part)
-    version = np.lib.format.read_magic(stream)
-    if version != (1, 0):
-        raise ArtifactError("The artefact's numbers are not in the form that fits write.")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=1000)
-    if dtype != np.float64 or shape != (count,):
-        raise ArtifactError("The artefact's numbers are not of the declared count.")
-    block: FloatArray = np.frombuffer(part, np.float64, count, stream.tell())
-    return block
+    arrays, start = {}, 0
+    for name, shape in shapes:
+        if any(type(length) is not int or length < 0 for length in shape):
+            raise ArtifactError("The artefact declares a length that is none.")
+        # Python's integers do not overflow: an absurd shape is seen before anything is allocated.
+        end = start + math.prod(shape)
+        if end > len(block):
+            raise ArtifactError("The artefact declares more numbers than it has.")
+        arrays[name] = block[start:end].reshape(shape)
+        start = end
+    if start != len(block):
+        raise ArtifactError("The artefact has more numbers than it declares.")
+    return arrays
 
 
 def _encoder_header(encoder: Encoder) -> dict[str, Any]:

@@ -42,14 +42,15 @@ class Figures:
     def durations(self) -> list[Interval]:
         """The durations with their bounds."""
         levels = [request.confidence for request in self._requests]
-        bounds = _by_level(levels, lambda level: np.stack(self._forecast.interval(level)))
+        bounds = _by_level(levels, self._forecast.interval)
         return list(map(Interval, self.median, *map(_shown, bounds), levels))
 
     @once
     def time_limit(self) -> list[float]:
         """What the asked share of runs stays below, in whole seconds."""
         levels = [request.time_limit_quantile for request in self._requests]
-        return [math.ceil(each) for each in _by_level(levels, self._forecast.quantile).tolist()]
+        (found,) = _by_level(levels, lambda level: (self._forecast.quantile(level),))
+        return [math.ceil(each) for each in found.tolist()]
 
     @once
     def deadline(self) -> list[float]:
@@ -65,16 +66,18 @@ class Figures:
         return _chances(self._forecast, [_affordable(*pair) for pair in pairs])
 
 
-def _by_level(levels: Sequence[float], figures: Callable[[float], FloatArray]) -> FloatArray:
-    """Return of each row the figure at its level; `figures` gives those of all rows at one.
-
-    Rows are the last axis.
-    """
+def _by_level(
+    levels: Sequence[float], figures: Callable[[float], tuple[FloatArray, ...]]
+) -> tuple[FloatArray, ...]:
+    """Return of each row the figures at its level; `figures` gives those of all rows at one."""
     distinct = set(levels)
     if len(distinct) == 1:
         return figures(levels[0])
     found = {level: figures(level) for level in distinct}
-    return np.stack([found[level][..., row] for row, level in enumerate(levels)], axis=-1)
+    names = range(len(found[levels[0]]))
+    return tuple(
+        np.array([found[level][name][row] for row, level in enumerate(levels)]) for name in names
+    )
 
 
 def _shown(seconds: FloatArray) -> list[float]:
