@@ -13,7 +13,7 @@ from models.checks import MAX_LOG, check_bounded, check_codes, check_rows, check
 from models.configurations import UNBOUNDED
 from models.convergence import build_convergence
 from models.distribution import LEVELS
-from models.encoding import Encoded, Encoder
+from models.encoding import Encoder
 from models.errors import ArtifactError
 from models.features import CategoryFeature, NumericFeature
 from models.gaussian import GaussianProcess
@@ -272,8 +272,6 @@ def _build_memory(
     X, codes = arrays["memory.X"], arrays["memory.codes"]
     check_rows(X, encoder.layout)
     check_codes(codes, tuple(len(item.levels) for item in encoder.categories))
-    nothing = np.zeros((len(X), 0))
-    encoded = Encoded(X, nothing, nothing, nothing > 0, nothing, codes.astype(np.int64))
     names = RunNames.read(
         parts[KEYS], parts[RUNS], arrays["memory.name_lengths"], arrays["memory.name_counts"]
     )
@@ -288,7 +286,7 @@ def _build_memory(
     ranges = np.tile([-UNBOUNDED, UNBOUNDED], (len(X), 1))
     ranges[repeated] = found
     known = frozenset(read_texts(header["known_columns"]))
-    return Memory.of(encoded, names, held_out, known, unfinished, ranges)
+    return Memory(X, codes, names, held_out, known, unfinished, ranges)
 
 
 def _read_rows(rows: FloatArray, n: int) -> BoolArray:
