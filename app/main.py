@@ -13,8 +13,8 @@ from app.api.encoded_answers import EncodedAnswers
 from app.api.forecast_shortcut import ForecastShortcut
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
-from app.api.middleware.context import RequestContextMiddleware
-from app.api.middleware.deadlines import DeadlineMiddleware
+from app.api.middleware.deadlines import DeadlineWatch
+from app.api.middleware.exchanges import ExchangeMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.routing import ROUTERS
@@ -38,14 +38,13 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
         RateLimitMiddleware, per_minute=settings.rate_limit_per_minute, rates=services.rates
     )
     app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
-    app.add_middleware(
-        DeadlineMiddleware,
+    watch = DeadlineWatch(
         request_s=settings.request_timeout_s,
         upload_s=settings.upload_timeout_s,
         max_waiting=settings.max_waiting_requests,
     )
-    app.add_middleware(RequestContextMiddleware)
-    health.install_metrics(app, services, app.state.answers)
+    metrics = health.install_metrics(app, services, app.state.answers)
+    app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics)
 
 
 def build_app(

@@ -3,7 +3,8 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
-from math import copysign, erf, sqrt
+from math import copysign, erf, exp, sqrt
+from operator import lt
 from statistics import NormalDist
 from typing import Final
 
@@ -68,6 +69,8 @@ class ForecastDistribution:
     curves: FloatArray
 
     def __post_init__(self) -> None:
+        if len(self.scale) == 1 and self._is_sound():
+            return
         # What is not finite fails the comparisons: nothing is beyond or within NaN.
         curves, scale = self.curves, self.scale
         bound = np.abs(self.log_median) + 2 * scale * curves[:, -1:].sum(axis=1)
@@ -79,9 +82,16 @@ class ForecastDistribution:
             raise DamagedForecastError("The bounds of a forecast are beyond all numbers.")
         raise DamagedForecastError("A forecast is not finite, or its scale is not positive.")
 
+    def _is_sound(self) -> bool:
+        """Whether one row passes all checks: by numbers, ten times as fast as by arrays."""
+        scale, curve = self.scale.item(), self.curves[0].tolist()
+        bound = abs(self.log_median.item()) + 2 * scale * curve[-1]
+        is_rising = all(map(lt, [0.0, *curve], curve))
+        return is_rising and bound <= MAX_LOG_BOUND and scale > 0
+
     def median(self) -> FloatArray:
         """Return the median durations in seconds, shape (n,)."""
-        return np.exp(self.log_median)
+        return _exp(self._center())
 
     def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds in seconds for a new run, each of shape (n,).
@@ -93,8 +103,8 @@ class ForecastDistribution:
         """
         if not 0 < confidence < 1:
             raise ValueError(f"A confidence lies between 0 and 1, not at {confidence}.")
-        half_width = self._half_width(_score((1 + confidence) / 2))
-        return np.exp(self.log_median - half_width), np.exp(self.log_median + half_width)
+        center, half_width = self._center(), self._half_width(_score((1 + confidence) / 2))
+        return _exp(center - half_width), _exp(center + half_width)
 
     def quantile(self, probability: float) -> FloatArray:
         """Return the durations in seconds that a new run stays below with this probability.
@@ -107,7 +117,7 @@ class ForecastDistribution:
         if not 0 < probability < 1:
             raise ValueError(f"A probability lies between 0 and 1, not at {probability}.")
         score = _score(probability)
-        return np.exp(self.log_median + copysign(1.0, score) * self._half_width(abs(score)))
+        return _exp(self._center() + copysign(1.0, score) * self._half_width(abs(score)))
 
     def probability_below(self, seconds: FloatArray) -> FloatArray:
         """Return the probability in [0, 1] that a new run takes less than `seconds`, shape (n,).
@@ -140,15 +150,29 @@ class ForecastDistribution:
         """
         return np.expm1(np.minimum(self.scale * self.curves[:, 0], 50.0))
 
-    def _half_width(self, score: float) -> FloatArray:
+    def _center(self) -> FloatArray | float:
+        """Return the log medians: as a number where there is one."""
+        return self.log_median.item() if len(self.log_median) == 1 else self.log_median
+
+    def _half_width(self, score: float) -> FloatArray | float:
+        """Return the half widths at a score: as a number where there is one."""
         piece = min(bisect_right(_INNER_KNOTS, score), len(LEVELS) - 1)
         start, end = _KNOTS[piece], _KNOTS[piece + 1]
         share = (score - start) / (end - start)
-        right = self.curves[:, piece]
-        if not piece:
-            return self.scale * (share * right)
-        left = self.curves[:, piece - 1]
-        return self.scale * (left + share * (right - left))
+        scale: FloatArray | float = self.scale
+        right: FloatArray | float = self.curves[:, piece]
+        left: FloatArray | float = self.curves[:, piece - 1] if piece else 0.0
+        if len(self.scale) == 1:
+            scale, right = self.scale.item(), self.curves.item(piece)
+            left = self.curves.item(piece - 1) if piece else 0.0
+        return scale * (left + share * (right - left))
+
+
+def _exp(logs: FloatArray | float) -> FloatArray:
+    """Return exponentials as an array; one number costs a tenth of an array of one."""
+    if isinstance(logs, float) and logs <= MAX_LOG_BOUND:
+        return np.array([exp(logs)])
+    return np.atleast_1d(np.exp(logs))
 
 
 @lru_cache(maxsize=1024)

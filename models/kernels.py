@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.once import once
 from models.tables import FloatArray, IntArray
 
 SQRT5 = math.sqrt(5.0)
 _WORTH = 4
+_WORTH_SORTING = 16
+"""Fewer questions are answered sooner than their values are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,30 +93,62 @@ class ServingKernel:
         self._unit = parameters.scale / parameters.deviation**2
         x_over_length = x / parameters.lengths
         self._known = np.ascontiguousarray(SQRT5 * x_over_length.T)
-        self._columns = [np.unique(column, return_inverse=True) for column in self._known]
         self._codes = np.ascontiguousarray(codes.T)
+        self._rates = SQRT5 / (parameters.lengths * scales)
+        self._by_level: list[dict[float, FloatArray]] = [{} for _ in self._codes]
         self.parts = (self._strengths, self._lengths, self._shares, x_over_length, codes)
 
     def is_same(self, other: "ServingKernel") -> bool:
         """Return whether another instance gives the same correlations."""
-        return all(np.array_equal(a, b) for a, b in zip(self.parts, other.parts, strict=True))
+        return self is other or all(
+            np.array_equal(a, b) for a, b in zip(self.parts, other.parts, strict=True)
+        )
 
     def __call__(self, x: FloatArray, codes: IntArray) -> FloatArray:
         """Return the correlation of scaled questions with the rows, shape (n, n_training)."""
-        asked = SQRT5 * (x / self._lengths)
-        product = self._single(asked[0]) if len(x) == 1 else self._many(asked)
+        return self._product(SQRT5 * (x / self._lengths), codes)
+
+    def asked(self, x: FloatArray, codes: FloatArray) -> FloatArray:
+        """Return the correlation of questions that are not scaled, shape (n, n_training)."""
+        return self._product(x * self._rates, codes)
+
+    def _product(self, asked: FloatArray, codes: IntArray | FloatArray) -> FloatArray:
+        if len(asked) == 1:
+            product = self._single(asked[0])
+            for index, code in enumerate(codes[0].tolist()):
+                product *= self._of_level(index, code)
+            return product[None]
+        product = self._many(asked)
         for column, known, share in zip(codes.T, self._codes, self._shares, strict=True):
             product *= 1 + share * np.equal.outer(column, known)
         return product
 
+    def _of_level(self, index: int, code: float) -> FloatArray:
+        """Return the factor of a level of one category for all training rows."""
+        known = self._by_level[index].get(code)
+        if known is None:
+            known = 1 + self._shares[index] * (self._codes[index] == code)
+            self._by_level[index][code] = known
+        return known
+
+    @once
+    def _columns(self) -> list[tuple[FloatArray, IntArray]]:
+        """Distinct values of each feature of the rows, and which of them each row has."""
+        return [np.unique(column, return_inverse=True) for column in self._known]
+
     def _single(self, asked: FloatArray) -> FloatArray:
         """Return the product of one question: all features at once."""
         factors = _factor(asked[:, None], self._known, self._strengths[:, None])
-        product: FloatArray = self._unit * np.multiply.reduce(factors)
-        return product[None]
+        product: FloatArray = np.multiply.reduce(factors)
+        product *= self._unit
+        return product
 
     def _many(self, asked: FloatArray) -> FloatArray:
         product = np.full((len(asked), self.n_rows), self._unit)
+        if len(asked) < _WORTH_SORTING:
+            for column, strength, known in zip(asked.T, self._strengths, self._known, strict=True):
+                product *= _factor(column[:, None], known, strength)
+            return product
         for column, strength, known, (levels, inverse) in zip(
             asked.T, self._strengths, self._known, self._columns, strict=True
         ):

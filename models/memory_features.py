@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan, log, nan, sqrt
 
 import numpy as np
 
@@ -39,6 +40,14 @@ class MemoryRows:
     levels: FloatArray
     unseen: FloatArray
     n_unseen: FloatArray
+
+    def design(self) -> FloatArray:
+        """Return the rows as the columns of one matrix: 1, batch, parameters, levels, unseen."""
+        ones, deviations = np.ones(len(self.log_batch)), np.sqrt(self.n_unseen)
+        rows: FloatArray = np.column_stack(
+            [ones, self.log_batch, self.parameters, self.levels, self.unseen, deviations]
+        )
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +98,28 @@ class MemoryFeatures:
     def levels(self) -> list[str]:
         """Every level of every category, in the order of the columns of `MemoryRows.levels`."""
         return [level for _, levels in self.categories for level in levels]
+
+    def design(self, features: FeatureTable) -> FloatArray:
+        """Return the rows of a table as `MemoryRows.design` has them."""
+        if features.n_rows != 1:
+            return self.rows(features).design()
+        # By numbers where there is one row: arrays of one cost ten times as much.
+        numeric, categorical = features.numeric, features.categorical
+        batch = 0.0
+        if self.batch_center is not None:
+            batch = _one_log_batch(numeric) - self.batch_center
+        row = [1.0, batch]
+        for name, center, unit in self.parameters:
+            value = _one_transform(numeric[name].item(), unit) - center if name in numeric else 0.0
+            row.append(0.0 if isnan(value) else value)
+        unseen, n_unseen = 0.0, 0
+        for name, known in self.categories:
+            level = categorical[name][0] if name in categorical else None
+            row += [float(level == each) for each in known]
+            if level is not None and level not in known:
+                unseen, n_unseen = unseen + prior_effect(level), n_unseen + 1
+        found: FloatArray = np.array([[*row, unseen, sqrt(n_unseen)]])
+        return found
 
     def rows(self, features: FeatureTable) -> MemoryRows:
         """Return the rows of a table; what it does not know of a parameter stands at the centre."""
@@ -159,10 +190,27 @@ def _log_local_batch(features: FeatureTable) -> FloatArray:
     return np.asarray(np.log(share), dtype=np.float64)
 
 
+def _one_log_batch(numeric: Mapping[str, FloatArray]) -> float:
+    """Return what `_log_local_batch` does for one row."""
+    batch = numeric["batch_size"].item() if "batch_size" in numeric else nan
+    if not batch > 0:
+        return nan
+    workers = numeric["workers"].item() if "workers" in numeric else 1.0
+    share = batch / workers if workers > 0 else batch
+    return log(share) if share else nan
+
+
 def _center(values: FloatArray) -> tuple[float, float]:
     known = values[~np.isnan(values)]
     unit = 0.0 if (known > 0).all() else float(np.abs(known).max())
     return float(np.median(_transform(known, unit))), unit
+
+
+def _one_transform(value: float, unit: float) -> float:
+    """Return what `_transform` does for one value."""
+    if unit:
+        return value / unit
+    return log(value) if value > 0 else nan
 
 
 def _transform(values: FloatArray, unit: float) -> FloatArray:

@@ -6,7 +6,7 @@ from math import isnan
 
 import numpy as np
 
-from models.memory_features import MemoryFeatures, MemoryRows, capacity_names
+from models.memory_features import MemoryFeatures, capacity_names
 from models.memory_parameters import Parameters, error_probability
 from models.reports import MemoryCounts
 from models.tables import FeatureTable, FloatArray
@@ -74,21 +74,23 @@ class MemoryLaw:
     ) -> None:
         self.features, self.capacities, self.latent = features, dict(capacities), latent
         self.draws, self.counts = draws, counts
-        self._parameters = Parameters.of(draws, features, len(latent))
-        self._scale = self._parameters.outcome_scale()
+        parameters = Parameters.of(draws, features, len(latent))
+        self._stacked = parameters.stacked()
+        self._per_scale = -1 / parameters.outcome_scale()[:, 0]
         self._basis = self._words()
 
     def feasibility(self, asked: FeatureTable) -> Feasibility:
         """Return the probability that each row fits into memory, rising in the memory alone."""
-        rows, names = self.features.rows(asked), capacity_names(asked)
+        design, names = self.features.design(asked), capacity_names(asked)
         known = [name in self.capacities or name in self.latent for name in names]
         usable = [
             is_known and not isnan(batch)
-            for is_known, batch in zip(known, rows.log_batch.tolist(), strict=True)
+            for is_known, batch in zip(known, design[:, 1].tolist(), strict=True)
         ]
         chances = np.full(len(names), np.nan)
         if any(usable):
-            found = np.add.reduce(error_probability(self._margins(rows, names))) / len(self.draws)
+            margins = self._margins(design, names)
+            found = np.add.reduce(error_probability(margins), axis=1) / len(self.draws)
             chances = found if all(usable) else np.where(usable, found, np.nan)
         basis = tuple(
             self._basis if is_usable else _why_not(name, is_known=is_known)
@@ -101,16 +103,17 @@ class MemoryLaw:
         """Whether a peak was measured or a run ran out of memory."""
         return self.counts.peaks + self.counts.out_of_memory > 0
 
-    def _margins(self, rows: MemoryRows, names: Sequence[str]) -> FloatArray:
-        """Return how far below the memory each draw sees each row, shape (n_draws, n_rows)."""
-        parameters = self._parameters
-        known = np.array([self.capacities.get(name, 0.0) for name in names])
-        codes = np.array([self._code(name) for name in names], dtype=np.int64)
-        limit = parameters.limits(known, codes)
-        return (limit - parameters.peaks(rows)) / self._scale
+    def _margins(self, design: FloatArray, names: Sequence[str]) -> FloatArray:
+        """Return how far below the memory each draw sees each row, shape (n_rows, n_draws)."""
+        places = np.array([self._place(name) for name in names])
+        terms = np.concatenate([design, places], axis=1) @ self._stacked
+        n_draws = len(self.draws)
+        return np.logaddexp(terms[:, :n_draws], terms[:, n_draws:]) * self._per_scale
 
-    def _code(self, name: str) -> int:
-        return self.latent.index(name) if name in self.latent else -1
+    def _place(self, name: str) -> list[float]:
+        """Return the log memory of a GPU, whether it is known, and which latent one it is."""
+        latent = [float(name == each) for each in self.latent]
+        return [self.capacities.get(name, 0.0), 0.0 if name in self.latent else 1.0, *latent]
 
     def _words(self) -> str:
         counts = self.counts

@@ -60,6 +60,30 @@ class Parameters:
             limits[:, latent] = self.capacities[:, codes[latent]]
         return limits
 
+    def stacked(self) -> FloatArray:
+        """Return one matrix for all draws: what both terms of the peak are above the limit.
+
+        Its rows stand for the columns of `MemoryRows.design`, then for the log memory of the GPU
+        where that is known, for that it is, and for each GPU whose memory is a parameter; its
+        columns for the base of all draws, then for the part that grows with the batch.
+        """
+        n = len(self.base)
+        shared = np.concatenate(
+            [
+                self.effects.T,
+                np.ones((1, n)),
+                LEVEL_SD * self.unseen[None],
+                np.full((1, n), -1.0),
+                -self.usable[None],
+                -self.capacities.T,
+            ]
+        )
+        base = np.concatenate([self.base[None], np.zeros((1, n)), self.base_exponents.T, shared])
+        slope = np.concatenate(
+            [self.per_sample[None], np.ones((1, n)), self.sample_exponents.T, shared]
+        )
+        return np.concatenate([base, slope], axis=1)
+
     def outcome_scale(self) -> FloatArray:
         """Return the scale of the error against the limit, shape (n_draws, 1)."""
         return np.sqrt(self.sigma**2 + _OUTCOME_SD**2)[:, None]

@@ -10,7 +10,7 @@ from models.memory_law import MemoryLaw
 from models.memory_parameters import prior_of
 from models.reports import MemoryCounts
 from models.tables import FloatArray
-from models.typed_json import read_json
+from models.typed_json import json_reader
 
 
 def law_header(law: MemoryLaw | None) -> dict[str, Any] | None:
@@ -39,6 +39,9 @@ class _Header:
     counts: MemoryCounts
 
 
+_read_header = json_reader(_Header)
+
+
 def build_law(header: object, arrays: Mapping[str, FloatArray]) -> MemoryLaw | None:
     """Return a memory law from its JSON and its draws.
 
@@ -49,7 +52,7 @@ def build_law(header: object, arrays: Mapping[str, FloatArray]) -> MemoryLaw | N
     """
     if header is None:
         return None
-    told = read_json(_Header, header)
+    told = _read_header(header)
     features = MemoryFeatures(told.batch_center, told.parameters, told.categories)
     demand(len(told.parameters) <= MAX_PARAMETERS, "a memory law has too many parameters")
     demand(all(unit >= 0 for _, _, unit in told.parameters), "a unit is negative")

@@ -42,9 +42,8 @@ class RegimeModel:
 class _Component:
     """One law, or one process around its law, as a function of the shared features.
 
-    With u the shared features and f the log duration of law `law`, the mean is
-    ``f + slopes . u + center`` and the variance ``u' Q u + scatter + noise``, in the `columns` of
-    u.
+    With u the shared features, of which the log duration of its law is one, the mean is
+    ``slopes . u + center`` and the variance ``u' Q u + scatter + noise``.
     """
 
     weight: float
@@ -176,44 +175,42 @@ class Mixture:
         return total
 
     def _lay_out(self) -> None:
-        """Lay out the shared features u: correlations, then derivatives of the laws."""
+        """Lay out the shared features u: correlations, derivatives of the laws, the laws."""
         laws, kernels = _Distinct(_same_law), _Distinct(ServingKernel.is_same)
+        # Laws below a process come first: what is paired with correlations stands together.
+        for item in self._components:
+            if item.process is not None:
+                laws.index(item.fitted)
+        self._n_paired = len(laws.items)
         which = [laws.index(item.fitted) for item in self._components]
         below = [[(share, laws.index(law)) for share, law in item.below] for item in self._others]
-        self._laws: list[FittedLaw] = laws.items
         of_process = [
             None if item.process is None else kernels.index(item.process.kernel)
             for item in self._components
         ]
+        self._laws: list[FittedLaw] = laws.items
         self._kernels: list[ServingKernel] = kernels.items
-        starts = np.cumsum([0, *(kernel.n_rows for kernel in self._kernels)])
-        self._coefficients, self._effects = stack_coefficients(self._layout, self._laws)
-        self._which_law = np.array(which, dtype=np.int64)
+        self._starts = np.cumsum([0, *(kernel.n_rows for kernel in self._kernels)]).tolist()
+        self._coefficients = np.hstack(stack_coefficients(self._layout, self._laws))
+        self._indicators = [np.eye(count).tolist() for count in self._layout.levels]
         self._telling = self._tell(which)
-        self._below = np.zeros((len(self._laws), len(self._others)))
-        for position, pairs in enumerate(below):
-            for share, index in pairs:
-                self._below[index, position] += share
-        width, slots, factors, places = int(starts[-1]), [], [], []
-        for index, law in enumerate(self._laws):
-            slot, factor = jacobian_factors(self._layout, law.prior.terms)
-            places.append(width + np.arange(len(slot)))
-            slots.append(np.where(slot < 0, -1, MAX_TERMS * index + slot))
-            factors.append(factor)
-            width += len(slot)
-        none = np.empty(0, dtype=np.int64)
-        self._slots, self._factors = (
-            np.concatenate([none, *slots]),
-            np.concatenate([none, *factors]),
-        )
-        self._columns = []
-        for law_index, kernel_index in zip(which, of_process, strict=True):
-            columns = places[law_index]
-            if kernel_index is not None:
-                rows = np.arange(starts[kernel_index], starts[kernel_index + 1])
-                columns = np.concatenate([rows, columns])
-            self._columns.append(columns)
-        self._collect(width)
+        self._lay_out_derivatives()
+        self._collect(which, of_process, below)
+
+    def _lay_out_derivatives(self) -> None:
+        """Lay out the derivatives of each law as products of a share and a column of the base.
+
+        All laws have as many; the last ones of the shorter are 0.
+        """
+        pairs = [jacobian_factors(self._layout, law.prior.terms) for law in self._laws]
+        longest = max((len(slots) for slots, _ in pairs), default=0)
+        n_slots = MAX_TERMS * len(self._laws)
+        self._slots = np.full((len(pairs), longest), n_slots + 1)
+        self._factors = np.zeros((len(pairs), longest), dtype=np.int64)
+        for index, (slots, factors) in enumerate(pairs):
+            own = np.where(slots < 0, n_slots, MAX_TERMS * index + slots)
+            self._slots[index, : len(slots)], self._factors[index, : len(slots)] = own, factors
+        self._lengths = [len(slots) for slots, _ in pairs]
 
     def _tell(self, which: Sequence[int]) -> FloatArray:
         """Return how much each term of each law counts for the share of that term."""
@@ -226,83 +223,123 @@ class Mixture:
                 counts[law, slot, TERMS.index(term)] += item.weight / norm
         return counts.reshape(-1, len(TERMS))
 
-    def _collect(self, width: int) -> None:
-        """Collect what the components add to the laws: slopes, form and constants."""
-        items = self._components
+    def _collect(
+        self,
+        which: Sequence[int],
+        of_process: Sequence[int | None],
+        below: Sequence[Sequence[tuple[float, int]]],
+    ) -> None:
+        """Collect what the components add to the laws: slopes, forms and constants."""
+        items, (n_laws, longest) = self._components, self._slots.shape
         members: list[_Component | _Other] = [*items, *self._others]
         self._weights = np.array([item.weight for item in members])
         self._offsets = np.array([item.center for item in members])
-        self._slopes = np.zeros((width, len(items)))
-        whole: FloatArray = np.zeros((width, width))
+        first, n_rows = self._starts[-1] + n_laws * longest, self._starts[-1]
+        self._slopes = np.zeros((first + n_laws, len(members)))
+        crossed: FloatArray = np.zeros((n_rows, n_rows + self._n_paired * longest))
+        self._law_forms = np.zeros((n_laws, longest, longest))
         self._scatter = 0.0
         # A member with a variance of its own takes this one off again.
         self._noise = sum(item.weight * item.own_variance for item in self._others)
-        for position, (item, columns) in enumerate(zip(items, self._columns, strict=True)):
-            if item.process is None:
-                form = item.fitted.covariance
+        for position, (item, law, kernel) in enumerate(zip(items, which, of_process, strict=True)):
+            self._slopes[first + law, position] = 1.0
+            own = self._law_forms[law, : self._lengths[law], : self._lengths[law]]
+            if item.process is None or kernel is None:
+                own += item.weight * item.fitted.covariance
                 self._noise += item.weight * item.fitted.misfit
-            else:
-                form = item.process.variance_form()
-                self._slopes[columns, position] = item.process.mean_slopes()
-                self._scatter += item.weight * item.process.scatter
-                self._noise += item.weight * item.process.noise
-            whole[np.ix_(columns, columns)] += item.weight * form
-        self._width, self._forms = width, _upper_blocks(whole)
+                continue
+            rows = slice(self._starts[kernel], self._starts[kernel + 1])
+            place = n_rows + law * longest
+            columns = slice(place, place + self._lengths[law])
+            slopes, form = item.process.mean_slopes(), item.process.variance_form()
+            n = rows.stop - rows.start
+            self._slopes[rows, position], self._slopes[columns, position] = slopes[:n], slopes[n:]
+            crossed[rows, rows] += item.weight * form[:n, :n]
+            crossed[rows, columns] += 2 * item.weight * form[:n, n:]
+            own += item.weight * form[n:, n:]
+            self._scatter += item.weight * item.process.scatter
+            self._noise += item.weight * item.process.noise
+        for position, pairs in enumerate(below, len(items)):
+            for share, law in pairs:
+                self._slopes[first + law, position] += share
+        self._first_law, self._forms = first, _upper_blocks(crossed)
 
-    def _evaluate(self, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the base features of the laws, their log durations, and the shares of terms."""
-        layout, n = self._layout, len(X)
-        width = layout.n_numeric
-        base: FloatArray = np.zeros((n, len(self._coefficients)))
+    def _base(self, X: FloatArray) -> FloatArray:
+        """Return the base of the laws: 1, numeric features, indicators of levels, the gate."""
+        width = self._layout.n_numeric
+        if len(X) == 1:
+            row = X[0].tolist()
+            levels = [
+                value
+                for code, known in zip(row[width + 1 :], self._indicators, strict=True)
+                for value in known[int(code)]
+            ]
+            return np.array([[1.0, *row[:width], *levels, row[width]]])
+        base: FloatArray = np.zeros((len(X), len(self._coefficients)))
         base[:, 0] = 1.0
         base[:, 1 : width + 1] = X[:, :width]
-        rows, start = np.arange(n), width + 1
-        for codes, count in zip(layout.codes(X).T, layout.levels, strict=True):
+        rows, start = np.arange(len(X)), width + 1
+        for codes, count in zip(self._layout.codes(X).T, self._layout.levels, strict=True):
             base[rows, start + codes] = 1.0
             start += count
         base[:, -1] = X[:, width]
-        logs = (base @ self._coefficients).reshape(n, len(self._laws), MAX_TERMS)
-        top = logs.max(axis=2, keepdims=True)
-        shares = np.exp(logs - top)
-        total = shares.sum(axis=2, keepdims=True)
-        shares /= total
-        return base, (top + np.log(total))[:, :, 0] + base @ self._effects, shares
+        return base
 
-    def _features(self, X: FloatArray, base: FloatArray, shares: FloatArray) -> FloatArray:
-        features = np.empty((len(X), self._width))
-        start = 0
-        if self._kernels:
-            numeric, codes = self._layout.numeric(X), self._layout.codes(X)
-        for kernel in self._kernels:
-            features[:, start : start + kernel.n_rows] = kernel(numeric / kernel.scales, codes)
-            start += kernel.n_rows
-        flat = np.empty((len(X), MAX_TERMS * len(self._laws) + 1))
-        flat[:, :-1] = shares.reshape(len(X), -1)
-        flat[:, -1] = 1.0
-        np.multiply(flat[:, self._slots], base[:, self._factors], out=features[:, start:])
-        return features
+    def _features(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the shared features and the shares of the terms in each law."""
+        n, (n_laws, longest) = len(X), self._slots.shape
+        n_slots = MAX_TERMS * n_laws
+        base, u = self._base(X), np.empty((n, self._first_law + n_laws))
+        terms = base @ self._coefficients
+        logs = terms[:, :n_slots].reshape(n, n_laws, MAX_TERMS)
+        top = np.maximum.reduce(logs, axis=2, keepdims=True)
+        # The shares, then a 1 and a 0 for derivatives that have none.
+        flat = np.zeros((n, n_slots + 2))
+        flat[:, n_slots] = 1.0
+        shares = flat[:, :n_slots].reshape(n, n_laws, MAX_TERMS)
+        np.exp(np.subtract(logs, top, out=shares), out=shares)
+        total = np.add.reduce(shares, axis=2, keepdims=True)
+        shares /= total
+        of_laws = np.log(total) + top
+        np.add(of_laws[:, :, 0], terms[:, n_slots:], out=u[:, self._first_law :])
+        numeric = X[:, : self._layout.n_numeric]
+        codes = X[:, self._layout.n_numeric + 1 :]
+        for kernel, start, end in zip(
+            self._kernels, self._starts[:-1], self._starts[1:], strict=True
+        ):
+            u[:, start:end] = kernel.asked(numeric, codes)
+        derivatives = u[:, self._starts[-1] : self._first_law].reshape(n, n_laws, longest)
+        factors = base.take(self._factors, axis=1)
+        np.multiply(flat.take(self._slots, axis=1), factors, out=derivatives)
+        return u, shares
+
+    def _within(self, u: FloatArray) -> FloatArray:
+        """Return the weighted sum of the variances within the components, without noise."""
+        n, (n_laws, longest) = len(u), self._slots.shape
+        left = np.full(n, self._scatter)
+        for start, form in self._forms:
+            rest = u[:, start : start + form.shape[1]]
+            left += np.vecdot(rest[:, : len(form)] @ form, rest)
+        of_laws = u[:, self._starts[-1] : self._first_law].reshape(n, n_laws, longest)
+        by_law = of_laws.transpose(1, 0, 2)
+        left += np.add.reduce(np.vecdot(by_law @ self._law_forms, by_law), axis=0)
+        within: FloatArray = np.maximum(left, 0.0)
+        return within
 
     def _part(self, X: FloatArray) -> Evaluation:
         n, own = len(X), len(self._components)
-        means: FloatArray = np.empty((n, own + len(self._others)))
-        within, shares = np.zeros(n), np.zeros((n, 0, MAX_TERMS))
         if self._laws:
-            base, logs, shares = self._evaluate(X)
-            means[:, own:] = logs @ self._below
-        if own:
-            u = self._features(X, base, shares)
-            means[:, :own] = logs[:, self._which_law] + u @ self._slopes
-            left = np.full(n, self._scatter)
-            for start, form in self._forms:
-                rest = u[:, start:]
-                left += np.vecdot(rest[:, : len(form)] @ form, rest)
-            within = np.maximum(left, 0.0)
+            u, shares = self._features(X)
+            means = u @ self._slopes + self._offsets
+            within = self._within(u) if own else np.zeros(n)
+        else:
+            means, shares = np.tile(self._offsets, (n, 1)), np.zeros((n, 0, MAX_TERMS))
+            within = np.zeros(n)
         for place, item in enumerate(self._others, own):
             mean, variance = item.member.predict_moments(X)
-            means[:, place] = means[:, place] + mean if item.below else mean
+            means[:, place] += mean
             if variance is not None:
-                within = within + item.weight * (variance - item.own_variance)
-        means += self._offsets
+                within += item.weight * (variance - item.own_variance)
         total, square = means @ self._weights, (means * means) @ self._weights
         spread = np.maximum(square - total * total, 0.0)
         return Evaluation(total, within + self._noise + spread, shares)
@@ -325,24 +362,27 @@ class _Distinct(Generic[Item]):
 
 
 def _upper_blocks(form: FloatArray) -> list[tuple[int, FloatArray]]:
-    """Return a symmetric quadratic form as blocks of rows, each from its diagonal on.
+    """Return a quadratic form as blocks of rows, each from its diagonal on.
 
     With the part right of a diagonal block doubled they add up to the whole, at little more than
-    half of its memory: that, not the arithmetic, is what one question costs.
+    half of its memory: that, not the arithmetic, is what one question costs. The form is symmetric
+    in its first columns; those beyond its rows are doubled already.
 
     Examples
     --------
-    >>> [(start, block.shape) for start, block in _upper_blocks(np.zeros((200, 200)))]
-    [(0, (96, 200)), (96, (96, 104)), (192, (8, 8))]
+    >>> [(start, block.shape) for start, block in _upper_blocks(np.zeros((200, 230)))]
+    [(0, (100, 230)), (100, (100, 130))]
     """
-    blocks = []
-    for start in range(0, len(form), _BLOCK):
-        end = start + _BLOCK
+    n, blocks = len(form), []
+    size = -(-n // max(1, round(n / _BLOCK))) if n else 1
+    for start in range(0, n, size):
+        end = start + size
         block = form[start:end, start:].copy()
-        block[:, _BLOCK:] += form[end:, start:end].T
+        block[:, size : n - start] += form[end:, start:end].T
         blocks.append((start, block))
     return blocks
 
 
 def _same_law(one: FittedLaw, other: FittedLaw) -> bool:
-    return one.prior.terms == other.prior.terms and np.array_equal(one.theta, other.theta)
+    is_alike = one.prior.terms == other.prior.terms
+    return one is other or (is_alike and np.array_equal(one.theta, other.theta))

@@ -12,9 +12,7 @@ from models.checks import demand
 from models.tables import FloatArray, IntArray
 from models.typed_json import MAX_TEXT
 
-_KEY_DIGITS = 32
-_KEY_LETTERS = np.zeros(256, dtype=np.bool_)
-_KEY_LETTERS[list(b"0123456789abcdef")] = True
+_KEY_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +24,8 @@ class RunNames:
 
     Parameters
     ----------
-    keys_text
-        The hashes (32 hex digits) one after the other.
+    keys
+        The hashes (16 bytes each) one after the other.
     runs_text
         The names of runs one after the other.
     ends
@@ -42,7 +40,7 @@ class RunNames:
     (2, ('a', 'b'), ('run 7',), '1111')
     """
 
-    keys_text: str
+    keys: bytes
     runs_text: str
     ends: IntArray
     starts: IntArray
@@ -53,14 +51,16 @@ class RunNames:
         runs = list(groups)
         names = list(chain.from_iterable(runs))
         return cls(
-            "".join(keys),
+            bytes.fromhex("".join(keys)),
             "".join(names),
             np.cumsum(np.array([len(name) for name in names], dtype=np.int64)),
             np.cumsum(np.array([0, *map(len, runs)], dtype=np.int64)),
         )
 
     @classmethod
-    def read(cls, keys: bytes, runs: bytes, lengths: FloatArray, counts: FloatArray) -> Self:
+    def read(
+        cls, keys: memoryview, runs: memoryview, lengths: FloatArray, counts: FloatArray
+    ) -> Self:
         """Return the names of an artefact.
 
         Raises
@@ -68,18 +68,16 @@ class RunNames:
         ValueError
             If texts, lengths and counts do not fit together, or a configuration is there twice.
         """
-        demand(len(keys) == _KEY_DIGITS * len(counts), "configurations do not fit together")
-        letters = np.frombuffer(keys, dtype=np.uint8)
-        demand(_KEY_LETTERS[letters].all(), "a key is no hash")
-        demand(_are_distinct(letters.reshape(-1, _KEY_DIGITS)), "a configuration is there twice")
+        demand(len(keys) == _KEY_BYTES * len(counts), "configurations do not fit together")
+        demand(_are_distinct(np.frombuffer(keys, np.uint64)), "a configuration is there twice")
         for numbers in (lengths, counts):
             is_whole = (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers <= MAX_TEXT)
             demand(numbers.ndim == 1 and is_whole.all(), "a name's length is none")
-        text = runs.decode()
+        text = str(runs, "utf-8")
         ends, starts = np.cumsum(lengths.astype(np.int64)), np.cumsum([0, *counts.astype(np.int64)])
         demand((counts > 0).all() and starts[-1] == len(ends), "runs do not fit configurations")
         demand(len(ends) and ends[-1] == len(text), "names of runs do not fit their lengths")
-        return cls(keys.decode(), text, ends, starts)
+        return cls(bytes(keys), text, ends, starts)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -96,8 +94,8 @@ class RunNames:
 
     def key_list(self) -> list[str]:
         """Return the hashes of the configurations."""
-        places = range(0, len(self.keys_text), _KEY_DIGITS)
-        return [self.keys_text[place : place + _KEY_DIGITS] for place in places]
+        places = range(0, len(self.keys), _KEY_BYTES)
+        return [self.keys[place : place + _KEY_BYTES].hex() for place in places]
 
     def of_row(self, row: int) -> tuple[str, ...]:
         """Return the runs of a configuration."""
@@ -109,8 +107,7 @@ class RunNames:
         )
 
 
-def _are_distinct(digits: npt.NDArray[np.uint8]) -> bool:
-    # Sixteen digits of a hash are enough to tell configurations apart: equal ones are forged.
-    words = np.ascontiguousarray(digits[:, :16]).view(np.uint64)
-    mixed = np.sort(words[:, 0] * np.uint64(0x9E3779B97F4A7C15) ^ words[:, 1])
+def _are_distinct(words: npt.NDArray[np.uint64]) -> bool:
+    # Both halves of a hash as one number tell configurations apart: equal ones are forged.
+    mixed = np.sort(words[::2] * np.uint64(0x9E3779B97F4A7C15) ^ words[1::2])
     return bool((mixed[1:] != mixed[:-1]).all())

@@ -1,32 +1,43 @@
 """Artefacts: a fitted portfolio as data alone, with a hash of every part."""
 
-import io
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-# numpy loads these when `unique` and `read_magic` are first called: not while a request waits.
-import numpy.lib.format
+# numpy loads this when `unique` is first called: not while a request waits.
 import numpy.ma
 import orjson
 
-from models.artefact_parts import KEYS, RUNS, build_portfolio, check_controls, controls
+from models.artefact_parts import (
+    HARDWARE,
+    KEYS,
+    MEMBER,
+    RUNS,
+    build_portfolio,
+    check_controls,
+    controls,
+)
 from models.convergence import convergence_arrays
 from models.encoding import Encoder
 from models.errors import ArtifactError
+from models.hardware import describe_hardware
 from models.memory import Memory
 from models.memory_state import law_header
-from models.packing import MAX_PART_BYTES, pack, unpack
+from models.packing import pack, unpack
 from models.portfolio import FittedPortfolio
 from models.tables import FloatArray
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
-_FLOAT_BYTES = 8
+ARRAYS, HEADER = "arrays.f64", "header.json"
+"""Names of the parts with all numbers (little-endian) and with what is no array."""
+
+_NUMBER = np.dtype("<f8")
 _MAX_HEADER_BYTES = 48 * 2**20
 _MAX_ARRAY_NUMBER = 1e30
 _MAX_TOLD = 300
@@ -50,6 +61,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
     """
     arrays: dict[str, FloatArray] = {
         **_memory_arrays(portfolio.memory),
+        HARDWARE: describe_hardware(portfolio.encoder.hardware),
         "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
         "transfer.counts": portfolio.transfer.counts,
     }
@@ -69,12 +81,14 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
     for name, member in portfolio.members.items():
         state = member.to_state()
         members[name] = dict(state.values)
-        arrays |= {f"member.{name}.{key}": array for key, array in state.arrays.items()}
+        arrays |= {f"{MEMBER}/{name}/{key}": array for key, array in state.arrays.items()}
     arrays[_CONTROLS] = controls(portfolio.members, portfolio.memory)
-    order = sorted(arrays)
+    same = _same_arrays(arrays)
+    order = [name for name in sorted(arrays) if name not in same]
     header = {
         "format_version": FORMAT_VERSION,
         "arrays": [[name, list(arrays[name].shape)] for name in order],
+        "same_arrays": same,
         "center": portfolio.center,
         "effects": {
             column: {"levels": list(effects.levels), "sds": list(effects.sds)}
@@ -91,18 +105,27 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "report": _without_nan(asdict(portfolio.report)),
     }
     block = np.concatenate([arrays[name].ravel() for name in order])
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, block, allow_pickle=False)
     text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     names = portfolio.memory.names
     return pack(
         {
-            "header.json": text,
-            "arrays.npy": buffer.getvalue(),
-            KEYS: names.keys_text.encode(),
+            HEADER: text,
+            ARRAYS: block.astype(_NUMBER, copy=False).tobytes(),
+            KEYS: names.keys,
             RUNS: names.runs_text.encode(),
         }
     )
+
+
+def _same_arrays(arrays: Mapping[str, FloatArray]) -> dict[str, str]:
+    """Return which arrays equal another one: processes share rows, and laws with other members."""
+    first: dict[tuple[tuple[int, ...], bytes], str] = {}
+    same = {}
+    for name in sorted(arrays):
+        known = first.setdefault((arrays[name].shape, arrays[name].tobytes()), name)
+        if known != name:
+            same[name] = known
+    return same
 
 
 def loads(data: bytes) -> FittedPortfolio:
@@ -126,12 +149,13 @@ def loads(data: bytes) -> FittedPortfolio:
         raise ArtifactError(f"The artefact's parts do not fit together: {told}") from error
 
 
-def _load(parts: dict[str, bytes]) -> FittedPortfolio:
-    if len(parts["header.json"]) > _MAX_HEADER_BYTES:
+def _load(parts: dict[str, memoryview]) -> FittedPortfolio:
+    if len(parts[HEADER]) > _MAX_HEADER_BYTES:
         raise ArtifactError("The artefact's header is longer than any fit's.")
-    header = orjson.loads(parts["header.json"])
+    header = orjson.loads(parts[HEADER])
     _check_version(header["format_version"])
-    arrays = _read_arrays(parts["arrays.npy"], header["arrays"])
+    arrays = _read_arrays(parts[ARRAYS], header["arrays"])
+    arrays |= {name: arrays[first] for name, first in header["same_arrays"].items()}
     portfolio = build_portfolio(header, arrays, parts)
     check_controls(portfolio, arrays[_CONTROLS])
     return portfolio
@@ -144,47 +168,43 @@ def _check_version(version: object) -> None:
         )
 
 
-def _read_arrays(part: bytes, shapes: list[tuple[str, list[int]]]) -> dict[str, FloatArray]:
-    sizes = []
-    for _, shape in shapes:
-        if any(type(length) is not int or length < 0 for length in shape):
-            raise ArtifactError("The artefact declares a length that is none.")
-        # Python's integers do not overflow: an absurd shape is seen before anything is allocated.
-        sizes.append(math.prod(shape))
-    if sum(sizes) * _FLOAT_BYTES > min(len(part), MAX_PART_BYTES):
-        raise ArtifactError("The artefact declares more numbers than it has.")
-    block = _read_block(part, sum(sizes))
-    # The largest of numbers is NaN if one is.
-    largest = float(np.abs(block).max(initial=0.0))
+def _read_arrays(part: memoryview, shapes: list[tuple[str, list[int]]]) -> dict[str, FloatArray]:
+    """Return the arrays as they lie in a part, every number checked; nobody may write to them."""
+    block: FloatArray = np.frombuffer(part, _NUMBER)
+    # Both are NaN if any number is, and of NaN and another number Python's max is the first.
+    largest = max(float(block.max(initial=0.0)), -float(block.min(initial=0.0)))
     if not math.isfinite(largest):
         raise ArtifactError("The artefact holds a number that is not finite.")
     if largest > _MAX_ARRAY_NUMBER:
         raise ArtifactError("The artefact holds a number that no fit gives.")
-    ends = np.cumsum([0, *sizes])
-    return {
-        name: block[ends[index] : ends[index + 1]].reshape(shape)
-        for index, (name, shape) in enumerate(shapes)
-    }
+    arrays, start = {}, 0
+    for name, shape in shapes:
+        end = start + _size(shape)
+        if end > len(block):
+            raise ArtifactError("The artefact declares more numbers than it has.")
+        arrays[name] = block[start:end].reshape(shape)
+        start = end
+    if start != len(block):
+        raise ArtifactError("The artefact has more numbers than it declares.")
+    return arrays
 
 
-def _read_block(part: bytes, count: int) -> FloatArray:
-    """Return the numbers of a part as they lie there; nobody may write to them."""
-    stream = io.BytesIO(part)
-    version = np.lib.format.read_magic(stream)
-    if version != (1, 0):
-        raise ArtifactError("The artefact's numbers are not in the form that fits write.")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=1000)
-    if dtype != np.float64 or shape != (count,):
-        raise ArtifactError("The artefact's numbers are not of the declared count.")
-    block: FloatArray = np.frombuffer(part, np.float64, count, stream.tell())
-    return block
+def _size(shape: list[int]) -> int:
+    """Return how many numbers a shape has, which may be absurd."""
+    # Python's integers do not overflow.
+    size = 1
+    for length in shape:
+        if type(length) is not int or length < 0:
+            raise ArtifactError("The artefact declares a length that is none.")
+        size *= length
+    return size
 
 
 def _encoder_header(encoder: Encoder) -> dict[str, Any]:
     return {
         "numeric": [asdict(feature) for feature in encoder.numeric],
         "categories": [asdict(category) for category in encoder.categories],
-        "hardware": {name: asdict(item) for name, item in sorted(encoder.hardware.items())},
+        "hardware": sorted(encoder.hardware),
         "multi_node": encoder.multi_node,
     }
 

@@ -1,8 +1,9 @@
 """JSON that somebody else wrote as dataclasses of the library: every type and bound checked."""
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 MAX_TEXT = 10_000
@@ -13,35 +14,37 @@ MAX_WHOLE = 2**53
 Kind = TypeVar("Kind")
 
 
-def read_json(kind: type[Kind], value: object, *, allows_nan: bool = False) -> Kind:
-    """Return a value of JSON as a dataclass.
+def json_reader(kind: type[Kind], *, allows_nan: bool = False) -> Callable[[object], Kind]:
+    """Return a function that reads a value of JSON as a dataclass.
+
+    What the fields are is found here, once: it takes longer than to read a value.
 
     Parameters
     ----------
     kind
         The dataclass. Its fields are numbers, words, truth values, None, literals, dataclasses,
         and tuples, mappings and unions of them.
-    value
-        What `json.loads` gave.
     allows_nan
         Whether a number may be null, which is NaN here (an error that was never measured).
 
-    Raises
-    ------
-    ValueError
-        If a key is missing or too many, a type is another, or a number or length is out of bounds.
+    Returns
+    -------
+    Callable[[object], Kind]
+        Takes what `json.loads` gave. Raises ValueError if a key is missing or too many, a type is
+        another, or a number or length is out of bounds.
 
     Examples
     --------
     >>> from models.reports import ChangePoint
-    >>> read_json(ChangePoint, {"at": 5.0, "shift": 1})
+    >>> read_change = json_reader(ChangePoint)
+    >>> read_change({"at": 5.0, "shift": 1})
     ChangePoint(at=5.0, shift=1.0)
-    >>> read_json(ChangePoint, {"at": "noon", "shift": 1})
+    >>> read_change({"at": "noon", "shift": 1})
     Traceback (most recent call last):
     ...
     ValueError: at: 'noon' is no number within bounds
     """
-    found: Kind = _read_fields(kind, value, allows_nan)
+    found: Callable[[object], Kind] = _reader(kind, allows_nan)
     return found
 
 
@@ -87,49 +90,43 @@ def read_texts(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-_HINTS: dict[type[Any], dict[str, Any]] = {}
-"""Types of the fields of the dataclasses met so far: finding them takes longer than reading."""
+_Reader = Callable[[object], Any]
 
 
-def _read_fields(kind: type[Any], value: object, allows_nan: bool) -> Any:  # noqa: FBT001 - passed on
-    hints = _HINTS.get(kind) or get_type_hints(kind)
-    _HINTS[kind] = hints
-    names = set(hints)
-    if not isinstance(value, dict) or set(value) != names:
+def _reader(kind: Any, allows_nan: bool) -> _Reader:  # noqa: FBT001 - passed on
+    if kind is float:
+        return partial(read_number, allows_nan=allows_nan)
+    if kind in (int, str, bool):
+        return partial(_read_plain, kind)
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind)
+        readers = {name: _reader(hint, allows_nan) for name, hint in hints.items()}
+        return partial(_read_fields, kind, readers)
+    arguments = get_args(kind)
+    if get_origin(kind) is Literal:
+        return partial(_read_literal, arguments)
+    parts = [
+        _reader(each, allows_nan) for each in arguments if each not in (Ellipsis, types.NoneType)
+    ]
+    if get_origin(kind) in (Union, types.UnionType):
+        assert types.NoneType in arguments
+        return partial(_read_optional, parts[0])
+    if get_origin(kind) is tuple:
+        return partial(_read_list if Ellipsis in arguments else _read_tuple, parts)
+    assert issubclass(get_origin(kind) or kind, Mapping)
+    return partial(_read_mapping, parts[1])
+
+
+def _read_fields(kind: type[Any], readers: Mapping[str, _Reader], value: object) -> Any:
+    if not isinstance(value, dict) or value.keys() != readers.keys():
         raise ValueError(f"{kind.__name__} has not the keys that it should have")
     found = {}
-    for name, item in value.items():
+    for name, read in readers.items():
         try:
-            found[name] = _read(hints[name], item, allows_nan)
+            found[name] = read(value[name])
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
     return kind(**found)
-
-
-def _read(kind: Any, value: object, allows_nan: bool) -> Any:  # noqa: FBT001 - passed on
-    if kind is float:
-        return read_number(value, allows_nan=allows_nan)
-    if kind in (int, str, bool):
-        return _read_plain(kind, value)
-    if is_dataclass(kind):
-        return _read_fields(kind, value, allows_nan)  # type: ignore[arg-type] # a class, no instance
-    return _read_generic(get_origin(kind), get_args(kind), value, allows_nan)
-
-
-def _read_generic(origin: Any, arguments: tuple[Any, ...], value: object, allows_nan: bool) -> Any:  # noqa: FBT001 - passed on
-    if origin is Literal and isinstance(value, str) and value in arguments:
-        return value
-    if origin in (Union, types.UnionType):
-        is_none = value is None and type(None) in arguments
-        return None if is_none else _read(arguments[0], value, allows_nan)
-    if origin is tuple:
-        return _read_tuple(arguments, value, allows_nan)
-    if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, dict):
-        _check_length(value)
-        keys = (_read_plain(str, key) for key in value)
-        items = (_read(arguments[1], item, allows_nan) for item in value.values())
-        return dict(zip(keys, items, strict=True))
-    raise ValueError(f"{str(value)[:40]!r} is not of the type that it should be")
 
 
 def _read_plain(kind: type[int | str | bool], value: object) -> int | str | bool:
@@ -139,22 +136,47 @@ def _read_plain(kind: type[int | str | bool], value: object) -> int | str | bool
     elif isinstance(value, int):
         is_fitting = is_fitting and abs(value) <= MAX_WHOLE
     if not is_fitting:
-        raise ValueError(f"{str(value)[:40]!r} is not of the type that it should be")
+        raise _another_type(value)
     assert isinstance(value, int | str)
     return value
 
 
-def _read_tuple(arguments: tuple[Any, ...], value: object, allows_nan: bool) -> tuple[Any, ...]:  # noqa: FBT001 - passed on
+def _read_literal(words: tuple[str, ...], value: object) -> str:
+    if not isinstance(value, str) or value not in words:
+        raise _another_type(value)
+    return value
+
+
+def _read_optional(read: _Reader, value: object) -> Any:
+    return None if value is None else read(value)
+
+
+def _read_list(parts: Sequence[_Reader], value: object) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise ValueError("what should be a list is none")  # noqa: TRY004 - a fault of the data
     _check_length(value)
-    if arguments[1:] == (Ellipsis,):
-        return tuple(_read(arguments[0], item, allows_nan) for item in value)
-    if len(value) != len(arguments):
+    return tuple(map(parts[0], value))
+
+
+def _read_tuple(parts: Sequence[_Reader], value: object) -> tuple[Any, ...]:
+    if not isinstance(value, list) or len(value) != len(parts):
         raise ValueError("a list has another length than it should have")
-    return tuple(_read(kind, item, allows_nan) for kind, item in zip(arguments, value, strict=True))
+    return tuple(read(item) for read, item in zip(parts, value, strict=True))
+
+
+def _read_mapping(read: _Reader, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _another_type(value)
+    _check_length(value)
+    if max(map(len, value), default=0) > MAX_TEXT:
+        raise ValueError("a key is too long")
+    return {key: read(item) for key, item in value.items()}
 
 
 def _check_length(value: list[object] | dict[str, object]) -> None:
     if len(value) > MAX_ITEMS:
         raise ValueError("a list or table is too long")
+
+
+def _another_type(value: object) -> ValueError:
+    return ValueError(f"{str(value)[:40]!r} is not of the type that it should be")

@@ -4,6 +4,7 @@ Schedulers ask here thousands of times a second: finding the route and what the 
 for it cost more than the answer. The operation itself stands in `app.api.forecasts`.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from fastapi import Request
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api import problems
 from app.api.encoded_answers import EncodedAnswers
 from app.api.forecasts import PATH, make_forecast, router
+from app.api.middleware.exchanges import exchange_of
 from app.domain.access import Principal
 from app.domain.access import Scope as AccessScope
 from app.domain.errors import DomainError, ForbiddenError
@@ -55,7 +57,7 @@ class ForecastShortcut:
             body = await _read(receive)
             answer = self._remembered(scope, principal, body)
             if answer is not None:
-                headers = [(b"content-length", str(len(answer)).encode()), _JSON_HEADER]
+                headers = [(b"content-length", b"%d" % len(answer)), _JSON_HEADER]
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
                 await send({"type": "http.response.body", "body": answer})
                 return
@@ -66,29 +68,30 @@ class ForecastShortcut:
 
     def _remembered(self, scope: Scope, principal: Principal, body: bytes) -> bytes | None:
         """Return the answer to a body that was answered before, where it still holds."""
-        known = self._answers.find(principal.project_id, body)
-        if known is None or not _is_plain(scope):
-            self._answers.figures.misses += 1
+        project_id, figures = principal.project_id, self._answers.figures
+        known = self._answers.find(project_id, body)
+        if known is None or not _is_plain(exchange_of(scope).headers):
+            figures.misses += 1
             return None
         forecasts = self._services.forecasts
-        grounds = forecasts.grounds(
-            principal.project_id, known.asked.workload, known.asked.regressor_version
-        )
-        if not known.grounds.are(grounds) or forecasts.now() >= known.until:
-            self._answers.figures.misses += 1
+        now = forecasts.now()
+        if now >= known.until or not forecasts.rests_on(
+            known.grounds, project_id, known.asked, now
+        ):
+            figures.misses += 1
             return None
-        self._answers.figures.hits += 1
-        return known.named(None if known.record is None else forecasts.record_again(known.record))
+        figures.hits += 1
+        return known.named(
+            None if known.record is None else forecasts.record_again(known.record, now)
+        )
 
 
-def _is_plain(scope: Scope) -> bool:
+def _is_plain(headers: Mapping[bytes, bytes]) -> bool:
     """Whether JSON is sent and JSON is wanted, without more to be said about either."""
-    for name, value in scope["headers"]:
-        if name == b"accept" and value not in _JSON_ACCEPTED:
-            return False
-        if name == b"content-type" and value not in _JSON_TYPES:
-            return False
-    return True
+    return (
+        headers.get(b"accept", b"*/*") in _JSON_ACCEPTED
+        and headers.get(b"content-type", b"application/json") in _JSON_TYPES
+    )
 
 
 async def _read(receive: Receive) -> bytes:
@@ -104,9 +107,10 @@ async def _read(receive: Receive) -> bytes:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnect
-        pieces.append(message.get("body", b""))
+        piece: bytes = message.get("body", b"")
         if not message.get("more_body", False):
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            return b"".join((*pieces, piece)) if pieces else piece
+        pieces.append(piece)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

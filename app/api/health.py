@@ -15,7 +15,7 @@ from pydantic import Field
 
 from app.api.dependencies import ServicesDep
 from app.api.encoded_answers import EncodedAnswers
-from app.api.middleware.metrics import MetricsMiddleware, RequestMetrics
+from app.api.middleware.metrics import RequestMetrics
 from app.api.problems import problem_responses
 from app.api.schemas.base import ResponseModel
 from app.api.serving_metrics import CacheCollector, RealisedMetrics
@@ -104,8 +104,11 @@ class QueueMetrics:
         self._wait.set(activity.longest_wait_s)
 
 
-def install_metrics(app: FastAPI, services: Services, answers: EncodedAnswers) -> None:
-    """Measure `app` in a registry of its own, so that several may live in one process."""
+def install_metrics(app: FastAPI, services: Services, answers: EncodedAnswers) -> RequestMetrics:
+    """Measure `app` in a registry of its own, so that several may live in one process.
+
+    Returns what its requests are to be told to.
+    """
     registry = CollectorRegistry()
     build = Gauge("trainfare_build_info", "Always 1.", ("version",), registry=registry)
     build.labels(version("trainfare")).set(1)
@@ -113,7 +116,7 @@ def install_metrics(app: FastAPI, services: Services, answers: EncodedAnswers) -
     registry.register(CacheCollector(services, answers))
     app.state.metrics_registry = registry
     app.state.queue_metrics = QueueMetrics(registry)
-    app.add_middleware(MetricsMiddleware, metrics=RequestMetrics(registry))
+    return RequestMetrics(registry)
 
 
 @router.get("/healthz", summary="Whether this process lives", responses=problem_responses())

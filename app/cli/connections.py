@@ -43,7 +43,10 @@ class GuardedProtocol(HttpToolsProtocol):
     @override
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        # Most heads come whole: no timer is set for them.
         if self._awaits_head:
+            if self._deadline is None:
+                self._arm()
             self._head_bytes += len(data)
             if self._head_bytes > _MAX_HEAD_BYTES:
                 self._refuse(problems.HEAD_TOO_LARGE, f"They exceed {_MAX_HEAD_BYTES} bytes.")
@@ -52,12 +55,11 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._awaits_head, self._head_bytes = True, 0
-        if self._deadline is None:
-            self._arm()
 
     @override
     def on_headers_complete(self) -> None:
-        self._disarm()
+        if self._deadline is not None:
+            self._disarm()
         self._awaits_head = False
         super().on_headers_complete()
 

@@ -22,6 +22,7 @@ class Deadline:
         Seconds from now on until the answer must have begun.
     """
 
+    __slots__ = ("_commits", "_ends_at", "_has_ended", "limit_s")
     _lock: ClassVar = Lock()
     """One for all: it is held for the length of a comparison, and costs no request a new one."""
 

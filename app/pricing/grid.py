@@ -47,7 +47,7 @@ class GridBook:
 
     def __init__(self, own: Iterable[GridFactor]) -> None:
         self._own = tuple(own)
-        self._remembered: dict[tuple[str | None, str | None, datetime], GridFactor | None] = {}
+        self._remembered: dict[tuple[str | None, str | None], tuple[GridFactor, ...]] = {}
 
     def factor(
         self, provider: str | None, region: str | None, as_of: datetime
@@ -60,29 +60,30 @@ class GridBook:
         >>> str(factor.kg_co2e_per_kwh)
         '0.0163'
         """
-        key = (provider, region, as_of)
+        key = (provider, region)
         if key not in self._remembered:
             if len(self._remembered) > len(built_in_factors()) * 10:
                 self._remembered.clear()
-            own = _best(self._own, provider, region, as_of)
             listed = built_in_factors() if region is not None else ()
-            self._remembered[key] = own or _best(listed, provider, region, as_of)
-        return self._remembered[key]
+            self._remembered[key] = (
+                *_best_first(self._own, provider, region),
+                *_best_first(listed, provider, region),
+            )
+        return next((each for each in self._remembered[key] if each.valid_from <= as_of), None)
 
 
-def _best(
-    factors: Iterable[GridFactor], provider: str | None, region: str | None, as_of: datetime
-) -> GridFactor | None:
-    return max(
+def _best_first(
+    factors: Iterable[GridFactor], provider: str | None, region: str | None
+) -> list[GridFactor]:
+    """Return the factors that agree with a place, the one that names most of it first."""
+    return sorted(
         (
             each
             for each in factors
-            if each.valid_from <= as_of
-            and _covers(each.provider, provider)
-            and _covers(each.region, region)
+            if _covers(each.provider, provider) and _covers(each.region, region)
         ),
         key=lambda each: (each.region is not None, each.provider is not None, each.valid_from),
-        default=None,
+        reverse=True,
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from app.domain.forecasts import ForecastRequest, Interval
 from app.pricing.billing import affordable_seconds
 from app.pricing.offers import Offer
+from app.services.rounding import significant
 from app.services.spot_terms import InterruptedForecast
 from models import FloatArray, once
 
@@ -39,17 +40,27 @@ class Figures:
         return _shown(self._forecast.median())
 
     @once
+    def levels(self) -> list[float]:
+        """The confidences that are asked for."""
+        return [request.confidence for request in self._requests]
+
+    @once
+    def bounds(self) -> tuple[list[float], list[float]]:
+        """Lower and upper bounds of the durations in seconds."""
+        lower, upper = _by_level(self.levels, self._forecast.interval)
+        return _shown(lower), _shown(upper)
+
+    @once
     def durations(self) -> list[Interval]:
         """The durations with their bounds."""
-        levels = [request.confidence for request in self._requests]
-        bounds = _by_level(levels, lambda level: np.stack(self._forecast.interval(level)))
-        return list(map(Interval, self.median, *map(_shown, bounds), levels))
+        return list(map(Interval, self.median, *self.bounds, self.levels))
 
     @once
     def time_limit(self) -> list[float]:
         """What the asked share of runs stays below, in whole seconds."""
         levels = [request.time_limit_quantile for request in self._requests]
-        return [math.ceil(each) for each in _by_level(levels, self._forecast.quantile).tolist()]
+        (found,) = _by_level(levels, lambda level: (self._forecast.quantile(level),))
+        return [math.ceil(each) for each in found.tolist()]
 
     @once
     def deadline(self) -> list[float]:
@@ -65,21 +76,25 @@ class Figures:
         return _chances(self._forecast, [_affordable(*pair) for pair in pairs])
 
 
-def _by_level(levels: Sequence[float], figures: Callable[[float], FloatArray]) -> FloatArray:
-    """Return of each row the figure at its level; `figures` gives those of all rows at one.
-
-    Rows are the last axis.
-    """
+def _by_level(
+    levels: Sequence[float], figures: Callable[[float], tuple[FloatArray, ...]]
+) -> tuple[FloatArray, ...]:
+    """Return of each row the figures at its level; `figures` gives those of all rows at one."""
     distinct = set(levels)
     if len(distinct) == 1:
         return figures(levels[0])
     found = {level: figures(level) for level in distinct}
-    return np.stack([found[level][..., row] for row, level in enumerate(levels)], axis=-1)
+    names = range(len(found[levels[0]]))
+    return tuple(
+        np.array([found[level][name][row] for row, level in enumerate(levels)]) for name in names
+    )
 
 
 def _shown(seconds: FloatArray) -> list[float]:
     """Return seconds to seven significant digits: costs are made of what is shown."""
-    return [float(f"{value:.7g}") for value in seconds.tolist()]
+    if len(seconds) == 1:
+        return [float(f"{seconds[0]:.7g}")]
+    return significant(seconds, 7)
 
 
 def _affordable(request: ForecastRequest, offer: Offer | None) -> float | None:

@@ -60,9 +60,21 @@ class ForecastService:
 
     def grounds(self, project_id: ProjectId, workload: Slug, version: int | None) -> Grounds | None:
         """Return what a forecast needs if it is at hand and fresh; never asks the database."""
-        served = self._regressors.in_memory(project_id, workload, version)
-        book = self._prices.book_in_memory(project_id)
+        now = self._context.now()
+        served = self._regressors.in_memory(project_id, workload, version, now)
+        book = self._prices.book_in_memory(project_id, now)
         return None if served is None or book is None else Grounds(served, book)
+
+    def rests_on(
+        self, grounds: Grounds, project_id: ProjectId, request: ForecastRequest, now: datetime
+    ) -> bool:
+        """Whether a request would be answered on these very grounds; never asks the database."""
+        served = self._regressors.in_memory(
+            project_id, request.workload, request.regressor_version, now
+        )
+        return served is grounds.served and (
+            self._prices.book_in_memory(project_id, now) is grounds.book
+        )
 
     def forecast_on(self, grounds: Grounds, request: ForecastRequest) -> Forecast:
         """Return the forecast that rests on what is at hand.
@@ -157,9 +169,8 @@ class ForecastService:
         self._ledger.put(record)
         return record
 
-    def record_again(self, earlier: LedgerRecord) -> ForecastId:
+    def record_again(self, earlier: LedgerRecord, now: datetime) -> ForecastId:
         """Keep a forecast that was asked and answered as before; return its own identifier."""
-        now = self._context.now()
         forecast_id = _new_id(now)
         answer = {**earlier.answer, "forecast_id": forecast_id}
         self._ledger.put(replace(earlier, forecast_id=forecast_id, created_at=now, answer=answer))

@@ -21,10 +21,6 @@ class Grounds:
     served: ServedRegressor
     book: PriceBook
 
-    def are(self, other: "Grounds | None") -> bool:
-        """Whether these very objects are the other grounds too."""
-        return other is not None and self.served is other.served and self.book is other.book
-
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:

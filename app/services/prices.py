@@ -34,6 +34,7 @@ class PriceService:
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
+        self._fresh_for = timedelta(seconds=context.settings.regressor_refresh_s)
         self._kept: dict[ProjectId, _Kept] = {}
         self._lock = threading.Lock()
 
@@ -117,10 +118,10 @@ class PriceService:
 
         While the database is away, what was last read serves on.
         """
-        known = self.book_in_memory(project_id)
+        now = self._context.now()
+        known = self.book_in_memory(project_id, now)
         if known is not None:
             return known
-        now = self._context.now()
         with self._lock:
             kept = self._kept.get(project_id)
             if kept is not None:
@@ -136,13 +137,12 @@ class PriceService:
             self._kept[project_id] = _Kept(book, now)
         return book
 
-    def book_in_memory(self, project_id: ProjectId) -> PriceBook | None:
+    def book_in_memory(self, project_id: ProjectId, now: datetime) -> PriceBook | None:
         """Return a project's prices if they are at hand and fresh; never asks the database."""
         kept = self._kept.get(project_id)
         if kept is None:
             return None
-        fresh_for = timedelta(seconds=self._context.settings.regressor_refresh_s)
-        is_fresh = self._context.now() - kept.read_at <= fresh_for
+        is_fresh = now - kept.read_at <= self._fresh_for
         return kept.book if is_fresh or kept.is_reading else None
 
     def _read(self, project_id: ProjectId) -> PricingFacts:

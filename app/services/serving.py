@@ -99,14 +99,16 @@ class RegressorCache:
         return len(self._regressors)
 
     def in_memory(
-        self, project_id: ProjectId, slug: Slug, version: int | None = None
+        self, project_id: ProjectId, slug: Slug, version: int | None, now: datetime
     ) -> ServedRegressor | None:
         """Return the regressor if it is at hand and known to be the one; never asks the database.
 
         A version that is named is right as long as its workload is known.
         """
         pointer = self._pointers.get((project_id, slug))
-        if pointer is None or not (pointer.is_reading or self._is_fresh(pointer)):
+        if pointer is None:
+            return None
+        if now - pointer.read_at > self._fresh_for and not pointer.is_reading:
             return None
         found = self._held(pointer, version)
         self.figures.hits += found is not None
@@ -128,7 +130,7 @@ class RegressorCache:
         StorageUnavailableError
             If the database does not answer and the regressor is not in memory.
         """
-        found = self.in_memory(project_id, slug, version)
+        found = self.in_memory(project_id, slug, version, self._context.now())
         if found is not None:
             return found
         key = (project_id, slug)
@@ -151,9 +153,6 @@ class RegressorCache:
         finally:
             if known is not None:
                 known.is_reading = False
-
-    def _is_fresh(self, pointer: _Pointer) -> bool:
-        return self._context.now() - pointer.read_at <= self._fresh_for
 
     def _held(self, pointer: _Pointer, version: int | None) -> ServedRegressor | None:
         key = (pointer.workload_id, version or pointer.version)

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from anyio import to_thread
 from fastapi import FastAPI
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import preferences
-from app.api.middleware.deadlines import DeadlineMiddleware
+from app.api.middleware.exchanges import ExchangeMiddleware
 from app.domain import deadlines
 from app.domain.access import DEFAULT_PROJECT, Project
 from app.domain.deadlines import Deadline
@@ -26,6 +26,7 @@ from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
 from models import FeatureTable
+from tests.support.layers import within_exchanges
 from tests.support.regressors import publish_regressor
 
 _TEAM = Project(ProjectId("prj_late"), "late")
@@ -53,8 +54,8 @@ class Caller:
             self.answered.set()
 
 
-def _layer(app: object, request_s: float = 0.01, upload_s: float = 300.0) -> DeadlineMiddleware:
-    return DeadlineMiddleware(app, request_s=request_s, upload_s=upload_s, max_waiting=1)  # type: ignore[arg-type] # plain functions
+def _layer(app: ASGIApp, request_s: float = 0.01) -> ExchangeMiddleware:
+    return within_exchanges(app, request_s=request_s, max_waiting=1)
 
 
 def test_late_answer_is_replaced_by_a_problem() -> None:

@@ -6,22 +6,19 @@ from collections.abc import Callable
 
 import orjson
 import pytest
-from prometheus_client import CollectorRegistry
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
-from app.api.middleware.context import RequestContextMiddleware
-from app.api.middleware.deadlines import DeadlineMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
-from app.api.middleware.metrics import MetricsMiddleware, RequestMetrics
 from app.api.problems import respond_to
 from app.domain.access import DEFAULT_PROJECT, Principal
 from app.domain.errors import DomainError
 from app.services.wiring import Services
+from tests.support.layers import within_exchanges
 
 _CALLER = Principal(DEFAULT_PROJECT, frozenset())
 _LIMIT = 1000
@@ -91,7 +88,7 @@ def _through(
     app: ASGIApp, scope: Scope, sender: Sender, *, idle_timeout_s: float = 5.0
 ) -> Receiver:
     receiver = Receiver()
-    layer = BodyMiddleware(app, _LIMIT, idle_timeout_s)
+    layer = within_exchanges(BodyMiddleware(app, _LIMIT, idle_timeout_s))
     asyncio.run(layer(scope, sender.receive, receiver.send))
     return receiver
 
@@ -109,9 +106,17 @@ def test_sender_that_falls_silent_is_refused(encoding: str) -> None:
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
 def test_sender_that_goes_away_is_noticed(encoding: str) -> None:
     sender = Sender(_chunk(b"", more=True), {"type": "http.disconnect"})
+    noticed: list[ClientDisconnect] = []
 
-    with pytest.raises(ClientDisconnect):
-        _through(_read_all, _scope(("content-encoding", encoding)), sender)
+    async def notice(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await _read_all(scope, receive, send)
+        except ClientDisconnect as gone:
+            noticed.append(gone)
+
+    _through(notice, _scope(("content-encoding", encoding)), sender)
+
+    assert len(noticed) == 1
 
 
 def test_rest_of_a_body_is_read_before_an_early_answer_ends() -> None:
@@ -172,9 +177,7 @@ def _layers(services: Services) -> list[Callable[[ASGIApp], ASGIApp]]:
         lambda app: IdempotencyMiddleware(app, services.idempotency),
         lambda app: AuthenticationMiddleware(app, authenticate),
         lambda app: RateLimitMiddleware(app, per_minute=10, rates=services.rates),
-        lambda app: DeadlineMiddleware(app, request_s=30.0, upload_s=300.0, max_waiting=200),
-        RequestContextMiddleware,
-        lambda app: MetricsMiddleware(app, RequestMetrics(CollectorRegistry())),
+        within_exchanges,
     ]
 
 
@@ -196,7 +199,7 @@ async def _call(app: ASGIApp, scope: Scope) -> None:
 
 
 def test_keyed_sender_that_goes_away_leaves_no_lock(services: Services) -> None:
-    layer = IdempotencyMiddleware(_read_all, services.idempotency)
+    layer = within_exchanges(IdempotencyMiddleware(_read_all, services.idempotency))
     scope = _scope(("idempotency-key", "k1"))
     receiver = Receiver()
     gone = Sender(_chunk(b"a", more=True), {"type": "http.disconnect"})
@@ -215,7 +218,7 @@ def test_answer_in_pieces_is_replayed_whole(services: Services) -> None:
         await send({"type": "http.response.body", "body": b"one,", "more_body": True})
         await send({"type": "http.response.body", "body": b"two"})
 
-    layer = IdempotencyMiddleware(in_pieces, services.idempotency)
+    layer = within_exchanges(IdempotencyMiddleware(in_pieces, services.idempotency))
     first, second = Receiver(), Receiver()
     for receiver in (first, second):
         sender = Sender(_chunk(b"x"), {"type": "http.disconnect"})
@@ -230,7 +233,7 @@ def test_error_after_the_answer_began_is_not_answered_twice() -> None:
         raise ValueError
 
     receiver = Receiver()
-    layer = RequestContextMiddleware(break_late)
+    layer = within_exchanges(break_late)
 
     with pytest.raises(ValueError, match=r"^$"):
         asyncio.run(layer(_scope(), Sender().receive, receiver.send))
@@ -242,7 +245,7 @@ def test_request_id_is_taken_over_only_when_it_is_harmless() -> None:
     answers = []
     for given in ("abc-1", "with space", "x" * 200):
         receiver = Receiver()
-        layer = RequestContextMiddleware(_ignore_body)
+        layer = within_exchanges(_ignore_body)
         asyncio.run(layer(_scope(("x-request-id", given)), Sender().receive, receiver.send))
         answers.append(dict(receiver.messages[0]["headers"])[b"x-request-id"])
 

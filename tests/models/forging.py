@@ -1,6 +1,5 @@
 """Artefacts of which single parts are exchanged, under a right hash."""
 
-import io
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 
 from models import FloatArray
 from models.packing import pack, unpack
+from models.serialization import ARRAYS, HEADER
 
 
 @dataclass(frozen=True)
@@ -18,36 +18,41 @@ class Artefact:
     data: bytes = field(repr=False)
 
     def header(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(unpack(self.data)["header.json"])
+        found: dict[str, Any] = json.loads(self.part(HEADER))
         return found
 
     def with_header(self, header: object) -> bytes:
-        parts = unpack(self.data)
-        return pack({**parts, "header.json": json.dumps(header).encode()})
+        return self.with_part(HEADER, json.dumps(header).encode())
+
+    def part(self, name: str) -> bytes:
+        return bytes(unpack(self.data)[name])
+
+    def with_part(self, name: str, part: bytes) -> bytes:
+        return pack({**unpack(self.data), name: part})
+
+    def block(self) -> FloatArray:
+        """Return all numbers, as a copy."""
+        return np.frombuffer(self.part(ARRAYS)).copy()
+
+    def with_block(self, block: FloatArray) -> bytes:
+        return self.with_part(ARRAYS, block.tobytes())
 
     def array(self, name: str) -> FloatArray:
         """Return an array of the block, as a copy."""
         start, shape = self._place(name)
-        block = np.load(io.BytesIO(unpack(self.data)["arrays.npy"]))
-        found: FloatArray = block[start : start + int(np.prod(shape))].reshape(shape)
+        found: FloatArray = self.block()[start : start + int(np.prod(shape))].reshape(shape)
         return found
 
     def with_array(self, name: str, values: FloatArray) -> bytes:
-        parts, (start, _) = unpack(self.data), self._place(name)
-        block = np.load(io.BytesIO(parts["arrays.npy"]))
+        block, (start, _) = self.block(), self._place(name)
         block[start : start + values.size] = values.ravel()
-        return pack({**parts, "arrays.npy": saved(block)})
+        return self.with_block(block)
 
     def _place(self, name: str) -> tuple[int, list[int]]:
-        start = 0
-        for each, shape in self.header()["arrays"]:
-            if each == name:
+        header, start = self.header(), 0
+        first = header["same_arrays"].get(name, name)
+        for each, shape in header["arrays"]:
+            if each == first:
                 return start, shape
             start += int(np.prod(shape))
         raise KeyError(name)
-
-
-def saved(block: Any) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, block)
-    return buffer.getvalue()

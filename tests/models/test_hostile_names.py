@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from models import ArtifactError, dumps, fit_portfolio, loads
-from models.packing import pack, unpack
+from models.artefact_parts import KEYS, RUNS
 from tests.models.forging import Artefact
 from tests.models.workloads import fit, grid, make_runs
 
@@ -25,21 +25,21 @@ def trees() -> Artefact:
 @pytest.mark.parametrize(
     ("part", "change", "reason"),
     [
-        ("configurations.bin", lambda part: part[:-32], "do not fit together"),
-        ("configurations.bin", lambda part: part[:-1] + b"g", "no hash"),
-        ("configurations.bin", lambda part: part[32:] + part[-32:], "there twice"),
-        ("runs.txt", lambda part: part + b"x", "do not fit their lengths"),
-        ("runs.txt", lambda part: part[:-1], "do not fit their lengths"),
-        ("runs.txt", lambda part: part[:-1] + b"\xff", "UnicodeDecodeError"),
+        (KEYS, lambda part: part[:-16], "do not fit together"),
+        (KEYS, lambda part: part[:-1], "do not fit together"),
+        (KEYS, lambda part: part[16:] + part[-16:], "there twice"),
+        (RUNS, lambda part: part + b"x", "do not fit their lengths"),
+        (RUNS, lambda part: part[:-1], "do not fit their lengths"),
+        (RUNS, lambda part: part[:-1] + b"\xff", "UnicodeDecodeError"),
     ],
 )
 def test_forged_names_of_runs_are_refused(
     artefact: Artefact, part: str, change: Callable[[bytes], bytes], reason: str
 ) -> None:
-    parts = unpack(artefact.data)
+    hostile = artefact.with_part(part, change(artefact.part(part)))
 
     with pytest.raises(ArtifactError, match=reason):
-        loads(pack({**parts, part: change(parts[part])}))
+        loads(hostile)
 
 
 @pytest.mark.parametrize("name", ["name_lengths", "name_counts", "repeated", "held_out"])
@@ -59,16 +59,16 @@ def test_forged_numbers_of_what_is_remembered_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("residual_trees.trees.values", "a leaf adds more than any log duration")]
+    ("name", "reason"), [("residual_trees/trees.values", "a leaf adds more than any log duration")]
 )
 def test_numbers_that_no_fit_gives_are_refused_though_no_control_meets_them(
     trees: Artefact, name: str, reason: str
 ) -> None:
-    values = trees.array(f"member.{name}")
+    values = trees.array(f"member/{name}")
     values[:] = 1e18
 
     with pytest.raises(ArtifactError, match=reason):
-        loads(trees.with_array(f"member.{name}", values))
+        loads(trees.with_array(f"member/{name}", values))
 
 
 @pytest.mark.parametrize("center", [251.0, -900.0])

@@ -1,6 +1,6 @@
 """Feasibility: monotone, calibrated, from peaks and from outcomes, and silent without evidence."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from models import (
 )
 from models.memory_fit import MAX_ROWS, fit_memory_law
 from models.memory_law import MemoryLaw
+from models.memory_parameters import Parameters, error_probability
 from models.memory_state import build_law, law_header
 from tests.models.workloads import grid, make_runs
 
@@ -251,3 +252,23 @@ def test_bad_tables_are_refused_by_name() -> None:
         UnfinishedRuns(one, np.ones(2), np.ones(2), ["a", "b"])
     with pytest.raises(ValueError, match="positive finite seconds"):
         UnfinishedRuns(one, np.zeros(1), np.ones(1), ["a"])
+
+
+def test_stacked_parameters_say_what_each_draw_says_of_peaks_and_limits() -> None:
+    world = make_world(60, 3, ("small", "large", "mine"))
+    law = fit_memory_law(world.runs(measured=True), HARDWARE)
+    assert law is not None
+    features = world.features
+    levels: list[str | None] = [*features.categorical["param.precision"][:-2], "fp8", None]
+    asked = replace(features, categorical={**features.categorical, "param.precision": levels})
+    rows, names = law.features.rows(asked), list(asked.categorical["gpu_type"])
+    parameters = Parameters.of(law.draws, law.features, len(law.latent))
+    known = np.array([law.capacities.get(str(name), 0.0) for name in names])
+    codes = np.array([law.latent.index(name) if name in law.latent else -1 for name in names])
+
+    scale = parameters.outcome_scale()
+    margins = (parameters.limits(known, codes) - parameters.peaks(rows)) / scale
+
+    expected = error_probability(margins).mean(axis=0)
+    assert law.latent == ("mine",)
+    np.testing.assert_allclose(law.feasibility(asked).probability, expected, rtol=1e-12)

@@ -43,13 +43,13 @@ def test_fresh_regressor_is_served_without_the_database(
 ) -> None:
     publish_regressor(services)
     cache = RegressorCache(services.context)
-    assert cache.in_memory(DEFAULT_PROJECT, FITTED) is None
+    assert cache.in_memory(DEFAULT_PROJECT, FITTED, None, services.context.now()) is None
     cache.get(DEFAULT_PROJECT, FITTED)
     before = statements()
 
     served = cache.get(DEFAULT_PROJECT, FITTED)
 
-    assert served is cache.in_memory(DEFAULT_PROJECT, FITTED)
+    assert served is cache.in_memory(DEFAULT_PROJECT, FITTED, None, services.context.now())
     assert statements() == before
 
 
@@ -102,7 +102,7 @@ def test_least_used_regressors_leave_first(services: Services, settings: Setting
 
     cache.get(DEFAULT_PROJECT, Slug("other"))
 
-    assert cache.in_memory(DEFAULT_PROJECT, FITTED) is None
+    assert cache.in_memory(DEFAULT_PROJECT, FITTED, None, services.context.now()) is None
     assert cache.get(DEFAULT_PROJECT, FITTED) is not first
 
 
@@ -126,7 +126,7 @@ def test_removed_workload_answers_no_longer(services: Services, clock: FakeClock
     with pytest.raises(UnknownWorkloadError):
         cache.get(DEFAULT_PROJECT, FITTED)
 
-    assert cache.in_memory(DEFAULT_PROJECT, FITTED) is None
+    assert cache.in_memory(DEFAULT_PROJECT, FITTED, None, services.context.now()) is None
 
 
 def test_damaged_artefact_is_unavailable(services: Services) -> None:
@@ -155,7 +155,7 @@ def test_known_regressor_answers_while_the_database_is_away(
     take_away(services.context.database)
 
     stale = cache.get(DEFAULT_PROJECT, FITTED)
-    again = cache.in_memory(DEFAULT_PROJECT, FITTED)
+    again = cache.in_memory(DEFAULT_PROJECT, FITTED, None, services.context.now())
     book = prices.book(DEFAULT_PROJECT)
     give_back(services.context.database)
     clock.advance(1.5)

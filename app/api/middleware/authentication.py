@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import problems
+from app.api.middleware.exchanges import exchange_of
 from app.domain.access import Principal
 from app.domain.errors import DomainError
 
@@ -24,9 +24,10 @@ class AuthenticationMiddleware:
         if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
             await self._app(scope, receive, send)
             return
-        state: dict[str, Any] = scope.setdefault("state", {})
+        state: dict[str, Any] = scope["state"]
+        given = exchange_of(scope).headers.get(b"authorization")
         try:
-            authorization = Headers(scope=scope).get("authorization")
+            authorization = None if given is None else given.decode("latin-1")
             state["principal"] = await self._authenticate(authorization)
         except DomainError as error:
             await problems.respond_to(error, instance=scope["path"])(scope, receive, send)

@@ -7,6 +7,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
 from app.api.middleware.decoding import DECODERS, SUPPORTED_ENCODINGS, Decoder
+from app.api.middleware.exchanges import exchange_of
+from app.api.middleware.patience import within
 from app.domain.errors import (
     DomainError,
     InvalidRequestError,
@@ -26,13 +28,25 @@ _MAX_VALUES: Final = 1_000_000
 """An empty JSON object of 3 bytes takes 72 in memory: 64 MiB of them would take 1.5 GiB."""
 _READ_ONE_BY_ONE: Final = "/v1/runs"
 _BODYLESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_TOLD: Final = frozenset({b"content-encoding", b"content-length", b"transfer-encoding", b"expect"})
 _ANNOUNCING: Final = frozenset({b"content-length", b"transfer-encoding"})
 _REWRITTEN: Final = frozenset({b"content-encoding", b"content-length"})
 
 
 class _Body:
     """The body of one request, as ASGI messages."""
+
+    __slots__ = (
+        "_decoded",
+        "_decoder",
+        "_idle_timeout_s",
+        "_is_read_whole",
+        "_limit",
+        "_pieces",
+        "_receive",
+        "_received",
+        "_values",
+        "has_ended",
+    )
 
     def __init__(
         self,
@@ -84,8 +98,7 @@ class _Body:
 
     async def _next(self) -> Message:
         try:
-            async with asyncio.timeout(self._idle_timeout_s):
-                message = await self._receive()
+            message = await within(self._idle_timeout_s, self._receive())
         except TimeoutError as error:
             raise InvalidRequestError(
                 f"Nothing of the body arrived for {self._idle_timeout_s:g} s."
@@ -130,7 +143,8 @@ class BodyMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        told = {name: value for name, value in scope["headers"] if name in _TOLD}
+        exchange = exchange_of(scope)
+        told = exchange.headers
         if scope["method"] in _BODYLESS and told.keys().isdisjoint(_ANNOUNCING):
             await self._app(scope, receive, send)
             return
@@ -143,30 +157,21 @@ class BodyMiddleware:
             self._idle_timeout_s,
             is_read_whole=scope["path"] != _READ_ONE_BY_ONE,
         )
-        draining_send = _draining(send, body, awaits_continue=b"expect" in told)
+        if b"expect" not in told:
+            exchange.unread = body
         try:
             self._check(encoding, told.get(b"content-length", b"0"))
         except DomainError as error:
             response = problems.respond_to(error, instance=scope["path"])
             response.headers["Accept-Encoding"] = ", ".join(SUPPORTED_ENCODINGS)
-            await response(scope, body.receive, draining_send)
+            await response(scope, body.receive, send)
             return
         if decoder is not None:
             scope["headers"] = [pair for pair in scope["headers"] if pair[0] not in _REWRITTEN]
-        await self._app(scope, body.receive, draining_send)
+        await self._app(scope, body.receive, send)
 
     def _check(self, encoding: str, length: bytes) -> None:
         if encoding not in DECODERS and encoding not in {"identity", ""}:
             raise UnsupportedMediaTypeError(f"Content-Encoding {encoding!r}", SUPPORTED_ENCODINGS)
         if length.isdigit() and int(length) > self._max_bytes:
             raise PayloadTooLargeError(limit_bytes=self._max_bytes)
-
-
-def _draining(send: Send, body: _Body, *, awaits_continue: bool) -> Send:
-    async def send_drained(message: Message) -> None:
-        is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
-        if is_last and not body.has_ended and not awaits_continue:
-            await body.drain()
-        await send(message)
-
-    return send_drained

@@ -1,16 +1,13 @@
-"""Ends requests that take too long, and refuses what would only wait."""
+"""Knows how long a request may take, ends those that take longer, and refuses what would wait."""
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Final
+from typing import Final, Protocol
 
 from anyio import to_thread
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
-from app.api import problems
-from app.domain import deadlines
 from app.domain.deadlines import Deadline
-from app.domain.errors import DeadlineExceededError, OverloadedError
+from app.domain.errors import OverloadedError
 
 _UPLOADS: Final = frozenset(
     {"/v1/runs", "/v1/ci/reports", "/v1/prices", "/v1/exchange-rates", "/v1/grid-factors"}
@@ -19,103 +16,62 @@ _FROM_MEMORY: Final = "/v1/forecasts"
 _LOOK_EVERY_S: Final = 0.1
 
 
-class _GuardedSend:
-    """Answers in the place of the application when the deadline comes first.
+class Watched(Protocol):
+    """A request whose answer has not begun."""
 
-    A thread cannot be ended from outside: the answer is given without it, and the deadline lets
-    it store nothing any more.
-    """
+    scope: Scope
 
-    __slots__ = ("_deadline", "_receive", "_scope", "_send", "_watched", "refusal")
-
-    def __init__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        deadline: Deadline,
-        watched: "set[_GuardedSend]",
-    ) -> None:
-        self._scope, self._receive, self._send = scope, receive, send
-        self._deadline = deadline
-        self._watched = watched
-        self.refusal: asyncio.Task[None] | None = None
-        watched.add(self)
-
-    def __call__(self, message: Message) -> Awaitable[None]:
-        if self.refusal is not None:
-            return _drop()
-        # An answer that has begun may take its time.
-        self._watched.discard(self)
-        return self._send(message)
-
-    def look(self) -> None:
-        """Refuse the request if its time is over and nothing of it is being committed."""
-        if self._deadline.left_s() <= 0 and self._deadline.end():
-            self._watched.discard(self)
-            self.refusal = asyncio.get_running_loop().create_task(self._refuse())
-
-    async def _refuse(self) -> None:
-        error = DeadlineExceededError(self._deadline.limit_s)
-        response = problems.respond_to(error, instance=self._scope["path"])
-        # What is left of the body is not waited for.
-        response.headers["Connection"] = "close"
-        await response(self._scope, self._receive, self._send)
+    def look_at_the_time(self) -> None:
+        """Refuse the request if its time is over."""
+        ...
 
 
-async def _drop() -> None:
-    """Send nothing: the request was answered."""
-
-
-class DeadlineMiddleware:
+class DeadlineWatch:
     """Gives each request a deadline for the beginning of its answer, and bounds the queue.
 
     Parameters
     ----------
-    app
-        What answers.
     request_s, upload_s
         Seconds for any request, and for those that upload.
     max_waiting
         How many requests may wait for a thread; more are refused at once.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, request_s: float, upload_s: float, max_waiting: int
-    ) -> None:
-        self._app = app
+    def __init__(self, *, request_s: float, upload_s: float, max_waiting: int) -> None:
         self._request_s = request_s
         self._upload_s = upload_s
         self._max_waiting = max_waiting
-        self._in_flight = 0
-        self._watched: set[_GuardedSend] = set()
         self._look_every_s = min(_LOOK_EVERY_S, request_s, upload_s)
         self._watching: asyncio.AbstractEventLoop | None = None
+        self._in_flight = 0
+        self.unanswered: set[Watched] = set()
+        """Those that are looked at; an answer that has begun may take its time."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        # Each that waits is in flight: below that number there is no need to look.
-        if self._in_flight > self._max_waiting and self._is_full(scope):
-            error = OverloadedError(self._max_waiting)
-            await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
-            return
+    def deadline_of(self, scope: Scope) -> Deadline:
+        """Return the deadline of a request that begins now."""
         is_upload = scope["path"] in _UPLOADS and scope["method"] == "POST"
-        deadline = Deadline(self._upload_s if is_upload else self._request_s)
-        guarded = _GuardedSend(scope, receive, send, deadline, self._watched)
+        return Deadline(self._upload_s if is_upload else self._request_s)
+
+    def admit(self, exchange: Watched) -> None:
+        """Watch a request until its answer begins, or until it is released.
+
+        Raises
+        ------
+        OverloadedError
+            If as many wait for a thread as may.
+        """
+        # Each that waits is in flight: below that number there is no need to look.
+        if self._in_flight > self._max_waiting and self._is_full(exchange.scope):
+            raise OverloadedError(self._max_waiting)
+        self._in_flight += 1
+        self.unanswered.add(exchange)
         if self._watching is not (loop := asyncio.get_running_loop()):
             self._watch(loop)
-        token = deadlines.current.set(deadline)
-        self._in_flight += 1
-        try:
-            await self._app(scope, receive, guarded)
-        finally:
-            self._in_flight -= 1
-            deadlines.current.reset(token)
-            self._watched.discard(guarded)
-            if guarded.refusal is not None:
-                await guarded.refusal
+
+    def release(self, exchange: Watched) -> None:
+        """Watch a request no more that was admitted: nobody works for it."""
+        self._in_flight -= 1
+        self.unanswered.discard(exchange)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Look at all requests together: a timer for each would cost every answer from memory."""
@@ -123,10 +79,10 @@ class DeadlineMiddleware:
         loop.call_later(self._look_every_s, self._look, loop)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        for guarded in tuple(self._watched):
-            guarded.look()
+        for exchange in tuple(self.unanswered):
+            exchange.look_at_the_time()
         self._watching = None
-        if self._watched:
+        if self.unanswered:
             self._watch(loop)
 
     def _is_full(self, scope: Scope) -> bool:

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
+from app.api.middleware.exchanges import exchange_of
 from app.domain import deadlines
 from app.domain.errors import (
     DomainError,
@@ -76,11 +77,8 @@ class _Answer:
 def _key_of(scope: Scope) -> str | None:
     if scope["type"] != "http" or scope["method"] != "POST":
         return None
-    for name, value in scope["headers"]:
-        if name == b"idempotency-key" and "principal" in scope["state"]:
-            key: str = value.decode("latin-1")
-            return key
-    return None
+    key = exchange_of(scope).headers.get(b"idempotency-key")
+    return None if key is None or "principal" not in scope["state"] else key.decode("latin-1")
 
 
 def _ticket(scope: Scope, key: str) -> IdempotencyTicket:

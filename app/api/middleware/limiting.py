@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Final
 
-from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import problems
+from app.api.middleware.exchanges import exchange_of
 from app.domain.errors import QuotaExceededError
 from app.services.rates import Allowance, RequestRates
 
@@ -40,20 +40,14 @@ class RateLimitMiddleware:
             await self._app(scope, receive, send)
             return
         limit, allowance = await self._count(scope, principal)
-
-        async def send_with_limits(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                _describe(MutableHeaders(scope=message), limit, allowance)
-            await send(message)
-
+        exchange_of(scope).told += _describe(limit, allowance)
         if allowance.is_allowed:
-            await self._app(scope, receive, send_with_limits)
+            await self._app(scope, receive, send)
             return
         error = QuotaExceededError(
             limit=f"{limit} requests a minute", retry_after_s=allowance.reset_s
         )
-        response = problems.respond_to(error, instance=scope["path"])
-        await response(scope, receive, send_with_limits)
+        await problems.respond_to(error, instance=scope["path"])(scope, receive, send)
 
     async def _count(self, scope: Scope, principal: "Principal") -> tuple[int, Allowance]:
         """Return the limit that is nearer, and what is left of it."""
@@ -78,10 +72,12 @@ def _counter(per_minute: int) -> "CallerCounts":
     return CallerCounts(per_minute)
 
 
-def _describe(headers: MutableHeaders, limit: int, allowance: Allowance) -> None:
+def _describe(limit: int, allowance: Allowance) -> tuple[tuple[bytes, bytes], ...]:
     remaining, reset_s = allowance.remaining, allowance.reset_s
-    headers["RateLimit-Policy"] = f'"minute";q={limit};w={_WINDOW_S}'
-    headers["RateLimit"] = f'"minute";r={remaining};t={reset_s}'
-    headers["RateLimit-Limit"] = str(limit)
-    headers["RateLimit-Remaining"] = str(remaining)
-    headers["RateLimit-Reset"] = str(reset_s)
+    return (
+        (b"ratelimit-policy", b'"minute";q=%d;w=%d' % (limit, _WINDOW_S)),
+        (b"ratelimit", b'"minute";r=%d;t=%d' % (remaining, reset_s)),
+        (b"ratelimit-limit", b"%d" % limit),
+        (b"ratelimit-remaining", b"%d" % remaining),
+        (b"ratelimit-reset", b"%d" % reset_s),
+    )

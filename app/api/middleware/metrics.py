@@ -1,79 +1,73 @@
 """Counts and times requests by route template for Prometheus."""
 
-import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import Scope
+from typing_extensions import override
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+_BOUNDS: Final = (*map(str, _BUCKETS), "+Inf")
 _NO_ROUTE: Final = "(none)"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class RequestMetrics:
-    """The request metrics of one application, in a registry of its own."""
+class _Observed:
+    """What was seen of one method of one route."""
+
+    __slots__ = ("by_bucket", "by_status", "seconds")
+
+    def __init__(self) -> None:
+        self.by_status: dict[int, int] = {}
+        self.by_bucket = [0] * len(_BOUNDS)
+        self.seconds = 0.0
+
+
+class RequestMetrics(Collector):
+    """The request metrics of one application, told when they are asked for.
+
+    Requests are observed by the event loop alone: plain numbers need no lock, and cost a sixth
+    of the library's counters and histograms.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
+        self._observed: dict[tuple[str, str], _Observed] = {}
+        registry.register(self)
+
+    def observe(self, scope: Scope, status: int, elapsed_s: float) -> None:
+        """Count one request; what never reached a route is counted under one name."""
+        key = (scope["method"], getattr(scope.get("route"), "path", _NO_ROUTE))
+        observed = self._observed.get(key)
+        if observed is None:
+            observed = self._observe_anew(*key)
+        observed.by_status[status] = observed.by_status.get(status, 0) + 1
+        observed.by_bucket[bisect_left(_BUCKETS, elapsed_s)] += 1
+        observed.seconds += elapsed_s
+
+    def _observe_anew(self, method: str, route: str) -> _Observed:
+        known = method if method in _METHODS else "other"
+        return self._observed.setdefault((known, route), _Observed())
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
             "trainfare_http_requests",
             "Requests by route template and status.",
-            ("method", "route", "status"),
-            registry=registry,
+            labels=("method", "route", "status"),
         )
-        self._durations = Histogram(
+        durations = HistogramMetricFamily(
             "trainfare_http_request_duration_seconds",
             "Time to the end of the answer by route template.",
-            ("method", "route"),
-            buckets=_BUCKETS,
-            registry=registry,
+            labels=("method", "route"),
         )
-        self._observers: dict[tuple[str, str, int], Callable[[float], None]] = {}
-
-    def observe(self, method: str, route: str, status: int, elapsed_s: float) -> None:
-        """Count one request; the labelled children are looked up once."""
-        key = (method, route, status)
-        observer = self._observers.get(key)
-        if observer is None:
-            observer = self._observers[key] = self._make_observer(*key)
-        observer(elapsed_s)
-
-    def _make_observer(self, method: str, route: str, status: int) -> Callable[[float], None]:
-        count = self._requests.labels(method, route, str(status)).inc
-        time_it = self._durations.labels(method, route).observe
-
-        def observer(elapsed_s: float) -> None:
-            count()
-            time_it(elapsed_s)
-
-        return observer
-
-
-class MetricsMiddleware:
-    """Observes each request; what never reached a route is counted under one name."""
-
-    def __init__(self, app: ASGIApp, metrics: RequestMetrics) -> None:
-        self._app = app
-        self._metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started_at = time.perf_counter()
-        status = 500
-
-        async def send_observed(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_observed)
-        finally:
-            elapsed_s = time.perf_counter() - started_at
-            method = scope["method"] if scope["method"] in _METHODS else "other"
-            route = getattr(scope.get("route"), "path", _NO_ROUTE)
-            self._metrics.observe(method, route, status, elapsed_s)
+        for key, observed in tuple(self._observed.items()):
+            for status, count in tuple(observed.by_status.items()):
+                requests.add_metric((*key, str(status)), count)
+            within = accumulate(observed.by_bucket)
+            durations.add_metric(key, [*zip(_BOUNDS, within, strict=True)], observed.seconds)
+        yield from (requests, durations)

@@ -1,0 +1,219 @@
+"""The outermost layer: one request and its answer, from its id to the figures about it.
+
+What each layer would say to an answer is said to the exchange, through which all messages of the
+answer go once: a layer of its own around `send` costs every message of every answer.
+"""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api import problems
+from app.api.middleware.deadlines import DeadlineWatch
+from app.domain import deadlines, log_fields
+from app.domain.errors import DeadlineExceededError, OverloadedError
+from app.domain.identifiers import random_bytes
+
+if TYPE_CHECKING:
+    from app.api.middleware.metrics import RequestMetrics
+
+_logger = logging.getLogger(__name__)
+_Headers = tuple[tuple[bytes, bytes], ...]
+_POLICY: Final = b"content-security-policy"
+_STRICT: Final[_Headers] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+_STRICTEST: Final[_Headers] = (*_STRICT, (_POLICY, b"default-src 'none'; frame-ancestors 'none'"))
+"""What a browser may do with an answer that brings no policy of its own: nothing."""
+_REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
+_TRACE_PARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+"""A trace's id is of the form of our own (W3C Trace Context)."""
+_UNANSWERED: Final = 500
+
+
+class Body(Protocol):
+    """The body of a request, of which the sender may not have sent everything."""
+
+    has_ended: bool
+
+    async def drain(self) -> None:
+        """Read what is left, within bounds."""
+        ...
+
+
+class Exchange:
+    """One request and its answer.
+
+    Answers in the place of the application when the deadline comes first. A thread cannot be
+    ended from outside: the answer is given without it, and the deadline lets it store nothing
+    any more.
+    """
+
+    __slots__ = (
+        "_receive",
+        "_send",
+        "_started_at",
+        "_watch",
+        "deadline",
+        "headers",
+        "refusal",
+        "request_id",
+        "scope",
+        "status",
+        "told",
+        "unread",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, watch: DeadlineWatch) -> None:
+        self.scope, self._receive, self._send = scope, receive, send
+        self._watch = watch
+        self._started_at = time.perf_counter()
+        self.refusal: asyncio.Task[None] | None = None
+        """Gives another answer in the place of the application's."""
+        self.deadline = watch.deadline_of(scope)
+        self.headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+        """The headers of the request; of those that are repeated the first."""
+        self.request_id = _given_id(self.headers) or random_bytes().hex()
+        self.status: int | None = None
+        """The status of the answer, None before it has begun."""
+        self.told: _Headers = ()
+        """Headers that the answer is given besides its own."""
+        self.unread: Body | None = None
+        """The body that is read to its end before the answer ends: a sender misses it else."""
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """Send a message of the answer, unless another answer was given in its place."""
+        if self.refusal is not None:
+            return _drop()
+        if message["type"] == "http.response.start":
+            return self._begin(message)
+        unread = self.unread
+        if unread is None or unread.has_ended or message.get("more_body", False):
+            return self._send(message)
+        return self._drain_and_send(unread, message)
+
+    def _begin(self, message: Message) -> Awaitable[None]:
+        self.status = message["status"]
+        # An answer that has begun may take its time.
+        self._watch.unanswered.discard(self)
+        message["headers"] = self._all_headers(message["headers"])
+        return self._send(message)
+
+    def _all_headers(self, own: Any) -> list[tuple[bytes, bytes]]:
+        strict = _STRICTEST
+        for name, _ in own:
+            if name == _POLICY:
+                strict = _STRICT
+        elapsed_ms = self.elapsed_s() * 1e3
+        return [
+            *own,
+            *self.told,
+            (b"x-request-id", self.request_id.encode()),
+            (b"server-timing", b"app;dur=%.2f" % elapsed_ms),
+            *strict,
+        ]
+
+    async def _drain_and_send(self, unread: Body, message: Message) -> None:
+        await unread.drain()
+        await self._send(message)
+
+    def elapsed_s(self) -> float:
+        """Return the seconds since the request came."""
+        return time.perf_counter() - self._started_at
+
+    def look_at_the_time(self) -> None:
+        """Refuse the request if its time is over and nothing of it is being committed."""
+        if self.deadline.left_s() <= 0 and self.deadline.end():
+            self._watch.unanswered.discard(self)
+            self.refusal = asyncio.get_running_loop().create_task(self._refuse())
+
+    async def _refuse(self) -> None:
+        error = DeadlineExceededError(self.deadline.limit_s)
+        response = problems.respond_to(error, instance=self.scope["path"])
+        # What is left of the body is not waited for.
+        response.headers["Connection"] = "close"
+        await response(self.scope, self._receive, self._send_refusal)
+
+    def _send_refusal(self, message: Message) -> Awaitable[None]:
+        is_start = message["type"] == "http.response.start"
+        return self._begin(message) if is_start else self._send(message)
+
+
+async def _drop() -> None:
+    """Send nothing: the request was answered."""
+
+
+def _given_id(headers: dict[bytes, bytes]) -> str | None:
+    """Return the id that the caller gives, by its own header or by that of its trace."""
+    given = headers.get(b"x-request-id")
+    if given is not None:
+        name = given.decode("latin-1")
+        return name if _REQUEST_ID.fullmatch(name) else None
+    trace = headers.get(b"traceparent")
+    found = _TRACE_PARENT.fullmatch(trace.decode("latin-1")) if trace is not None else None
+    return found[1] if found else None
+
+
+def exchange_of(scope: Scope) -> Exchange:
+    """Return the exchange that a layer within it works for."""
+    exchange: Exchange = scope["state"]["exchange"]
+    return exchange
+
+
+class ExchangeMiddleware:
+    """Gives each request an id, a deadline and its time; turns what nobody caught into a problem.
+
+    Parameters
+    ----------
+    app
+        What answers.
+    watch
+        Ends what takes too long.
+    metrics
+        Counts and times the requests.
+    """
+
+    def __init__(self, app: ASGIApp, watch: DeadlineWatch, metrics: "RequestMetrics") -> None:
+        self._app = app
+        self._watch = watch
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = Exchange(scope, receive, send, self._watch)
+        scope.setdefault("state", {})["exchange"] = exchange
+        fields = log_fields.current.set({"request_id": exchange.request_id})
+        deadline = deadlines.current.set(exchange.deadline)
+        try:
+            await self._answer(exchange, receive)
+        except OverloadedError as error:
+            await problems.respond_to(error, instance=scope["path"])(scope, receive, exchange.send)
+        except Exception:
+            _logger.exception("unhandled error")
+            if exchange.status is not None:
+                raise
+            await problems.respond_internal(scope["path"])(scope, receive, exchange.send)
+        finally:
+            # Each would keep the other alive until the collector comes.
+            del scope["state"]["exchange"]
+            deadlines.current.reset(deadline)
+            log_fields.current.reset(fields)
+            self._metrics.observe(scope, exchange.status or _UNANSWERED, exchange.elapsed_s())
+
+    async def _answer(self, exchange: Exchange, receive: Receive) -> None:
+        self._watch.admit(exchange)
+        try:
+            await self._app(exchange.scope, receive, exchange.send)
+        finally:
+            self._watch.release(exchange)
+            if exchange.refusal is not None:
+                await exchange.refusal
