@@ -35,11 +35,12 @@ class EncodedAnswer:
     rest: bytes
     record: LedgerRecord | None
 
-    def named(self, forecast_id: ForecastId | None) -> bytes:
-        """Return the body of the answer."""
-        if forecast_id is None:
-            return _NAMELESS + self.rest
-        return b'{"forecast_id":"' + forecast_id.encode() + b'"' + self.rest
+
+def named(forecast_id: ForecastId | None, rest: bytes) -> bytes:
+    """Return a forecast's document as JSON with its identifier."""
+    if forecast_id is None:
+        return _NAMELESS + rest
+    return b'{"forecast_id":"%b"%b' % (forecast_id.encode(), rest)
 
 
 def rest_of(document: Document) -> bytes:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
@@ -10,7 +11,7 @@ from app.api import plain_text, problems
 from app.api.batches import answer_batch
 from app.api.bodies import json_response, read_json, request_body
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
-from app.api.encoded_answers import EncodedAnswer, holds_until, rest_of
+from app.api.encoded_answers import EncodedAnswer, holds_until, named, rest_of
 from app.api.forecast_documents import forecast_document, ledger_document
 from app.api.forecast_requests import read_forecast
 from app.api.negotiation import JSON, TEXT, preferred
@@ -72,15 +73,16 @@ async def make_forecast(request: Request) -> Response:
         forecast = forecasts.identify(forecast)
     now, record = services.context.now(), None
     document = forecast_document(forecast, now)
+    rest = rest_of(document)
+    answer = named(forecast.forecast_id, rest)
     if asked.record:
-        record = forecasts.record(forecast, request=body, answer=document)
+        record = forecasts.record(forecast, request=orjson.dumps(body), answer=answer)
     if is_text:
         return Response(plain_text.forecast_sentences(document), media_type=TEXT)
-    if grounds is None:
-        return json_response(document)
-    answer = EncodedAnswer(asked, grounds, holds_until(forecast, now), rest_of(document), record)
-    request.app.state.answers.keep(project_id, await request.body(), answer)
-    return Response(answer.named(forecast.forecast_id), media_type=JSON)
+    if grounds is not None:
+        kept = EncodedAnswer(asked, grounds, holds_until(forecast, now), rest, record)
+        request.app.state.answers.keep(project_id, await request.body(), kept)
+    return Response(answer, media_type=JSON)
 
 
 @router.post(

@@ -1,10 +1,9 @@
 """The use cases of answering what a configuration would take and cost."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from app.domain.errors import DomainError, NotFoundError
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerEntry, LedgerRecord
@@ -148,13 +147,15 @@ class ForecastService:
             raise answer.with_traceback(None)  # it may be remembered and raised again
         return answer
 
+    def new_id(self, now: datetime) -> ForecastId:
+        """Return the identifier of a forecast that is made now."""
+        return ForecastId(new_identifier("fc", now_ms=int(now.timestamp() * 1000)))
+
     def identify(self, forecast: Forecast) -> Forecast:
         """Return the forecast with an identifier of its own."""
-        return replace(forecast, forecast_id=_new_id(self._context.now()))
+        return replace(forecast, forecast_id=self.new_id(self._context.now()))
 
-    def record(
-        self, forecast: Forecast, *, request: Mapping[str, Any], answer: Mapping[str, Any]
-    ) -> LedgerRecord:
+    def record(self, forecast: Forecast, *, request: bytes, answer: bytes) -> LedgerRecord:
         """Keep an identified forecast and return its record; it is written behind the answer."""
         assert forecast.forecast_id is not None
         record = LedgerRecord(
@@ -169,12 +170,21 @@ class ForecastService:
         self._ledger.put(record)
         return record
 
-    def record_again(self, earlier: LedgerRecord, now: datetime) -> ForecastId:
-        """Keep a forecast that was asked and answered as before; return its own identifier."""
-        forecast_id = _new_id(now)
-        answer = {**earlier.answer, "forecast_id": forecast_id}
-        self._ledger.put(replace(earlier, forecast_id=forecast_id, created_at=now, answer=answer))
-        return forecast_id
+    def record_again(
+        self, earlier: LedgerRecord, forecast_id: ForecastId, now: datetime, answer: bytes
+    ) -> None:
+        """Keep a forecast that was asked and answered as before, but for its identifier."""
+        self._ledger.put(
+            LedgerRecord(
+                forecast_id,
+                earlier.workload_id,
+                earlier.regressor_version,
+                now,
+                earlier.request,
+                answer,
+                earlier.scenario_sha256,
+            )
+        )
 
     def recorded(self, project_id: ProjectId, forecast_id: str) -> LedgerEntry:
         """Return a recorded forecast with the runs that were made of it.
@@ -196,7 +206,3 @@ class ForecastService:
     def close(self) -> None:
         """Write the forecasts that are still to be recorded."""
         self._ledger.close()
-
-
-def _new_id(now: datetime) -> ForecastId:
-    return ForecastId(new_identifier("fc", now_ms=int(now.timestamp() * 1000)))
