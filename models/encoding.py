@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import nan
+from math import inf, isnan, log, nan
 
 import numpy as np
 
@@ -104,6 +104,8 @@ class Encoder:
         self._known = np.array([f.always_known for f in numeric], dtype=bool)
         self._used_features = np.flatnonzero([f.used for f in numeric])
         self._flagged = np.flatnonzero([f.flagged for f in numeric])
+        self._used_list, self._flagged_list = self._used_features.tolist(), self._flagged.tolist()
+        self._nothing_missing = np.zeros((1, len(numeric)), dtype=np.bool_)
         self._missing_variance = np.array([_missing_variance(f) for f in numeric])
         self._unused_variance = np.array([0.0 if f.used else UNIDENTIFIED_SD**2 for f in numeric])
         self._is_plain = not (self._linear.any() or self._log1p.any())
@@ -124,6 +126,8 @@ class Encoder:
 
     def encode(self, features: FeatureTable) -> Encoded:
         """Encode rows; a column that is not there counts as missing."""
+        if features.n_rows == 1:
+            return self._encode_row(features)
         values = self._transform(self._raw(features))
         missing = left_out = np.isnan(values)
         if is_any_missing := bool(missing.any()):
@@ -147,6 +151,53 @@ class Encoder:
             left_out,
             variance,
             codes,
+        )
+
+    def _encode_row(self, features: FeatureTable) -> Encoded:
+        """Return what `encode` does for one row: by numbers, ten times as fast as by arrays."""
+        workers = features.numeric["workers"].item() if "workers" in features.numeric else nan
+        values, excess, distances = [], [], []
+        missing, left_out, variance = [], [], 0.0
+        for feature, raw in zip(self.numeric, self._raw_row(features), strict=True):
+            value = _one_value(feature, raw)
+            missing.append(isnan(value))
+            left_out.append(missing[-1] and feature.always_known)
+            if missing[-1]:
+                value = feature.fill
+            if left_out[-1]:
+                variance += _missing_variance(feature)
+            elif not feature.used:
+                variance += UNIDENTIFIED_SD**2 * (value * value)
+            beyond = max(value - feature.high, feature.low - value, 0.0)
+            excess.append(beyond)
+            distances.append(beyond / feature.axis_span)
+            values.append(value)
+        for index in self._damped:
+            if excess[index]:
+                value, low, high = values[index], self._low[index], self._high[index]
+                values[index] = damped(np.array(value), low, high).item()
+        codes = [
+            lookup.get(features.categorical[category.column][0], UNSEEN)
+            if category.column in features.categorical
+            else lookup[None]
+            for category, lookup in zip(self.categories, self._lookup, strict=True)
+        ]
+        row = [values[index] for index in self._used_list]
+        row += [float(missing[index]) for index in self._flagged_list]
+        if self.multi_node:
+            nodes = features.numeric.get("nodes")
+            row.append(float(nodes is not None and nodes.item() > 1))
+        row.append(float(workers == 1))
+        row += [codes[category] for category in self._used_categories]
+        numbers: FloatArray = np.array([[*row, *distances, *excess]])
+        width, n = len(row), len(values)
+        return Encoded(
+            numbers[:, :width],
+            numbers[:, width : width + n],
+            numbers[:, width + n :],
+            np.array([left_out], dtype=np.bool_) if any(left_out) else self._nothing_missing,
+            np.array([min(variance, MAX_UNIDENTIFIED_VARIANCE)]),
+            np.array([codes], dtype=np.int64),
         )
 
     def _matrix(
@@ -188,8 +239,6 @@ class Encoder:
         return level_offsets(names, self.hardware)
 
     def _raw(self, features: FeatureTable) -> FloatArray:
-        if features.n_rows == 1:
-            return self._raw_row(features)
         columns = np.empty((features.n_rows, len(self._columns)))
         for index, name in enumerate(self._columns):
             columns[:, index] = features.numeric.get(name, np.nan)
@@ -205,8 +254,8 @@ class Encoder:
         raw[~np.isfinite(raw)] = np.nan
         return raw
 
-    def _raw_row(self, features: FeatureTable) -> FloatArray:
-        """Return what `_raw` does for one row: by numbers, ten times as fast as by arrays."""
+    def _raw_row(self, features: FeatureTable) -> list[float]:
+        """Return what `_raw` does for one row."""
         given = features.numeric
         raw = [_snapped(given[f.column].item()) if f.column in given else nan for f in self.numeric]
         if self._per_worker or self._workers_per:
@@ -215,8 +264,7 @@ class Encoder:
                 raw[index] = raw[index] / workers if workers else nan
             for index in self._workers_per:
                 raw[index] = workers / raw[index] if raw[index] else nan
-        row: FloatArray = np.array([raw])
-        return row
+        return raw
 
     def _transform(self, raw: FloatArray) -> FloatArray:
         scaled = raw / self._unit
@@ -242,6 +290,16 @@ class Encoder:
 
 def _snapped(value: float) -> float:
     return 0.0 if abs(value) < SMALLEST else value
+
+
+def _one_value(feature: NumericFeature, raw: float) -> float:
+    """Return what `Encoder._transform` does for one value; NaN stays NaN."""
+    scaled = raw / feature.unit
+    if feature.transform != "scaled":
+        # In this order: the maximum of NaN and a number is NaN.
+        floored = max(scaled, feature.floor) + (feature.transform == "log1p")
+        scaled = log(floored) if floored > 0 else floored - inf
+    return scaled - feature.center
 
 
 def _where(numeric: tuple[NumericFeature, ...], quotient: str) -> list[int]:

@@ -35,7 +35,7 @@ class Grounds:
     regimes: Mapping[str, RegimeModel]
     center: float
     memory: Memory
-    squared_breaks: FloatArray
+    squared_breaks: FloatArray | None
     supports: SupportGrounds
     mixtures: Mixtures
 
@@ -96,7 +96,7 @@ class Inquiry:
         grounds, encoded = self._grounds, self.encoded
         mean, variance = self._moments()
         variance = variance + encoded.variance
-        if grounds.squared_breaks.any():
+        if grounds.squared_breaks is not None:
             variance = variance + encoded.excess**2 @ grounds.squared_breaks
         # Both bounds let NaN pass: the distribution refuses it.
         bounded = np.minimum(np.maximum(mean, -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
@@ -183,7 +183,8 @@ class Inquiry:
         names, regimes = self.regimes, self._grounds.regimes
         distinct = {name: place for place, name in enumerate(dict.fromkeys(names))}
         if len(distinct) == 1:
-            return regimes[names[0]].curve[None].repeat(len(names), axis=0)
+            curve = regimes[names[0]].curve[None]
+            return curve if len(names) == 1 else curve.repeat(len(names), axis=0)
         table = np.array([regimes[name].curve for name in distinct])
         curves: FloatArray = table[[distinct[name] for name in names]]
         return curves

@@ -12,17 +12,20 @@ from models.run_names import RunNames
 from models.tables import BoolArray, FloatArray
 
 _ROUNDING = 1e-9
+_DIGITS = 1e9
 
 
 def row_signatures(encoded: Encoded) -> list[bytes]:
     """Return bytes that are equal for rows that the regressors cannot tell apart."""
     n, width = encoded.X.shape
+    if n == 1:
+        # What the rounding of arrays does, without the checks of its arguments.
+        numbers = np.rint(encoded.X[0] * _DIGITS) / _DIGITS
+        return [(np.concatenate([numbers, encoded.codes[0]]) + 0.0).tobytes()]
     rounded = np.empty((n, width + encoded.codes.shape[1]))
     np.round(encoded.X, 9, out=rounded[:, :width])
     rounded[:, width:] = encoded.codes
     rounded += 0.0  # no negative zeros
-    if n == 1:
-        return [rounded.tobytes()]
     found: list[bytes] = rounded.view(f"V{rounded.shape[1] * rounded.itemsize}").ravel().tolist()
     return found
 

@@ -39,6 +39,8 @@ class Neighbours:
     def nearest(self, encoded: Encoded) -> list[tuple[str, ...]]:
         """Return up to three runs most like each row."""
         asked, codes = encoded.X[:, : len(self._spans)] / self._spans, encoded.codes
+        if len(asked) == 1:
+            return [self._named(self._smallest(asked[0], codes[0]))]
         nearest: list[tuple[str, ...]] = []
         for start in range(0, len(asked), _PART):
             part = slice(start, start + _PART)
@@ -46,15 +48,24 @@ class Neighbours:
             nearest += [self._named(tuple(rows)) for rows in (best * self._step).tolist()]
         return nearest
 
+    def _smallest(self, asked: FloatArray, codes: IntArray) -> tuple[int, ...]:
+        """Return the rows of the nearest configurations of one question, the first of equals."""
+        distance = np.add.reduce(np.abs(asked[:, None] - self._known))
+        for code, known in zip(codes.tolist(), self._levels, strict=True):
+            distance += known != code
+        rows = []
+        for _ in range(min(N_NEAREST, len(distance))):
+            best = int(distance.argmin())
+            distance[best] = np.inf
+            rows.append(best * self._step)
+        return tuple(rows)
+
     def _distances(self, asked: FloatArray, codes: IntArray) -> FloatArray:
         """Return the distance of each row from each configuration, shape (n, n_known)."""
-        # The sum runs over the features one by one in both cases: equal distances stay equal.
-        if len(asked) == 1:
-            distance: FloatArray = np.add.reduce(np.abs(asked[0][:, None] - self._known))[None]
-        else:
-            distance = np.zeros((len(asked), self._known.shape[1]))
-            for column, values in zip(asked.T, self._known, strict=True):
-                distance += np.abs(np.subtract.outer(column, values))
+        # The sum runs over the features one by one, as for one question: equal distances stay so.
+        distance = np.zeros((len(asked), self._known.shape[1]))
+        for column, values in zip(asked.T, self._known, strict=True):
+            distance += np.abs(np.subtract.outer(column, values))
         for levels, known in zip(codes.T, self._levels, strict=True):
             distance += np.not_equal.outer(levels, known)
         return distance
@@ -78,7 +89,7 @@ def _smallest(distance: FloatArray) -> IntArray:
     """
     n, n_known = distance.shape
     nearest: IntArray = np.empty((n, min(N_NEAREST, n_known)), dtype=np.int64)
-    rows: slice | IntArray = np.arange(n) if n > 1 else slice(1)
+    rows = np.arange(n)
     for place in range(nearest.shape[1]):
         best = distance.argmin(axis=1)
         distance[rows, best] = np.inf

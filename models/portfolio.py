@@ -86,7 +86,7 @@ class FittedPortfolio:
             self.regimes,
             center,
             memory,
-            self.trend_breaks**2,
+            self.trend_breaks**2 if self.trend_breaks.any() else None,
             SupportGrounds(encoder, transfer, memory, regime_map.few_levels),
             Mixtures(encoder.layout, self.members, self.regimes),
         )

@@ -62,7 +62,11 @@ class RegimeMap:
                     if code < 0 or code in few
                 )
                 regimes[row] = next(rare, INTERPOLATION)
-        if distances.shape[1] and distances.max(initial=0.0) > LEAVES_AXIS:
+        if len(codes) == 1:
+            row = distances[0].tolist()
+            if max(row, default=0.0) > LEAVES_AXIS:
+                regimes[0] = encoder.axis_names()[row.index(max(row))]
+        elif distances.shape[1] and distances.max(initial=0.0) > LEAVES_AXIS:
             axes = encoder.axis_names()
             farthest = distances.argmax(axis=1)
             for row in np.flatnonzero(distances.max(axis=1) > LEAVES_AXIS).tolist():

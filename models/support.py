@@ -77,16 +77,18 @@ class SupportGrounds:
         First the known ones, then those with a value that no run has ever had.
         """
         found: list[tuple[str, ...]] = [()] * len(encoded.X)
+        known = self._memory.known_columns
+        strangers = [
+            name for name in (*features.numeric, *features.categorical) if name not in known
+        ]
+        if not strangers and self._is_inside(encoded):
+            return found
         is_unasked = encoded.codes == UNASKED
         is_out = encoded.missing | (self._constant & (encoded.excess > _TINY))
         if is_out.any() or is_unasked.any():
             flags = np.hstack([is_out, is_unasked])
             for row in np.flatnonzero(flags.any(axis=1)).tolist():
                 found[row] = tuple(self._names[index] for index in np.flatnonzero(flags[row]))
-        known = self._memory.known_columns
-        strangers = [
-            name for name in (*features.numeric, *features.categorical) if name not in known
-        ]
         for name in sorted(strangers):
             given = _given(features, name)
             found = [
@@ -94,6 +96,16 @@ class SupportGrounds:
                 for names, is_given in zip(found, given, strict=True)
             ]
         return found
+
+    @staticmethod
+    def _is_inside(encoded: Encoded) -> bool:
+        """Whether a single row has every value, all within the measured range, and every level."""
+        return (
+            len(encoded.X) == 1
+            and not any(encoded.excess[0].tolist())
+            and not any(encoded.missing[0].tolist())
+            and UNASKED not in encoded.codes[0].tolist()
+        )
 
 
 def _unseen(

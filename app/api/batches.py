@@ -10,9 +10,10 @@ from pydantic import TypeAdapter
 
 from app.api import problems
 from app.api.bodies import check
-from app.api.forecast_documents import FORECAST_MEMBERS, Document, forecast_document
-from app.api.forecast_requests import read_forecasts
+from app.api.forecast_documents import FORECAST_MEMBERS, Document
+from app.api.forecast_requests import read_alike, read_forecasts
 from app.api.negotiation import JSON
+from app.api.request_columns import NotColumnsError
 from app.api.schemas.forecasts import BatchIn
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.forecasts import ForecastRequest
@@ -23,31 +24,41 @@ from app.services.wiring import Services
 _BATCH_IN: TypeAdapter[BatchIn] = TypeAdapter(BatchIn)
 _PATH = "/v1/forecasts:batch"
 _NESTED = ("configuration", "work", "parameters", "pricing")
+_ENTRY = b'{"ref":%b,"forecast":%b}'
+_PROBLEM = b'{"ref":%b,"problem":%b}'
+_BATCH = b'{"forecasts":[%b],"failed":%d}'
 _REF = (str, int, float, bool, NoneType)
 
 
 def answer_batch(services: Services, project_id: ProjectId, body: object) -> Response:
     """Return the answers to a batch of requests, in order."""
+    from app.api.forecast_columns import (  # noqa: PLC0415 - numpy and models are not for the start
+        forecast_texts,
+    )
+
     batch = check(_BATCH_IN, body)
     fields = _known_fields(batch.fields)
     asked = _read(batch)
     good = [each for each in asked if isinstance(each, ForecastRequest)]
-    answers = iter(services.forecasts.ask_many(project_id, good))
-    now = services.context.now()
-    entries: list[bytes] = []
-    failed = 0
-    for entry, each in zip(batch.requests, asked, strict=True):
-        answer = next(answers) if isinstance(each, ForecastRequest) else each
-        document: Document = {"ref": entry.get("ref")}
-        if isinstance(answer, DomainError):
-            failed += 1
-            document["problem"] = problems.document_of(answer, instance=_PATH)
-        else:
-            document["forecast"] = forecast_document(answer, now, fields)
-        # One at a time: ten thousand documents at once are millions of objects.
-        entries.append(orjson.dumps(document))
-    body = b'{"forecasts":[%b],"failed":%d}' % (b",".join(entries), failed)
-    return Response(body, media_type=JSON)
+    found = iter(services.forecasts.ask_many(project_id, good))
+    answers = [next(found) if isinstance(each, ForecastRequest) else each for each in asked]
+    answered = [each for each in answers if not isinstance(each, DomainError)]
+    texts = iter(forecast_texts(answered, services.context.now(), fields))
+    entries = [
+        _refused(ref, answer) if isinstance(answer, DomainError) else _ENTRY % (ref, next(texts))
+        for ref, answer in zip(_refs(batch), answers, strict=True)
+    ]
+    failed = len(answers) - len(answered)
+    return Response(_BATCH % (b",".join(entries), failed), media_type=JSON)
+
+
+def _refs(batch: BatchIn) -> list[bytes]:
+    refs = [entry.get("ref") for entry in batch.requests]
+    return [b"null" if ref is None else orjson.dumps(ref) for ref in refs]
+
+
+def _refused(ref: bytes, error: DomainError) -> bytes:
+    return _PROBLEM % (ref, orjson.dumps(problems.document_of(error, instance=_PATH)))
 
 
 def _known_fields(fields: list[str] | None) -> Sequence[str]:
@@ -68,11 +79,23 @@ def _read(batch: BatchIn) -> list[ForecastRequest | DomainError]:
     """Return the question of each entry, or why it is none."""
     defaults = batch.defaults
     nested = {name: base for name in _NESTED if isinstance(base := defaults.get(name), dict)}
-    read = read_forecasts([_complete(defaults, nested, entry) for entry in batch.requests])
+    try:
+        read = _read_alike(batch, nested)
+    except NotColumnsError:
+        read = read_forecasts([_complete(defaults, nested, entry) for entry in batch.requests])
     return [
         each if isinstance(entry.get("ref"), _REF) else _no_ref()
         for each, entry in zip(read, batch.requests, strict=True)
     ]
+
+
+def _read_alike(
+    batch: BatchIn, nested: Mapping[str, Document]
+) -> list[ForecastRequest | DomainError]:
+    if not batch.requests:
+        return []
+    first = _complete(batch.defaults, nested, batch.requests[0])
+    return read_alike(first, batch.requests)
 
 
 def _no_ref() -> InvalidRequestError:

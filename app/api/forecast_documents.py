@@ -13,6 +13,7 @@ from app.domain.forecasts import (
     CostForecast,
     Feasibility,
     Forecast,
+    ForecastWarning,
     Interval,
     LedgerEntry,
     Lesson,
@@ -61,7 +62,8 @@ def _work_document(work: Work) -> Document:
     }
 
 
-def _parameters(parameters: Mapping[str, ParameterValue]) -> Document:
+def parameters_document(parameters: Mapping[str, ParameterValue]) -> Document:
+    """Return the document of parameters; whole numbers lose their fraction."""
     return {
         name: value if isinstance(value, str) else plain_number(value)
         for name, value in parameters.items()
@@ -73,7 +75,7 @@ def scenario_document(scenario: Scenario) -> Document:
     return {
         "configuration": configuration_document(scenario.configuration),
         "work": _work_document(scenario.work),
-        "parameters": _parameters(scenario.parameters),
+        "parameters": parameters_document(scenario.parameters),
     }
 
 
@@ -148,7 +150,8 @@ def cost_document(cost: CostForecast, now: datetime) -> Document:
     }
 
 
-def _support_document(support: SupportReport) -> Document:
+def support_document(support: SupportReport) -> Document:
+    """Return the document of how runs support a forecast."""
     return {
         "within_range": support.within_range,
         "axes": [
@@ -170,15 +173,15 @@ def _support_document(support: SupportReport) -> Document:
     }
 
 
-_MEMBERS: "Final[dict[str, Callable[[Forecast | Answered, datetime], Any]]]" = {
+MEMBERS: "Final[Mapping[str, Callable[[Forecast | Answered, datetime], Any]]]" = {
     "forecast_id": lambda forecast, _: forecast.forecast_id,
     "workload": lambda forecast, _: forecast.workload,
     "regressor_version": lambda forecast, _: forecast.regressor_version,
     "fitted_at": lambda forecast, _: instant_text(forecast.fitted_at),
     "configuration": lambda forecast, _: configuration_document(forecast.scenario.configuration),
     "work": lambda forecast, _: _work_document(forecast.scenario.work),
-    "parameters": lambda forecast, _: _parameters(forecast.scenario.parameters),
-    "duration_seconds": lambda forecast, _: _band(forecast.duration_seconds),
+    "parameters": lambda forecast, _: parameters_document(forecast.scenario.parameters),
+    "duration_seconds": lambda forecast, _: band_document(forecast.duration_seconds),
     "time_limit_seconds": lambda forecast, _: plain_number(forecast.time_limit_seconds),
     "cost": lambda forecast, now: _cost_or_none(forecast.cost, now),
     "feasibility": lambda forecast, _: _feasibility_document(forecast.feasibility),
@@ -186,7 +189,7 @@ _MEMBERS: "Final[dict[str, Callable[[Forecast | Answered, datetime], Any]]]" = {
         "deadline": forecast.deadline_probability,
         "budget": forecast.budget_probability,
     },
-    "support": lambda forecast, _: _support_document(forecast.support),
+    "support": lambda forecast, _: support_document(forecast.support),
     "basis": lambda forecast, _: forecast.basis,
     "to_target": lambda forecast, now: _target_document(forecast.to_target, now),
     "energy": lambda forecast, _: _energy_document(forecast.energy),
@@ -197,20 +200,19 @@ _MEMBERS: "Final[dict[str, Callable[[Forecast | Answered, datetime], Any]]]" = {
     ],
     "explained_by": lambda forecast, _: forecast.explained_by,
     "taught_by": lambda forecast, _: _lessons(forecast.taught_by),
-    "warnings": lambda forecast, _: [
-        {"code": each.code, "message": each.message, "remedy": each.remedy}
-        for each in forecast.warnings
-    ],
+    "warnings": lambda forecast, _: warning_documents(forecast.warnings),
 }
-FORECAST_MEMBERS: Final = tuple(_MEMBERS)
-"""The members of a forecast's document, in the order of the contract."""
+"""What writes each member of a forecast's document, in the order of the contract."""
+
+FORECAST_MEMBERS: Final = tuple(MEMBERS)
+"""The members of a forecast's document."""
 
 
 def forecast_document(
     forecast: "Forecast | Answered", now: datetime, members: Sequence[str] = FORECAST_MEMBERS
 ) -> Document:
     """Return the document of a forecast, or the members of it that are wanted."""
-    return {name: _MEMBERS[name](forecast, now) for name in members}
+    return {name: MEMBERS[name](forecast, now) for name in members}
 
 
 def _cost_or_none(cost: CostForecast | None, now: datetime) -> Document | None:
@@ -221,7 +223,8 @@ def _feasibility_document(feasibility: Feasibility) -> Document:
     return {"fits_probability": feasibility.fits_probability, "basis": feasibility.basis}
 
 
-def _band(interval: Interval) -> Document:
+def band_document(interval: Interval) -> Document:
+    """Return the document of a median with its bounds."""
     return {
         "median": interval.median,
         "lower": interval.lower,
@@ -230,13 +233,20 @@ def _band(interval: Interval) -> Document:
     }
 
 
+def warning_documents(warnings: Sequence[ForecastWarning]) -> list[Document]:
+    """Return the documents of warnings."""
+    return [
+        {"code": each.code, "message": each.message, "remedy": each.remedy} for each in warnings
+    ]
+
+
 def _target_document(target: TargetForecast | None, now: datetime) -> Document | None:
     if target is None:
         return None
     return {
-        "samples": _band(target.samples),
-        "epochs": _band(target.epochs),
-        "duration_seconds": _band(target.duration_seconds),
+        "samples": band_document(target.samples),
+        "epochs": band_document(target.epochs),
+        "duration_seconds": band_document(target.duration_seconds),
         "cost": _cost_or_none(target.cost, now),
     }
 

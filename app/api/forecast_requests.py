@@ -1,12 +1,15 @@
 """Reads forecast requests: one document, or thousands in one pass."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import cache
-from typing import Any, Final
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from app.api.bodies import check
+from app.api.request_columns import Columns, NotColumnsError, entry_columns
 from app.api.schemas.forecasts import (
     FORECAST_IN,
     ConfigurationIn,
@@ -15,11 +18,15 @@ from app.api.schemas.forecasts import (
     to_parameters,
 )
 from app.api.schemas.typed_fields import Values, typed_fields
-from app.domain.configurations import Configuration, Scenario, Work
+from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.prices import PriceQuery
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Made = TypeVar("Made", bound="DataclassInstance")
 _NOTHING: Final[Mapping[str, Any]] = {}
 _Prices = dict[PriceQuery, PriceQuery]
 
@@ -54,6 +61,68 @@ def read_forecasts(documents: Sequence[object]) -> list[ForecastRequest | Domain
         return [builder.build(values) for values in _schemas()[1].validate_python(documents)]
     except ValidationError:
         return [_read(document) for document in documents]
+
+
+def read_alike(
+    first: object, entries: Sequence[Mapping[str, Any]]
+) -> list[ForecastRequest | DomainError]:
+    """Return the questions of entries of one form, which differ in what the entries bring.
+
+    Parameters
+    ----------
+    first
+        The first question as a whole, with all that the entries share.
+    entries
+        What each question brings itself; `ref` is left out.
+
+    Raises
+    ------
+    NotColumnsError
+        If they differ in form or one of them is refused: `read_forecasts` tells which.
+    """
+    columns = entry_columns(entries)
+    try:
+        shared = read_forecast(first)
+    except DomainError as error:
+        raise NotColumnsError from error
+    n_rows, scenario = len(entries), shared.scenario
+    scenarios = map(
+        Scenario,
+        _configurations(scenario.configuration, columns.get("configuration", {}), n_rows),
+        _rows(Work, scenario.work, columns.get("work", {}), n_rows),
+        _parameters(scenario.parameters, columns.get("parameters", {}), n_rows),
+    )
+    return list(
+        _rows(ForecastRequest, shared, {"scenario": list(scenarios), **columns[""]}, n_rows)
+    )
+
+
+def _rows(kind: Callable[..., Made], shared: Made, columns: Columns, n_rows: int) -> Iterable[Made]:
+    """Return objects that differ in their columns alone."""
+    if not columns:
+        return repeat(shared, n_rows)
+    names = [field.name for field in fields(shared)]
+    return map(kind, *(columns.get(name) or repeat(getattr(shared, name)) for name in names))
+
+
+def _configurations(
+    shared: Configuration, columns: Columns, n_rows: int
+) -> Iterable[Configuration]:
+    """Return the configurations; equal ones are one object."""
+    if not columns:
+        return repeat(shared, n_rows)
+    keys = list(zip(*columns.values(), strict=True))
+    known = {key: replace(shared, **dict(zip(columns, key, strict=True))) for key in set(keys)}
+    return map(known.__getitem__, keys)
+
+
+def _parameters(
+    shared: Mapping[str, ParameterValue], columns: Columns, n_rows: int
+) -> Iterable[Mapping[str, ParameterValue]]:
+    if not columns:
+        return repeat(shared, n_rows)
+    members = (columns.get(name) or repeat(value) for name, value in shared.items())
+    return (dict(zip(shared, values, strict=True)) for values in zip(*members, strict=False))
 
 
 def _read(document: object) -> ForecastRequest | DomainError:

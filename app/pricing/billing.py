@@ -19,11 +19,11 @@ _QUANTITY: Final = Context(prec=9, rounding=ROUND_HALF_UP)
 _SECONDS_PER_HOUR: Final = Decimal(3600)
 _HOURS_PER_MONTH: Final = Decimal(730)
 _CENTS: Final = 2
-_MOST_DECIMALS: Final = 15
+MOST_DECIMALS: Final = 15
 _MOST_STEPS: Final = 10**15
 _KEPT_DIGITS: Final = 3
 _ZERO: Final = Decimal(0)
-_UNITS: Final = tuple(Decimal(1).scaleb(-decimals) for decimals in range(_MOST_DECIMALS + 1))
+_UNITS: Final = tuple(Decimal(1).scaleb(-decimals) for decimals in range(MOST_DECIMALS + 1))
 _Charge = tuple[str, Decimal, str, Decimal, Decimal]
 """Kind, quantity, unit, unit price and what they come to."""
 
@@ -121,7 +121,7 @@ def decimals_for(amount: Decimal) -> int:
     """
     if amount == 0:
         return _CENTS
-    return min(max(_CENTS, _KEPT_DIGITS - 1 - amount.adjusted()), _MOST_DECIMALS)
+    return min(max(_CENTS, _KEPT_DIGITS - 1 - amount.adjusted()), MOST_DECIMALS)
 
 
 def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:

@@ -22,6 +22,7 @@ from app.domain.forecasts import (
     TargetForecast,
 )
 from app.domain.identifiers import RunId, Slug
+from app.pricing.bill_columns import BillColumns, bills
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.costs import cost_of
@@ -90,14 +91,16 @@ class AnswerColumns:
         )
 
     @once
-    def costs(self) -> list[CostForecast | None]:
-        """What each row costs."""
-        return [
-            None if offer is None or row in self.refusals else cost_of(offer, duration)
-            for row, (offer, duration) in enumerate(
-                zip(self.offers, self.figures.durations, strict=True)
-            )
-        ]
+    def bills(self) -> BillColumns:
+        """What each row costs, in whole numbers where these will do."""
+        return bills(self.offers, self.figures.median, *self.figures.bounds)
+
+    def cost_of(self, row: int) -> CostForecast | None:
+        """Return what a row costs."""
+        offer = self.offers[row]
+        if offer is None or row in self.refusals:
+            return None
+        return cost_of(offer, self.figures.durations[row])
 
     @once
     def targets(self) -> list[TargetForecast | None]:
@@ -148,7 +151,7 @@ class AnswerColumns:
         refusal = self.refusals.get(row)
         if refusal is not None:
             return PurchaseOption(asked, None, None, str(refusal))
-        cost = self.costs[row]
+        cost = self.cost_of(row)
         bought = asked if cost is None else cost.price.purchase
         return PurchaseOption(bought, self.figures.durations[row], cost)
 
@@ -177,24 +180,32 @@ class AnswerColumns:
 
     @once
     def reports(self) -> list[SupportReport]:
-        """How well the runs support each row."""
+        """How well the runs support each row; rows inside with the same neighbours share one."""
+        known: dict[tuple[str, ...], SupportReport] = {}
+        reports = []
+        for each in self.support:
+            if each.axes or each.unseen_levels or each.unidentified:
+                reports.append(self._report(each))
+                continue
+            report = known.get(each.nearest_run_ids)
+            if report is None:
+                report = known[each.nearest_run_ids] = self._report(each)
+            reports.append(report)
+        return reports
+
+    def _report(self, support: Support) -> SupportReport:
         report = self.served.portfolio.report
-        pooling, n_runs = report.pooling, report.n_runs
-        pooled = () if pooling is None else tuple(map(Slug, pooling.contributors))
-        is_factory = pooling is not None and pooling.factory > 0
-        return [
-            SupportReport(
-                within_range=each.within_range,
-                axes=_axes(each) if each.axes else (),
-                unseen_levels=each.unseen_levels,
-                unidentified=each.unidentified,
-                runs_used=n_runs,
-                nearest_runs=tuple(map(RunId, each.nearest_run_ids)),
-                pooled_from=pooled,
-                factory_prior=is_factory,
-            )
-            for each in self.support
-        ]
+        pooling = report.pooling
+        return SupportReport(
+            within_range=support.within_range,
+            axes=_axes(support) if support.axes else (),
+            unseen_levels=support.unseen_levels,
+            unidentified=support.unidentified,
+            runs_used=report.n_runs,
+            nearest_runs=tuple(map(RunId, support.nearest_run_ids)),
+            pooled_from=() if pooling is None else tuple(map(Slug, pooling.contributors)),
+            factory_prior=pooling is not None and pooling.factory > 0,
+        )
 
     @once
     def explanations(self) -> list[dict[str, float]]:

@@ -35,10 +35,10 @@ class Answered:
         Its place among them; the row can be answered.
     """
 
-    __slots__ = ("_columns", "_row")
+    __slots__ = ("columns", "row")
 
     def __init__(self, columns: AnswerColumns, row: int) -> None:
-        self._columns, self._row = columns, row
+        self.columns, self.row = columns, row
 
     @property
     def forecast_id(self) -> ForecastId | None:
@@ -48,108 +48,108 @@ class Answered:
     @property
     def workload(self) -> Slug:
         """Whose regressor answered."""
-        return self._columns.requests[self._row].workload
+        return self.columns.requests[self.row].workload
 
     @property
     def workload_id(self) -> WorkloadId:
         """The workload's identifier."""
-        return self._columns.served.workload_id
+        return self.columns.served.workload_id
 
     @property
     def regressor_version(self) -> int:
         """The version that answered."""
-        return self._columns.served.version
+        return self.columns.served.version
 
     @property
     def fitted_at(self) -> datetime:
         """When it was fitted."""
-        return self._columns.served.fitted_at
+        return self.columns.served.fitted_at
 
     @property
     def scenario(self) -> Scenario:
         """What was asked, in the words of the regressor."""
-        return self._columns.scenarios[self._row]
+        return self.columns.scenarios[self.row]
 
     @property
     def duration_seconds(self) -> Interval:
         """The duration with its bounds."""
-        return self._columns.figures.durations[self._row]
+        return self.columns.figures.durations[self.row]
 
     @property
     def time_limit_seconds(self) -> float:
         """What the asked share of runs stays below."""
-        return self._columns.figures.time_limit[self._row]
+        return self.columns.figures.time_limit[self.row]
 
     @property
     def cost(self) -> CostForecast | None:
         """What it costs."""
-        return self._columns.costs[self._row]
+        return self.columns.cost_of(self.row)
 
     @property
     def feasibility(self) -> Feasibility:
         """Whether it fits into memory."""
-        return self._columns.feasibilities[self._row]
+        return self.columns.feasibilities[self.row]
 
     @property
     def deadline_probability(self) -> float | None:
         """The chance to keep the deadline."""
-        return known(self._columns.figures.deadline[self._row])
+        return known(self.columns.figures.deadline[self.row])
 
     @property
     def budget_probability(self) -> float | None:
         """The chance to keep within the budget."""
-        return known(self._columns.figures.budget[self._row])
+        return known(self.columns.figures.budget[self.row])
 
     @property
     def support(self) -> SupportReport:
         """Where the question stands among the runs."""
-        return self._columns.reports[self._row]
+        return self.columns.reports[self.row]
 
     @property
     def basis(self) -> Basis:
         """What the forecast rests on."""
-        return Basis(self._columns.support[self._row].basis)
+        return Basis(self.columns.support[self.row].basis)
 
     @property
     def energy(self) -> EnergyForecast:
         """What it draws and emits."""
-        return self._columns.energies[self._row]
+        return self.columns.energies[self.row]
 
     @property
     def explanation(self) -> Mapping[str, float]:
         """What the duration is made of."""
-        return self._columns.explanations[self._row]
+        return self.columns.explanations[self.row]
 
     @property
     def explained_by(self) -> ExplainedBy:
         """What the explanation tells the shares of."""
-        has_phases = self._columns.served.portfolio.phases is not None
+        has_phases = self.columns.served.portfolio.phases is not None
         return ExplainedBy.PHASES if has_phases else ExplainedBy.TERMS
 
     @property
     def warnings(self) -> tuple[ForecastWarning, ...]:
         """What should be known before trusting it."""
-        return self._columns.warnings[self._row]
+        return self.columns.warnings[self.row]
 
     @property
     def taught_by(self) -> tuple[Lesson, ...] | None:
         """Which runs taught it, None where that was not asked for."""
-        return self._columns.lessons[self._row]
+        return self.columns.lessons[self.row]
 
     @property
     def spot(self) -> SpotReport | None:
         """What is assumed of interruptions, None where there are none."""
-        return self._columns.spot[self._row]
+        return self.columns.spot[self.row]
 
     @property
     def purchases(self) -> tuple[PurchaseOption, ...]:
         """On demand and spot side by side, where the question is about spot capacity."""
-        return self._columns.purchases[self._row]
+        return self.columns.purchases[self.row]
 
     @property
     def to_target(self) -> TargetForecast | None:
         """What the training takes until it is good enough."""
-        return self._columns.targets[self._row]
+        return self.columns.targets[self.row]
 
     def to_forecast(self) -> Forecast:
         """Return the forecast with all its parts."""

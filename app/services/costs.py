@@ -1,13 +1,17 @@
 """What a forecast duration costs at an offer."""
 
 from app.domain.forecasts import CostForecast, Interval
-from app.pricing.billing import bill
+from app.pricing.billing import Bill, bill
 from app.pricing.offers import Offer
 
 
 def cost_of(offer: Offer, duration: Interval) -> CostForecast:
     """Return the bill of a duration: its median with line items, and its bounds."""
-    money = bill(offer, duration.median, duration.lower, duration.upper)
+    return billed(offer, bill(offer, duration.median, duration.lower, duration.upper))
+
+
+def billed(offer: Offer, money: Bill) -> CostForecast:
+    """Return a bill with what is told of its offer."""
     return CostForecast(
         currency=offer.price.currency,
         median=money.median,

@@ -8,6 +8,7 @@ import numpy as np
 from app.domain.forecasts import ForecastRequest, Interval
 from app.pricing.billing import affordable_seconds
 from app.pricing.offers import Offer
+from app.services.rounding import significant
 from app.services.spot_terms import InterruptedForecast
 from models import FloatArray, once
 
@@ -39,11 +40,20 @@ class Figures:
         return _shown(self._forecast.median())
 
     @once
+    def levels(self) -> list[float]:
+        """The confidences that are asked for."""
+        return [request.confidence for request in self._requests]
+
+    @once
+    def bounds(self) -> tuple[list[float], list[float]]:
+        """Lower and upper bounds of the durations in seconds."""
+        lower, upper = _by_level(self.levels, self._forecast.interval)
+        return _shown(lower), _shown(upper)
+
+    @once
     def durations(self) -> list[Interval]:
         """The durations with their bounds."""
-        levels = [request.confidence for request in self._requests]
-        bounds = _by_level(levels, self._forecast.interval)
-        return list(map(Interval, self.median, *map(_shown, bounds), levels))
+        return list(map(Interval, self.median, *self.bounds, self.levels))
 
     @once
     def time_limit(self) -> list[float]:
@@ -82,7 +92,9 @@ def _by_level(
 
 def _shown(seconds: FloatArray) -> list[float]:
     """Return seconds to seven significant digits: costs are made of what is shown."""
-    return [float(f"{value:.7g}") for value in seconds.tolist()]
+    if len(seconds) == 1:
+        return [float(f"{seconds[0]:.7g}")]
+    return significant(seconds, 7)
 
 
 def _affordable(request: ForecastRequest, offer: Offer | None) -> float | None:

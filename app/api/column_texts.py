@@ -1,0 +1,150 @@
+"""Writes JSON column by column: what rows share is written once, numbers all at a time."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+Value = TypeVar("Value", bound=Hashable)
+Piece = bytes | Sequence[bytes]
+"""A part of a text: the same in all rows, or one of each row."""
+
+IntArray = npt.NDArray[np.int64]
+
+_LARGEST_EXACT: Final = 2.0**53
+
+
+def number_texts(numbers: Sequence[float | None]) -> list[bytes]:
+    """Return numbers as JSON; None and NaN become null.
+
+    Examples
+    --------
+    >>> number_texts([0.5, 3, None])
+    [b'0.5', b'3', b'null']
+    """
+    return orjson.dumps(numbers)[1:-1].split(b",") if len(numbers) else []
+
+
+def plain_texts(numbers: Sequence[float | None]) -> Piece:
+    """Return numbers as JSON, whole ones without a fraction; see `plain_number`.
+
+    Examples
+    --------
+    >>> plain_texts([3.0, 0.5, None])
+    [b'3', b'0.5', b'null']
+    """
+    values = np.array(numbers, dtype=np.float64) + 0.0  # minus nought is nought
+    missing = np.isnan(values)
+    if missing.all():
+        return b"null"
+    if np.abs(values[~missing]).max() > _LARGEST_EXACT:
+        return [orjson.dumps(_plain(value)) for value in values.tolist()]
+    texts = orjson.dumps(values.tolist())[1:-1] + b","
+    return texts.replace(b".0,", b",")[:-1].split(b",")
+
+
+def each_text(piece: Piece, n_rows: int) -> list[bytes]:
+    """Return the text of each row of a piece."""
+    return [piece] * n_rows if isinstance(piece, bytes) else list(piece)
+
+
+def _plain(value: float) -> float:
+    return int(value) if abs(value) <= _LARGEST_EXACT and value == int(value) else value
+
+
+def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Piece:
+    """Return values as JSON of what `write` makes of each; equal ones are written once.
+
+    Examples
+    --------
+    >>> distinct_texts(["a", "b", "a"], str.upper)
+    [b'"A"', b'"B"', b'"A"']
+    """
+    texts = {value: orjson.dumps(write(value)) for value in set(values)}
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return list(map(texts.__getitem__, values))
+
+
+def shared_texts(objects: Sequence[object], write: Callable[[Any], Any]) -> Piece:
+    """Return objects as JSON of what `write` makes of each; one that repeats is written once."""
+    names = list(map(id, objects))
+    distinct = dict(zip(names, objects, strict=True))
+    texts = {name: orjson.dumps(write(each)) for name, each in distinct.items()}
+    return texts[names[0]] if len(texts) == 1 else list(map(texts.__getitem__, names))
+
+
+def parts_around(document: object, holes: Sequence[str]) -> list[bytes]:
+    """Return the JSON of a document before, between and behind its holes.
+
+    Parameters
+    ----------
+    document
+        Holds each hole once and in their order: a number or a text that it holds nowhere else.
+    holes
+        The holes as they are written.
+
+    Examples
+    --------
+    >>> parts_around({"a": -1, "b": [-2]}, ["-1", "-2"])
+    [b'{"a":', b',"b":[', b']}']
+    """
+    text, parts = orjson.dumps(document), []
+    for hole in holes:
+        before, _, text = text.partition(hole.encode())
+        parts.append(before)
+    return [*parts, text]
+
+
+def filled(parts: Sequence[Piece], columns: Sequence[Piece]) -> Iterator[Piece]:
+    """Yield the parts of a document with its holes filled by columns."""
+    for part, column in zip(parts, (*columns, b""), strict=True):
+        yield part
+        yield column
+
+
+def object_pieces(members: Mapping[str, Sequence[Piece]]) -> list[Piece]:
+    """Return the object whose members are made of pieces."""
+    pieces: list[Piece] = [b"{"]
+    for place, (name, member) in enumerate(members.items()):
+        pieces += [b"," if place else b"", orjson.dumps(name) + b":", *member]
+    return [*pieces, b"}"]
+
+
+def joined(pieces: Sequence[Piece], n_rows: int) -> list[bytes]:
+    """Return the text of each row.
+
+    Examples
+    --------
+    >>> joined([b"[", [b"1", b"2"], b"]"], 2)
+    [b'[1]', b'[2]']
+    """
+    columns: list[Sequence[bytes]] = []
+    constant = b""
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            constant += piece
+            continue
+        if constant:
+            columns.append([constant] * n_rows)
+        columns.append(piece)
+        constant = b""
+    columns.append([constant] * n_rows)
+    return list(map(b"".join, zip(*columns, strict=True)))
+
+
+def decimal_texts(units: IntArray, decimals: IntArray) -> list[bytes]:
+    """Return units / 10**decimals with all their decimals, of which there is at least one.
+
+    Examples
+    --------
+    >>> decimal_texts(np.array([160, 5, 1234]), np.array([3, 2, 1]))
+    [b'0.160', b'0.05', b'123.4']
+    """
+    power = 10**decimals
+    whole = number_texts((units // power).tolist())
+    # The first digit keeps the noughts behind it and is dropped.
+    behind = number_texts((units % power + power).tolist())
+    return [b"%b.%b" % (one, other[1:]) for one, other in zip(whole, behind, strict=True)]

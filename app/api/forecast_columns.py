@@ -1,0 +1,217 @@
+"""Writes many forecasts by one regressor as JSON, member by member instead of row by row.
+
+The form of each member is that of `forecast_documents`, which writes one forecast.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+import numpy as np
+import orjson
+
+from app.api import forecast_documents as documents
+from app.api.column_texts import (
+    Piece,
+    decimal_texts,
+    distinct_texts,
+    each_text,
+    filled,
+    joined,
+    number_texts,
+    object_pieces,
+    parts_around,
+    plain_texts,
+    shared_texts,
+)
+from app.api.forecast_documents import MEMBERS, Document
+from app.domain.configurations import Work
+from app.domain.forecasts import Interval
+from app.pricing.billing import Bill, bill
+from app.pricing.offers import Offer
+from app.services.answer_columns import AnswerColumns
+from app.services.answered import Answered
+from app.services.costs import billed
+
+Write = Callable[[AnswerColumns, datetime], Iterable[Piece]]
+
+_BAND_HOLES: Final = ("-1.5", "-2.5", "-3.5", "-4.5")
+"""No duration and no confidence is below nought."""
+
+_MONEY_HOLES: Final = tuple(f"0.{figure}7{'3' * 38}" for figure in range(1, 6))
+"""No amount and no quantity has forty digits."""
+
+_SAME_IN_GROUP: Final = frozenset(
+    {"forecast_id", "workload", "regressor_version", "fitted_at", "explained_by"}
+)
+"""What all answers of one regressor share."""
+
+
+def forecast_texts(
+    answers: Sequence[Answered], now: datetime, members: Sequence[str]
+) -> list[bytes]:
+    """Return the JSON of each forecast, or of the members of it that are wanted."""
+    places: defaultdict[AnswerColumns, list[int]] = defaultdict(list)
+    for place, answer in enumerate(answers):
+        places[answer.columns].append(place)
+    texts = [b""] * len(answers)
+    for columns, members_of in places.items():
+        found = _rows(columns, now, members)
+        for place in members_of:
+            texts[place] = found[answers[place].row]
+    return texts
+
+
+def _rows(columns: AnswerColumns, now: datetime, members: Sequence[str]) -> list[bytes]:
+    pieces = {name: [*_pieces(name, columns, now)] for name in members}
+    return joined(object_pieces(pieces), len(columns.requests))
+
+
+def _pieces(name: str, columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
+    write = _WRITERS.get(name)
+    if write is not None:
+        return write(columns, now)
+    n_rows = 1 if name in _SAME_IN_GROUP else len(columns.requests)
+    texts = [orjson.dumps(MEMBERS[name](Answered(columns, row), now)) for row in range(n_rows)]
+    return [texts[0] if name in _SAME_IN_GROUP else texts]
+
+
+def _configuration(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    configurations = [scenario.configuration for scenario in columns.scenarios]
+    yield shared_texts(configurations, documents.configuration_document)
+
+
+def _work(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    works = [scenario.work for scenario in columns.scenarios]
+    columns_of = {name: [getattr(work, name) for work in works] for name in Work.__slots__}
+    return object_pieces({name: [plain_texts(column)] for name, column in columns_of.items()})
+
+
+def _parameters(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    rows = [scenario.parameters for scenario in columns.scenarios]
+    names = tuple(rows[0])
+    if any(tuple(row) != names for row in rows):
+        return [[orjson.dumps(documents.parameters_document(row)) for row in rows]]
+    return object_pieces({name: [_values([row[name] for row in rows])] for name in names})
+
+
+def _values(values: Sequence[float | str]) -> Piece:
+    numbers = [value for value in values if not isinstance(value, str)]
+    if len(numbers) == len(values):
+        return plain_texts(numbers)
+    return [orjson.dumps(documents.parameters_document({"": each})[""]) for each in values]
+
+
+def _duration(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    figures = columns.figures
+    holes = documents.band_document(Interval(*map(float, _BAND_HOLES)))
+    numbers = (figures.median, *figures.bounds, figures.levels)
+    return filled(parts_around(holes, _BAND_HOLES), list(map(number_texts, numbers)))
+
+
+def _time_limit(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    yield plain_texts(columns.figures.time_limit)
+
+
+def _probability(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    figures = columns.figures
+    chances = {"deadline": figures.deadline, "budget": figures.budget}
+    return object_pieces({name: [number_texts(column)] for name, column in chances.items()})
+
+
+def _cost(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
+    """Return costs; what bills have in common is written once for each offer."""
+    bills, offers = columns.bills, columns.offers
+    is_exact = bills.is_exact.tolist()
+    kinds = list(map(id, offers))
+    billed_at = {
+        kind: offer
+        for kind, offer, known in zip(kinds, offers, is_exact, strict=True)
+        if known and offer is not None
+    }
+    parts = {kind: _around_bill(offer, now) for kind, offer in billed_at.items()}
+    rest = [b""] * len(_MONEY_HOLES)
+    constants = [
+        parts[kind] if known else [orjson.dumps(_row_cost(columns, row, now)), *rest]
+        for row, (kind, known) in enumerate(zip(kinds, is_exact, strict=True))
+    ]
+    money = (bills.median, bills.lower, bills.upper)
+    median, lower, upper = (decimal_texts(each.units, each.decimals) for each in money)
+    holes = [
+        median,
+        lower,
+        upper,
+        each_text(plain_texts(bills.hours.tolist()), len(offers)),
+        median,
+    ]
+    for row in np.flatnonzero(~bills.is_exact).tolist():
+        for hole in holes:
+            hole[row] = b""
+    return filled([list(column) for column in zip(*constants, strict=True)], holes)
+
+
+def _row_cost(columns: AnswerColumns, row: int, now: datetime) -> Document | None:
+    cost = columns.cost_of(row)
+    return None if cost is None else documents.cost_document(cost, now)
+
+
+def _around_bill(offer: Offer, now: datetime) -> list[bytes]:
+    """Return the document of a bill of one item before, between and behind its amounts."""
+    median, lower, upper, hours, amount = map(Decimal, _MONEY_HOLES)
+    [item] = bill(offer, 1.0, 1.0, 1.0).line_items
+    money = Bill(median, lower, upper, (replace(item, quantity=hours, amount=amount),))
+    return parts_around(documents.cost_document(billed(offer, money), now), _MONEY_HOLES)
+
+
+def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    found = columns.feasibilities
+    chances = number_texts([each.fits_probability for each in found])
+    bases = distinct_texts([each.basis for each in found], str)
+    return object_pieces({"fits_probability": [chances], "basis": [bases]})
+
+
+def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    yield shared_texts(columns.reports, documents.support_document)
+
+
+def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    yield distinct_texts([each.basis for each in columns.support], str)
+
+
+def _unless_all_are(nothing: object, name: str, column: str) -> Write:
+    """Return a writer for a member that most batches have nothing of."""
+
+    def write(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
+        values = getattr(columns, column)
+        if all(value == nothing for value in values):
+            return [orjson.dumps(MEMBERS[name](Answered(columns, 0), now))]
+        rows = range(len(values))
+        return [[orjson.dumps(MEMBERS[name](Answered(columns, row), now)) for row in rows]]
+
+    return write
+
+
+def _warnings(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    yield distinct_texts(columns.warnings, documents.warning_documents)
+
+
+_WRITERS: Final[Mapping[str, Write]] = {
+    "configuration": _configuration,
+    "work": _work,
+    "parameters": _parameters,
+    "duration_seconds": _duration,
+    "time_limit_seconds": _time_limit,
+    "cost": _cost,
+    "feasibility": _feasibility,
+    "probability": _probability,
+    "support": _support,
+    "basis": _basis,
+    "to_target": _unless_all_are(None, "to_target", "targets"),
+    "spot": _unless_all_are(None, "spot", "spot"),
+    "purchases": _unless_all_are((), "purchases", "purchases"),
+    "taught_by": _unless_all_are(None, "taught_by", "lessons"),
+    "warnings": _warnings,
+}

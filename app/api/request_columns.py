@@ -1,0 +1,114 @@
+"""Reads thousands of requests of one form column by column, by the types of the request models.
+
+The first request is read whole and tells what all share; of the others only what the entries of a
+batch bring themselves is looked at, each column in one call.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import NoneType
+from typing import Annotated, Any, Final, get_args
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from app.api.schemas.base import RequestModel
+from app.api.schemas.forecasts import (
+    ConfigurationIn,
+    ForecastIn,
+    Parameters,
+    WorkIn,
+)
+
+Column = Sequence[Any]
+Columns = dict[str, Column]
+_GROUPS: Final[Mapping[str, type[RequestModel]]] = {
+    "configuration": ConfigurationIn,
+    "work": WorkIn,
+}
+_PARAMETERS: Final = "parameters"
+_WHOLE: Final = frozenset({"pricing", "energy"})
+"""Groups that are read with each request: seldom does an entry bring its own."""
+
+_FINITE: Final = ConfigDict(allow_inf_nan=False)
+_TEXTS, _NUMBERS = frozenset({str, NoneType}), frozenset({int, float, NoneType})
+
+
+class NotColumnsError(ValueError):
+    """The entries differ in form, or one of them breaks the schema: they are read one by one."""
+
+
+def entry_columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
+    """Return the checked values that entries bring, by group; those beside groups under "".
+
+    Raises
+    ------
+    NotColumnsError
+        If the entries cannot be read so.
+    """
+    columns = _columns(entries)
+    columns.pop("ref", None)
+    if _WHOLE & columns.keys():
+        raise NotColumnsError
+    groups = {
+        group: _columns(columns.pop(group))
+        for group in (*_GROUPS, _PARAMETERS)
+        if group in columns and _are_objects(columns[group])
+    }
+    groups[""] = columns
+    try:
+        return {
+            group: {name: _checked(group, name, column) for name, column in members.items()}
+            for group, members in groups.items()
+        }
+    except ValidationError as error:
+        raise NotColumnsError from error
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
+    forms = set(map(tuple, rows))
+    if len(forms) != 1:
+        raise NotColumnsError
+    [names] = forms
+    return dict(zip(names, zip(*[row.values() for row in rows], strict=True), strict=bool(names)))
+
+
+def _are_objects(column: Column) -> bool:
+    if set(map(type, column)) != {dict}:
+        raise NotColumnsError
+    return True
+
+
+def _checked(group: str, name: str, column: Column) -> Column:
+    adapter, kinds = _adapter(group, name), set(map(type, column))
+    if kinds <= _TEXTS:
+        distinct = list(set(column))
+        meanings = dict(zip(distinct, adapter.validate_python(distinct), strict=True))
+        return list(map(meanings.__getitem__, column))
+    if not kinds <= _NUMBERS:
+        raise NotColumnsError
+    checked: Column = adapter.validate_python(column)
+    return checked
+
+
+@cache
+def _adapter_of(model: type[RequestModel], name: str) -> TypeAdapter[list[Any]]:
+    info = model.model_fields[name]
+    annotation: Any = info.annotation
+    for constraint in info.metadata:
+        annotation = Annotated[annotation, constraint]
+    return TypeAdapter(list[annotation], config=_FINITE)
+
+
+@cache
+def _parameter_adapter() -> TypeAdapter[list[Any]]:
+    _, value = get_args(get_args(Parameters)[0])
+    return TypeAdapter(list[value], config=_FINITE)  # type: ignore[valid-type]  # found at run time
+
+
+def _adapter(group: str, name: str) -> TypeAdapter[list[Any]]:
+    if group == _PARAMETERS:
+        return _parameter_adapter()
+    model = _GROUPS.get(group, ForecastIn)
+    if name not in model.model_fields or name in {*_GROUPS, _PARAMETERS}:
+        raise NotColumnsError
+    return _adapter_of(model, name)

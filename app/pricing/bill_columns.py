@@ -1,0 +1,196 @@
+"""Bills thousands of durations at once, in whole numbers: to the last digit what `bill` says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Context
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from app.domain.billing import NO_EXTRAS
+from app.pricing.billing import MOST_DECIMALS
+from app.pricing.offers import Offer
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+_POWERS: Final = np.array([10**power for power in range(19)], dtype=np.int64)
+_DIGITS, _QUANTITY_DIGITS, _CENTS = 7, 9, 2
+_MOST_SCALE, _MOST_SIZE = 11, 12
+_MOST_TOTAL, _MOST_PRICE, _MOST_PLAIN = 10**15, 4 * 10**9, 10**15
+_LEAST_PLAIN: Final = 1e-5
+_HOUR_S: Final = 3600
+_EXACT: Final = Context(prec=80)
+
+
+@dataclass(frozen=True, slots=True)
+class MoneyColumn:
+    """Amounts of `units` / 10**`decimals`, shown with so many decimals; each of shape (n,)."""
+
+    units: IntArray
+    decimals: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class BillColumns:
+    """Bills of one line item each: instance hours and what they come to; see `Bill`.
+
+    Where `is_exact` is false the others mean nothing: there the whole numbers would not do.
+    """
+
+    is_exact: BoolArray
+    hours: FloatArray
+    median: MoneyColumn
+    lower: MoneyColumn
+    upper: MoneyColumn
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What each row is charged by: instances, billing rules, price = `units` / 10**`scale`."""
+
+    is_plain: BoolArray
+    count: IntArray
+    minimum_s: IntArray
+    step_s: IntArray
+    units: IntArray
+    scale: IntArray
+
+
+def bills(
+    offers: Sequence[Offer | None],
+    median_s: Sequence[float],
+    lower_s: Sequence[float],
+    upper_s: Sequence[float],
+) -> BillColumns:
+    """Return the bills of durations of up to seven digits, in seconds."""
+    terms = _terms_of(offers)
+    hours, median, is_exact = _charged(np.array(median_s), terms)
+    _, lower, is_lower = _charged(np.array(lower_s), terms)
+    _, upper, is_upper = _charged(np.array(upper_s), terms)
+    crosses = _is_above(lower, median), _is_above(median, upper)
+    # Of different decimals the nearly equal are not compared here.
+    unclear = _is_unclear(lower, median) | _is_unclear(median, upper)
+    return BillColumns(
+        is_exact & is_lower & is_upper & ~unclear,
+        hours,
+        median,
+        _chosen(crosses[0], median, lower),
+        _chosen(crosses[1], median, upper),
+    )
+
+
+def _terms_of(offers: Sequence[Offer | None]) -> _Terms:
+    places: dict[int, int] = {}
+    table: list[tuple[int, ...]] = []
+    for offer in offers:
+        if id(offer) not in places:
+            places[id(offer)] = len(table)
+            table.append(_terms(offer))
+    rows = np.array([places[id(offer)] for offer in offers], dtype=np.int64)
+    columns = np.array(table, dtype=np.int64).reshape(-1, 6)[rows].T
+    return _Terms(columns[0].astype(np.bool_), *columns[1:])
+
+
+def _terms(offer: Offer | None) -> tuple[int, int, int, int, int, int]:
+    if offer is None or offer.others or offer.extras is not NO_EXTRAS:
+        return 0, 1, 0, 0, 0, 0
+    price = offer.price
+    _, digits, exponent = price.price_per_hour.normalize(_EXACT).as_tuple()
+    units, scale = int("".join(map(str, digits))), -int(exponent)
+    if scale < 0:
+        units, scale = units * 10**-scale, 0
+    if price.serverless is not None or units >= _MOST_PRICE or scale > _MOST_SCALE:
+        return 0, 1, 0, 0, 0, 0
+    return 1, offer.instances, price.minimum_billed_s or 0, price.billing_step_s or 0, units, scale
+
+
+def _charged(seconds: FloatArray, terms: _Terms) -> tuple[FloatArray, MoneyColumn, BoolArray]:
+    """Return hours to nine digits, the amounts, and where both are exact."""
+    with np.errstate(all="ignore"):
+        billed, scale, is_exact = _billed(seconds, terms)
+        total = billed * terms.count
+        is_exact &= terms.is_plain & (total > 0) & (total < _MOST_TOTAL)
+        total = np.where(is_exact, total, 1)
+        scale = np.where(is_exact, scale, 0)
+        more = _QUANTITY_DIGITS - 1 - np.floor(np.log10(total / _HOUR_S)).astype(np.int64)
+        numerator = total * _POWERS[np.maximum(more, 0)]
+        divisor = _HOUR_S * _POWERS[np.maximum(-more, 0)]
+        units = (2 * numerator + divisor) // (2 * divisor)
+        # At a power of ten the logarithm may be off by one: these rows are left to `bill`.
+        is_exact &= (units >= 10 ** (_QUANTITY_DIGITS - 1)) & (units <= 10**_QUANTITY_DIGITS)
+        scale += more
+        hours = _quotient(units, scale)
+        is_exact &= (hours >= _LEAST_PLAIN) & (hours < _MOST_PLAIN) & (np.abs(scale) < len(_POWERS))
+        amounts, is_money = _rounded(units * terms.units, scale + terms.scale)
+    return hours, amounts, is_exact & is_money
+
+
+def _billed(seconds: FloatArray, terms: _Terms) -> tuple[IntArray, IntArray, BoolArray]:
+    """Return whole numbers and scales of the seconds that are billed; see `billed_seconds`."""
+    size = np.floor(np.log10(seconds))
+    is_exact = (size >= _DIGITS - 1 - _MOST_SCALE) & (size <= _MOST_SIZE)
+    scale = np.where(is_exact, _DIGITS - 1 - size, 0).astype(np.int64)
+    power = _POWERS[np.abs(scale)]
+    billed = np.rint(np.where(scale >= 0, seconds * power, seconds / power)).astype(np.int64)
+    is_exact &= _quotient(billed, scale) == seconds
+    is_short = seconds < terms.minimum_s
+    billed, scale = np.where(is_short, terms.minimum_s, billed), np.where(is_short, 0, scale)
+    step = np.maximum(terms.step_s, 1)
+    whole = billed * _POWERS[np.maximum(-scale, 0)]
+    steps = -(-whole // (step * _POWERS[np.maximum(scale, 0)]))
+    is_stepped = terms.step_s > 0
+    return (
+        np.where(is_stepped, steps * step, billed),
+        np.where(is_stepped, 0, scale),
+        is_exact,
+    )
+
+
+def _quotient(units: IntArray, scale: IntArray) -> FloatArray:
+    """Return units / 10**scale as the nearest number: both are exact."""
+    power = _POWERS[np.minimum(np.abs(scale), len(_POWERS) - 1)].astype(np.float64)
+    quotient: FloatArray = np.where(scale >= 0, units / power, units * power)
+    return quotient
+
+
+def _rounded(units: IntArray, scale: IntArray) -> tuple[MoneyColumn, BoolArray]:
+    """Return amounts of units / 10**scale as they are shown; see `decimals_for`."""
+    size = np.log10(np.maximum(units, 1).astype(np.float64)).astype(np.int64)
+    size = np.minimum(size, len(_POWERS) - 2)
+    size += units >= _POWERS[size + 1]
+    size -= units < _POWERS[size]
+    wanted = np.where(units == 0, _CENTS, np.maximum(_CENTS, _CENTS - (size - scale)))
+    decimals = np.minimum(wanted, MOST_DECIMALS)
+    shift = scale - decimals
+    is_exact = (shift < len(_POWERS)) & (size - shift < len(_POWERS) - 1)
+    down = _POWERS[np.clip(shift, 0, len(_POWERS) - 1)]
+    up = _POWERS[np.clip(-shift, 0, len(_POWERS) - 1)]
+    shown = np.where(shift > 0, (units + down // 2) // down, units * up)
+    return MoneyColumn(shown, decimals), is_exact
+
+
+def _is_above(one: MoneyColumn, other: MoneyColumn) -> BoolArray:
+    above: BoolArray = np.where(
+        one.decimals == other.decimals, one.units > other.units, _amount(one) > _amount(other)
+    )
+    return above
+
+
+def _is_unclear(one: MoneyColumn, other: MoneyColumn) -> BoolArray:
+    near = np.isclose(_amount(one), _amount(other), rtol=1e-9, atol=0.0)
+    unclear: BoolArray = near & (one.decimals != other.decimals)
+    return unclear
+
+
+def _amount(money: MoneyColumn) -> FloatArray:
+    return _quotient(money.units, money.decimals)
+
+
+def _chosen(is_first: BoolArray, first: MoneyColumn, second: MoneyColumn) -> MoneyColumn:
+    return MoneyColumn(
+        np.where(is_first, first.units, second.units),
+        np.where(is_first, first.decimals, second.decimals),
+    )

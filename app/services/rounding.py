@@ -1,0 +1,42 @@
+"""Rounds many figures to significant digits, exactly as their texts are rounded."""
+
+from typing import Final
+
+import numpy as np
+
+from models import FloatArray
+
+_POWERS: Final = np.array([float(f"1e{power}") for power in range(23)])
+"""The powers of ten that are exact in binary: a quotient by one is rounded once."""
+
+_NEAR_HALF: Final = 1e-4
+
+
+def significant(values: FloatArray, digits: int) -> list[float]:
+    """Return figures to significant digits: the number that `f"{value:.{digits}g}"` tells.
+
+    Parameters
+    ----------
+    values
+        Any numbers, shape (n,).
+    digits
+        How many digits stay, from 1 to 9.
+
+    Examples
+    --------
+    >>> significant(np.array([0.123456, 98765.4, -2.5e-30]), 3)
+    [0.123, 98800.0, -2.5e-30]
+    """
+    with np.errstate(all="ignore"):
+        size = np.floor(np.log10(np.abs(values)))
+        shift = digits - 1 - size
+        is_sure = np.abs(shift) < len(_POWERS)  # neither nought nor infinite nor NaN
+        power = _POWERS[np.abs(np.where(is_sure, shift, 0.0)).astype(np.int64)]
+        scaled = np.where(shift >= 0, values * power, values / power)
+        whole = np.rint(scaled)
+        # The product is rounded itself: near a half the text decides.
+        is_sure &= np.abs(np.abs(scaled - whole) - 0.5) > _NEAR_HALF
+        rounded: list[float] = np.where(shift >= 0, whole / power, whole * power).tolist()
+    for row in np.flatnonzero(~is_sure).tolist():
+        rounded[row] = float(f"{values[row]:.{digits}g}")
+    return rounded
