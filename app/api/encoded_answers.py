@@ -44,8 +44,11 @@ def named(forecast_id: ForecastId | None, rest: bytes) -> bytes:
 
 
 def rest_of(document: Document) -> bytes:
-    """Return a forecast's document as JSON from behind its identifier, its first member."""
-    return orjson.dumps({**document, "forecast_id": None})[len(_NAMELESS) :]
+    """Return a forecast's document as JSON from behind its identifier, its first member.
+
+    The document has no identifier yet.
+    """
+    return orjson.dumps(document)[len(_NAMELESS) :]
 
 
 def holds_until(forecast: Forecast, now: datetime) -> datetime:

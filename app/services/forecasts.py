@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from app.domain.errors import DomainError, NotFoundError
@@ -151,18 +150,21 @@ class ForecastService:
         """Return the identifier of a forecast that is made now."""
         return ForecastId(new_identifier("fc", now_ms=int(now.timestamp() * 1000)))
 
-    def identify(self, forecast: Forecast) -> Forecast:
-        """Return the forecast with an identifier of its own."""
-        return replace(forecast, forecast_id=self.new_id(self._context.now()))
-
-    def record(self, forecast: Forecast, *, request: bytes, answer: bytes) -> LedgerRecord:
-        """Keep an identified forecast and return its record; it is written behind the answer."""
-        assert forecast.forecast_id is not None
+    def record(
+        self,
+        forecast: Forecast,
+        forecast_id: ForecastId,
+        now: datetime,
+        *,
+        request: bytes,
+        answer: bytes,
+    ) -> LedgerRecord:
+        """Keep a forecast and return its record; it is written behind the answer."""
         record = LedgerRecord(
-            forecast_id=forecast.forecast_id,
+            forecast_id=forecast_id,
             workload_id=forecast.workload_id,
             regressor_version=forecast.regressor_version,
-            created_at=self._context.now(),
+            created_at=now,
             request=request,
             answer=answer,
             scenario_sha256=forecast.scenario.digest(),
