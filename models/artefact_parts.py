@@ -1,6 +1,6 @@
 """The parts of a portfolio out of an artefact: built only if every number fits every other."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ from models.distribution import LEVELS
 from models.encoding import Encoded, Encoder
 from models.errors import ArtifactError
 from models.features import CategoryFeature, NumericFeature
-from models.hardware import HardwareDescription
+from models.gaussian import GaussianProcess
+from models.hardware import read_hardware
 from models.level_effects import LevelEffects
 from models.memory import Memory
 from models.memory_state import build_law
@@ -32,6 +33,12 @@ from models.transfer import LevelTransfer
 from models.typed_json import json_reader, read_number, read_texts
 
 MAX_MEMBERS = 100
+MEMBER = "member"
+"""What the names of members' arrays begin with: kind/member/name."""
+
+HARDWARE = "encoder.hardware"
+"""Name of the array with the figures of accelerators."""
+
 KEYS, RUNS = "configurations.bin", "runs.txt"
 """Names of the parts with the hashes of configurations and the names of their runs."""
 
@@ -43,6 +50,7 @@ _CONTROL_DIGITS = 6
 _CONTROL_TOLERANCE = 1e-4
 
 Arrays = Mapping[str, FloatArray]
+Moments = tuple[FloatArray, FloatArray | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,6 @@ class _Regimes:
 _read_report = json_reader(FitReport, allows_nan=True)
 _read_regimes = json_reader(_Regimes)
 _read_numeric, _read_category = json_reader(NumericFeature), json_reader(CategoryFeature)
-_read_hardware = json_reader(HardwareDescription)
 
 
 def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> FloatArray:
@@ -70,10 +77,26 @@ def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> Float
     """
     X = memory.X[:_N_CONTROLS]
     found = []
+    processes: list[tuple[GaussianProcess, FloatArray]] = []
     for member in members.values():
-        mean, variance = member.predict_moments(X)
+        if isinstance(member, GaussianProcess):
+            processes.append((member, _correlations(member, X, processes)))
+            moments: Moments = member.moments_given(X, processes[-1][1])
+        else:
+            moments = member.predict_moments(X)
+        mean, variance = moments
         found.append([mean, np.full(len(X), -1.0) if variance is None else variance])
     return np.array(found).round(_CONTROL_DIGITS) + 0.0
+
+
+def _correlations(
+    process: GaussianProcess, X: FloatArray, known: Iterable[tuple[GaussianProcess, FloatArray]]
+) -> FloatArray:
+    """Return a process's correlations with X, those of an earlier one with an equal kernel."""
+    for other, correlations in known:
+        if other.kernel.is_same(process.kernel):
+            return correlations
+    return process.correlations(X)
 
 
 def check_controls(portfolio: FittedPortfolio, recorded: FloatArray) -> None:
@@ -107,18 +130,14 @@ def build_portfolio(
     ValueError
         If anything is missing, out of range, or does not fit together.
     """
-    encoder = _build_encoder(header["encoder"])
+    encoder = _build_encoder(header["encoder"], arrays[HARDWARE])
     memory = _build_memory(encoder, header["memory"], arrays, parts)
     names = read_texts(header["member_order"])
     demand(0 < len(set(names)) == len(names) <= MAX_MEMBERS, "members are too many or none")
     demand(set(names) == set(header["members"]), "members are not those of their order")
-    members = {
-        name: _build_member(name, encoder, header["members"][name], arrays) for name in names
-    }
+    members = _build_members(names, encoder, header["members"], arrays)
     regime_map = _build_regime_map(encoder, header["kinds"], header["few_levels"])
-    regimes = {
-        name: _build_regime(arrays[f"regime.{name}"], len(members)) for name in regime_map.kinds
-    }
+    regimes = _build_regimes(regime_map.kinds, arrays, len(members))
     center = read_number(header["center"])
     demand(abs(center) <= _MAX_CENTER, "the centre is no log duration")
     return FittedPortfolio(
@@ -136,18 +155,28 @@ def build_portfolio(
     )
 
 
-def _build_member(
-    name: str,
-    encoder: Encoder,
-    values: Mapping[str, Any],
-    arrays: Arrays,
-) -> PortfolioRegressor:
-    if plain_name(name) not in CANDIDATES:
-        raise ArtifactError(f"The artefact has a regressor {name[:100]!r} that is not known here.")
-    prefix = f"member.{name}."
-    own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+def _build_members(
+    names: Iterable[str], encoder: Encoder, values: Mapping[str, Any], arrays: Arrays
+) -> dict[str, PortfolioRegressor]:
+    for name in names:
+        if plain_name(name) not in CANDIDATES:
+            told = f"The artefact has a regressor {name[:100]!r} that is not known here."
+            raise ArtifactError(told)
+    own: dict[str, dict[str, FloatArray]] = {name: {} for name in names}
+    for path, array in arrays.items():
+        kind, _, rest = path.partition("/")
+        if kind == MEMBER:
+            name, _, key = rest.partition("/")
+            own[name][key] = array
+    shared: dict[tuple[object, ...], Any] = {}
+    return {
+        name: _build_member(name, encoder, State(values[name], own[name], shared)) for name in own
+    }
+
+
+def _build_member(name: str, encoder: Encoder, state: State) -> PortfolioRegressor:
     member = CANDIDATES[plain_name(name)](Setting(encoder.layout, 0.02, 0, 0))
-    member.load_state(State(values, own))
+    member.load_state(state)
     return member
 
 
@@ -164,15 +193,22 @@ def _build_regime_map(encoder: Encoder, kinds: object, few_levels: object) -> Re
     return RegimeMap(dict(regimes.kinds), few)
 
 
-def _build_regime(array: FloatArray, n_members: int) -> RegimeModel:
-    demand(array.shape == (2 * n_members + len(LEVELS),), "weights do not fit the members")
-    weights, variances = array[:n_members], array[n_members : 2 * n_members]
-    curve = array[2 * n_members :]
-    check_weights(weights, n_members)
-    demand(((variances >= 0) & (variances <= MAX_LOG)).all(), "a variance is out of range")
-    increases = (np.diff(curve) > 0).all() and curve[0] > 0 and curve[-1] <= _MAX_HALF_WIDTH
-    demand(increases, "calibrated half widths do not increase")
-    return RegimeModel(weights, variances, curve)
+def _build_regimes(names: Iterable[str], arrays: Arrays, n_members: int) -> dict[str, RegimeModel]:
+    """Return how each kind of question is answered, all of them checked at once."""
+    found = {name: arrays[f"regime.{name}"] for name in names}
+    shape = (2 * n_members + len(LEVELS),)
+    demand(all(each.shape == shape for each in found.values()), "weights do not fit the members")
+    table = np.array(list(found.values()))
+    weights, variances, curves = np.split(table, (n_members, 2 * n_members), axis=1)
+    check_weights(weights)
+    demand(variances.min() >= 0 and variances.max() <= MAX_LOG, "a variance is out of range")
+    increases = (curves[:, 1:] > curves[:, :-1]).all() and curves[:, 0].min() > 0
+    is_in_range = curves[:, -1].max() <= _MAX_HALF_WIDTH
+    demand(increases and is_in_range, "calibrated half widths do not increase")
+    return {
+        name: RegimeModel(*row)
+        for name, row in zip(found, zip(weights, variances, curves, strict=True), strict=True)
+    }
 
 
 def _build_phases(encoder: Encoder, names: object, arrays: Arrays) -> PhaseLaw | None:
@@ -209,7 +245,7 @@ def _build_transfer(
     )
 
 
-def _build_encoder(header: Mapping[str, Any]) -> Encoder:
+def _build_encoder(header: Mapping[str, Any], figures: FloatArray) -> Encoder:
     numeric = tuple(map(_read_numeric, header["numeric"]))
     categories = tuple(map(_read_category, header["categories"]))
     columns = [item.column for item in numeric] + [item.column for item in categories]
@@ -223,9 +259,10 @@ def _build_encoder(header: Mapping[str, Any]) -> Encoder:
     for category in categories:
         demand(0 < len(set(category.levels)) == len(category.levels), "a level is there twice")
         demand(len(category.counts) == len(category.levels), "counts are of other levels")
-    demand(isinstance(header["hardware"], dict), "data sheets are no table")
-    hardware = {name: _read_hardware(item) for name, item in header["hardware"].items()}
+    names = read_texts(header["hardware"])
+    demand(len(set(names)) == len(names), "a data sheet is there twice")
     demand(isinstance(header["multi_node"], bool), "a truth value is none")
+    hardware = read_hardware(names, figures)
     return Encoder(numeric, categories, hardware, multi_node=header["multi_node"])
 
 

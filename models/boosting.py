@@ -167,16 +167,7 @@ class ResidualTrees(PortfolioRegressor):
     def load_state(self, state: State) -> None:
         """Take over law and trees from data."""
         self.law_ = self._new_law()
-        self.law_.load_state(
-            State(
-                {k.removeprefix("law."): v for k, v in state.values.items()},
-                {
-                    k.removeprefix("law."): v
-                    for k, v in state.arrays.items()
-                    if k.startswith("law.")
-                },
-            )
-        )
+        self.law_.load_state(state.below("law."))
         self.trees_ = BoostedTrees(self.layout, seed=self.seed)
         self.trees_.load_state(State({"center": state.values["trees_center"]}, state.arrays))
 

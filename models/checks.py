@@ -9,6 +9,7 @@ MAX_LOG = 1e3
 """No log duration, log feature or effect of a fit is as large as this."""
 
 _ROUNDING = 1e-6
+_highest, _lowest = np.maximum.reduce, np.minimum.reduce
 
 
 def demand(is_true: object, fault: str) -> None:
@@ -35,20 +36,27 @@ def check_bounded(
     ValueError
         If they are not.
     """
-    demand(array.shape == shape, f"{name} has not the shape {shape}")
-    demand((np.abs(array) <= bound).all(), f"{name} holds a number beyond {bound:g}")
+    if array.shape != shape:
+        raise ValueError(f"{name} has not the shape {shape}")
+    # Without a copy; NaN is not within a bound either.
+    highest, lowest = (
+        _highest(array, axis=None, initial=0.0),
+        _lowest(array, axis=None, initial=0.0),
+    )
+    if not (highest <= bound and lowest >= -bound):
+        raise ValueError(f"{name} holds a number beyond {bound:g}")
 
 
-def check_weights(weights: FloatArray, length: int) -> None:
-    """Check that weights are as many as they should be, not negative, and sum to 1.
+def check_weights(weights: FloatArray) -> None:
+    """Check that the weights of every row are not negative and sum to 1.
 
     Raises
     ------
     ValueError
-        If they are not.
+        If they do not, or there are none.
     """
-    demand(weights.shape == (length,) and length > 0, "weights are too many or too few")
-    is_share = (weights >= 0).all() and abs(float(weights.sum()) - 1) < _ROUNDING
+    demand(weights.size, "there are no weights")
+    is_share = weights.min() >= 0 and np.abs(weights.sum(axis=-1) - 1).max() < _ROUNDING
     demand(is_share, "weights are no shares")
 
 

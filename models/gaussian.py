@@ -1,6 +1,6 @@
 """A Gaussian process on log features around a law: the law extrapolates, the process corrects."""
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from typing_extensions import override
@@ -110,8 +110,18 @@ class GaussianProcess(PortfolioRegressor):
     @override
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return mean and variance of the log duration of one new run."""
+        return self.moments_given(X, self.correlations(X))
+
+    def correlations(self, X: FloatArray) -> FloatArray:
+        """Return the correlations of rows with the training rows, shape (n, n_training)."""
+        return self.kernel(self.layout.numeric(X) / self.scales_, self.layout.codes(X))
+
+    def moments_given(
+        self, X: FloatArray, correlations: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what `predict_moments` does, given the correlations that processes may share."""
         mean, jacobian = self._mean_and_jacobian(X)
-        cross = self._cross(X, jacobian)
+        cross = self.scatter * correlations + jacobian @ self.coupling_
         whitened = cross @ self.inverse_factor_.T
         explained = np.einsum("ij,ij->i", whitened, whitened)
         prior = self._prior_variance(jacobian)
@@ -203,32 +213,29 @@ class GaussianProcess(PortfolioRegressor):
             If the numbers do not fit each other.
         """
         self.law_ = self._new_law()
-        self.law_.load_state(
-            State(
-                {k.removeprefix("law."): v for k, v in state.values.items()},
-                {k.removeprefix("law."): v for k, v in state.arrays.items()},
-            )
-        )
+        self.law_.load_state(state.below("law."))
         self.X_, self.alpha_ = state.arrays["X"], state.arrays["alpha"]
         self.coupling_, self.scales_ = state.arrays["coupling"], state.arrays["scales"]
         self.log_parameters_ = state.arrays["log_parameters"]
         factor = state.arrays["inverse_factor"]
-        self._check(factor)
+        self._check(factor, state.shared)
         self.inverse_factor_ = np.zeros((len(self.alpha_),) * 2)
         self.inverse_factor_[np.tri(len(self.alpha_), dtype=np.bool_)] = factor
         self._prepare()
 
-    def _check(self, factor: FloatArray) -> None:
-        """Check what was loaded: shapes, bounds, and a law with one template."""
+    def _check(self, factor: FloatArray, shared: dict[tuple[object, ...], Any]) -> None:
+        """Check what was loaded: shapes and bounds."""
         n, width = len(self.X_), self.layout.n_numeric
-        check_rows(self.X_, self.layout)
+        rows = ("rows", id(self.X_))
+        if rows not in shared:
+            check_rows(self.X_, self.layout)
+            shared[rows] = self.X_
         demand(self.alpha_.shape == (n,) and factor.shape == (n * (n + 1) // 2,), "rows do not fit")
         demand(self.coupling_.shape == (len(self._best.theta), n), "a coupling does not fit")
         check_bounded(self.scales_, (width,), "scales")
         demand((self.scales_ > 0).all(), "a scale is not positive")
         n_parameters = _N_DEVIATIONS + 2 * width + len(self.layout.levels)
-        demand(self.log_parameters_.shape == (n_parameters,), "hyper-parameters do not fit")
-        demand((np.abs(self.log_parameters_) <= _MAX_LOG_PARAMETER).all(), "a kernel is absurd")
+        check_bounded(self.log_parameters_, (n_parameters,), "a kernel", _MAX_LOG_PARAMETER)
 
     def _new_law(self) -> ScalingLaw:
         law = self.law or LogLinearLaw(self.layout, seed=self.seed)
@@ -261,8 +268,7 @@ class GaussianProcess(PortfolioRegressor):
 
     def _cross(self, X: FloatArray, jacobian: FloatArray) -> FloatArray:
         """Return the prior covariance of rows with the training rows, shape (n, n_training)."""
-        shape = self.kernel(self.layout.numeric(X) / self.scales_, self.layout.codes(X))
-        return self.scatter * shape + jacobian @ self.coupling_
+        return self.scatter * self.correlations(X) + jacobian @ self.coupling_
 
     def _hyper_prior(self) -> tuple[FloatArray, FloatArray]:
         n_numeric, n_categories = self.layout.n_numeric, len(self.layout.levels)

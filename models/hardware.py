@@ -1,5 +1,6 @@
 """What the data sheet of an accelerator says, and how durations scale with it beforehand."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ from models.tables import FloatArray
 
 SPECIFICATION_EXPONENTS: FloatArray = np.array([-0.25, -0.1, -0.5])
 """Prior exponents of the duration in (tensor or FP32 TFLOPS, FP32 TFLOPS, GB/s); a heuristic."""
+
+_N_FIGURES = 4
 
 UNKNOWN_SD = 0.5
 """Log standard deviation of a level about which nothing is known."""
@@ -45,8 +48,43 @@ class HardwareDescription:
             self.fp32_tflops, self.tensor_tflops, self.memory_gib, self.memory_bandwidth_gb_s
         )  # fmt: skip
         told = [figure for figure in figures if figure is not None]
-        if not all(np.isfinite(figure) and figure > 0 for figure in told):
+        if not all(0 < figure < math.inf for figure in told):
             raise ValueError("Every figure of a hardware description is positive and finite.")
+
+
+def describe_hardware(hardware: Mapping[str, HardwareDescription]) -> FloatArray:
+    """Return the figures of data sheets in the order of their names, shape (n, 4), 0 for none.
+
+    Examples
+    --------
+    >>> k80 = HardwareDescription(4.1, None, 12.0, 240.0)
+    >>> describe_hardware({"K80": k80}).tolist()
+    [[4.1, 0.0, 12.0, 240.0]]
+    >>> read_hardware(("K80",), describe_hardware({"K80": k80})) == {"K80": k80}
+    True
+    """
+    figures = [
+        [item.fp32_tflops, item.tensor_tflops, item.memory_gib, item.memory_bandwidth_gb_s]
+        for _, item in sorted(hardware.items())
+    ]
+    told = [[0.0 if figure is None else figure for figure in row] for row in figures]
+    return np.array(told).reshape(-1, _N_FIGURES)
+
+
+def read_hardware(names: Sequence[str], figures: FloatArray) -> dict[str, HardwareDescription]:
+    """Return the data sheets that `describe_hardware` gave.
+
+    Raises
+    ------
+    ValueError
+        If names and figures do not fit together, or a figure is not positive.
+    """
+    if figures.shape != (len(names), _N_FIGURES):
+        raise ValueError("data sheets do not fit together")
+    return {
+        name: HardwareDescription(fp32, tensor or None, memory or None, bandwidth)
+        for name, (fp32, tensor, memory, bandwidth) in zip(names, figures.tolist(), strict=True)
+    }
 
 
 def mean_description(variants: Sequence[HardwareDescription]) -> HardwareDescription:

@@ -100,7 +100,9 @@ class ServingKernel:
 
     def is_same(self, other: "ServingKernel") -> bool:
         """Return whether another instance gives the same correlations."""
-        return all(np.array_equal(a, b) for a, b in zip(self.parts, other.parts, strict=True))
+        return self is other or all(
+            np.array_equal(a, b) for a, b in zip(self.parts, other.parts, strict=True)
+        )
 
     def __call__(self, x: FloatArray, codes: IntArray) -> FloatArray:
         """Return the correlation of scaled questions with the rows, shape (n, n_training)."""

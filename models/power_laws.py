@@ -193,9 +193,9 @@ def evaluate_law(
         logs += levels @ deviations.T
     if "comm" in terms:
         logs[:, terms.index("comm")] -= _GATE_DEPTH * layout.gate(X)
-    top = logs.max(axis=1, keepdims=True)
+    top = np.maximum.reduce(logs, axis=1, keepdims=True)
     shares = np.exp(logs - top)
-    total = shares.sum(axis=1, keepdims=True)
+    total = np.add.reduce(shares, axis=1, keepdims=True)
     shares /= total
     effects = levels @ theta[first : first + width_of_levels]
     slopes = (shares[:, :, None] * z[:, None, :]).reshape(len(X), count * width)
@@ -203,7 +203,7 @@ def evaluate_law(
     if deviating:
         split = shares[:, :, None] * levels[:, None, :]
         columns.append(split.reshape(len(X), count * width_of_levels))
-    return (top + np.log(total))[:, 0] + effects, np.hstack(columns)
+    return (top + np.log(total))[:, 0] + effects, np.concatenate(columns, axis=1)
 
 
 def jacobian_factors(layout: Layout, terms: tuple[Term, ...]) -> tuple[IntArray, IntArray]:

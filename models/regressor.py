@@ -6,19 +6,33 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from models.tables import FloatArray
 
+Item = TypeVar("Item")
 StateValue = str | float | int | bool | list[str] | list[float] | list[int] | None
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything a fitted regressor is, as data: scalars and float arrays."""
+    """Everything a fitted regressor is, as data: scalars and float arrays.
+
+    `shared` is what the regressors of one artefact found in arrays that they have in common: each
+    of them is checked once.
+    """
 
     values: Mapping[str, StateValue] = field(default_factory=dict)
     arrays: Mapping[str, FloatArray] = field(default_factory=dict)
+    shared: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False)
+
+    def below(self, prefix: str) -> "State":
+        """Return the part whose names begin with a prefix, by the names after it."""
+        return State(_below(prefix, self.values), _below(prefix, self.arrays), self.shared)
+
+
+def _below(prefix: str, items: Mapping[str, Item]) -> dict[str, Item]:
+    return {name[len(prefix) :]: item for name, item in items.items() if name.startswith(prefix)}
 
 
 class Regressor(Protocol):

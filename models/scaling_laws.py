@@ -1,5 +1,6 @@
 """Regressors that are physical laws: a non-negative sum of power laws, and a single one."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Self
@@ -64,6 +65,9 @@ def _fitted(
     table = np.frombuffer(told).reshape(-1, n_columns)
     belief = law_prior(layout, template, terms, tightness)
     return fit_law(layout, belief, table[:, 1:], table[:, 0])
+
+
+_LAW_ARRAYS = ("theta", "covariance", "prior", "scalars")
 
 
 class ScalingLaw(PortfolioRegressor):
@@ -177,12 +181,13 @@ class ScalingLaw(PortfolioRegressor):
         """Return the laws as data."""
         arrays = {"weights": self.weights_}
         for index, law in enumerate(self.laws_):
-            arrays[f"theta{index}"] = law.theta
-            arrays[f"covariance{index}"] = law.covariance
-            arrays[f"prior{index}"] = np.stack([law.prior.means, law.prior.sds])
+            prior, scalars = [law.prior.means, law.prior.sds], [law.misfit, law.evidence]
+            numbers = (law.theta, law.covariance, np.stack(prior), np.array(scalars))
+            arrays |= {
+                f"{name}{index}": each for name, each in zip(_LAW_ARRAYS, numbers, strict=True)
+            }
             if law.prior.covariance is not None:
                 arrays[f"spread{index}"] = law.prior.covariance
-            arrays[f"scalars{index}"] = np.array([law.misfit, law.evidence])
         return State(
             {"center": self.center_, "templates": [str(name) for name in self.templates_]}, arrays
         )
@@ -202,21 +207,32 @@ class ScalingLaw(PortfolioRegressor):
         self.templates_ = tuple(_template(name) for name in names)
         self.center_ = read_number(state.values["center"])
         self.weights_ = state.arrays["weights"]
-        check_weights(self.weights_, len(names))
+        demand(self.weights_.shape == (len(names),), "weights are too many or too few")
+        check_weights(self.weights_)
         n = n_parameters(self.layout, self.terms)
         self.laws_ = [_read_law(self.terms, state, index, n) for index in range(len(names))]
 
 
 def _read_law(terms: tuple[Term, ...], state: State, index: int, n: int) -> FittedLaw:
-    """Return a law of n parameters, whose numbers were checked."""
-    theta, covariance, prior, scalars = (
-        state.arrays[f"{name}{index}"] for name in ("theta", "covariance", "prior", "scalars")
-    )
+    """Return a law of n parameters, one object for all members that have it."""
+    numbers = [state.arrays[f"{name}{index}"] for name in _LAW_ARRAYS]
+    spread = state.arrays.get(f"spread{index}")
+    key = (terms, n, *map(id, numbers), id(spread))
+    if key not in state.shared:
+        state.shared[key] = _checked_law(terms, n, numbers, spread)
+    law: FittedLaw = state.shared[key]
+    return law
+
+
+def _checked_law(
+    terms: tuple[Term, ...], n: int, numbers: Sequence[FloatArray], spread: FloatArray | None
+) -> FittedLaw:
+    theta, covariance, prior, scalars = numbers
     check_bounded(theta, (n,), "theta")
     check_bounded(covariance, (n, n), "a covariance")
     check_bounded(prior, (2, n), "a prior")
-    demand((prior[1] > 0).all() and (np.diag(covariance) >= 0).all(), "a deviation is not positive")
-    spread = state.arrays.get(f"spread{index}")
+    is_positive = prior[1].min() > 0 and covariance.diagonal().min() >= 0
+    demand(is_positive, "a deviation is not positive")
     if spread is not None:
         check_bounded(spread, (n, n), "a prior covariance")
     demand(scalars.shape == (2,) and 0 <= scalars[0] <= MAX_LOG, "a misfit is out of range")

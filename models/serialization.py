@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -11,10 +12,19 @@ import numpy as np
 import numpy.ma
 import orjson
 
-from models.artefact_parts import KEYS, RUNS, build_portfolio, check_controls, controls
+from models.artefact_parts import (
+    HARDWARE,
+    KEYS,
+    MEMBER,
+    RUNS,
+    build_portfolio,
+    check_controls,
+    controls,
+)
 from models.convergence import convergence_arrays
 from models.encoding import Encoder
 from models.errors import ArtifactError
+from models.hardware import describe_hardware
 from models.memory import Memory
 from models.memory_state import law_header
 from models.packing import pack, unpack
@@ -51,6 +61,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
     """
     arrays: dict[str, FloatArray] = {
         **_memory_arrays(portfolio.memory),
+        HARDWARE: describe_hardware(portfolio.encoder.hardware),
         "transfer.combinations": portfolio.transfer.combinations.astype(np.float64),
         "transfer.counts": portfolio.transfer.counts,
     }
@@ -70,12 +81,14 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
     for name, member in portfolio.members.items():
         state = member.to_state()
         members[name] = dict(state.values)
-        arrays |= {f"member.{name}.{key}": array for key, array in state.arrays.items()}
+        arrays |= {f"{MEMBER}/{name}/{key}": array for key, array in state.arrays.items()}
     arrays[_CONTROLS] = controls(portfolio.members, portfolio.memory)
-    order = sorted(arrays)
+    same = _same_arrays(arrays)
+    order = [name for name in sorted(arrays) if name not in same]
     header = {
         "format_version": FORMAT_VERSION,
         "arrays": [[name, list(arrays[name].shape)] for name in order],
+        "same_arrays": same,
         "center": portfolio.center,
         "effects": {
             column: {"levels": list(effects.levels), "sds": list(effects.sds)}
@@ -102,6 +115,17 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
             RUNS: names.runs_text.encode(),
         }
     )
+
+
+def _same_arrays(arrays: Mapping[str, FloatArray]) -> dict[str, str]:
+    """Return which arrays equal another one: processes share rows, and laws with other members."""
+    first: dict[tuple[tuple[int, ...], bytes], str] = {}
+    same = {}
+    for name in sorted(arrays):
+        known = first.setdefault((arrays[name].shape, arrays[name].tobytes()), name)
+        if known != name:
+            same[name] = known
+    return same
 
 
 def loads(data: bytes) -> FittedPortfolio:
@@ -131,6 +155,7 @@ def _load(parts: dict[str, memoryview]) -> FittedPortfolio:
     header = orjson.loads(parts[HEADER])
     _check_version(header["format_version"])
     arrays = _read_arrays(parts[ARRAYS], header["arrays"])
+    arrays |= {name: arrays[first] for name, first in header["same_arrays"].items()}
     portfolio = build_portfolio(header, arrays, parts)
     check_controls(portfolio, arrays[_CONTROLS])
     return portfolio
@@ -154,10 +179,7 @@ def _read_arrays(part: memoryview, shapes: list[tuple[str, list[int]]]) -> dict[
         raise ArtifactError("The artefact holds a number that no fit gives.")
     arrays, start = {}, 0
     for name, shape in shapes:
-        if any(type(length) is not int or length < 0 for length in shape):
-            raise ArtifactError("The artefact declares a length that is none.")
-        # Python's integers do not overflow: an absurd shape is seen before anything is allocated.
-        end = start + math.prod(shape)
+        end = start + _size(shape)
         if end > len(block):
             raise ArtifactError("The artefact declares more numbers than it has.")
         arrays[name] = block[start:end].reshape(shape)
@@ -167,11 +189,22 @@ def _read_arrays(part: memoryview, shapes: list[tuple[str, list[int]]]) -> dict[
     return arrays
 
 
+def _size(shape: list[int]) -> int:
+    """Return how many numbers a shape has, which may be absurd."""
+    # Python's integers do not overflow.
+    size = 1
+    for length in shape:
+        if type(length) is not int or length < 0:
+            raise ArtifactError("The artefact declares a length that is none.")
+        size *= length
+    return size
+
+
 def _encoder_header(encoder: Encoder) -> dict[str, Any]:
     return {
         "numeric": [asdict(feature) for feature in encoder.numeric],
         "categories": [asdict(category) for category in encoder.categories],
-        "hardware": {name: asdict(item) for name, item in sorted(encoder.hardware.items())},
+        "hardware": sorted(encoder.hardware),
         "multi_node": encoder.multi_node,
     }
 

@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,28 +15,28 @@ MAX_LEAVES = 16
 
 MAX_TREES = 1_000
 
-SPLIT_FIELDS = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
-"""What a split consists of, in LightGBM's words."""
+SPLIT_FIELDS = ("feature", "threshold", "is_category", "place")
+"""What a split consists of; `place` is the number of its tree's leaves to the left of it."""
 
-_Number = TypeVar("_Number", np.float64, np.int64)
 _Words = npt.NDArray[np.uint16]
 _ALL, _MAX_SPLITS = 0xFFFF, MAX_LEAVES - 1
-_NOWHERE = _MAX_SPLITS + MAX_LEAVES
-_CATEGORICAL, _MISSING_TYPE, _ZERO_IS_MISSING = 1, 12, 4
 _MAX_WORDS, _MAX_VALUE = 2**21, 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class TreeArrays:
-    """Trees as numbers, one tree after the other.
+    """Trees as numbers, one tree after the other, the leaves of each from left to right.
+
+    A split parts the leaves to the left of its place from those to the right, within what the
+    splits before it leave: n - 1 different places are a tree of n leaves, whatever their order.
 
     Parameters
     ----------
     leaves
         Leaves of each tree, shape (n_trees,).
     splits
-        Feature, threshold (or set of levels), decision type, left and right child of every split
-        in LightGBM's numbering, shape (5, n_splits).
+        Feature, threshold (or set of levels), whether it is a set, and place of every split, those
+        of a tree from its root on, shape (4, n_splits).
     values
         Values of the leaves, shape (n_leaves,).
     levels
@@ -96,7 +95,7 @@ class TreeTables:
     Raises
     ------
     ArtifactError
-        If they are no trees: unknown features, indices that form no tree, numbers that are
+        If they are no trees: unknown features, places that are no tree's, numbers that are
         not finite, more or larger trees than the library grows.
 
     References
@@ -108,12 +107,11 @@ class TreeTables:
     def __init__(self, arrays: TreeArrays, n_features: int) -> None:
         try:
             trees = _Trees(arrays)
-            self._values = trees.ordered_values()
             self._tables = trees.tabulate(n_features)
         except (ValueError, IndexError) as error:
             raise ArtifactError(f"The artefact's trees are damaged: {error}") from error
-        self._places = np.arange(len(self._values)) * MAX_LEAVES
-        self._leaves = self._values.ravel()
+        self._places = np.arange(len(trees.values)) * MAX_LEAVES
+        self._leaves = trees.values.ravel()
 
     def predict(self, X: FloatArray) -> FloatArray:
         """Return the sum of the trees, shape (n,), for finite X of shape (n, n_features)."""
@@ -148,102 +146,67 @@ def _lowest_bits() -> npt.NDArray[np.uint8]:
 _LOWEST_BIT = _lowest_bits()
 
 
-class _Trees:
-    """All trees side by side, padded to the same shape.
+_RANKS = np.arange(MAX_LEAVES)
+_IS_LATER = np.tri(_MAX_SPLITS, k=-1, dtype=np.bool_).T[:, :, None]
 
-    A child is a split from 0 on or, from `_MAX_SPLITS` on, a leaf; padding points to `_NOWHERE`.
-    """
+
+class _Trees:
+    """All trees side by side, padded to the same shape."""
 
     def __init__(self, arrays: TreeArrays) -> None:
-        self.n_leaves = _whole(arrays.leaves, "num_leaves")
+        self.n_leaves = _whole(arrays.leaves, "a number of leaves")
         if not 1 <= len(self.n_leaves) <= MAX_TREES:
             raise ValueError("there are none or too many")
         if self.n_leaves.min() < 1 or self.n_leaves.max() > MAX_LEAVES:
             raise ValueError("a tree has no leaves or too many")
-        self.is_split = np.arange(_MAX_SPLITS) < self.n_leaves[:, None] - 1
-        self.is_leaf = np.arange(MAX_LEAVES) < self.n_leaves[:, None]
-        if arrays.splits.shape != (len(SPLIT_FIELDS), self.is_split.sum()):
-            raise ValueError("splits have not the declared length")
-        self.values = _padded(arrays.values, self.is_leaf, "leaf_value")
+        is_split = _RANKS[:_MAX_SPLITS] < self.n_leaves[:, None] - 1
+        self.values = _padded(arrays.values, self.n_leaves[:, None] > _RANKS, "a leaf's value")
         if np.abs(self.values).max() > _MAX_VALUE:
             raise ValueError("a leaf adds more than any log duration")
-        fields = dict(zip(SPLIT_FIELDS, arrays.splits, strict=True))
-        self.threshold = _padded(fields["threshold"], self.is_split, "threshold")
-        self.feature, self.decision, left, right = (
-            _padded(_whole(fields[name], name), self.is_split, name)
-            for name in ("split_feature", "decision_type", "left_child", "right_child")
-        )
-        self.left, self.right = (
-            self._children("left_child", left),
-            self._children("right_child", right),
-        )
-        self._levels = _whole(arrays.levels, "cat_threshold")
-        self._level_ends = _whole(arrays.level_ends, "cat_boundaries")
-        self._check_form()
-        self.first, self.size = self._spans()
+        self.tree = is_split.nonzero()[0]
+        if arrays.splits.shape != (len(SPLIT_FIELDS), len(self.tree)):
+            raise ValueError("splits have not the declared length")
+        feature, self.threshold, is_category, place = arrays.splits
+        self.feature, place = _whole(feature, "a feature"), _whole(place, "a place")
+        self.is_category = is_category == 1
+        if not (self.is_category | (is_category == 0)).all():
+            raise ValueError("a split is neither by a number nor by a category")
+        if not np.isfinite(self.threshold).all():
+            raise ValueError("a threshold is not finite")
+        self._levels = _whole(arrays.levels, "a set of levels")
+        if (self._levels < 0).any():
+            raise ValueError("a set of levels is none")
+        self._level_ends = _whole(arrays.level_ends, "the end of a set of levels")
+        self.kept = self._kept(is_split, place)
 
-    def _children(self, name: str, child: IntArray) -> IntArray:
-        n = self.n_leaves[:, None]
-        is_split = (child > np.arange(_MAX_SPLITS)) & (child < n - 1)
-        is_leaf = (child < 0) & (child >= -n)
-        if (self.is_split & ~is_split & ~is_leaf).any():
-            raise ValueError(f"{name} leads backwards or nowhere")
-        found = np.where(is_leaf, _MAX_SPLITS - 1 - child, child)
-        return np.where(self.is_split, found, _NOWHERE)
-
-    def _check_form(self) -> None:
-        """Check that every leaf and every split but the root is the child of exactly one split."""
-        children = np.concatenate([self.left, self.right], axis=1)
-        n_trees, width = len(children), _NOWHERE + 1
-        places = np.arange(n_trees)[:, None] * width + children
-        met = np.bincount(places.ravel(), minlength=n_trees * width).reshape(n_trees, width)
-        expected = np.concatenate([self.is_split, self.is_leaf], axis=1)
-        expected[:, 0] = False
-        expected[:, _MAX_SPLITS] &= self.n_leaves > 1
-        if (met[:, :_NOWHERE] != expected).any():
-            raise ValueError("its indices form no tree")
-
-    def _spans(self) -> tuple[IntArray, IntArray]:
-        """Return the first leaf from the left below each node, and the number of leaves there."""
-        rows = np.arange(len(self.values))
-        size = np.zeros((len(rows), _NOWHERE + 1), dtype=np.int64)
-        size[:, _MAX_SPLITS:_NOWHERE] = 1
-        first = np.zeros_like(size)
-        for split in reversed(range(_MAX_SPLITS)):
-            size[:, split] = size[rows, self.left[:, split]] + size[rows, self.right[:, split]]
-        for split in range(_MAX_SPLITS):
-            left, right = self.left[:, split], self.right[:, split]
-            first[rows, left] = first[:, split]
-            first[rows, right] = first[:, split] + size[rows, left]
-        return first, size
-
-    def ordered_values(self) -> FloatArray:
-        """Return the values of the leaves from left to right, shape (n_trees, MAX_LEAVES)."""
-        ordered = np.zeros_like(self.values)
-        rows = np.broadcast_to(np.arange(len(ordered))[:, None], ordered.shape)
-        places = self.first[:, _MAX_SPLITS:_NOWHERE]
-        ordered[rows[self.is_leaf], places[self.is_leaf]] = self.values[self.is_leaf]
-        return ordered
+    def _kept(self, is_split: BoolArray, place: IntArray) -> _Words:
+        """Return the leaves that each split leaves open to what goes right, shape (n_splits,)."""
+        if ((place < 1) | (place >= self.n_leaves[self.tree])).any():
+            raise ValueError("its splits form no tree")
+        # Split by split, since numpy is fastest along the trees.
+        places = np.zeros(is_split.shape[::-1], dtype=np.int8)
+        places.T[is_split] = place
+        met = np.bitwise_or.reduce(np.left_shift(1, places, dtype=np.int32)) | 1
+        if (met != (1 << self.n_leaves) - 1).any():
+            raise ValueError("its splits form no tree")
+        # What a split parts begins where the nearest earlier split to the left of it is.
+        is_left = (places[:, None] < places) & _IS_LATER
+        first = np.maximum.reduce(places[:, None] * is_left).T[is_split].astype(np.int64)
+        kept: _Words = (_ALL ^ ((1 << place) - (1 << first))).astype(np.uint16)
+        return kept
 
     def tabulate(self, n_features: int) -> list[_Table]:
         """Return the tables of all features that are asked."""
-        tree, split = np.nonzero(self.is_split)
-        feature, category = self.feature[tree, split], self.decision[tree, split] & _CATEGORICAL
-        missing = self.decision[tree, split] & _MISSING_TYPE
-        if ((missing == _ZERO_IS_MISSING) & (category == 0)).any():
-            raise ValueError("it takes zero for missing")
-        if ((feature < 0) | (feature >= n_features)).any():
+        if ((self.feature < 0) | (self.feature >= n_features)).any():
             raise ValueError("it asks for a feature that there is not")
-        child = self.left[tree, split]
-        start = self.first[tree, child]
-        kept = (_ALL ^ (((1 << self.size[tree, child]) - 1) << start)).astype(np.uint16)
         tables: list[_Table] = []
-        for asked in np.unique(feature).tolist():
-            rows = feature == asked
-            part = (tree[rows], self.threshold[tree[rows], split[rows]], kept[rows])
-            if len(np.unique(category[rows])) > 1:
+        for asked in np.flatnonzero(np.bincount(self.feature)).tolist():
+            rows = np.flatnonzero(self.feature == asked)
+            part = self.tree[rows], self.threshold[rows], self.kept[rows]
+            n_categories = np.count_nonzero(self.is_category[rows])
+            if n_categories not in (0, len(rows)):
                 raise ValueError("it takes a feature for a number and a category")
-            make = self._of_levels if category[rows][0] else self._of_thresholds
+            make = self._of_levels if n_categories else self._of_thresholds
             tables.append(make(asked, *part))
         return tables
 
@@ -258,29 +221,31 @@ class _Trees:
 
     def _of_levels(self, feature: int, tree: IntArray, which: FloatArray, kept: _Words) -> _Table:
         """Return the table of a category: row 0 for codes below 0, the last for unknown ones."""
-        sets = [self._set_of_levels(place) for place in which.tolist()]
-        width = max(len(words) for words in sets)
-        if width * len(sets) > _MAX_WORDS:
-            raise ValueError("its sets of levels are larger than those of any fit")
-        packed = np.array([words + [0] * (width - len(words)) for words in sets], dtype="<u4")
-        goes_left = np.unpackbits(packed.view(np.uint8), axis=1, bitorder="little")
-        goes_left = np.pad(goes_left, ((0, 0), (1, 1)))
+        packed = self._sets_of_levels(which)
+        goes_left = np.zeros((len(packed), 32 * packed.shape[1] + 2), dtype=np.bool_)
+        goes_left[:, 1:-1] = np.unpackbits(packed.view(np.uint8), axis=1, bitorder="little")
         open_leaves = np.where(goes_left, np.uint16(_ALL), kept[:, None])
         asked, starts = np.unique(tree, return_index=True)
         words: _Words = np.full((goes_left.shape[1], len(self.values)), _ALL, dtype=np.uint16)
         words[:, asked] = np.bitwise_and.reduceat(open_leaves, starts, axis=0).T
         return _Table(feature, None, words)
 
-    def _set_of_levels(self, which: float) -> list[int]:
-        """Return which levels go left, 32 to a word."""
-        place = int(which)
-        if place != which or not 0 <= place < len(self._level_ends):
+    def _sets_of_levels(self, which: FloatArray) -> npt.NDArray[np.uint32]:
+        """Return which levels go left, 32 to a word, one row a split."""
+        place, ends = _whole(which, "a set of levels"), self._level_ends
+        if not ((place >= 0) & (place < len(ends))).all():
             raise ValueError("it has no such set of levels")
-        start = int(self._level_ends[place - 1]) if place else 0
-        end = int(self._level_ends[place])
-        if not 0 <= start < end <= len(self._levels):
+        stops, starts = ends[place], np.where(place > 0, ends[place - 1], 0)
+        if not ((starts >= 0) & (starts < stops) & (stops <= len(self._levels))).all():
             raise ValueError("its sets of levels do not fit together")
-        return [int(word) for word in self._levels[start:end]]
+        width = int((stops - starts).max())
+        if width * len(place) > _MAX_WORDS:
+            raise ValueError("its sets of levels are larger than those of any fit")
+        words = starts[:, None] + np.arange(width)
+        is_there = words < stops[:, None]
+        packed = np.zeros(words.shape, dtype="<u4")
+        packed[is_there] = self._levels[words[is_there]]
+        return packed
 
 
 def _whole(numbers: FloatArray, name: str) -> IntArray:
@@ -290,9 +255,9 @@ def _whole(numbers: FloatArray, name: str) -> IntArray:
     return whole
 
 
-def _padded(numbers: npt.NDArray[_Number], is_there: BoolArray, name: str) -> npt.NDArray[_Number]:
-    if numbers.shape != (is_there.sum(),) or not np.isfinite(numbers).all():
-        raise ValueError(f"{name} is not finite, or has not the declared length")
-    padded = np.zeros(is_there.shape, dtype=numbers.dtype)
+def _padded(numbers: FloatArray, is_there: BoolArray, name: str) -> FloatArray:
+    if numbers.shape != (np.count_nonzero(is_there),) or not np.isfinite(numbers).all():
+        raise ValueError(f"{name} is not finite, or they have not the declared length")
+    padded = np.zeros(is_there.shape)
     padded[is_there] = numbers
     return padded

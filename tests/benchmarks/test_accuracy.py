@@ -196,6 +196,17 @@ def test_goals_name_what_missed_them() -> None:
     assert "50.0/40.0" in find(goals, "groups at or below").remark
 
 
+def test_own_error_is_told_apart_where_many_test_runs_fix_the_true_one() -> None:
+    drawn = replace(JUDGED, task="a/w/few", own_estimate=0.5)
+    many = replace(JUDGED, task="a/w/many", n_test=30)
+
+    goal = find(goals_of([drawn, many]), "own error")
+
+    assert goal.found == "50.0%"
+    assert goal.remark == "100.0% of the 1 tasks with 30 test runs or more"
+    assert find(goals_of([drawn]), "own error").remark == ""
+
+
 def test_goals_without_peers_group_or_targets_are_left_out() -> None:
     alone = replace(JUDGED, peer_mape=float("nan"), noise_floor=float("nan"))
 

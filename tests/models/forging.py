@@ -49,9 +49,10 @@ class Artefact:
         return self.with_block(block)
 
     def _place(self, name: str) -> tuple[int, list[int]]:
-        start = 0
-        for each, shape in self.header()["arrays"]:
-            if each == name:
+        header, start = self.header(), 0
+        first = header["same_arrays"].get(name, name)
+        for each, shape in header["arrays"]:
+            if each == first:
                 return start, shape
             start += int(np.prod(shape))
         raise KeyError(name)

@@ -271,11 +271,11 @@ def _ladder(nodes: FloatArray) -> None:
 def test_nodes_that_form_no_tree_are_refused(
     artefact: Artefact, change: Callable[[FloatArray], None]
 ) -> None:
-    nodes = artefact.array("member.forest.form.nodes")
+    nodes = artefact.array("member/forest/form.nodes")
     change(nodes)
 
     with pytest.raises(ArtifactError, match=r"child|feature|deep"):
-        loads(artefact.with_array("member.forest.form.nodes", nodes))
+        loads(artefact.with_array("member/forest/form.nodes", nodes))
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_artefact_that_forecasts_otherwise_here_is_refused_with_its_versions(
 
 
 def test_number_that_is_read_otherwise_is_refused(artefact: Artefact) -> None:
-    name = "member.forest.form.nodes"
+    name = "member/forest/form.nodes"
     nodes = artefact.array(name)
     nodes[:, 4] += 0.01
 

@@ -59,16 +59,16 @@ def test_forged_numbers_of_what_is_remembered_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("residual_trees.trees.values", "a leaf adds more than any log duration")]
+    ("name", "reason"), [("residual_trees/trees.values", "a leaf adds more than any log duration")]
 )
 def test_numbers_that_no_fit_gives_are_refused_though_no_control_meets_them(
     trees: Artefact, name: str, reason: str
 ) -> None:
-    values = trees.array(f"member.{name}")
+    values = trees.array(f"member/{name}")
     values[:] = 1e18
 
     with pytest.raises(ArtifactError, match=reason):
-        loads(trees.with_array(f"member.{name}", values))
+        loads(trees.with_array(f"member/{name}", values))
 
 
 @pytest.mark.parametrize("center", [251.0, -900.0])
