@@ -1,17 +1,17 @@
 """Routes of forecasts: one, a batch, the ledger."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api import plain_text, problems
 from app.api.batches import answer_batch
-from app.api.bodies import json_response, read_json, request_body
+from app.api.bodies import json_response, parse_json, read_json, request_body
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
-from app.api.encoded_answers import EncodedAnswer, holds_until, rest_of
-from app.api.forecast_documents import forecast_document, ledger_document
+from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, holds_until, rest_of
+from app.api.forecast_documents import Document, forecast_document, ledger_document
 from app.api.forecast_requests import read_forecast
 from app.api.negotiation import JSON, TEXT, preferred
 from app.api.paths import allow_segments
@@ -27,6 +27,12 @@ from app.domain.errors import (
     UnknownGpuError,
     UnknownWorkloadError,
 )
+from app.domain.forecasts import Forecast, ForecastRequest, LedgerRecord
+from app.domain.identifiers import ProjectId
+
+if TYPE_CHECKING:
+    from app.services.forecasts import ForecastService
+    from app.services.memo import Grounds
 
 allow_segments()
 PATH = "/v1/forecasts"
@@ -68,19 +74,59 @@ async def make_forecast(request: Request) -> Response:
         forecast = await run_in_threadpool(forecasts.forecast, project_id, asked)
     else:
         forecast = forecasts.forecast_on(grounds, asked)
-    if asked.record:
-        forecast = forecasts.identify(forecast)
-    now, record = services.context.now(), None
-    document = forecast_document(forecast, now)
-    if asked.record:
-        record = forecasts.record(forecast, request=body, answer=document)
+    forecast, document, record = _told(forecasts, forecast, asked, body)
     if is_text:
         return Response(plain_text.forecast_sentences(document), media_type=TEXT)
     if grounds is None:
         return json_response(document)
-    answer = EncodedAnswer(asked, grounds, holds_until(forecast, now), rest_of(document), record)
+    answer = _encoded(forecasts, grounds, asked, forecast, document, record)
     request.app.state.answers.keep(project_id, await request.body(), answer)
     return Response(answer.named(forecast.forecast_id), media_type=JSON)
+
+
+def answer_at_once(
+    forecasts: "ForecastService", answers: EncodedAnswers, project_id: ProjectId, body: bytes
+) -> bytes | None:
+    """Return what `make_forecast` answers in JSON, None where something is not in memory.
+
+    Raises
+    ------
+    DomainError
+        If the body is no question, or the question cannot be answered.
+    """
+    question = parse_json(body)
+    asked = read_forecast(question)
+    grounds = forecasts.grounds(project_id, asked.workload, asked.regressor_version)
+    if grounds is None:
+        return None
+    found = forecasts.forecast_on(grounds, asked)
+    forecast, document, record = _told(forecasts, found, asked, question)
+    answer = _encoded(forecasts, grounds, asked, forecast, document, record)
+    answers.keep(project_id, body, answer)
+    return answer.named(forecast.forecast_id)
+
+
+def _told(
+    forecasts: "ForecastService", forecast: Forecast, asked: ForecastRequest, question: Any
+) -> tuple[Forecast, Document, LedgerRecord | None]:
+    """Return the forecast with its document; identified and kept where that is asked for."""
+    if not asked.record:
+        return forecast, forecast_document(forecast, forecasts.now()), None
+    forecast = forecasts.identify(forecast)
+    document = forecast_document(forecast, forecasts.now())
+    return forecast, document, forecasts.record(forecast, request=question, answer=document)
+
+
+def _encoded(
+    forecasts: "ForecastService",
+    grounds: "Grounds",
+    asked: ForecastRequest,
+    forecast: Forecast,
+    document: Document,
+    record: LedgerRecord | None,
+) -> EncodedAnswer:
+    until = holds_until(forecast, forecasts.now())
+    return EncodedAnswer(asked, grounds, until, rest_of(document), record)
 
 
 @router.post(
