@@ -226,7 +226,9 @@ class _Trees:
     def _of_thresholds(
         self, feature: int, tree: IntArray, threshold: FloatArray, kept: _Words
     ) -> _Table:
-        thresholds, rank = np.unique(threshold, return_inverse=True)
+        ordered = np.sort(threshold)
+        thresholds = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+        rank = thresholds.searchsorted(threshold)
         words: _Words = np.full((len(thresholds) + 1, len(self.values)), _ALL, dtype=np.uint16)
         np.bitwise_and.at(words, (rank + 1, tree), kept)
         kept_words = np.bitwise_and.accumulate(words, axis=0)
