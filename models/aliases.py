@@ -15,11 +15,13 @@ def aliased_columns(encoder: Encoder, X: FloatArray, codes: IntArray) -> IntArra
     None where a single GPU type was measured.
     """
     names = [category.column for category in encoder.categories]
-    if "gpu_type" not in names or not encoder.categories[names.index("gpu_type")].used:
+    gpu = names.index("gpu_type") if "gpu_type" in names else None
+    if gpu is None or not encoder.categories[gpu].used:
         return np.empty(0, dtype=np.int64)
-    of_row = codes[:, names.index("gpu_type")]
+    # Short whole numbers are sorted by their digits, in a tenth of the time.
+    of_row = codes[:, gpu].astype(np.min_scalar_type(len(encoder.categories[gpu].levels)))
     by_type = np.argsort(of_row, kind="stable")
-    starts = np.flatnonzero(np.diff(of_row[by_type], prepend=-1))
+    starts = np.concatenate([[0], 1 + np.flatnonzero(np.diff(of_row[by_type]))])
     found = []
     for index, role in enumerate(encoder.layout.roles):
         if role != "parameter":

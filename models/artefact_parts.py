@@ -13,10 +13,9 @@ from models.checks import MAX_LOG, check_bounded, check_codes, check_rows, check
 from models.configurations import UNBOUNDED
 from models.convergence import build_convergence
 from models.distribution import LEVELS
-from models.encoding import Encoded, Encoder
+from models.encoding import Encoder
 from models.errors import ArtifactError
 from models.features import CategoryFeature, NumericFeature
-from models.gaussian import GaussianProcess
 from models.hardware import read_hardware
 from models.level_effects import LevelEffects
 from models.memory import Memory
@@ -28,6 +27,7 @@ from models.regimes import INTERPOLATION, NEW_LEVEL, Kind, RegimeMap
 from models.regressor import PortfolioRegressor, State
 from models.reports import FitReport
 from models.run_names import RunNames
+from models.shared_answers import SharedAnswers
 from models.tables import BoolArray, FloatArray
 from models.transfer import LevelTransfer
 from models.typed_json import json_reader, read_number, read_texts
@@ -50,7 +50,6 @@ _CONTROL_DIGITS = 6
 _CONTROL_TOLERANCE = 1e-4
 
 Arrays = Mapping[str, FloatArray]
-Moments = tuple[FloatArray, FloatArray | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +76,11 @@ def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> Float
     """
     X = memory.X[:_N_CONTROLS]
     found = []
-    processes: list[tuple[GaussianProcess, FloatArray]] = []
+    answers = SharedAnswers(X)
     for member in members.values():
-        if isinstance(member, GaussianProcess):
-            processes.append((member, _correlations(member, X, processes)))
-            moments: Moments = member.moments_given(X, processes[-1][1])
-        else:
-            moments = member.predict_moments(X)
-        mean, variance = moments
+        mean, variance = answers.moments(member)
         found.append([mean, np.full(len(X), -1.0) if variance is None else variance])
     return np.array(found).round(_CONTROL_DIGITS) + 0.0
-
-
-def _correlations(
-    process: GaussianProcess, X: FloatArray, known: Iterable[tuple[GaussianProcess, FloatArray]]
-) -> FloatArray:
-    """Return a process's correlations with X, those of an earlier one with an equal kernel."""
-    for other, correlations in known:
-        if other.kernel.is_same(process.kernel):
-            return correlations
-    return process.correlations(X)
 
 
 def check_controls(portfolio: FittedPortfolio, recorded: FloatArray) -> None:
@@ -272,8 +256,6 @@ def _build_memory(
     X, codes = arrays["memory.X"], arrays["memory.codes"]
     check_rows(X, encoder.layout)
     check_codes(codes, tuple(len(item.levels) for item in encoder.categories))
-    nothing = np.zeros((len(X), 0))
-    encoded = Encoded(X, nothing, nothing, nothing > 0, nothing, codes.astype(np.int64))
     names = RunNames.read(
         parts[KEYS], parts[RUNS], arrays["memory.name_lengths"], arrays["memory.name_counts"]
     )
@@ -288,7 +270,7 @@ def _build_memory(
     ranges = np.tile([-UNBOUNDED, UNBOUNDED], (len(X), 1))
     ranges[repeated] = found
     known = frozenset(read_texts(header["known_columns"]))
-    return Memory.of(encoded, names, held_out, known, unfinished, ranges)
+    return Memory(X, codes, names, held_out, known, unfinished, ranges)
 
 
 def _read_rows(rows: FloatArray, n: int) -> BoolArray:

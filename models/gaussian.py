@@ -1,5 +1,6 @@
 """A Gaussian process on log features around a law: the law extrapolates, the process corrects."""
 
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from models.optimisation import minimise_in_box
 from models.power_laws import FittedLaw, evaluate_law
 from models.regressor import PortfolioRegressor, State
 from models.scaling_laws import LogLinearLaw, ScalingLaw, spread_subset
-from models.tables import FloatArray
+from models.tables import BoolArray, FloatArray
 
 MAX_PROCESS_CONFIGURATIONS = 200
 """Cost grows with the cube of the configurations; more than this are thinned out."""
@@ -110,17 +111,22 @@ class GaussianProcess(PortfolioRegressor):
     @override
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return mean and variance of the log duration of one new run."""
-        return self.moments_given(X, self.correlations(X))
+        law = self._best
+        evaluated = evaluate_law(self.layout, law.prior.terms, law.theta, X)
+        return self.moments_given(evaluated, self.correlations(X))
 
     def correlations(self, X: FloatArray) -> FloatArray:
         """Return the correlations of rows with the training rows, shape (n, n_training)."""
         return self.kernel(self.layout.numeric(X) / self.scales_, self.layout.codes(X))
 
     def moments_given(
-        self, X: FloatArray, correlations: FloatArray
+        self, evaluated: tuple[FloatArray, FloatArray], correlations: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return what `predict_moments` does, given the correlations that processes may share."""
-        mean, jacobian = self._mean_and_jacobian(X)
+        """Return what `predict_moments` does, given its law's log durations and Jacobian.
+
+        These and the correlations with the training rows are what several processes may share.
+        """
+        mean, jacobian = self._mean(*evaluated), evaluated[1]
         cross = self.scatter * correlations + jacobian @ self.coupling_
         whitened = cross @ self.inverse_factor_.T
         explained = np.einsum("ij,ij->i", whitened, whitened)
@@ -189,7 +195,7 @@ class GaussianProcess(PortfolioRegressor):
         """Return law, training rows and the factor of their covariance as data."""
         law = self.law_.to_state()
         arrays = {f"law.{name}": array for name, array in law.arrays.items()}
-        rows = np.tri(len(self.alpha_), dtype=np.bool_)
+        rows = _lower_triangle(len(self.alpha_))
         return State(
             {f"law.{name}": value for name, value in law.values.items()},
             {
@@ -220,7 +226,7 @@ class GaussianProcess(PortfolioRegressor):
         factor = state.arrays["inverse_factor"]
         self._check(factor, state.shared)
         self.inverse_factor_ = np.zeros((len(self.alpha_),) * 2)
-        self.inverse_factor_[np.tri(len(self.alpha_), dtype=np.bool_)] = factor
+        self.inverse_factor_[_lower_triangle(len(self.alpha_))] = factor
         self._prepare()
 
     def _check(self, factor: FloatArray, shared: dict[tuple[object, ...], Any]) -> None:
@@ -256,9 +262,13 @@ class GaussianProcess(PortfolioRegressor):
     def _mean_and_jacobian(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         law = self._best
         f, jacobian = evaluate_law(self.layout, law.prior.terms, law.theta, X)
+        return self._mean(f, jacobian), jacobian
+
+    def _mean(self, f: FloatArray, jacobian: FloatArray) -> FloatArray:
+        """Return the mean, given the log durations and the Jacobian of the law."""
         if not self.held:
-            f = f + jacobian @ (law.prior.means - law.theta)
-        return f + self.law_.center_, jacobian
+            f = f + jacobian @ (self._best.prior.means - self._best.theta)
+        return f + self.law_.center_
 
     def _prior_variance(self, jacobian: FloatArray) -> FloatArray:
         if self.held:
@@ -317,6 +327,11 @@ def _objective(
     value = residual @ alpha / 2 + np.log(np.diag(factor)).sum() + deviations @ deviations / 2
     inner = (precision - np.outer(alpha, alpha)) / 2
     return float(value), kernel.gradient(logs, covariance, inner) + deviations / widths
+
+
+@lru_cache(maxsize=8)
+def _lower_triangle(n: int) -> BoolArray:
+    return np.tri(n, dtype=np.bool_)
 
 
 def _cholesky(covariance: FloatArray, noise: FloatArray) -> FloatArray:

@@ -44,12 +44,15 @@ class HardwareDescription:
     memory_bandwidth_gb_s: float
 
     def __post_init__(self) -> None:
-        figures = (
-            self.fp32_tflops, self.tensor_tflops, self.memory_gib, self.memory_bandwidth_gb_s
-        )  # fmt: skip
-        told = [figure for figure in figures if figure is not None]
-        if not all(0 < figure < math.inf for figure in told):
+        tensor = 1.0 if self.tensor_tflops is None else self.tensor_tflops
+        memory = 1.0 if self.memory_gib is None else self.memory_gib
+        rates, bandwidth = self.fp32_tflops, self.memory_bandwidth_gb_s
+        if not all(map(_is_positive, (rates, tensor, memory, bandwidth))):
             raise ValueError("Every figure of a hardware description is positive and finite.")
+
+
+def _is_positive(figure: float) -> bool:
+    return 0 < figure < math.inf
 
 
 def describe_hardware(hardware: Mapping[str, HardwareDescription]) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -98,12 +99,9 @@ class Inquiry:
         variance = variance + encoded.variance
         if grounds.squared_breaks is not None:
             variance = variance + encoded.excess**2 @ grounds.squared_breaks
-        # Both bounds let NaN pass: the distribution refuses it.
-        bounded = np.minimum(np.maximum(mean, -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
-        median = bounded + grounds.center
+        median, scale = _settled(mean, variance, grounds.center)
         if grounds.memory.repeated:
             median = grounds.memory.within_repetitions(encoded, self._signatures, median)
-        scale = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
         return ForecastDistribution(median, scale, self.regimes, self._curves())
 
     @once
@@ -188,6 +186,19 @@ class Inquiry:
         table = np.array([regimes[name].curve for name in distinct])
         curves: FloatArray = table[[distinct[name] for name in names]]
         return curves
+
+
+def _settled(
+    mean: FloatArray, variance: FloatArray, center: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return log medians within their bounds, and tempered scales."""
+    # Both bounds let NaN pass: the distribution refuses it.
+    if len(mean) == 1:
+        bounded = min(max(mean.item(), -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
+        scale = tempered(sqrt(max(variance.item(), _MIN_VARIANCE)))
+        return np.array([bounded + center]), np.array([scale])
+    inside = np.minimum(np.maximum(mean, -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
+    return inside + center, tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
 
 
 def _rows_of(regimes: Sequence[str]) -> dict[str, slice | IntArray]:

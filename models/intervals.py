@@ -1,6 +1,7 @@
 """Calibration of prediction intervals: held-out quantiles, shrunk to prior ones, per regime."""
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,6 +32,8 @@ _SHAPES: Mapping[bool, FloatArray] = {
 Tails are heavier than the normal's, most of all beyond the range: trends mostly go on, and
 sometimes break."""
 
+Scale = TypeVar("Scale", float, FloatArray)
+
 _TYPICAL_SCALE = 0.12
 _SCALE_TRUST = 0.75
 
@@ -39,7 +42,7 @@ _MIN_HELD_OUT = 5
 _QUANTILE_BOUNDS = (0.1, 6.0)
 
 
-def tempered(scale: FloatArray) -> FloatArray:
+def tempered(scale: Scale) -> Scale:
     """Return predicted standard deviations of log durations, shrunk to a typical one.
 
     ``s -> .12^.25 s^.75``: a predicted deviation is an estimate too, with an error of its own of
@@ -55,7 +58,8 @@ def tempered(scale: FloatArray) -> FloatArray:
     >>> tempered(np.array([0.01, 0.12, 1.0])).round(3).tolist()
     [0.019, 0.12, 0.589]
     """
-    return np.asarray(_TYPICAL_SCALE ** (1 - _SCALE_TRUST) * scale**_SCALE_TRUST, dtype=np.float64)
+    found: Scale = _TYPICAL_SCALE ** (1 - _SCALE_TRUST) * scale**_SCALE_TRUST
+    return found
 
 
 def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -> FloatArray:

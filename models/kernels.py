@@ -45,7 +45,8 @@ class KernelParameters:
     @property
     def scale(self) -> float:
         """Return s^2 / prod (1 + a), the factor before the product."""
-        return self.deviation**2 / float(np.prod(1 + self.strengths) * np.prod(1 + self.shares))
+        product = np.multiply.reduce
+        return self.deviation**2 / float(product(1 + self.strengths) * product(1 + self.shares))
 
 
 def matern52(scaled: FloatArray) -> FloatArray:

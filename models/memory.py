@@ -8,8 +8,9 @@ import numpy as np
 
 from models.configurations import UNBOUNDED
 from models.encoding import Encoded
+from models.once import once
 from models.run_names import RunNames
-from models.tables import BoolArray, FloatArray
+from models.tables import BoolArray, FloatArray, IntArray
 
 _ROUNDING = 1e-9
 _DIGITS = 1e9
@@ -17,20 +18,24 @@ _DIGITS = 1e9
 
 def row_signatures(encoded: Encoded) -> list[bytes]:
     """Return bytes that are equal for rows that the regressors cannot tell apart."""
-    n, width = encoded.X.shape
-    if n == 1:
+    if len(encoded.X) == 1:
         # What the rounding of arrays does, without the checks of its arguments.
         numbers = np.rint(encoded.X[0] * _DIGITS) / _DIGITS
         return [(np.concatenate([numbers, encoded.codes[0]]) + 0.0).tobytes()]
-    rounded = np.empty((n, width + encoded.codes.shape[1]))
-    np.round(encoded.X, 9, out=rounded[:, :width])
-    rounded[:, width:] = encoded.codes
+    return _signatures(encoded.X, encoded.codes)
+
+
+def _signatures(X: FloatArray, codes: FloatArray | IntArray) -> list[bytes]:
+    n, width = X.shape
+    rounded = np.empty((n, width + codes.shape[1]))
+    np.round(X, 9, out=rounded[:, :width])
+    rounded[:, width:] = codes
     rounded += 0.0  # no negative zeros
     found: list[bytes] = rounded.view(f"V{rounded.shape[1] * rounded.itemsize}").ravel().tolist()
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Memory:
     """The configurations of a fit.
 
@@ -47,15 +52,11 @@ class Memory:
         there is none.
     known_columns
         Every column that some run has a value of.
-    signatures
-        What `row_signatures` gives for the rows that some run completed.
     unfinished
         Which configurations none did, shape (n,).
     ranges
         Least and largest log duration of the runs of each configuration, shape (n, 2); without
         bounds where there is one run.
-    repeated
-        The ranges of those with several runs, by what `row_signatures` gives.
     """
 
     X: FloatArray
@@ -63,10 +64,8 @@ class Memory:
     names: RunNames
     held_out: FloatArray
     known_columns: frozenset[str]
-    signatures: frozenset[bytes]
     unfinished: BoolArray
     ranges: FloatArray
-    repeated: Mapping[bytes, tuple[float, float]]
 
     @classmethod
     def of(
@@ -80,27 +79,27 @@ class Memory:
     ) -> "Memory":
         """Remember encoded configurations."""
         codes = encoded.codes.astype(np.float64)
-        signatures = row_signatures(encoded)
-        completed = frozenset(
-            compress(signatures, (~unfinished).tolist()) if unfinished.any() else signatures
-        )
-        repeated: dict[bytes, tuple[float, float]] = {}
-        for row in np.flatnonzero(_are_bounded(ranges)).tolist():
-            low, high = ranges[row].tolist()
+        return cls(encoded.X, codes, names, held_out, known_columns, unfinished, ranges)
+
+    @once
+    def signatures(self) -> frozenset[bytes]:
+        """What `row_signatures` gives for the rows that some run completed."""
+        signatures = _signatures(self.X, self.codes)
+        if self.unfinished.any():
+            return frozenset(compress(signatures, (~self.unfinished).tolist()))
+        return frozenset(signatures)
+
+    @once
+    def repeated(self) -> Mapping[bytes, tuple[float, float]]:
+        """The ranges of the configurations with several runs, by what `row_signatures` gives."""
+        rows = self.is_repeated
+        found: dict[bytes, tuple[float, float]] = {}
+        signatures = _signatures(self.X[rows], self.codes[rows])
+        for signature, (low, high) in zip(signatures, self.ranges[rows].tolist(), strict=True):
             # Configurations that the regressors cannot tell apart have one range.
-            other = repeated.get(signatures[row], (low, high))
-            repeated[signatures[row]] = min(low, other[0]), max(high, other[1])
-        return cls(
-            encoded.X,
-            codes,
-            names,
-            held_out,
-            known_columns,
-            completed,
-            unfinished,
-            ranges,
-            repeated,
-        )
+            other = found.get(signature, (low, high))
+            found[signature] = min(low, other[0]), max(high, other[1])
+        return found
 
     @property
     def is_repeated(self) -> BoolArray:

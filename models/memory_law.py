@@ -1,6 +1,6 @@
 """Whether a configuration fits into GPU memory: a monotone law of the peak, with its doubt."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan
 
@@ -81,17 +81,19 @@ class MemoryLaw:
 
     def feasibility(self, asked: FeatureTable) -> Feasibility:
         """Return the probability that each row fits into memory, rising in the memory alone."""
-        design, names = self.features.design(asked), capacity_names(asked)
+        names = capacity_names(asked)
         known = [name in self.capacities or name in self.latent for name in names]
+        design = self.features.design(asked, [self._place(name) for name in names])
         usable = [
             is_known and not isnan(batch)
             for is_known, batch in zip(known, design[:, 1].tolist(), strict=True)
         ]
-        chances = np.full(len(names), np.nan)
-        if any(usable):
-            margins = self._margins(design, names)
-            found = np.add.reduce(error_probability(margins), axis=1) / len(self.draws)
-            chances = found if all(usable) else np.where(usable, found, np.nan)
+        if all(usable):
+            chances = self._chances(design)
+        elif any(usable):
+            chances = np.where(usable, self._chances(design), np.nan)
+        else:
+            chances = np.full(len(names), np.nan)
         basis = tuple(
             self._basis if is_usable else _why_not(name, is_known=is_known)
             for name, is_usable, is_known in zip(names, usable, known, strict=True)
@@ -103,12 +105,13 @@ class MemoryLaw:
         """Whether a peak was measured or a run ran out of memory."""
         return self.counts.peaks + self.counts.out_of_memory > 0
 
-    def _margins(self, design: FloatArray, names: Sequence[str]) -> FloatArray:
-        """Return how far below the memory each draw sees each row, shape (n_rows, n_draws)."""
-        places = np.array([self._place(name) for name in names])
-        terms = np.concatenate([design, places], axis=1) @ self._stacked
-        n_draws = len(self.draws)
-        return np.logaddexp(terms[:, :n_draws], terms[:, n_draws:]) * self._per_scale
+    def _chances(self, design: FloatArray) -> FloatArray:
+        """Return the probabilities of rows of `MemoryFeatures.design`, means over the draws."""
+        terms, n_draws = design @ self._stacked, len(self.draws)
+        # How far below the memory each draw sees each row, shape (n_rows, n_draws).
+        margins = np.logaddexp(terms[:, :n_draws], terms[:, n_draws:]) * self._per_scale
+        chances: FloatArray = np.add.reduce(error_probability(margins), 1) / n_draws
+        return chances
 
     def _place(self, name: str) -> list[float]:
         """Return the log memory of a GPU, whether it is known, and which latent one it is."""

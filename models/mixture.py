@@ -175,7 +175,7 @@ class Mixture:
         return total
 
     def _lay_out(self) -> None:
-        """Lay out the shared features u: correlations, derivatives of the laws, the laws."""
+        """Lay out the shared features u: correlations, derivatives of laws, laws, others, 1."""
         laws, kernels = _Distinct(_same_law), _Distinct(ServingKernel.is_same)
         # Laws below a process come first: what is paired with correlations stands together.
         for item in self._components:
@@ -233,9 +233,10 @@ class Mixture:
         items, (n_laws, longest) = self._components, self._slots.shape
         members: list[_Component | _Other] = [*items, *self._others]
         self._weights = np.array([item.weight for item in members])
-        self._offsets = np.array([item.center for item in members])
         first, n_rows = self._starts[-1] + n_laws * longest, self._starts[-1]
-        self._slopes = np.zeros((first + n_laws, len(members)))
+        self._first_law, self._first_other = first, first + n_laws
+        self._slopes = np.zeros((self._first_other + len(self._others) + 1, len(members)))
+        self._slopes[-1] = [item.center for item in members]
         crossed: FloatArray = np.zeros((n_rows, n_rows + self._n_paired * longest))
         self._law_forms = np.zeros((n_laws, longest, longest))
         self._scatter = 0.0
@@ -259,10 +260,11 @@ class Mixture:
             own += item.weight * form[n:, n:]
             self._scatter += item.weight * item.process.scatter
             self._noise += item.weight * item.process.noise
-        for position, pairs in enumerate(below, len(items)):
+        for place, pairs in enumerate(below):
+            self._slopes[self._first_other + place, len(items) + place] = 1.0
             for share, law in pairs:
-                self._slopes[first + law, position] += share
-        self._first_law, self._forms = first, _upper_blocks(crossed)
+                self._slopes[first + law, len(items) + place] += share
+        self._forms = _upper_blocks(crossed)
 
     def _base(self, X: FloatArray) -> FloatArray:
         """Return the base of the laws: 1, numeric features, indicators of levels, the gate."""
@@ -289,19 +291,16 @@ class Mixture:
         """Return the shared features and the shares of the terms in each law."""
         n, (n_laws, longest) = len(X), self._slots.shape
         n_slots = MAX_TERMS * n_laws
-        base, u = self._base(X), np.empty((n, self._first_law + n_laws))
+        base, u = self._base(X), np.empty((n, len(self._slopes)))
         terms = base @ self._coefficients
         logs = terms[:, :n_slots].reshape(n, n_laws, MAX_TERMS)
-        top = np.maximum.reduce(logs, axis=2, keepdims=True)
+        of_laws = np.logaddexp.reduce(logs, 2)
         # The shares, then a 1 and a 0 for derivatives that have none.
         flat = np.zeros((n, n_slots + 2))
         flat[:, n_slots] = 1.0
         shares = flat[:, :n_slots].reshape(n, n_laws, MAX_TERMS)
-        np.exp(np.subtract(logs, top, out=shares), out=shares)
-        total = np.add.reduce(shares, axis=2, keepdims=True)
-        shares /= total
-        of_laws = np.log(total) + top
-        np.add(of_laws[:, :, 0], terms[:, n_slots:], out=u[:, self._first_law :])
+        np.exp(np.subtract(logs, of_laws[:, :, None], out=shares), out=shares)
+        np.add(of_laws, terms[:, n_slots:], out=u[:, self._first_law : self._first_other])
         numeric = X[:, : self._layout.n_numeric]
         codes = X[:, self._layout.n_numeric + 1 :]
         for kernel, start, end in zip(
@@ -316,33 +315,32 @@ class Mixture:
     def _within(self, u: FloatArray) -> FloatArray:
         """Return the weighted sum of the variances within the components, without noise."""
         n, (n_laws, longest) = len(u), self._slots.shape
-        left = np.full(n, self._scatter)
+        by_law = u[:, self._starts[-1] : self._first_law].reshape(n, n_laws, longest)
+        by_law = by_law.transpose(1, 0, 2)
+        left = np.add.reduce(np.vecdot(by_law @ self._law_forms, by_law), 0, initial=self._scatter)
         for start, form in self._forms:
             rest = u[:, start : start + form.shape[1]]
             left += np.vecdot(rest[:, : len(form)] @ form, rest)
-        of_laws = u[:, self._starts[-1] : self._first_law].reshape(n, n_laws, longest)
-        by_law = of_laws.transpose(1, 0, 2)
-        left += np.add.reduce(np.vecdot(by_law @ self._law_forms, by_law), axis=0)
         within: FloatArray = np.maximum(left, 0.0)
         return within
 
     def _part(self, X: FloatArray) -> Evaluation:
-        n, own = len(X), len(self._components)
+        n, first = len(X), self._first_other
         if self._laws:
             u, shares = self._features(X)
-            means = u @ self._slopes + self._offsets
-            within = self._within(u) if own else np.zeros(n)
         else:
-            means, shares = np.tile(self._offsets, (n, 1)), np.zeros((n, 0, MAX_TERMS))
-            within = np.zeros(n)
-        for place, item in enumerate(self._others, own):
-            mean, variance = item.member.predict_moments(X)
-            means[:, place] += mean
-            if variance is not None:
-                within += item.weight * (variance - item.own_variance)
+            u, shares = np.empty((n, len(self._slopes))), np.zeros((n, 0, MAX_TERMS))
+        variance = self._within(u) if self._components else np.zeros(n)
+        variance += self._noise
+        u[:, -1] = 1.0
+        for place, item in enumerate(self._others, first):
+            u[:, place], own = item.member.predict_moments(X)
+            if own is not None:
+                variance += item.weight * (own - item.own_variance)
+        means = u @ self._slopes
         total, square = means @ self._weights, (means * means) @ self._weights
-        spread = np.maximum(square - total * total, 0.0)
-        return Evaluation(total, within + self._noise + spread, shares)
+        variance += np.maximum(square - total * total, 0.0)
+        return Evaluation(total, variance, shares)
 
 
 class _Distinct(Generic[Item]):

@@ -22,6 +22,7 @@ MIN_TRAINING = 4
 MIN_AXIS_LEVELS = 3
 MAX_AXES = 8
 MAX_LEVELS_HELD_OUT = 3
+_LEAST_SHARE_TRAINED = 1 / 3
 LEAVES_AXIS = 0.02
 """A question further out than this share of the measured range is an extrapolation."""
 
@@ -142,7 +143,11 @@ def axis_folds(encoder: Encoder, X: FloatArray) -> list[Fold]:
 
 
 def transfer_folds(encoder: Encoder, codes: IntArray, regimes: RegimeMap) -> list[Fold]:
-    """Return folds that keep few configurations of a level, for up to three levels a category."""
+    """Return folds that keep few configurations of a level, for up to three levels a category.
+
+    A level whose configurations are most of all is not held out: what is forecast from less than
+    a third of them says little of forecasts from all.
+    """
     folds: list[Fold] = []
     for index, category in enumerate(encoder.categories):
         if not category.used:
@@ -156,6 +161,7 @@ def transfer_folds(encoder: Encoder, codes: IntArray, regimes: RegimeMap) -> lis
             # Configurations stand in the order of their hashes: the first ones are a random choice.
             test = np.flatnonzero(column == code)[kept:]
             train = np.setdiff1d(np.arange(len(codes)), test)
-            if len(test) >= kept and len(train) >= MIN_TRAINING:
+            enough = max(MIN_TRAINING, _LEAST_SHARE_TRAINED * len(codes))
+            if len(test) >= kept and len(train) >= enough:
                 folds.append(Fold(category.column, train, test))
     return folds

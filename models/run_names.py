@@ -70,11 +70,9 @@ class RunNames:
         """
         demand(len(keys) == _KEY_BYTES * len(counts), "configurations do not fit together")
         demand(_are_distinct(np.frombuffer(keys, np.uint64)), "a configuration is there twice")
-        for numbers in (lengths, counts):
-            is_whole = (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers <= MAX_TEXT)
-            demand(numbers.ndim == 1 and is_whole.all(), "a name's length is none")
         text = str(runs, "utf-8")
-        ends, starts = np.cumsum(lengths.astype(np.int64)), np.cumsum([0, *counts.astype(np.int64)])
+        ends, starts = np.cumsum(_whole(lengths)), np.zeros(len(counts) + 1, dtype=np.int64)
+        np.cumsum(_whole(counts), out=starts[1:])
         demand((counts > 0).all() and starts[-1] == len(ends), "runs do not fit configurations")
         demand(len(ends) and ends[-1] == len(text), "names of runs do not fit their lengths")
         return cls(bytes(keys), text, ends, starts)
@@ -105,6 +103,14 @@ class RunNames:
         return tuple(
             self.runs_text[start:end] for start, end in zip([begin, *ends], ends, strict=False)
         )
+
+
+def _whole(numbers: FloatArray) -> IntArray:
+    found = numbers.astype(np.int64)
+    is_length = numbers.ndim == 1 and (found == numbers).all()
+    within = found.min(initial=0) >= 0 and found.max(initial=0) <= MAX_TEXT
+    demand(is_length and within, "a name's length is none")
+    return found
 
 
 def _are_distinct(words: npt.NDArray[np.uint64]) -> bool:

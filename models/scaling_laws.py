@@ -141,9 +141,16 @@ class ScalingLaw(PortfolioRegressor):
     @override
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return mean and variance of the log duration, averaged over the templates."""
+        return self.moments_given(
+            [evaluate_law(self.layout, self.terms, law.theta, X) for law in self.laws_]
+        )
+
+    def moments_given(
+        self, evaluated: Sequence[tuple[FloatArray, FloatArray]]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what `predict_moments` does, given what `evaluate_law` says of each template."""
         means, variances = [], []
-        for law in self.laws_:
-            f, jacobian = evaluate_law(self.layout, self.terms, law.theta, X)
+        for law, (f, jacobian) in zip(self.laws_, evaluated, strict=True):
             means.append(f)
             variances.append(((jacobian @ law.covariance) * jacobian).sum(axis=1) + law.misfit)
         if len(means) == 1:

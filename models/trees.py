@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -57,12 +57,14 @@ class _Table:
     """The leaves that one feature leaves open: of every tree, by the rank of the value.
 
     `steps` are the thresholds as numbers: one value is ranked three times as fast among those.
+    `first` is the place of its words among those of all tables.
     """
 
     feature: int
     thresholds: FloatArray | None
     words: _Words
     steps: Sequence[float] = ()
+    first: int = 0
 
     def ranks(self, column: FloatArray) -> IntArray:
         """Return the row of `words` of each value."""
@@ -107,7 +109,7 @@ class TreeTables:
     def __init__(self, arrays: TreeArrays, n_features: int) -> None:
         try:
             trees = _Trees(arrays)
-            self._tables = trees.tabulate(n_features)
+            self._tables, self._words = _stacked(trees.tabulate(n_features), len(trees.values))
         except (ValueError, IndexError) as error:
             raise ArtifactError(f"The artefact's trees are damaged: {error}") from error
         self._places = np.arange(len(trees.values)) * MAX_LEAVES
@@ -122,17 +124,28 @@ class TreeTables:
 
     def _one(self, row: FloatArray) -> _Words:
         """Return the leaves that are open to one question, shape (1, n_trees)."""
-        open_leaves: _Words = np.full((1, len(self._places)), _ALL, dtype=np.uint16)
         values = row.tolist()
-        for table in self._tables:
-            open_leaves &= table.words[table.rank(values[table.feature])]
-        return open_leaves
+        rows = np.array([t.first + t.rank(values[t.feature]) for t in self._tables], dtype=np.intp)
+        open_leaves: _Words = np.bitwise_and.reduce(self._words.take(rows, axis=0), axis=0)
+        return open_leaves[None]
 
     def _many(self, X: FloatArray) -> _Words:
         open_leaves: _Words = np.full((len(X), len(self._places)), _ALL, dtype=np.uint16)
         for table in self._tables:
             open_leaves &= table.words[table.ranks(X[:, table.feature])]
         return open_leaves
+
+
+def _stacked(tables: Sequence[_Table], n_trees: int) -> tuple[list[_Table], _Words]:
+    """Return the tables with their words in one array: one question takes all its rows at once."""
+    none: _Words = np.empty((0, n_trees), dtype=np.uint16)
+    words: _Words = np.concatenate([none, *(table.words for table in tables)])
+    placed, first = [], 0
+    for table in tables:
+        last = first + len(table.words)
+        placed.append(replace(table, words=words[first:last], first=first))
+        first = last
+    return placed, words
 
 
 def _lowest_bits() -> npt.NDArray[np.uint8]:
@@ -213,7 +226,9 @@ class _Trees:
     def _of_thresholds(
         self, feature: int, tree: IntArray, threshold: FloatArray, kept: _Words
     ) -> _Table:
-        thresholds, rank = np.unique(threshold, return_inverse=True)
+        ordered = np.sort(threshold)
+        thresholds = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+        rank = thresholds.searchsorted(threshold)
         words: _Words = np.full((len(thresholds) + 1, len(self.values)), _ALL, dtype=np.uint16)
         np.bitwise_and.at(words, (rank + 1, tree), kept)
         kept_words = np.bitwise_and.accumulate(words, axis=0)

@@ -61,6 +61,8 @@ def read_number(value: object, *, allows_nan: bool = False) -> float:
     >>> read_number(2)
     2.0
     """
+    if type(value) is float and -MAX_NUMBER <= value <= MAX_NUMBER:
+        return value
     if value is None and allows_nan:
         return float("nan")
     if type(value) not in (int, float):

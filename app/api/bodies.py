@@ -36,7 +36,17 @@ async def read_json(request: Request) -> Any:
     media_type = content_type.partition(";")[0].strip().casefold()
     if media_type != _JSON and not media_type.endswith("+json"):
         raise UnsupportedMediaTypeError(f"Content-Type {content_type[:100]!r}", (_JSON,))
-    body = await request.body()
+    return parse_json(await request.body())
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the document that a body is.
+
+    Raises
+    ------
+    InvalidRequestError
+        If it is not JSON.
+    """
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:

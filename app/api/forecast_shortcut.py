@@ -12,8 +12,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
-from app.api.encoded_answers import EncodedAnswers
-from app.api.forecasts import PATH, make_forecast, router
+from app.api.encoded_answers import EncodedAnswers, named
+from app.api.forecasts import PATH, answer_at_once, make_forecast, router
 from app.api.middleware.exchanges import exchange_of
 from app.domain.access import Principal
 from app.domain.access import Scope as AccessScope
@@ -55,7 +55,7 @@ class ForecastShortcut:
             if not principal.allows(AccessScope.READ):
                 raise ForbiddenError(AccessScope.READ.value)
             body = await _read(receive)
-            answer = self._remembered(scope, principal, body)
+            answer = self._remembered(scope, principal, body) or self._new(scope, principal, body)
             if answer is not None:
                 headers = [(b"content-length", b"%d" % len(answer)), _JSON_HEADER]
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -81,9 +81,19 @@ class ForecastShortcut:
             figures.misses += 1
             return None
         figures.hits += 1
-        return known.named(
-            None if known.record is None else forecasts.record_again(known.record, now)
-        )
+        if known.record is None:
+            return named(None, known.rest)
+        forecast_id = forecasts.new_id(now)
+        answer = named(forecast_id, known.rest)
+        forecasts.record_again(known.record, forecast_id, now, answer)
+        return answer
+
+    def _new(self, scope: Scope, principal: Principal, body: bytes) -> bytes | None:
+        """Return the answer to another body, where all it rests on is in memory."""
+        if not _is_plain(exchange_of(scope).headers):
+            return None
+        forecasts = self._services.forecasts
+        return answer_at_once(forecasts, self._answers, principal.project_id, body)
 
 
 def _is_plain(headers: Mapping[bytes, bytes]) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from app.domain.billing import NO_EXTRAS
 from app.domain.forecasts import LineItem
 from app.domain.prices import Price
-from app.pricing.offers import Lot, Offer
+from app.pricing.offers import Offer
 
 FloatArray = npt.NDArray[np.float64]
 _EXACT: Final = Context(prec=80, rounding=ROUND_HALF_UP)
@@ -64,16 +64,29 @@ def _hours(price: Price, seconds: float, count: int) -> Decimal:
 
 def exact_cost(offer: Offer, seconds: float) -> Decimal:
     """Return what a duration costs before it is rounded, further charges included."""
-    return sum((each[-1] for each in _charges(offer, seconds)), _ZERO)
+    return _total(_charges(offer, seconds))
 
 
-def _charges(offer: Offer, seconds: float) -> Iterator[_Charge]:
-    """Yield what is charged, unrounded; the compute always, the rest where it is given."""
+def _total(charges: Sequence[_Charge]) -> Decimal:
+    total = _ZERO
+    for charge in charges:
+        total += charge[-1]
+    return total
+
+
+def _charges(offer: Offer, seconds: float) -> list[_Charge]:
+    """Return what is charged, unrounded; the compute always, the rest where it is given."""
+    charges = _compute(offer.price, offer.instances, seconds)
+    for lot in offer.others:
+        charges += _compute(lot.price, lot.instances, seconds)
+    if offer.extras is not NO_EXTRAS:
+        charges += _extra_charges(offer, seconds)
+    return charges
+
+
+def _extra_charges(offer: Offer, seconds: float) -> Iterator[_Charge]:
+    """Yield what is charged beside the instances."""
     price, extras = offer.price, offer.extras
-    for lot in offer.lots:
-        yield from _compute(lot, seconds)
-    if extras is NO_EXTRAS:
-        return
     if extras.other_nodes:
         other = _hours(price, seconds, extras.other_nodes)
         yield _charge("other_nodes", other, "node-hour", extras.other_node_per_hour)
@@ -88,17 +101,17 @@ def _charges(offer: Offer, seconds: float) -> Iterator[_Charge]:
         yield _charge("egress", extras.egress_gb, "GB", extras.egress_per_gb)
 
 
-def _compute(lot: Lot, seconds: float) -> Iterator[_Charge]:
-    """Yield what instances of one type cost; of functions their GB-seconds and calls."""
-    price, terms = lot.price, lot.price.serverless
+def _compute(price: Price, instances: int, seconds: float) -> list[_Charge]:
+    """Return what instances of one type cost; of functions their GB-seconds and calls."""
+    terms = price.serverless
     if terms is None:
-        hours = _hours(price, seconds, lot.instances)
-        yield _charge("compute", hours, _unit(price), price.price_per_hour)
-        return
-    gb_seconds, calls = terms.usage(Decimal(repr(seconds)), lot.instances)
-    yield _charge("compute", gb_seconds, "GB-second", terms.per_gb_second)
+        hours = _hours(price, seconds, instances)
+        return [_charge("compute", hours, _unit(price), price.price_per_hour)]
+    gb_seconds, calls = terms.usage(Decimal(repr(seconds)), instances)
+    charges = [_charge("compute", gb_seconds, "GB-second", terms.per_gb_second)]
     if terms.per_call:
-        yield _charge("calls", Decimal(calls), "call", terms.per_call)
+        charges.append(_charge("calls", Decimal(calls), "call", terms.per_call))
+    return charges
 
 
 def _unit(price: Price) -> str:
@@ -138,10 +151,10 @@ def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
     median_s, lower_s, upper_s
         The duration in seconds and its bounds, lower <= median <= upper.
     """
-    exact = list(_charges(offer, median_s))
-    decimals = decimals_for(sum((each[-1] for each in exact), _ZERO))
-    items = tuple(LineItem(*each[:-1], _rounded(each[-1], decimals)) for each in exact)
-    median = sum((item.amount for item in items), _ZERO)
+    exact = _charges(offer, median_s)
+    decimals = decimals_for(_total(exact))
+    items = tuple([LineItem(*each[:-1], _rounded(each[-1], decimals)) for each in exact])
+    median = sum([item.amount for item in items], _ZERO)
     return Bill(
         median=median,
         lower=min(_shown(exact_cost(offer, lower_s)), median),

@@ -47,12 +47,6 @@ class Offer:
     asked_currency: str | None = None
 
     @property
-    def lots(self) -> tuple[Lot, ...]:
-        """All instances by type, those that host most workers first."""
-        main = Lot(self.price, self.instances)
-        return (main, *self.others) if self.others else (main,)
-
-    @property
     def total_instances(self) -> int:
         """The number of instances of all types."""
         if not self.others:

@@ -331,3 +331,18 @@ def test_budget_that_is_spent_is_told_by_name_and_the_answer_is_good() -> None:
     assert "left out: the time budget of 1e-09 s was spent" in left_out["held_out_sets"]
     ratio = portfolio.predict(runs.features).median() / runs.duration_seconds
     assert np.abs(ratio - 1).max() < 0.25
+
+
+def test_level_with_few_runs_beside_one_with_many_is_not_judged_by_those_few() -> None:
+    many = grid((1, 2, 4, 8, 16, 32), (1000, 2000, 4000, 8000, 16000), ("V100",))
+    few = [{**row, "gpu_type": "K80"} for row in many[:9:4]]
+    asked: list[dict[str, float | str]] = [{**row, "gpu_type": "K80"} for row in many[9::4]]
+
+    portfolio = fit(make_runs(many + few))
+
+    assert "gpu_type" not in portfolio.report.accuracy_by_axis
+    assert "interpolation" in portfolio.report.accuracy_by_axis
+    lower, upper = portfolio.predict(make_features(asked)).interval(0.9)
+    truth = np.array([law_seconds(row) for row in asked])
+    assert ((lower < truth) & (truth < upper)).all()
+    assert (upper / lower < 3).all()

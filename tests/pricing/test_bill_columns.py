@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.domain.billing import Extras
 from app.pricing.bill_columns import BillColumns, MoneyColumn, bills
 from app.pricing.billing import bill
-from app.pricing.offers import Offer
+from app.pricing.offers import Lot, Offer
 from tests.support.prices import make_offer
 
 seconds = st.floats(1e-6, 1e13).map(lambda value: float(f"{value:.7g}"))
@@ -77,7 +77,7 @@ def test_usual_prices_and_durations_are_all_billed_at_once() -> None:
 def test_what_has_several_items_or_is_free_of_a_price_is_left_to_the_bill() -> None:
     plain = make_offer()
     extra = Offer(plain.price, 1, Extras(egress_gb=Decimal(1), egress_per_gb=Decimal(1)))
-    several = Offer(plain.price, 1, others=plain.lots)
+    several = Offer(plain.price, 1, others=(Lot(plain.price, 1),))
 
     found = bills([plain, extra, several, None], [60.0] * 4, [60.0] * 4, [60.0] * 4)
 

@@ -128,6 +128,6 @@ def test_mixed_instances_are_billed_one_line_each() -> None:
     offer = PriceBook([four, one], NOW).resolve(on_t4(6), PriceQuery())
 
     assert offer is not None
-    lots = [(lot.price.instance_type, lot.instances) for lot in offer.lots]
-    assert lots == [("four", 1), ("one", 2)]
+    others = [(lot.price.instance_type, lot.instances) for lot in offer.others]
+    assert (offer.price.instance_type, offer.instances, others) == ("four", 1, [("one", 2)])
     assert (offer.total_instances, offer.per_hour) == (3, Decimal("6.20"))
