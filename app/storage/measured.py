@@ -16,6 +16,7 @@ MAX_LEVELS: Final = 100
 """How many values of one category are told."""
 _PARAMETER: Final = "param."
 _MAX_RUNS_WITH_POWER: Final = 10_000
+_LOOKED_AT: Final = 500
 
 
 def measured_features(
@@ -67,7 +68,10 @@ def _to_levels(counted: Mapping[str, int]) -> CategoryLevels:
 def _parameters(
     session: Session, usable: Sequence[sa.ColumnElement[bool]]
 ) -> dict[str, NumberRange | CategoryLevels]:
-    """Read all parameters in one pass; the numbers of one come as a row without text."""
+    """Read all parameters in one pass; the numbers of one come as a row without text.
+
+    Where runs repeat the parameters of others, each distinct set is taken apart once.
+    """
     members = _members(session, usable)
     rows = session.execute(
         sa.select(
@@ -75,29 +79,45 @@ def _parameters(
             members.c.text,
             sa.func.min(members.c.number),
             sa.func.max(members.c.number),
-            sa.func.count(),
+            sa.func.sum(members.c.runs),
         ).group_by(members.c.name, members.c.text)
     )
     found: dict[str, NumberRange | CategoryLevels] = {}
     levels: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for name, text, low, high, number in rows:
         if text is None:
-            found[_PARAMETER + name] = NumberRange(low, high, number)
+            found[_PARAMETER + name] = NumberRange(low, high, int(number))
         else:
-            levels[_PARAMETER + name][text] = number
+            levels[_PARAMETER + name][text] = int(number)
     found |= {name: _to_levels(counted) for name, counted in levels.items()}
     return dict(sorted(found.items()))
 
 
+def _sets(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subquery:
+    """Return sets of parameters with their runs: each once if runs repeat those of others."""
+    told = (*usable, RunRow.parameters.is_not(None))
+    newest = sa.select(RunRow.parameters).where(*told).order_by(RunRow.id.desc()).limit(_LOOKED_AT)
+    peeked = newest.subquery().c.parameters
+    distinct, looked_at = session.execute(
+        sa.select(sa.func.count(peeked.distinct()), sa.func.count())
+    ).one()
+    if 2 * distinct > looked_at:
+        # To sort sets that are all different takes longer than to take each of them apart.
+        return sa.select(RunRow.parameters, sa.literal(1).label("runs")).where(*told).subquery()
+    runs = sa.func.count().label("runs")
+    return sa.select(RunRow.parameters, runs).where(*told).group_by(RunRow.parameters).subquery()
+
+
 def _members(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subquery:
-    """Return one row for each parameter of each run: its name, its number or its text."""
+    """Return for each parameter of each set: its name, its number or text, and the runs."""
+    sets = _sets(session, usable)
     if session.get_bind().dialect.name == "sqlite":
-        each = sa.func.json_each(RunRow.parameters).table_valued("key", "value", "type")
+        each = sa.func.json_each(sets.c.parameters).table_valued("key", "value", "type")
         is_text = each.c.type == "text"
         text: sa.ColumnElement[Any] = each.c.value
         number: sa.ColumnElement[Any] = each.c.value
     else:
-        each = sa.func.jsonb_each(RunRow.parameters).table_valued("key", "value")
+        each = sa.func.jsonb_each(sets.c.parameters).table_valued("key", "value")
         is_text = sa.func.jsonb_typeof(each.c.value) == "string"
         text = each.c.value.op("#>>")(sa.text("'{}'"))
         number = sa.cast(sa.cast(each.c.value, sa.Text), sa.Double)
@@ -106,9 +126,9 @@ def _members(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.S
             each.c.key.label("name"),
             sa.case((is_text, text)).label("text"),
             sa.case((~is_text, number)).label("number"),
+            sets.c.runs,
         )
-        .select_from(sa.join(RunRow, each, sa.true()))
-        .where(*usable, RunRow.parameters.is_not(None))
+        .select_from(sa.join(sets, each, sa.true()))
         .subquery()
     )
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from typing import Any
 
 import orjson
 import pytest
@@ -167,3 +168,77 @@ def test_runs_are_read_alike_whether_their_names_were_seen_before_or_not(run: ob
     after_others = _read_row([_KNOWN_NAMES, run], 2)
 
     assert after_others == alone
+
+
+_FORM: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"workload": st.just("a")},
+    optional={
+        **dict.fromkeys(("duration_seconds", "workers", "param.depth", "nonsense"), _CELLS),
+        **dict.fromkeys(
+            ("configuration", "parameters", "labels", "work"),
+            st.fixed_dictionaries(
+                {}, optional=dict.fromkeys(("workers", "depth", "epochs"), _CELLS)
+            ),
+        ),
+    },
+)
+
+
+@st.composite
+def _twins(draw: st.DrawFn) -> list[dict[str, object]]:
+    """Return runs that have the names of the first, and mostly cells of its kinds."""
+    first = draw(_FORM)
+    usual: dict[type, st.SearchStrategy[object]] = {int: st.integers(0, 9), str: st.text("ab")}
+
+    def twin(value: object) -> object:
+        if isinstance(value, dict):
+            return {name: twin(inner) for name, inner in value.items()}
+        return draw(usual.get(type(value), _CELLS))
+
+    return [first, *({name: twin(value) for name, value in first.items()} for _ in range(2))]
+
+
+def _read_whole(body: bytes, *, lines: bool) -> tuple[object, ...]:
+    """Return the chunk of a body without its empty columns, and its faults."""
+    faults = FaultCollector()
+    [chunk] = read_json(io.BytesIO(body), faults, lines=lines)
+    columns = {
+        name: list(cells)
+        for name, cells in chunk.columns.items()
+        if any(cell is not None for cell in cells)
+    }
+    return columns, chunk.rows.tolist(), chunk.sent, faults.named, faults.unknown_fields
+
+
+@given(_twins())
+def test_lines_of_one_form_are_read_as_the_elements_of_an_array(
+    runs: list[dict[str, object]],
+) -> None:
+    as_lines = _read_whole(b"\n".join(map(orjson.dumps, runs)), lines=True)
+
+    assert as_lines == _read_whole(orjson.dumps(runs), lines=False)
+
+
+def test_lines_are_read_across_blocks_with_every_row_in_its_place() -> None:
+    runs = [{"workload": "a", "label.text": "x" * (index % 700)} for index in range(5000)]
+    body = b"\xef\xbb\xbf" + b"\r\n".join([*map(orjson.dumps, runs), b"", b" ", b"{oops", b""])
+    faults = FaultCollector()
+
+    chunks = list(read_json(io.BytesIO(body), faults, lines=True))
+
+    texts = [text for chunk in chunks for text in chunk.columns["label.text"]]
+    assert texts == [run["label.text"] for run in runs]
+    assert [row for chunk in chunks for row in chunk.rows.tolist()] == list(range(1, 5001))
+    assert [fault.row for fault in faults.named] == [5001]
+
+
+@pytest.mark.parametrize("length", [(1 << 20) - 1, 1 << 20])
+def test_a_line_may_have_a_mebibyte_with_its_end(length: int) -> None:
+    line = b'{"workload": "%b"}' % (b"a" * (length - 16))
+    chunks = read_json(io.BytesIO(line + b"\n" + line), FaultCollector(), lines=True)
+
+    if length < 1 << 20:
+        assert sum(chunk.sent for chunk in chunks) == 2
+    else:
+        with pytest.raises(InvalidRequestError, match="longer than one MiB"):
+            list(chunks)

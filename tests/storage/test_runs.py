@@ -12,7 +12,7 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import NotEnoughRunsError, StorageUnavailableError
 from app.domain.identifiers import RunId, Slug, new_identifiers
 from app.domain.runs import NewRuns, RunContent, RunStatus
-from app.domain.workloads import Workload
+from app.domain.workloads import CategoryLevels, NumberRange, Workload
 from app.storage.database import Database
 from app.storage.stores import Stores
 
@@ -125,3 +125,24 @@ def test_a_workload_without_runs_has_empty_columns(database: Database) -> None:
         assert len(stores.runs.usable_for_fit(workload.workload_id)) == 0
         assert not stores.runs.has_any(workload.workload_id)
         assert stores.runs.measured_features(workload.workload_id) == {}
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_parameters_are_told_alike_whether_runs_repeat_them_or_not(
+    database: Database, *, repeated: bool
+) -> None:
+    with database.transaction() as stores:
+        workload = _claim(stores)
+        runs = _make_runs(workload, 6)
+        rates = [0.5] * 6 if repeated else [0.25 * (index + 1) for index in range(6)]
+        sets = [
+            f'{{"lr": {rate}, "precision": "fp{16 + index % 2}"}}'
+            for index, rate in enumerate(rates)
+        ]
+        with stores.runs.adding() as add:
+            add(replace(runs, content=replace(runs.content, parameters=sets)))
+
+        found = stores.runs.measured_features(workload.workload_id)
+
+    assert found["param.lr"] == NumberRange(min(rates), max(rates), 6)
+    assert found["param.precision"] == CategoryLevels(("fp16", "fp17"), 6)

@@ -1,10 +1,11 @@
 """Turns JSON runs, nested or flat, into chunks of columns."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from operator import itemgetter
-from typing import IO, Final
+from types import NoneType
+from typing import IO, Any, Final
 
 import numpy as np
 
@@ -47,6 +48,8 @@ _FAMILIES: Final = {
 }
 _NESTED: Final = frozenset((*_GROUPS, *_FAMILIES))
 _PLAIN: Final = frozenset({str, int, float})
+_ABSENT: Final = frozenset({NoneType})
+_CELLS: Final = _PLAIN | _ABSENT
 _OBJECT_REMEDY: Final = 'Send runs as JSON objects such as {"workload": ..., ...}.'
 
 
@@ -64,37 +67,70 @@ def read_json(
     TooManyRowsError
         If there are more than `max_rows`.
     """
-    values = read_lines(body) if lines else read_document(body)
     flattener = _Flattener(faults)
+    chunks = _lines(body, flattener) if lines else _document(body, flattener)
+    sent = 0
+    with closing(chunks):
+        for chunk in chunks:
+            sent += chunk.sent
+            if sent > max_rows:
+                raise TooManyRowsError(max_rows)
+            yield chunk
+
+
+def _lines(body: IO[bytes], flattener: "_Flattener") -> Generator[RawChunk, None, None]:
     first_row = 1
-    with closing(values):
+    with closing(read_lines(body)) as blocks:
+        for values in blocks:
+            columns = flattener.columns(values)
+            if columns is None:
+                flat = [flattener.flatten(value, first_row + i) for i, value in enumerate(values)]
+                yield _to_chunk(flat, first_row)
+            else:
+                rows = np.arange(first_row, first_row + len(values), dtype=np.int64)
+                yield RawChunk(sent=len(values), rows=rows, columns=columns, is_typed=True)
+            first_row += len(values)
+
+
+def _document(body: IO[bytes], flattener: "_Flattener") -> Generator[RawChunk, None, None]:
+    first_row = 1
+    with closing(read_document(body)) as values:
         # One value stands in memory at a time: a MiB of text can become fifty.
         while flat := [
             flattener.flatten(value, first_row + i)
             for i, value in enumerate(islice(values, CHUNK_ROWS))
         ]:
-            if first_row + len(flat) > max_rows + 1:
-                raise TooManyRowsError(max_rows)
-            good = [(first_row + i, row) for i, row in enumerate(flat) if row is not None]
+            yield _to_chunk(flat, first_row)
             first_row += len(flat)
-            yield _to_chunk(good, len(flat))
 
 
-def _to_chunk(rows: list[tuple[int, dict[str, Cell]]], sent: int) -> RawChunk:
-    flat = [row for _, row in rows]
+def _to_chunk(sent: Sequence[dict[str, Cell] | None], first_row: int) -> RawChunk:
+    good = [(number, row) for number, row in enumerate(sent, first_row) if row is not None]
+    flat = [row for _, row in good]
     names: dict[str, Cell] = {}
     for row in flat:
         names.update(row)
     is_full = all(len(row) == len(names) for row in flat)
     return RawChunk(
-        sent=sent,
-        rows=np.array([number for number, _ in rows], dtype=np.int64),
+        sent=len(sent),
+        rows=np.array([number for number, _ in good], dtype=np.int64),
         columns={
             name: list(map(itemgetter(name), flat)) if is_full else [row.get(name) for row in flat]
             for name in names
         },
         is_typed=True,
     )
+
+
+def _members_by_name(objects: Sequence[Any]) -> dict[str, Sequence[Any]] | None:
+    """Return the members of objects that have the same names in the same order."""
+    if set(map(type, objects)) != {dict}:
+        return None
+    forms = set(map(tuple, objects))
+    if len(forms) != 1:
+        return None
+    columns = zip(*[each.values() for each in objects], strict=True)
+    return dict(zip(*forms, columns, strict=False))
 
 
 class _Flattener:
@@ -104,6 +140,30 @@ class _Flattener:
         self._faults = faults
         self._known: dict[str, dict[str, str]] = {group: {} for group in ("", *_NESTED)}
         self._names: set[str] = set()
+
+    def columns(self, values: Sequence[object]) -> dict[str, Sequence[Cell]] | None:
+        """Return runs of one form and of plain values by field; None where they are not such."""
+        columns: dict[str, Sequence[Cell]] = {}
+        return columns if self._gather("", values, columns) else None
+
+    def _gather(
+        self, group: str, objects: Sequence[Any], columns: dict[str, Sequence[Cell]]
+    ) -> bool:
+        """Add the members of objects to the columns; tell whether all are plain values."""
+        members = _members_by_name(objects)
+        if members is None:
+            return False
+        for name, cells in members.items():
+            kinds = set(map(type, cells))
+            if kinds == {dict} and not group and name in _NESTED:
+                if not self._gather(name, cells, columns):
+                    return False
+            elif kinds != _ABSENT:
+                field = self._field(group, name)
+                if field is None or field in columns or not kinds <= _CELLS:
+                    return False
+                columns[field] = cells
+        return True
 
     def flatten(self, value: object, row: int) -> dict[str, Cell] | None:
         """Return the fields of a run, None when it has a fault."""
