@@ -35,16 +35,20 @@ class EncodedAnswer:
     rest: bytes
     record: LedgerRecord | None
 
-    def named(self, forecast_id: ForecastId | None) -> bytes:
-        """Return the body of the answer."""
-        if forecast_id is None:
-            return _NAMELESS + self.rest
-        return b'{"forecast_id":"' + forecast_id.encode() + b'"' + self.rest
+
+def named(forecast_id: ForecastId | None, rest: bytes) -> bytes:
+    """Return a forecast's document as JSON with its identifier."""
+    if forecast_id is None:
+        return _NAMELESS + rest
+    return b'{"forecast_id":"%b"%b' % (forecast_id.encode(), rest)
 
 
 def rest_of(document: Document) -> bytes:
-    """Return a forecast's document as JSON from behind its identifier, its first member."""
-    return orjson.dumps({**document, "forecast_id": None})[len(_NAMELESS) :]
+    """Return a forecast's document as JSON from behind its identifier, its first member.
+
+    The document has no identifier yet.
+    """
+    return orjson.dumps(document)[len(_NAMELESS) :]
 
 
 def holds_until(forecast: Forecast, now: datetime) -> datetime:

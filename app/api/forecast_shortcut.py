@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
-from app.api.encoded_answers import EncodedAnswers
+from app.api.encoded_answers import EncodedAnswers, named
 from app.api.forecasts import PATH, answer_at_once, make_forecast, router
 from app.api.middleware.exchanges import exchange_of
 from app.domain.access import Principal
@@ -81,9 +81,12 @@ class ForecastShortcut:
             figures.misses += 1
             return None
         figures.hits += 1
-        return known.named(
-            None if known.record is None else forecasts.record_again(known.record, now)
-        )
+        if known.record is None:
+            return named(None, known.rest)
+        forecast_id = forecasts.new_id(now)
+        answer = named(forecast_id, known.rest)
+        forecasts.record_again(known.record, forecast_id, now, answer)
+        return answer
 
     def _new(self, scope: Scope, principal: Principal, body: bytes) -> bytes | None:
         """Return the answer to another body, where all it rests on is in memory."""

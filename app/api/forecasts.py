@@ -1,8 +1,10 @@
 """Routes of forecasts: one, a batch, the ledger."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import orjson
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
@@ -10,7 +12,7 @@ from app.api import plain_text, problems
 from app.api.batches import answer_batch
 from app.api.bodies import json_response, parse_json, read_json, request_body
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
-from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, holds_until, rest_of
+from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, holds_until, named, rest_of
 from app.api.forecast_documents import Document, forecast_document, ledger_document
 from app.api.forecast_requests import read_forecast
 from app.api.negotiation import JSON, TEXT, preferred
@@ -74,14 +76,13 @@ async def make_forecast(request: Request) -> Response:
         forecast = await run_in_threadpool(forecasts.forecast, project_id, asked)
     else:
         forecast = forecasts.forecast_on(grounds, asked)
-    forecast, document, record = _told(forecasts, forecast, asked, body)
+    told = _tell(forecasts, forecast, asked, body)
     if is_text:
-        return Response(plain_text.forecast_sentences(document), media_type=TEXT)
-    if grounds is None:
-        return json_response(document)
-    answer = _encoded(forecasts, grounds, asked, forecast, document, record)
-    request.app.state.answers.keep(project_id, await request.body(), answer)
-    return Response(answer.named(forecast.forecast_id), media_type=JSON)
+        return Response(plain_text.forecast_sentences(told.document), media_type=TEXT)
+    if grounds is not None:
+        kept = told.encoded(forecast, asked, grounds)
+        request.app.state.answers.keep(project_id, await request.body(), kept)
+    return Response(told.answer, media_type=JSON)
 
 
 def answer_at_once(
@@ -99,34 +100,44 @@ def answer_at_once(
     grounds = forecasts.grounds(project_id, asked.workload, asked.regressor_version)
     if grounds is None:
         return None
-    found = forecasts.forecast_on(grounds, asked)
-    forecast, document, record = _told(forecasts, found, asked, question)
-    answer = _encoded(forecasts, grounds, asked, forecast, document, record)
-    answers.keep(project_id, body, answer)
-    return answer.named(forecast.forecast_id)
+    forecast = forecasts.forecast_on(grounds, asked)
+    told = _tell(forecasts, forecast, asked, question)
+    answers.keep(project_id, body, told.encoded(forecast, asked, grounds))
+    return told.answer
 
 
-def _told(
+class _Told(NamedTuple):
+    """A forecast as its document, as what follows the identifier, as the answer, as its record."""
+
+    document: Document
+    rest: bytes
+    answer: bytes
+    record: LedgerRecord | None
+    told_at: datetime
+
+    def encoded(
+        self, forecast: Forecast, asked: ForecastRequest, grounds: "Grounds"
+    ) -> EncodedAnswer:
+        """Return what is remembered of it."""
+        until = holds_until(forecast, self.told_at)
+        return EncodedAnswer(asked, grounds, until, self.rest, self.record)
+
+
+def _tell(
     forecasts: "ForecastService", forecast: Forecast, asked: ForecastRequest, question: Any
-) -> tuple[Forecast, Document, LedgerRecord | None]:
-    """Return the forecast with its document; identified and kept where that is asked for."""
+) -> _Told:
+    """Return a forecast as it is told; identified and kept where that is asked for."""
+    now = forecasts.now()
+    document = forecast_document(forecast, now)
+    rest = rest_of(document)
     if not asked.record:
-        return forecast, forecast_document(forecast, forecasts.now()), None
-    forecast = forecasts.identify(forecast)
-    document = forecast_document(forecast, forecasts.now())
-    return forecast, document, forecasts.record(forecast, request=question, answer=document)
-
-
-def _encoded(
-    forecasts: "ForecastService",
-    grounds: "Grounds",
-    asked: ForecastRequest,
-    forecast: Forecast,
-    document: Document,
-    record: LedgerRecord | None,
-) -> EncodedAnswer:
-    until = holds_until(forecast, forecasts.now())
-    return EncodedAnswer(asked, grounds, until, rest_of(document), record)
+        return _Told(document, rest, named(None, rest), None, now)
+    forecast_id = forecasts.new_id(now)
+    answer = named(forecast_id, rest)
+    record = forecasts.record(
+        forecast, forecast_id, now, request=orjson.dumps(question), answer=answer
+    )
+    return _Told(document, rest, answer, record, now)
 
 
 @router.post(

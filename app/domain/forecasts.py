@@ -240,14 +240,14 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class LedgerRecord:
-    """A forecast to be kept: what was asked and answered, as JSON documents."""
+    """A forecast to be kept: what was asked and answered, as JSON."""
 
     forecast_id: ForecastId
     workload_id: WorkloadId
     regressor_version: int
     created_at: datetime
-    request: Mapping[str, Any]
-    answer: Mapping[str, Any]
+    request: bytes
+    answer: bytes
     scenario_sha256: str | None = None
 
 

@@ -1,10 +1,8 @@
 """The use cases of answering what a configuration would take and cost."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from app.domain.errors import DomainError, NotFoundError
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerEntry, LedgerRecord
@@ -148,20 +146,25 @@ class ForecastService:
             raise answer.with_traceback(None)  # it may be remembered and raised again
         return answer
 
-    def identify(self, forecast: Forecast) -> Forecast:
-        """Return the forecast with an identifier of its own."""
-        return replace(forecast, forecast_id=_new_id(self._context.now()))
+    def new_id(self, now: datetime) -> ForecastId:
+        """Return the identifier of a forecast that is made now."""
+        return ForecastId(new_identifier("fc", now_ms=int(now.timestamp() * 1000)))
 
     def record(
-        self, forecast: Forecast, *, request: Mapping[str, Any], answer: Mapping[str, Any]
+        self,
+        forecast: Forecast,
+        forecast_id: ForecastId,
+        now: datetime,
+        *,
+        request: bytes,
+        answer: bytes,
     ) -> LedgerRecord:
-        """Keep an identified forecast and return its record; it is written behind the answer."""
-        assert forecast.forecast_id is not None
+        """Keep a forecast and return its record; it is written behind the answer."""
         record = LedgerRecord(
-            forecast_id=forecast.forecast_id,
+            forecast_id=forecast_id,
             workload_id=forecast.workload_id,
             regressor_version=forecast.regressor_version,
-            created_at=self._context.now(),
+            created_at=now,
             request=request,
             answer=answer,
             scenario_sha256=forecast.scenario.digest(),
@@ -169,12 +172,21 @@ class ForecastService:
         self._ledger.put(record)
         return record
 
-    def record_again(self, earlier: LedgerRecord, now: datetime) -> ForecastId:
-        """Keep a forecast that was asked and answered as before; return its own identifier."""
-        forecast_id = _new_id(now)
-        answer = {**earlier.answer, "forecast_id": forecast_id}
-        self._ledger.put(replace(earlier, forecast_id=forecast_id, created_at=now, answer=answer))
-        return forecast_id
+    def record_again(
+        self, earlier: LedgerRecord, forecast_id: ForecastId, now: datetime, answer: bytes
+    ) -> None:
+        """Keep a forecast that was asked and answered as before, but for its identifier."""
+        self._ledger.put(
+            LedgerRecord(
+                forecast_id,
+                earlier.workload_id,
+                earlier.regressor_version,
+                now,
+                earlier.request,
+                answer,
+                earlier.scenario_sha256,
+            )
+        )
 
     def recorded(self, project_id: ProjectId, forecast_id: str) -> LedgerEntry:
         """Return a recorded forecast with the runs that were made of it.
@@ -196,7 +208,3 @@ class ForecastService:
     def close(self) -> None:
         """Write the forecasts that are still to be recorded."""
         self._ledger.close()
-
-
-def _new_id(now: datetime) -> ForecastId:
-    return ForecastId(new_identifier("fc", now_ms=int(now.timestamp() * 1000)))

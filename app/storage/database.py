@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from app.domain import deadlines
 from app.domain.errors import StorageUnavailableError
 from app.storage.stores import Stores
+from app.storage.types import json_text
 
 _logger = logging.getLogger(__name__)
 _SQLITE_BUSY_TIMEOUT_MS = 30_000
@@ -63,7 +64,12 @@ def make_engine(
     parsed = sa.make_url(url)
     if parsed.drivername in {"postgres", "postgresql"}:
         parsed = parsed.set(drivername="postgresql+psycopg")
-    options: dict[str, Any] = {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": 10}
+    options: dict[str, Any] = {
+        "pool_size": pool_size,
+        "max_overflow": 0,
+        "pool_timeout": 10,
+        "json_serializer": json_text,
+    }
     if parsed.get_backend_name() == "postgresql":
         options["pool_pre_ping"] = True
         options["connect_args"] = {"connect_timeout": _POSTGRES_CONNECT_TIMEOUT_S}

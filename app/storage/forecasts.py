@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+import orjson
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -16,6 +17,7 @@ from app.storage.tables import ForecastRow, RunRow, WorkloadRow
 _MAX_LINKED = 1000
 _MAX_REALISED = 10_000
 MAX_RECORDED = 50_000
+_INSERT = sa.insert(ForecastRow)
 
 
 class ForecastStore:
@@ -37,14 +39,14 @@ class ForecastStore:
                 "regressor_version": record.regressor_version,
                 "created_at": record.created_at,
                 "scenario_sha256": record.scenario_sha256,
-                "request": record.request,
-                "answer": record.answer,
+                "request": orjson.Fragment(record.request),
+                "answer": orjson.Fragment(record.answer),
             }
             for record in records
             if record.workload_id in existing
         ]
         if rows:
-            self._session.execute(sa.insert(ForecastRow), rows)
+            self._session.connection().execute(_INSERT, rows)
         return len(rows)
 
     def get(self, project_id: ProjectId, forecast_id: ForecastId) -> LedgerEntry | None:

@@ -1,11 +1,22 @@
 """Column types that mean the same on SQLite and PostgreSQL."""
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import orjson
 import sqlalchemy as sa
 from typing_extensions import override
+
+
+def json_text(document: object) -> str:
+    """Return a document as it is stored; parts that are JSON already are `orjson.Fragment`s."""
+    try:
+        return orjson.dumps(document).decode()
+    except TypeError:
+        # Numbers beyond 64 bits, unpaired surrogates, names that are no strings.
+        return json.dumps(document)
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):

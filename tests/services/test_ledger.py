@@ -15,7 +15,7 @@ from tests.support.regressors import store_runs
 
 def make_records(context: ServiceContext, workload_id: WorkloadId, n: int) -> list[LedgerRecord]:
     return [
-        LedgerRecord(ForecastId(key), workload_id, 1, context.now(), {"n": n}, {"answer": key})
+        LedgerRecord(ForecastId(key), workload_id, 1, context.now(), b'{"n":1}', b'{"a":2}')
         for key in new_identifiers("fc", n)
     ]
 
