@@ -113,26 +113,25 @@ def object_pieces(members: Mapping[str, Sequence[Piece]]) -> list[Piece]:
     return [*pieces, b"}"]
 
 
-def joined(pieces: Sequence[Piece], n_rows: int) -> list[bytes]:
-    """Return the text of each row.
+def rows_of(pieces: Sequence[Piece], n_rows: int) -> list[tuple[bytes, ...]]:
+    """Return the parts of the text of each row; what all rows have between two columns is one part.
 
     Examples
     --------
-    >>> joined([b"[", [b"1", b"2"], b"]"], 2)
-    [b'[1]', b'[2]']
+    >>> rows_of([b"[", [b"1", b"2"], b"]", [b"!", b"!"]], 2)
+    [(b'[', b'1', b']!'), (b'[', b'2', b']!')]
     """
     columns: list[Sequence[bytes]] = []
     constant = b""
     for piece in pieces:
         if isinstance(piece, bytes):
             constant += piece
-            continue
-        if constant:
-            columns.append([constant] * n_rows)
-        columns.append(piece)
-        constant = b""
-    columns.append([constant] * n_rows)
-    return list(map(b"".join, zip(*columns, strict=True)))
+        elif piece[0] == piece[-1] and piece.count(piece[0]) == n_rows:
+            constant += piece[0]
+        else:
+            columns += [[constant] * n_rows, piece]
+            constant = b""
+    return list(zip(*columns, [constant] * n_rows, strict=True))
 
 
 def decimal_texts(units: IntArray, decimals: IntArray) -> list[bytes]:

@@ -20,11 +20,11 @@ from app.api.column_texts import (
     distinct_texts,
     each_text,
     filled,
-    joined,
     number_texts,
     object_pieces,
     parts_around,
     plain_texts,
+    rows_of,
     shared_texts,
 )
 from app.api.forecast_documents import MEMBERS, Document
@@ -55,12 +55,12 @@ _SAME_IN_GROUP: Final = frozenset(
 
 def forecast_texts(
     answers: Sequence[Answered], now: datetime, members: Sequence[str]
-) -> list[bytes]:
-    """Return the JSON of each forecast, or of the members of it that are wanted."""
+) -> list[tuple[bytes, ...]]:
+    """Return the JSON of each forecast in parts, or that of the members of it that are wanted."""
     places: defaultdict[AnswerColumns, list[int]] = defaultdict(list)
     for place, answer in enumerate(answers):
         places[answer.columns].append(place)
-    texts = [b""] * len(answers)
+    texts: list[tuple[bytes, ...]] = [()] * len(answers)
     for columns, members_of in places.items():
         found = _rows(columns, now, members)
         for place in members_of:
@@ -68,9 +68,9 @@ def forecast_texts(
     return texts
 
 
-def _rows(columns: AnswerColumns, now: datetime, members: Sequence[str]) -> list[bytes]:
+def _rows(columns: AnswerColumns, now: datetime, members: Sequence[str]) -> list[tuple[bytes, ...]]:
     pieces = {name: [*_pieces(name, columns, now)] for name in members}
-    return joined(object_pieces(pieces), len(columns.requests))
+    return rows_of(object_pieces(pieces), len(columns.requests))
 
 
 def _pieces(name: str, columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
@@ -223,15 +223,15 @@ def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     yield b"["
     for place in range(len(names)):
         told = shares[:, place] > 0.0
-        before = [*((b"," if place else b"") + head for head in heads), b""]
+        before = [*((b"}," if place else b"") + head for head in heads), b""]
         rows = np.where(told, order[:, place], len(names)).tolist()
         texts = number_texts(significant(shares[:, place], 4))
         for row in np.flatnonzero(~told).tolist():
             texts[row] = b""
         yield list(map(before.__getitem__, rows))
         yield texts
-        yield list(map((b"", b"}").__getitem__, told.tolist()))
-    yield b"]"
+    is_any: list[bool] = np.logical_or.reduce(shares > 0.0, axis=1).tolist()
+    yield list(map((b"]", b"}]").__getitem__, is_any))
 
 
 def _unless_all_are(nothing: object, name: str, column: str) -> Write:
