@@ -48,7 +48,7 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
         for each in (
             b',{"ref":' if place else b'{"ref":',
             ref,
-            *(_refused(answer) if isinstance(answer, DomainError) else (_FORECAST, *next(texts))),
+            *(_refused(answer) if isinstance(answer, DomainError) else (_FORECAST, next(texts))),
             b"}",
         )
     ]

@@ -113,13 +113,13 @@ def object_pieces(members: Mapping[str, Sequence[Piece]]) -> list[Piece]:
     return [*pieces, b"}"]
 
 
-def rows_of(pieces: Sequence[Piece], n_rows: int) -> list[tuple[bytes, ...]]:
-    """Return the parts of the text of each row; what all rows have between two columns is one part.
+def joined(pieces: Sequence[Piece], n_rows: int) -> list[bytes]:
+    """Return the text of each row.
 
     Examples
     --------
-    >>> rows_of([b"[", [b"1", b"2"], b"]", [b"!", b"!"]], 2)
-    [(b'[', b'1', b']!'), (b'[', b'2', b']!')]
+    >>> joined([b"[", [b"1", b"2"], b"]", [b"!", b"!"]], 2)
+    [b'[1]!', b'[2]!']
     """
     columns: list[Sequence[bytes]] = []
     constant = b""
@@ -131,7 +131,7 @@ def rows_of(pieces: Sequence[Piece], n_rows: int) -> list[tuple[bytes, ...]]:
         else:
             columns += [[constant] * n_rows, piece]
             constant = b""
-    return list(zip(*columns, [constant] * n_rows, strict=True))
+    return list(map(b"".join, zip(*columns, [constant] * n_rows, strict=True)))
 
 
 def decimal_texts(units: IntArray, decimals: IntArray) -> list[bytes]:

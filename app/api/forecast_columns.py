@@ -20,11 +20,11 @@ from app.api.column_texts import (
     distinct_texts,
     each_text,
     filled,
+    joined,
     number_texts,
     object_pieces,
     parts_around,
     plain_texts,
-    rows_of,
     shared_texts,
 )
 from app.api.forecast_documents import MEMBERS, Document
@@ -55,12 +55,12 @@ _SAME_IN_GROUP: Final = frozenset(
 
 def forecast_texts(
     answers: Sequence[Answered], now: datetime, members: Sequence[str]
-) -> list[tuple[bytes, ...]]:
-    """Return the JSON of each forecast in parts, or that of the members of it that are wanted."""
+) -> list[bytes]:
+    """Return the JSON of each forecast, or of the members of it that are wanted."""
     places: defaultdict[AnswerColumns, list[int]] = defaultdict(list)
     for place, answer in enumerate(answers):
         places[answer.columns].append(place)
-    texts: list[tuple[bytes, ...]] = [()] * len(answers)
+    texts = [b""] * len(answers)
     for columns, members_of in places.items():
         found = _rows(columns, now, members)
         for place in members_of:
@@ -68,9 +68,9 @@ def forecast_texts(
     return texts
 
 
-def _rows(columns: AnswerColumns, now: datetime, members: Sequence[str]) -> list[tuple[bytes, ...]]:
+def _rows(columns: AnswerColumns, now: datetime, members: Sequence[str]) -> list[bytes]:
     pieces = {name: [*_pieces(name, columns, now)] for name in members}
-    return rows_of(object_pieces(pieces), len(columns.requests))
+    return joined(object_pieces(pieces), len(columns.requests))
 
 
 def _pieces(name: str, columns: AnswerColumns, now: datetime) -> Iterable[Piece]:

@@ -68,9 +68,10 @@ class AnswerColumns:
 
     def _buy(self) -> tuple[Figures, dict[int, DomainError]]:
         """Return the figures; offers are looked up where they may be of spot capacity."""
-        is_any_spot = any(map(may_be_spot, self.requests, self.scenarios))
-        offers = self.offers if is_any_spot else [None] * len(self.requests)
-        forecast, refusals = interrupted(self._work, self.requests, offers)
+        if any(map(may_be_spot, self.requests, self.scenarios)):
+            forecast, refusals = interrupted(self._work, self.requests, self.offers)
+        else:
+            forecast, refusals = interrupted(self._work, (), ())
         return Figures(self.requests, forecast, lambda: self.offers), refusals
 
     @property

@@ -82,7 +82,7 @@ def test_each_text_is_the_document_of_its_row(
 
     for answer, text in zip(answers, texts, strict=True):
         expected = orjson.dumps(forecast_document(answer, now))
-        assert orjson.loads(b"".join(text)) == orjson.loads(expected)
+        assert orjson.loads(text) == orjson.loads(expected)
 
 
 def test_wanted_members_alone_are_written(published: Services) -> None:
@@ -90,5 +90,5 @@ def test_wanted_members_alone_are_written(published: Services) -> None:
 
     [text] = forecast_texts([answer], published.context.now(), ["basis", "workload"])
 
-    assert orjson.loads(b"".join(text)) == {"basis": answer.basis, "workload": "fitted"}
-    assert forecast_texts([answer], published.context.now(), []) == [(b"{}",)]
+    assert orjson.loads(text) == {"basis": answer.basis, "workload": "fitted"}
+    assert forecast_texts([answer], published.context.now(), []) == [b"{}"]
