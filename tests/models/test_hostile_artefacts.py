@@ -24,7 +24,7 @@ from models import (
     fit_portfolio,
     loads,
 )
-from models.artefact_parts import HARDWARE, KEYS, RUNS
+from models.artefact_parts import KEYS, RUNS
 from models.candidates import CANDIDATES
 from models.errors import DamagedForecastError
 from models.estimators import ScikitRegressor
@@ -203,61 +203,10 @@ def test_damaged_archive_under_a_right_hash_is_refused_or_useful(
     _is_refused_or_useful(_sealed(bytes(body)))
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda part: part[:-8], "more numbers than it has"),
-        (lambda part: part + bytes(8), "more numbers than it declares"),
-        (lambda part: part[:-1], "do not fit together"),
-        (lambda _: b"", "more numbers than it has"),
-    ],
-)
-def test_other_count_of_numbers_is_refused(
-    artefact: Artefact, change: Callable[[bytes], bytes], reason: str
-) -> None:
-    hostile = artefact.with_part(ARRAYS, change(artefact.part(ARRAYS)))
-
-    with pytest.raises(ArtifactError, match=reason):
-        loads(hostile)
-
-
 @pytest.mark.parametrize("dtype", ["<f4", ">f8", "<i8", "<c16"])
 def test_numbers_of_another_type_are_refused(artefact: Artefact, dtype: str) -> None:
     with pytest.raises(ArtifactError):
         loads(artefact.with_part(ARRAYS, artefact.block().astype(dtype).tobytes()))
-
-
-@pytest.mark.parametrize(
-    ("place", "figure"), [(0, 0.0), (0, -1.0), (1, -5.0), (2, -16.0), (3, 0.0)]
-)
-def test_data_sheet_that_describes_nothing_is_refused(
-    artefact: Artefact, place: int, figure: float
-) -> None:
-    sheets = artefact.array(HARDWARE)
-    sheets[1, place] = figure
-
-    with pytest.raises(ArtifactError, match="a figure of a data sheet is not positive"):
-        loads(artefact.with_array(HARDWARE, sheets))
-
-
-@pytest.mark.parametrize("names", [["V100"], ["V100", "V100", "T4"], [1, 2, 3], "V100", None])
-def test_data_sheets_without_names_of_their_own_are_refused(
-    artefact: Artefact, names: object
-) -> None:
-    header = artefact.header()
-    header["encoder"]["hardware"] = names
-
-    with pytest.raises(ArtifactError, match="do not fit together"):
-        loads(artefact.with_header(header))
-
-
-@pytest.mark.parametrize("same", [None, [], {"memory.X": "nowhere"}, {"controls": "memory.X"}])
-def test_array_that_equals_none_is_refused(artefact: Artefact, same: object) -> None:
-    header = artefact.header()
-    header["same_arrays"] = same
-
-    with pytest.raises(ArtifactError):
-        loads(artefact.with_header(header))
 
 
 @pytest.mark.parametrize("part", [HEADER, ARRAYS, KEYS, RUNS])
