@@ -63,7 +63,10 @@ class BoostedTrees(PortfolioRegressor):
         )
         few = len(y) <= FEW_CONFIGURATIONS
         rounds = self.rounds or (_FEW_ROUNDS if few else _ROUNDS)
-        booster = lightgbm.train(self._parameters(len(y)), data, num_boost_round=rounds)
+        # Otherwise the booster is written as text, and read again, before it is returned.
+        booster = lightgbm.train(
+            self._parameters(len(y)), data, num_boost_round=rounds, keep_training_booster=True
+        )
         self.trees_ = read_trees(booster.model_to_string())
         self._tables = TreeTables(self.trees_, self.layout.n_columns)
         return self

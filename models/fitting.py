@@ -150,8 +150,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     memory = evidence.memory
     law = None if memory is None else fit_memory_law(memory, hardware, seed=seed)
     draft = _Draft(
-        configurations, center, encoder, encoded, regime_map, fitted, failed, held_out, prior, law,
-        prepared,
+        configurations, center, encoder, encoded, regime_map, fitted, failed, held_out,
+        informed, law, prepared,
     )  # fmt: skip
     odd = EvidenceReport(change_points=changes, outliers=find_outliers(present, configurations))
     portfolio = draft.finish(runs, odd)
@@ -223,7 +223,7 @@ class _Draft:
     fitted: Mapping[str, PortfolioRegressor]
     failed: Mapping[str, str]
     held_out: Mapping[str, HeldOut]
-    prior: PooledPrior | None
+    prior: EncodedPrior | None
     memory_law: MemoryLaw | None
     prepared: Imputed
 
@@ -262,7 +262,9 @@ class _Draft:
 
     def _effects(self) -> dict[str, LevelEffects]:
         told = {"gpu_type": untold_effects("gpu_type")}
-        told |= {} if self.prior is None else self.prior.effects
+        if self.prior is not None:
+            layout, y = self.encoder.layout, self.configurations.log_duration - self.center
+            told |= self.prior.effects(layout, self.encoded.X, y)
         columns = [category.column for category in self.encoder.categories]
         return {column: told[column] for column in columns if column in told}
 

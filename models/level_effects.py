@@ -1,7 +1,7 @@
 """Effects of category levels across workloads: what a GPU type does, and how surely."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,8 +22,8 @@ _WORKLOAD_SD = 5.0
 _SLOPE_SD = 0.25
 _REFERENCE: FloatArray = np.log([200.0, 17.0, 1200.0])
 _N_SPECIFICATIONS = 3
-_TYPICAL_GPU: FloatArray = np.log([0.3, 0.2, 0.1])
-_TYPICAL_OTHER: FloatArray = np.log([0.15, 0.15, 0.1])
+_TYPICAL_GPU: FloatArray = np.log([0.3, 0.2, 0.1, 0.3])
+_TYPICAL_OTHER: FloatArray = np.log([0.15, 0.15, 0.1, 0.3])
 _UNTOLD_SDS = 0.15, 0.12, 0.1
 _HYPER_SD = 0.7
 _MAX_STEPS = 15
@@ -34,8 +34,8 @@ _STEP = 1e-4
 class LevelEffects:
     """Posterior of the effects of a category's levels, shared by all workloads.
 
-    A workload's effect of level c is ``e_c + (u + u_w) . x_c + d_wc``, with x the log
-    specifications of a GPU type.
+    A workload's effect of level c is ``(1 + z_w) (e_c + u . x_c) + u_w . x_c + d_wc``, with x the
+    log specifications of a GPU type and z_w how much more than others the workload responds.
 
     Parameters
     ----------
@@ -47,6 +47,8 @@ class LevelEffects:
         Joint posterior of the levels' own effects e and of the slopes u, shape (n_levels + 3,).
     sds
         Standard deviations of e, of d and of u_w.
+    response
+        Standard deviation of z_w.
     """
 
     category: str
@@ -54,6 +56,19 @@ class LevelEffects:
     mean: FloatArray
     covariance: FloatArray
     sds: tuple[float, float, float]
+    response: float = 0.0
+
+    def responding(self, location: float, sd: float) -> "LevelEffects":
+        """Return the effects on a workload of which ``z_w ~ N(location, sd^2)`` is known.
+
+        Examples
+        --------
+        >>> effects = replace(untold_effects("gpu_type"), response=0.3).responding(0.2, 0.1)
+        >>> effects.mean.round(2).tolist(), effects.response
+        ([-0.3, -0.12, -0.6], 0.0)
+        """
+        spread = self.covariance + sd**2 * np.outer(self.mean, self.mean)
+        return replace(self, mean=(1 + location) * self.mean, covariance=spread, response=0.0)
 
     def joint(
         self, names: Sequence[str | None], hardware: Mapping[str, HardwareDescription]
@@ -81,7 +96,9 @@ class LevelEffects:
             else:
                 variance[row] += max(own, UNKNOWN_SD) ** 2
         covariance = design @ self.covariance @ design.T + slope**2 * (x @ x.T) + np.diag(variance)
-        return design @ self.mean, (covariance + covariance.T) / 2
+        mean = design @ self.mean
+        covariance += self.response**2 * np.outer(mean, mean)
+        return mean, (covariance + covariance.T) / 2
 
     def is_known(self, name: str | None, hardware: Mapping[str, HardwareDescription]) -> bool:
         """Return whether the pool or a specification says anything about a level."""
@@ -129,9 +146,9 @@ def pool_levels(
 ) -> LevelEffects:
     """Pool the effects that workloads found, one piece of evidence a workload.
 
-    ``m[w,c] = a_w + e_c + (u + u_w) . x_c + d_wc + error``, all Gaussian, the errors with the
-    covariance that the workload reports; the three standard deviations by the mode of their
-    posterior.
+    ``m[w,c] = a_w + (1 + z_w) (e_c + u . x_c) + u_w . x_c + d_wc + error``, all Gaussian, the
+    errors with the covariance that the workload reports; the four standard deviations by the mode
+    of their posterior. What z_w multiplies is first learned without it; the z_w sum to 0.
 
     Parameters
     ----------
@@ -159,6 +176,8 @@ def pool_levels(
         return untold_effects(category)
     rows = _Rows.of(category, chosen, hardware)
     typical = _typical(category)
+    first, _ = rows.posterior(np.exp(typical))
+    rows = rows.responding(first)
     logs = minimise_in_box(
         rows.loss(typical),
         typical,
@@ -166,8 +185,9 @@ def pool_levels(
         _MAX_STEPS,
     )
     mean, covariance = rows.posterior(np.exp(logs))
-    own, deviation, slope = (float(sd) for sd in np.exp(logs))
-    return LevelEffects(category, rows.names, mean, covariance, (own, deviation, slope))
+    own, deviation, slope, response = (float(sd) for sd in np.exp(logs))
+    response *= (1 + 1 / len(chosen)) ** 0.5
+    return LevelEffects(category, rows.names, mean, covariance, (own, deviation, slope), response)
 
 
 def _within_limit(evidence: Sequence[LevelEvidence]) -> list[LevelEvidence]:
@@ -192,6 +212,8 @@ class _Rows:
     same_workload: FloatArray
     of_level: FloatArray
     is_vague: FloatArray
+    pattern: FloatArray
+    n_workloads: int
 
     @classmethod
     def of(
@@ -224,7 +246,13 @@ class _Rows:
             same,
             np.array([[level == name for name in names] for level in levels], dtype=np.float64),
             vague.astype(np.float64),
+            np.zeros(len(levels)),
+            len(evidence),
         )
+
+    def responding(self, mean: FloatArray) -> "_Rows":
+        """Return the rows with the effects that a workload responds to more or less than others."""
+        return replace(self, pattern=self._design() @ mean)
 
     def _design(self) -> FloatArray:
         return np.hstack([self.of_level, self.x])
@@ -234,10 +262,13 @@ class _Rows:
         return np.concatenate([variances, np.full(_N_SPECIFICATIONS, _SLOPE_SD**2)])
 
     def _covariance(self, sds: FloatArray) -> FloatArray:
-        own, deviation, slope = sds
+        own, deviation, slope, response = sds
         design = self._design()
         total = self.fixed + (design * self._latent(float(own))) @ design.T
         total += slope**2 * (self.x @ self.x.T) * self.same_workload
+        # Responses are told from their mean over the pool: it belongs to the effects themselves.
+        differing = self.same_workload - 1 / self.n_workloads
+        total += response**2 * np.outer(self.pattern, self.pattern) * differing
         total[np.diag_indices(len(total))] += deviation**2
         return total
 
@@ -248,7 +279,7 @@ class _Rows:
         return _Loss(self, typical)
 
     def minus_log_posterior(self, logs: FloatArray, typical: FloatArray) -> float:
-        """Return the negative log posterior of the logs of the three standard deviations."""
+        """Return the negative log posterior of the logs of the four standard deviations."""
         factor = np.linalg.cholesky(self._covariance(np.exp(logs)))
         whitened = np.linalg.solve(factor, self._residual())
         off = (logs - typical) / _HYPER_SD

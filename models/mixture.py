@@ -370,11 +370,13 @@ def _upper_blocks(form: FloatArray) -> list[tuple[int, FloatArray]]:
     --------
     >>> [(start, block.shape) for start, block in _upper_blocks(np.zeros((200, 230)))]
     [(0, (100, 230)), (100, (100, 130))]
+    >>> [(start, block.shape) for start, block in _upper_blocks(np.zeros((177, 230)))]
+    [(0, (89, 230)), (89, (88, 141))]
     """
     n, blocks = len(form), []
     size = -(-n // max(1, round(n / _BLOCK))) if n else 1
     for start in range(0, n, size):
-        end = start + size
+        end = min(start + size, n)
         block = form[start:end, start:].copy()
         block[:, size : n - start] += form[end:, start:end].T
         blocks.append((start, block))

@@ -1,18 +1,21 @@
 """Priors learned from other workloads: exponents and shares of laws, effects of category levels."""
 
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 
 from models.aliases import aliased_columns, without_columns
 from models.encoding import Encoded, Encoder
 from models.hardware import UNKNOWN_SD, HardwareDescription
+from models.layout import Layout
 from models.level_effects import LevelEffects, pool_levels, untold_effects
-from models.power_laws import TEMPLATES
+from models.power_laws import TEMPLATES, FittedLaw
 from models.reports import PoolingReport
+from models.scaling_laws import LogLinearLaw
 from models.summaries import (
     WorkloadSummary,
     feature_names,
@@ -24,6 +27,12 @@ from models.threads import single_thread
 _EM_ROUNDS = 30
 _NU = 4.0
 """Degrees of freedom with which the spread between workloads is shrunk to the template's."""
+
+ARITHMETIC = ("gpu_type", "param.precision")
+"""Categories that change how fast arithmetic is."""
+
+_ALIKE = 0.7
+"""Correlation of a workload's responses to two of them: it computes much, or it waits."""
 
 _COMMON_SD = 0.3
 """Log standard deviation of what all levels of a category have in common: beta's to tell."""
@@ -240,10 +249,10 @@ class EncodedPrior:
     has_deviations = True
 
     def __init__(self, pooled: PooledPrior, encoder: Encoder, encoded: Encoded) -> None:
-        self._pooled = pooled
+        self._pooled, self.report = pooled, pooled.report
         self._features = feature_names(encoder)
         self._aliased = aliased_columns(encoder, encoded.X, encoded.codes)
-        self._levels = _level_prior(pooled, encoder, encoded)
+        self._levels, self._responses = _level_prior(pooled, encoder, encoded)
         self._known: dict[tuple[str, tuple[str, ...], bytes], tuple[FloatArray, FloatArray]] = {}
 
     def numeric(
@@ -266,13 +275,48 @@ class EncodedPrior:
         """Return mean and covariance of the effects of all levels."""
         return self._levels
 
+    def effects(self, layout: Layout, X: FloatArray, y: FloatArray) -> dict[str, LevelEffects]:
+        """Return what is known of any level's effect on this workload, seen levels or not.
+
+        How much stronger than others the workload responds to the levels that its runs measured
+        tells how much stronger it will to those without runs. With m the effects of the measured
+        levels in a power law under this prior, S their covariance, c their prior covariance with
+        the response z and ``g = cov(m)^-1 c``: ``E z = g . (m - mean)`` and
+        ``var z = s_z^2 - g . c + g' S g``.
+
+        Parameters
+        ----------
+        layout
+            Columns of X.
+        X, y
+            Configurations and log durations.
+        """
+        law = LogLinearLaw(replace(layout, prior=self)).fit(X, y).laws_[0]
+        return {
+            column: effects.responding(*self._response(column, effects.response, law))
+            for column, effects in self._pooled.effects.items()
+        }
+
+    def _response(self, column: str, sd: float, law: FittedLaw) -> tuple[float, float]:
+        mean, covariance = self._levels
+        along = self._responses[column]
+        gain = np.linalg.solve(covariance, along)
+        first = len(law.theta) - len(mean)
+        doubt = float(sd**2 - gain @ along + gain @ law.covariance[first:, first:] @ gain)
+        return float(gain @ (law.theta[first:] - mean)), max(doubt, 0.0) ** 0.5
+
 
 def _level_prior(
     pooled: PooledPrior, encoder: Encoder, encoded: Encoded
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean and covariance of all levels, each category centred on its own runs."""
+) -> tuple[tuple[FloatArray, FloatArray], Mapping[str, FloatArray]]:
+    """Return mean and covariance of all levels, each category centred on its own runs.
+
+    And, by category, the covariance of its response z with the effects of all levels.
+    """
     means: list[FloatArray] = []
-    total = np.zeros((sum(encoder.layout.levels),) * 2)
+    size = sum(encoder.layout.levels)
+    total = np.zeros((size, size))
+    patterns: dict[str, FloatArray] = {}
     for index, category in enumerate(encoder.categories):
         if not category.used:
             continue
@@ -280,15 +324,34 @@ def _level_prior(
         if effects is None and category.column == "gpu_type":
             effects = untold_effects(category.column)
         n = len(category.levels)
+        first = sum(len(each) for each in means)
         if effects is None:
             mean, covariance = np.zeros(n), np.diag(np.full(n, UNKNOWN_SD**2))
         else:
             mean, covariance = effects.joint(category.levels, encoder.hardware)
             mean, covariance = _centred(mean, covariance, encoded.codes[:, index])
-        first = sum(len(each) for each in means)
+            patterns[category.column] = np.zeros(size)
+            patterns[category.column][first : first + n] = effects.response * mean
         total[first : first + n, first : first + n] = covariance
         means.append(mean)
-    return np.concatenate([np.empty(0), *means]), total
+    for one, other in itertools.permutations(sorted(patterns.keys() & set(ARITHMETIC)), 2):
+        total += _ALIKE * np.outer(patterns[one], patterns[other])
+    responses = {
+        column: effects.response * _along(column, patterns, size)
+        for column, effects in pooled.effects.items()
+    }
+    return (np.concatenate([np.empty(0), *means]), total), responses
+
+
+def _along(column: str, patterns: Mapping[str, FloatArray], size: int) -> FloatArray:
+    """Return what goes along with a category's response: its own effects and related ones."""
+    found = np.zeros(size)
+    for other, pattern in patterns.items():
+        if other == column:
+            found += pattern
+        elif {other, column} <= set(ARITHMETIC):
+            found += _ALIKE * pattern
+    return found
 
 
 def _centred(
