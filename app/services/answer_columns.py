@@ -242,10 +242,10 @@ class AnswerColumns:
     def lessons(self) -> list[tuple[Lesson, ...] | None]:
         """Which runs taught each row that is to be explained."""
         lessons: list[tuple[Lesson, ...] | None] = [None] * len(self.requests)
-        rows = np.flatnonzero([request.explain for request in self.requests])
-        if len(rows):
-            found = self.served.portfolio.taught_by(self._inquiry.features.take(rows))
-            for row, taught in zip(rows.tolist(), found, strict=True):
+        rows = [row for row, request in enumerate(self.requests) if request.explain]
+        if rows:
+            asked = self._inquiry.features.take(np.array(rows))
+            for row, taught in zip(rows, self.served.portfolio.taught_by(asked), strict=True):
                 lessons[row] = tuple(
                     Lesson(
                         tuple(map(RunId, each.run_ids)), float(f"{each.influence:.4g}"), each.about
