@@ -51,7 +51,7 @@ class Warnings:
     def _on_money(
         self, request: ForecastRequest, offer: Offer | None, factor: GridFactor | None
     ) -> tuple[ForecastWarning, ...]:
-        """Return the warnings on cost and carbon, told once for questions that share the grounds."""
+        """Return the warnings on cost and carbon, told once for questions that share grounds."""
         pricing, configuration = request.pricing, request.scenario.configuration
         key = (id(offer), id(pricing), id(configuration), id(factor))
         told = self._told.get(key)
