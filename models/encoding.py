@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isnan, log, nan
+from typing import NamedTuple
 
 import numpy as np
 
@@ -105,6 +106,7 @@ class Encoder:
         self._used_features = np.flatnonzero([f.used for f in numeric])
         self._flagged = np.flatnonzero([f.flagged for f in numeric])
         self._used_list, self._flagged_list = self._used_features.tolist(), self._flagged.tolist()
+        self._scales = [_Scale.of(feature) for feature in numeric]
         self._nothing_missing = np.zeros((1, len(numeric)), dtype=np.bool_)
         self._missing_variance = np.array([_missing_variance(f) for f in numeric])
         self._unused_variance = np.array([0.0 if f.used else UNIDENTIFIED_SD**2 for f in numeric])
@@ -158,19 +160,19 @@ class Encoder:
         workers = features.numeric["workers"].item() if "workers" in features.numeric else nan
         values, excess, distances = [], [], []
         missing, left_out, variance = [], [], 0.0
-        for feature, raw in zip(self.numeric, self._raw_row(features), strict=True):
-            value = _one_value(feature, raw)
+        for scale, raw in zip(self._scales, self._raw_row(features), strict=True):
+            value = scale.value(raw)
             missing.append(isnan(value))
-            left_out.append(missing[-1] and feature.always_known)
+            left_out.append(missing[-1] and scale.always_known)
             if missing[-1]:
-                value = feature.fill
+                value = scale.fill
             if left_out[-1]:
-                variance += _missing_variance(feature)
-            elif not feature.used:
-                variance += UNIDENTIFIED_SD**2 * (value * value)
-            beyond = max(value - feature.high, feature.low - value, 0.0)
+                variance += scale.missing_variance
+            elif scale.unused_variance:
+                variance += scale.unused_variance * (value * value)
+            beyond = max(value - scale.high, scale.low - value, 0.0)
             excess.append(beyond)
-            distances.append(beyond / feature.axis_span)
+            distances.append(beyond / scale.span)
             values.append(value)
         for index in self._damped:
             if excess[index]:
@@ -292,14 +294,48 @@ def _snapped(value: float) -> float:
     return 0.0 if abs(value) < SMALLEST else value
 
 
-def _one_value(feature: NumericFeature, raw: float) -> float:
-    """Return what `Encoder._transform` does for one value; NaN stays NaN."""
-    scaled = raw / feature.unit
-    if feature.transform != "scaled":
-        # In this order: the maximum of NaN and a number is NaN.
-        floored = max(scaled, feature.floor) + (feature.transform == "log1p")
-        scaled = log(floored) if floored > 0 else floored - inf
-    return scaled - feature.center
+class _Scale(NamedTuple):
+    """How one value of a feature is transformed, and where it was measured."""
+
+    unit: float
+    floor: float
+    center: float
+    is_log: bool
+    added: float
+    low: float
+    high: float
+    span: float
+    fill: float
+    always_known: bool
+    missing_variance: float
+    unused_variance: float
+
+    @classmethod
+    def of(cls, feature: NumericFeature) -> "_Scale":
+        """Return what one value of a feature is told by."""
+        return cls(
+            feature.unit,
+            feature.floor,
+            feature.center,
+            feature.transform != "scaled",
+            float(feature.transform == "log1p"),
+            feature.low,
+            feature.high,
+            feature.axis_span,
+            feature.fill,
+            feature.always_known,
+            _missing_variance(feature),
+            0.0 if feature.used else UNIDENTIFIED_SD**2,
+        )
+
+    def value(self, raw: float) -> float:
+        """Return what `Encoder._transform` does for one value; NaN stays NaN."""
+        scaled = raw / self.unit
+        if self.is_log:
+            # In this order: the maximum of NaN and a number is NaN.
+            floored = max(scaled, self.floor) + self.added
+            scaled = log(floored) if floored > 0 else floored - inf
+        return scaled - self.center
 
 
 def _where(numeric: tuple[NumericFeature, ...], quotient: str) -> list[int]:

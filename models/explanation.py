@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
+import numpy as np
+
 from models.power_laws import TERMS, Term
-from models.tables import FloatArray
+from models.tables import FloatArray, IntArray
 
 TermName = Literal["computation", "overhead", "communication", "fixed"]
 
@@ -56,6 +58,25 @@ def name_shares(
 ) -> list[tuple[Share, ...]]:
     """Return the named shares of each row, the largest first, those above 0.1 % alone."""
     return [_explain(names, row, kind) for row in shares.tolist()]
+
+
+def ranked(shares: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return of each row which columns are told, the largest first, and their shares of these.
+
+    Both of the shape of `shares`; the share of what is not told is 0 and stands last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> order, told = ranked(np.array([[0.25, 0.0, 0.75]]))
+    >>> order.tolist(), told.tolist()
+    ([[2, 0, 1]], [[0.75, 0.25, 0.0]])
+    """
+    told = np.where(shares >= _SMALLEST, shares, 0.0)
+    order = np.argsort(-told, axis=1, kind="stable")
+    total = told.sum(axis=1, keepdims=True)
+    told = np.take_along_axis(told, order, axis=1) / np.where(total > 0.0, total, 1.0)
+    return order, told
 
 
 def _explain(

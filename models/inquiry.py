@@ -8,7 +8,14 @@ import numpy as np
 
 from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
-from models.explanation import PhaseShare, TermShare, explain_rows, name_shares
+from models.explanation import (
+    TERM_NAMES,
+    PhaseShare,
+    TermShare,
+    explain_rows,
+    name_shares,
+    ranked,
+)
 from models.intervals import tempered
 from models.memory import Memory, row_signatures
 from models.mixture import Evaluation, Mixture, Mixtures, RegimeModel
@@ -112,15 +119,7 @@ class Inquiry:
     @once
     def explanation(self) -> list[tuple[TermShare, ...]]:
         """What each duration is made of; see `FittedPortfolio.explain`."""
-        if self.features.n_rows == 0:
-            return []
-        shares = self._term_shares()
-        expansion = self.expansion
-        if expansion is not None:
-            total = np.zeros((self.features.n_rows, shares.shape[1]))
-            np.add.at(total, expansion.source, expansion.weights[:, None] * shares)
-            shares = total
-        return explain_rows(shares)
+        return [] if self.features.n_rows == 0 else explain_rows(self._shares)
 
     @once
     def phases(self) -> list[tuple[PhaseShare, ...]]:
@@ -128,8 +127,21 @@ class Inquiry:
         law = self._phase_law
         if law is None:
             return [()] * self.features.n_rows
-        shares = law.shares(self._grounds.encoder.layout, self.encoded.X)
-        return name_shares(law.names, shares, PhaseShare)
+        return name_shares(law.names, self._phase_shares(law), PhaseShare)
+
+    @once
+    def ranked(self) -> tuple[Sequence[str], IntArray, FloatArray]:
+        """The phases, or the terms where no run told any, as columns: names, order and shares.
+
+        See `models.explanation.ranked`; there is at least one question.
+        """
+        law = self._phase_law
+        if law is None:
+            return list(TERM_NAMES.values()), *ranked(self._shares)
+        return law.names, *ranked(self._phase_shares(law))
+
+    def _phase_shares(self, law: PhaseLaw) -> FloatArray:
+        return law.shares(self._grounds.encoder.layout, self.encoded.X)
 
     @once
     def _signatures(self) -> list[bytes]:
@@ -162,10 +174,18 @@ class Inquiry:
         np.add.at(variance, source, weights * (variances + (means - mean[source]) ** 2))
         return mean, variance
 
-    def _term_shares(self) -> FloatArray:
-        return self._gathered(
+    @once
+    def _shares(self) -> FloatArray:
+        """The shares of `TERMS` in each row, shape (n, n_terms)."""
+        shares = self._gathered(
             [each.mixture.term_shares(each.found.shares) for each in self._answered]
         )
+        expansion = self.expansion
+        if expansion is None:
+            return shares
+        total = np.zeros((self.features.n_rows, shares.shape[1]))
+        np.add.at(total, expansion.source, expansion.weights[:, None] * shares)
+        return total
 
     def _gathered(self, parts: Sequence[FloatArray]) -> FloatArray:
         """Return in the order of the rows what was found for each regime."""

@@ -118,21 +118,20 @@ def joined(pieces: Sequence[Piece], n_rows: int) -> list[bytes]:
 
     Examples
     --------
-    >>> joined([b"[", [b"1", b"2"], b"]"], 2)
-    [b'[1]', b'[2]']
+    >>> joined([b"[", [b"1", b"2"], b"]", [b"!", b"!"]], 2)
+    [b'[1]!', b'[2]!']
     """
     columns: list[Sequence[bytes]] = []
     constant = b""
     for piece in pieces:
         if isinstance(piece, bytes):
             constant += piece
-            continue
-        if constant:
-            columns.append([constant] * n_rows)
-        columns.append(piece)
-        constant = b""
-    columns.append([constant] * n_rows)
-    return list(map(b"".join, zip(*columns, strict=True)))
+        elif piece[0] == piece[-1] and piece.count(piece[0]) == n_rows:
+            constant += piece[0]
+        else:
+            columns += [[constant] * n_rows, piece]
+            constant = b""
+    return list(map(b"".join, zip(*columns, [constant] * n_rows, strict=True)))
 
 
 def decimal_texts(units: IntArray, decimals: IntArray) -> list[bytes]:

@@ -35,12 +35,15 @@ from app.pricing.offers import Offer
 from app.services.answer_columns import AnswerColumns
 from app.services.answered import Answered
 from app.services.costs import billed
+from app.services.energy import EnergyRate
+from app.services.rounding import significant
 
 Write = Callable[[AnswerColumns, datetime], Iterable[Piece]]
 
 _BAND_HOLES: Final = ("-1.5", "-2.5", "-3.5", "-4.5")
-"""No duration and no confidence is below nought."""
+"""No duration, no confidence and no energy is below nought."""
 
+_ENERGY_HOLES: Final = _BAND_HOLES[:2]
 _MONEY_HOLES: Final = tuple(f"0.{figure}7{'3' * 38}" for figure in range(1, 6))
 """No amount and no quantity has forty digits."""
 
@@ -167,10 +170,9 @@ def _around_bill(offer: Offer, now: datetime) -> list[bytes]:
 
 
 def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    found = columns.feasibilities
-    chances = number_texts([each.fits_probability for each in found])
-    bases = distinct_texts([each.basis for each in found], str)
-    return object_pieces({"fits_probability": [chances], "basis": [bases]})
+    chances, bases = columns.chances_to_fit
+    told = [number_texts(chances)], [distinct_texts(bases, str)]
+    return object_pieces(dict(zip(("fits_probability", "basis"), told, strict=True)))
 
 
 def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
@@ -179,6 +181,57 @@ def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     yield distinct_texts([each.basis for each in columns.support], str)
+
+
+def _energy(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    """Return energies; what rates have in common is written once."""
+    rates = columns.energy_rates
+    parts = {id(rate): _around_energy(rate) for rate in {id(each): each for each in rates}.values()}
+    around = zip(*[parts[id(rate)] for rate in rates], strict=True)
+    hours = [
+        rate.kilowatt_hours(seconds)
+        for rate, seconds in zip(rates, columns.figures.median, strict=True)
+    ]
+    carbon = [
+        energy * (rate.kg_co2e_per_kwh or 0.0) for rate, energy in zip(rates, hours, strict=True)
+    ]
+    holes = [number_texts(significant(np.array(each), 4)) for each in (hours, carbon)]
+    for row, rate in enumerate(rates):
+        if rate.draw is None:
+            holes[0][row] = holes[1][row] = b""
+        elif rate.kg_co2e_per_kwh is None:
+            holes[1][row] = b""
+    return filled([list(column) for column in around], holes)
+
+
+def _around_energy(rate: EnergyRate) -> list[bytes]:
+    told = rate.over(1.0)
+    hours, carbon = map(float, _ENERGY_HOLES)
+    if told.kilowatt_hours is None:
+        return [orjson.dumps(documents.energy_document(told)), b"", b""]
+    if told.kg_co2e is None:
+        holed = replace(told, kilowatt_hours=hours)
+        return [*parts_around(documents.energy_document(holed), _ENERGY_HOLES[:1]), b""]
+    holed = replace(told, kilowatt_hours=hours, kg_co2e=carbon)
+    return parts_around(documents.energy_document(holed), _ENERGY_HOLES)
+
+
+def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
+    """Return explanations: of each place among the shares one column, empty where none is told."""
+    names, order, shares = columns.ranked_shares
+    heads = [orjson.dumps({"term": name, "share": 0.5})[:-4] for name in names]
+    yield b"["
+    for place in range(len(names)):
+        told = shares[:, place] > 0.0
+        before = [*((b"}," if place else b"") + head for head in heads), b""]
+        rows = np.where(told, order[:, place], len(names)).tolist()
+        texts = number_texts(significant(shares[:, place], 4))
+        for row in np.flatnonzero(~told).tolist():
+            texts[row] = b""
+        yield list(map(before.__getitem__, rows))
+        yield texts
+    is_any: list[bool] = np.logical_or.reduce(shares > 0.0, axis=1).tolist()
+    yield list(map((b"]", b"}]").__getitem__, is_any))
 
 
 def _unless_all_are(nothing: object, name: str, column: str) -> Write:
@@ -209,6 +262,8 @@ _WRITERS: Final[Mapping[str, Write]] = {
     "probability": _probability,
     "support": _support,
     "basis": _basis,
+    "energy": _energy,
+    "explanation": _explanation,
     "to_target": _unless_all_are(None, "to_target", "targets"),
     "spot": _unless_all_are(None, "spot", "spot"),
     "purchases": _unless_all_are((), "purchases", "purchases"),

@@ -192,7 +192,7 @@ MEMBERS: "Final[Mapping[str, Callable[[Forecast | Answered, datetime], Any]]]" =
     "support": lambda forecast, _: support_document(forecast.support),
     "basis": lambda forecast, _: forecast.basis,
     "to_target": lambda forecast, now: _target_document(forecast.to_target, now),
-    "energy": lambda forecast, _: _energy_document(forecast.energy),
+    "energy": lambda forecast, _: energy_document(forecast.energy),
     "spot": lambda forecast, _: None if forecast.spot is None else asdict(forecast.spot),
     "purchases": lambda forecast, _: [_option_document(each) for each in forecast.purchases],
     "explanation": lambda forecast, _: [
@@ -260,7 +260,8 @@ def _lessons(taught_by: Sequence[Lesson] | None) -> list[Document] | None:
     ]
 
 
-def _energy_document(energy: EnergyForecast) -> Document:
+def energy_document(energy: EnergyForecast) -> Document:
+    """Return the document of energy and carbon; the figures have four significant digits."""
     factor, draw = energy.factor, energy.draw
     return {
         "kilowatt_hours": _significant(energy.kilowatt_hours),

@@ -12,7 +12,6 @@ from app.domain.forecasts import (
     NO_SPOT_TERMS,
     AxisOutside,
     CostForecast,
-    Feasibility,
     ForecastRequest,
     ForecastWarning,
     Lesson,
@@ -27,14 +26,15 @@ from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.costs import cost_of
 from app.services.durations import features_of, interrupted, is_spot, may_be_spot, offers_for
-from app.services.energy import energy_of, place_of
+from app.services.energy import EnergyRate, energy_rate, place_of
 from app.services.figures import Figures, known
 from app.services.purchases import twin_of
+from app.services.rounding import significant
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import report_of
 from app.services.targets import targets_of
 from app.services.warnings import Warnings
-from models import Support, once
+from models import FloatArray, IntArray, Support, once
 
 
 class AnswerColumns:
@@ -68,10 +68,15 @@ class AnswerColumns:
 
     def _buy(self) -> tuple[Figures, dict[int, DomainError]]:
         """Return the figures; offers are looked up where they may be of spot capacity."""
-        is_any_spot = any(map(may_be_spot, self.requests, self.scenarios))
-        offers = self.offers if is_any_spot else [None] * len(self.requests)
-        forecast, refusals = interrupted(self._work, self.requests, offers)
+        if self._is_any_spot:
+            forecast, refusals = interrupted(self._work, self.requests, self.offers)
+        else:
+            forecast, refusals = interrupted(self._work, (), ())
         return Figures(self.requests, forecast, lambda: self.offers), refusals
+
+    @once
+    def _is_any_spot(self) -> bool:
+        return any(map(may_be_spot, self.requests, self.scenarios))
 
     @property
     def figures(self) -> Figures:
@@ -114,6 +119,8 @@ class AnswerColumns:
     def spot(self) -> list[SpotReport | None]:
         """What is assumed of interruptions, and what they come to."""
         reports: list[SpotReport | None] = [None] * len(self.requests)
+        if not self._is_any_spot:
+            return reports
         for row, (request, scenario) in enumerate(zip(self.requests, self.scenarios, strict=True)):
             if may_be_spot(request, scenario) and is_spot(request, offer := self.offers[row]):
                 instances = 1 if offer is None else offer.total_instances
@@ -128,8 +135,7 @@ class AnswerColumns:
         rows = [
             row
             for row, request in enumerate(self.requests)
-            if row not in self.refusals
-            and (self.spot[row] is not None or request.spot != NO_SPOT_TERMS)
+            if row not in self.refusals and (self.spot[row] is not None or _is_about_spot(request))
         ]
         if not rows:
             return options
@@ -156,22 +162,31 @@ class AnswerColumns:
         return PurchaseOption(bought, self.figures.durations[row], cost)
 
     @once
+    def energy_rates(self) -> list[EnergyRate]:
+        """What each row draws and emits by the second; rows alike share one."""
+        known: dict[tuple[int, ...], EnergyRate] = {}
+        rates = []
+        for request, scenario, offer in zip(
+            self.requests, self.scenarios, self.offers, strict=True
+        ):
+            configuration, terms = scenario.configuration, request.energy
+            key = (id(configuration), id(terms), id(request.pricing), id(offer))
+            rate = known.get(key)
+            if rate is None:
+                place = place_of(configuration, request.pricing, offer)
+                as_of = request.pricing.as_of or self.now
+                rate = energy_rate(
+                    configuration, terms, self.served.power, self.book.grid, place, as_of
+                )
+                known[key] = rate
+            rates.append(rate)
+        return rates
+
+    @once
     def energies(self) -> list[EnergyForecast]:
         """What each row draws and emits."""
-        return [
-            energy_of(
-                scenario.configuration,
-                seconds,
-                request.energy,
-                self.served.power,
-                self.book.grid,
-                place_of(scenario.configuration, request.pricing, offer),
-                request.pricing.as_of or self.now,
-            )
-            for request, scenario, offer, seconds in zip(
-                self.requests, self.scenarios, self.offers, self.figures.median, strict=True
-            )
-        ]
+        pairs = zip(self.energy_rates, self.figures.median, strict=True)
+        return [rate.over(seconds) for rate, seconds in pairs]
 
     @property
     def support(self) -> list[Support]:
@@ -217,23 +232,25 @@ class AnswerColumns:
             for explanation in explained
         ]
 
+    @property
+    def ranked_shares(self) -> tuple[Sequence[str], IntArray, FloatArray]:
+        """The explanations as columns: names, their order in each row, and their shares."""
+        return self._inquiry.ranked
+
     @once
-    def feasibilities(self) -> list[Feasibility]:
-        """Whether each row fits into memory."""
+    def chances_to_fit(self) -> tuple[list[float | None], Sequence[str]]:
+        """The probability that each row fits into memory, and what it rests on."""
         found = self.served.portfolio.feasibility(self._inquiry.features)
-        return [
-            Feasibility(known(float(f"{chance:.4g}")), basis)
-            for chance, basis in zip(found.probability.tolist(), found.basis, strict=True)
-        ]
+        return list(map(known, significant(found.probability, 4))), found.basis
 
     @once
     def lessons(self) -> list[tuple[Lesson, ...] | None]:
         """Which runs taught each row that is to be explained."""
         lessons: list[tuple[Lesson, ...] | None] = [None] * len(self.requests)
-        rows = np.flatnonzero([request.explain for request in self.requests])
-        if len(rows):
-            found = self.served.portfolio.taught_by(self._inquiry.features.take(rows))
-            for row, taught in zip(rows.tolist(), found, strict=True):
+        rows = [row for row, request in enumerate(self.requests) if request.explain]
+        if rows:
+            asked = self._inquiry.features.take(np.array(rows))
+            for row, taught in zip(rows, self.served.portfolio.taught_by(asked), strict=True):
                 lessons[row] = tuple(
                     Lesson(
                         tuple(map(RunId, each.run_ids)), float(f"{each.influence:.4g}"), each.about
@@ -251,18 +268,23 @@ class AnswerColumns:
                 request,
                 support,
                 offer,
-                fits_probability=feasibility.fits_probability,
-                factor=energy.factor,
+                fits_probability=chance,
+                factor=rate.factor,
             )
-            for request, support, offer, feasibility, energy in zip(
+            for request, support, offer, chance, rate in zip(
                 self.requests,
                 self.support,
                 self.offers,
-                self.feasibilities,
-                self.energies,
+                self.chances_to_fit[0],
+                self.energy_rates,
                 strict=True,
             )
         ]
+
+
+def _is_about_spot(request: ForecastRequest) -> bool:
+    # Nearly always it is the same object, which is told much sooner than that it is equal.
+    return request.spot is not NO_SPOT_TERMS and request.spot != NO_SPOT_TERMS
 
 
 def _axes(support: Support) -> tuple[AxisOutside, ...]:

@@ -88,7 +88,8 @@ class Answered:
     @property
     def feasibility(self) -> Feasibility:
         """Whether it fits into memory."""
-        return self.columns.feasibilities[self.row]
+        chances, bases = self.columns.chances_to_fit
+        return Feasibility(chances[self.row], bases[self.row])
 
     @property
     def deadline_probability(self) -> float | None:

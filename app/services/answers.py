@@ -35,14 +35,30 @@ def ask_all(
     """Return the answers of which only what is asked for is computed, in order."""
     questioner = Questioner(served)
     read = [_read(request, questioner) for request in requests]
-    rows = [row for row, scenario in enumerate(read) if isinstance(scenario, Scenario)]
-    answers: list[Asked] = [each for each in read if isinstance(each, DomainError)]
-    if not rows:
-        return answers
     scenarios = [scenario for scenario in read if isinstance(scenario, Scenario)]
-    columns = AnswerColumns([requests[row] for row in rows], scenarios, served, book, now)
-    found = (columns.refusals.get(row) or Answered(columns, row) for row in range(len(rows)))
+    if len(scenarios) == len(read):
+        return _answered(requests, scenarios, served, book, now)
+    asked = [
+        request for request, each in zip(requests, read, strict=True) if isinstance(each, Scenario)
+    ]
+    found = iter(_answered(asked, scenarios, served, book, now))
     return [next(found) if isinstance(each, Scenario) else each for each in read]
+
+
+def _answered(
+    requests: Sequence[ForecastRequest],
+    scenarios: Sequence[Scenario],
+    served: ServedRegressor,
+    book: PriceBook,
+    now: datetime,
+) -> list[Asked]:
+    if not requests:
+        return []
+    columns = AnswerColumns(requests, scenarios, served, book, now)
+    answers: list[Asked] = [Answered(columns, row) for row in range(len(requests))]
+    for row, refusal in columns.refusals.items():
+        answers[row] = refusal
+    return answers
 
 
 def _read(request: ForecastRequest, questioner: Questioner) -> Scenario | DomainError:

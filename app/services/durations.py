@@ -79,8 +79,7 @@ def is_spot(request: ForecastRequest, offer: Offer | None) -> bool:
 
 def may_be_spot(request: ForecastRequest, scenario: Scenario) -> bool:
     """Whether an offer for a request may be of spot capacity: none is unless it is asked for."""
-    return (
-        request.pricing.purchase is Purchase.SPOT
-        or request.scenario.configuration.purchase is Purchase.SPOT
-        or scenario.configuration.purchase is Purchase.SPOT
-    )
+    if scenario is not request.scenario and scenario.configuration.purchase is Purchase.SPOT:
+        return True
+    asked = request.scenario.configuration.purchase
+    return asked is Purchase.SPOT or request.pricing.purchase is Purchase.SPOT

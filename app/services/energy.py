@@ -1,10 +1,12 @@
 """Energy and carbon of a forecast: the workload's power, the place's grid factor."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from app.domain.configurations import Configuration
-from app.domain.energy import EnergyForecast, EnergyTerms
+from app.domain.energy import EnergyForecast, EnergyTerms, PowerDraw
+from app.domain.grid_factors import GridFactor
 from app.domain.prices import PriceQuery
 from app.pricing.energy import MeasuredPowers, kilowatt_hours, power_draw
 from app.pricing.grid import GridBook
@@ -19,26 +21,63 @@ _NO_PLACE: Final = (
 )
 
 
-def energy_of(
+@dataclass(frozen=True, slots=True)
+class EnergyRate:
+    """What the energy and the carbon of a configuration depend on besides its duration.
+
+    `draw` is None where the power is not known, `kg_co2e_per_kwh` where the carbon is not; `reason`
+    says why.
+    """
+
+    workers: int
+    power_usage_effectiveness: float
+    draw: PowerDraw | None = None
+    kg_co2e_per_kwh: float | None = None
+    factor: GridFactor | None = None
+    reason: str | None = None
+
+    def over(self, seconds: float) -> EnergyForecast:
+        """Return the estimate for a duration."""
+        energy = carbon = None
+        if self.draw is not None:
+            energy = self.kilowatt_hours(seconds)
+            if self.kg_co2e_per_kwh is not None:
+                carbon = energy * self.kg_co2e_per_kwh
+        return EnergyForecast(
+            energy,
+            carbon,
+            self.power_usage_effectiveness,
+            self.draw,
+            self.kg_co2e_per_kwh,
+            self.factor,
+            self.reason,
+        )
+
+    def kilowatt_hours(self, seconds: float) -> float:
+        """Return the energy of a duration; nought where the power is not known."""
+        if self.draw is None:
+            return 0.0
+        pue = self.power_usage_effectiveness
+        return kilowatt_hours(self.draw, self.workers, seconds, power_usage_effectiveness=pue)
+
+
+def energy_rate(
     configuration: Configuration,
-    seconds: float,
     terms: EnergyTerms,
     measured: MeasuredPowers,
     grid: GridBook,
     place: tuple[str | None, str | None],
     as_of: datetime,
-) -> EnergyForecast:
-    """Return the estimate for a duration; unknown figures come with the reason."""
-    pue = terms.power_usage_effectiveness
+) -> EnergyRate:
+    """Return what a configuration draws and emits; unknown figures come with the reason."""
+    workers, pue = configuration.workers, terms.power_usage_effectiveness
     draw = power_draw(configuration.gpu_type, terms, measured)
     if draw is None:
-        return EnergyForecast(None, None, pue, reason=_NO_POWER)
-    energy = kilowatt_hours(draw, configuration.workers, seconds, power_usage_effectiveness=pue)
+        return EnergyRate(workers, pue, reason=_NO_POWER)
     factor = None if terms.kg_co2e_per_kwh is not None else grid.factor(*place, as_of)
     intensity = terms.kg_co2e_per_kwh if factor is None else float(factor.kg_co2e_per_kwh)
-    if intensity is None:
-        return EnergyForecast(energy, None, pue, draw, reason=_no_factor(place))
-    return EnergyForecast(energy, energy * intensity, pue, draw, intensity, factor)
+    reason = _no_factor(place) if intensity is None else None
+    return EnergyRate(workers, pue, draw, intensity, factor, reason)
 
 
 def _no_factor(place: tuple[str | None, str | None]) -> str:

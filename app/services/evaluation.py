@@ -13,7 +13,7 @@ from app.pricing.billing import costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.durations import features_of
-from app.services.energy import energy_of, place_of
+from app.services.energy import energy_rate, place_of
 from app.services.questions import to_question
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import with_interruptions
@@ -153,7 +153,7 @@ def _energy(
         key = (configuration.gpu_type, place)
         if key not in known:
             one = replace(configuration, workers=1)
-            told = energy_of(one, 1.0, request.energy, served.power, book.grid, place, as_of)
+            told = energy_rate(one, request.energy, served.power, book.grid, place, as_of).over(1.0)
             known[key] = _number(told.kilowatt_hours), _number(told.kg_co2e)
         figures.append((*known[key], configuration.workers))
     table = np.array(figures, dtype=np.float64).reshape(-1, 3)

@@ -92,8 +92,6 @@ def _by_level(
 
 def _shown(seconds: FloatArray) -> list[float]:
     """Return seconds to seven significant digits: costs are made of what is shown."""
-    if len(seconds) == 1:
-        return [float(f"{seconds[0]:.7g}")]
     return significant(seconds, 7)
 
 

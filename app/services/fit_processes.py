@@ -15,6 +15,7 @@ from typing import Final
 from typing_extensions import override
 
 from app.domain.fits import FitProblem
+from app.domain.threads import ONE_THREAD
 from app.services.computing import (
     ComputationLostError,
     Computer,
@@ -28,9 +29,6 @@ from app.services.fit_words import ChildWords
 
 _logger = logging.getLogger(__name__)
 _GOODBYE_S: Final = 5.0
-_ONE_THREAD: Final = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-)
 
 
 class TimedOutError(FitRefusedError):
@@ -63,7 +61,7 @@ class _Child:
                 # several fits at once take many times as long.
                 env={
                     **os.environ,
-                    **_ONE_THREAD,
+                    **ONE_THREAD,
                     "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
                 },
                 pass_fds=(theirs.fileno(),),

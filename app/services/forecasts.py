@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 
 from app.domain.errors import DomainError, NotFoundError
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerEntry, LedgerRecord
@@ -115,13 +116,14 @@ class ForecastService:
         groups: defaultdict[_Group, list[int]] = defaultdict(list)
         for index, request in enumerate(requests):
             groups[request.workload, request.regressor_version].append(index)
-        answers: dict[int, Asked] = {}
+        answered: list[Asked] = []
         for (slug, version), rows in groups.items():
             asked = [requests[row] for row in rows]
-            answers.update(
-                zip(rows, self._group(project_id, slug, version, asked, book), strict=True)
-            )
-        return [answers[index] for index in range(len(requests))]
+            answered += self._group(project_id, slug, version, asked, book)
+        if len(groups) == 1:
+            return answered
+        places = {row: place for place, row in enumerate(chain.from_iterable(groups.values()))}
+        return [answered[places[row]] for row in range(len(requests))]
 
     def _group(
         self,

@@ -1,5 +1,6 @@
 """Makes of a request the question that a regressor can answer, or says what is wrong with it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
 from typing import Final
@@ -27,6 +28,11 @@ class Questioner:
 
     def __init__(self, served: ServedRegressor) -> None:
         self._report = served.portfolio.report
+        self._numbers = {
+            column.removeprefix(PARAMETER_PREFIX)
+            for column in self._report.numeric_ranges
+            if column.startswith(PARAMETER_PREFIX) and column not in self._report.category_levels
+        }
         self._gpus: dict[tuple[str | None, str | None], str | None] = {}
 
     def ask(self, scenario: Scenario) -> Scenario:
@@ -47,12 +53,22 @@ class Questioner:
             self._gpus[key] = _resolved(*key, report)
         if self._gpus[key] != configuration.gpu_type:
             configuration = replace(configuration, gpu_type=self._gpus[key])
-        parameters = {
-            name: _typed(name, value, report) for name, value in scenario.parameters.items()
-        }
-        if configuration is scenario.configuration and parameters == scenario.parameters:
+        asked = scenario.parameters
+        if self._are_numbers(asked):
+            if configuration is scenario.configuration:
+                return scenario
+            return Scenario(configuration, scenario.work, asked)
+        parameters = {name: _typed(name, value, report) for name, value in asked.items()}
+        if configuration is scenario.configuration and parameters == asked:
             return scenario
         return Scenario(configuration, scenario.work, parameters)
+
+    def _are_numbers(self, parameters: Mapping[str, ParameterValue]) -> bool:
+        """Whether all parameters are numbers, as those of the regressor are: the common case."""
+        return all(
+            name in self._numbers and not isinstance(value, str)
+            for name, value in parameters.items()
+        )
 
 
 def _resolved(gpu_type: str | None, instance_type: str | None, report: FitReport) -> str | None:

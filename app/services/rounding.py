@@ -27,6 +27,8 @@ def significant(values: FloatArray, digits: int) -> list[float]:
     >>> significant(np.array([0.123456, 98765.4, -2.5e-30]), 3)
     [0.123, 98800.0, -2.5e-30]
     """
+    if len(values) == 1:  # the text alone takes a tenth of the time
+        return [float(f"{values[0]:.{digits}g}")]
     with np.errstate(all="ignore"):
         size = np.floor(np.log10(np.abs(values)))
         shift = digits - 1 - size

@@ -1,11 +1,14 @@
 """What a web process does without until somebody asks for it."""
 
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from app.domain.threads import ONE_THREAD
 
 _ASK = """
 import sys
@@ -17,6 +20,16 @@ with TestClient(build(Settings(data_dir={folder!r}, database_url={url!r}))) as c
     for path in {paths!r}:
         assert client.get(path).status_code in (200, 503), path
 print(*sorted(name for name in sys.modules if "." not in name or "dialects" in name))
+"""
+_COUNT_THREADS = """
+from app.cli.web_process import build
+from app.settings import Settings
+
+build(Settings(data_dir={folder!r}, database_url={url!r}))
+import numpy
+from threadpoolctl import threadpool_info
+
+print(*(pool["num_threads"] for pool in threadpool_info()))
 """
 _UNNEEDED = {"alembic", "jinja2", "lightgbm", "limits", "models", "numpy", "psycopg", "scipy"}
 
@@ -56,3 +69,20 @@ def test_process_on_sqlite_imports_no_dialect_of_postgresql(
 
 def test_page_imports_its_templates_when_it_is_shown(sqlite_url: str, tmp_path: Path) -> None:
     assert "jinja2" in _imported_after(sqlite_url, tmp_path, "/")
+
+
+@pytest.mark.parametrize("chosen", [None, "2"])
+def test_linear_algebra_takes_one_thread_unless_the_operator_chose(
+    chosen: str | None, sqlite_url: str, tmp_path: Path
+) -> None:
+    script = _COUNT_THREADS.format(folder=str(tmp_path), url=sqlite_url)
+    environment = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
+    if chosen is not None:
+        environment["OPENBLAS_NUM_THREADS"] = chosen
+
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+    )
+
+    expected = min(int(chosen or 1), len(os.sched_getaffinity(0)))
+    assert set(answer.stdout.split()) == {str(expected)}

@@ -79,4 +79,4 @@ def test_what_is_not_asked_for_is_not_computed(served: ServedRegressor) -> None:
     columns = AnswerColumns(calm, scenarios, served, PriceBook([], NOW), NOW)
 
     assert len(columns.figures.durations) == len(calm)
-    assert not {"offers", "bills", "support", "feasibilities", "warnings"} & vars(columns).keys()
+    assert not {"offers", "bills", "support", "chances_to_fit", "warnings"} & vars(columns).keys()

@@ -18,7 +18,7 @@ def test_each_figure_is_what_its_text_tells(values: list[float], digits: int) ->
 def test_halves_are_rounded_as_texts_are(mantissa: int, exponent: int, digits: int) -> None:
     value = float(f"{mantissa}5e{exponent}")
 
-    assert significant(np.array([value]), digits) == [float(f"{value:.{digits}g}")]
+    assert significant(np.array([value] * 2), digits) == [float(f"{value:.{digits}g}")] * 2
 
 
 def test_ten_thousand_durations_are_rounded_alike() -> None:
