@@ -16,7 +16,7 @@ from models.distribution import LEVELS
 from models.encoding import Encoder
 from models.errors import ArtifactError
 from models.features import CategoryFeature, NumericFeature
-from models.hardware import read_hardware
+from models.hardware import DataSheets
 from models.level_effects import LevelEffects
 from models.memory import Memory
 from models.memory_state import build_law
@@ -243,10 +243,8 @@ def _build_encoder(header: Mapping[str, Any], figures: FloatArray) -> Encoder:
     for category in categories:
         demand(0 < len(set(category.levels)) == len(category.levels), "a level is there twice")
         demand(len(category.counts) == len(category.levels), "counts are of other levels")
-    names = read_texts(header["hardware"])
-    demand(len(set(names)) == len(names), "a data sheet is there twice")
     demand(isinstance(header["multi_node"], bool), "a truth value is none")
-    hardware = read_hardware(names, figures)
+    hardware = DataSheets(read_texts(header["hardware"]), figures)
     return Encoder(numeric, categories, hardware, multi_node=header["multi_node"])
 
 

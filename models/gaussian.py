@@ -227,7 +227,10 @@ class GaussianProcess(PortfolioRegressor):
         self._check(factor, state.shared)
         self.inverse_factor_ = np.zeros((len(self.alpha_),) * 2)
         self.inverse_factor_[_lower_triangle(len(self.alpha_))] = factor
-        self._prepare()
+        shape = self.log_parameters_[_N_DEVIATIONS:].tobytes()
+        key = ("kernel", id(self.X_), id(self.scales_), shape)
+        self._prepare(state.shared.get(key))
+        state.shared.setdefault(key, self.kernel)
 
     def _check(self, factor: FloatArray, shared: dict[tuple[object, ...], Any]) -> None:
         """Check what was loaded: shapes and bounds."""
@@ -247,8 +250,11 @@ class GaussianProcess(PortfolioRegressor):
         law = self.law or LogLinearLaw(self.layout, seed=self.seed)
         return type(law)(**law.get_params())
 
-    def _prepare(self) -> None:
+    def _prepare(self, twin: ServingKernel | None = None) -> None:
         self._parameters = KernelParameters.from_log(self.log_parameters_, len(self.scales_))
+        if twin is not None:
+            self.kernel = twin.with_deviation(self._parameters)
+            return
         x = self.layout.numeric(self.X_) / self.scales_
         self.kernel = ServingKernel(self._parameters, x, self.layout.codes(self.X_), self.scales_)
 

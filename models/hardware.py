@@ -1,10 +1,11 @@
 """What the data sheet of an accelerator says, and how durations scale with it beforehand."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from typing_extensions import override
 
 from models.tables import FloatArray
 
@@ -63,7 +64,7 @@ def describe_hardware(hardware: Mapping[str, HardwareDescription]) -> FloatArray
     >>> k80 = HardwareDescription(4.1, None, 12.0, 240.0)
     >>> describe_hardware({"K80": k80}).tolist()
     [[4.1, 0.0, 12.0, 240.0]]
-    >>> read_hardware(("K80",), describe_hardware({"K80": k80})) == {"K80": k80}
+    >>> DataSheets(("K80",), describe_hardware({"K80": k80}))["K80"] == k80
     True
     """
     figures = [
@@ -74,20 +75,41 @@ def describe_hardware(hardware: Mapping[str, HardwareDescription]) -> FloatArray
     return np.array(told).reshape(-1, _N_FIGURES)
 
 
-def read_hardware(names: Sequence[str], figures: FloatArray) -> dict[str, HardwareDescription]:
-    """Return the data sheets that `describe_hardware` gave.
+class DataSheets(Mapping[str, HardwareDescription]):
+    """Data sheets by name, each made when it is asked for: an artefact has dozens of them.
+
+    Parameters
+    ----------
+    names, figures
+        What `describe_hardware` gave, and the names in the same order.
 
     Raises
     ------
     ValueError
-        If names and figures do not fit together, or a figure is not positive.
+        If names and figures do not fit together, a name is there twice, or a figure is not
+        positive and finite.
     """
-    if figures.shape != (len(names), _N_FIGURES):
-        raise ValueError("data sheets do not fit together")
-    return {
-        name: HardwareDescription(fp32, tensor or None, memory or None, bandwidth)
-        for name, (fp32, tensor, memory, bandwidth) in zip(names, figures.tolist(), strict=True)
-    }
+
+    def __init__(self, names: Sequence[str], figures: FloatArray) -> None:
+        if figures.shape != (len(names), _N_FIGURES) or len(set(names)) < len(names):
+            raise ValueError("data sheets do not fit together")
+        is_needed = figures[:, [0, -1]] > 0
+        if not (is_needed.all() and (figures >= 0).all() and np.isfinite(figures).all()):
+            raise ValueError("a figure of a data sheet is not positive and finite")
+        self._rows = dict(zip(names, figures.tolist(), strict=True))
+
+    @override
+    def __getitem__(self, name: str) -> HardwareDescription:
+        fp32, tensor, memory, bandwidth = self._rows[name]
+        return HardwareDescription(fp32, tensor or None, memory or None, bandwidth)
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def mean_description(variants: Sequence[HardwareDescription]) -> HardwareDescription:

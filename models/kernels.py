@@ -1,7 +1,9 @@
 """The covariance of what a law leaves over: a product of (1 + a k) over the features."""
 
+import copy
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -101,9 +103,18 @@ class ServingKernel:
 
     def is_same(self, other: "ServingKernel") -> bool:
         """Return whether another instance gives the same correlations."""
-        return self is other or all(
+        return self.parts is other.parts or all(
             np.array_equal(a, b) for a, b in zip(self.parts, other.parts, strict=True)
         )
+
+    def with_deviation(self, parameters: KernelParameters) -> Self:
+        """Return the kernel of other deviations and the same shape; both have the rows in common.
+
+        The correlations differ by rounding alone.
+        """
+        twin = copy.copy(self)
+        twin._unit = parameters.scale / parameters.deviation**2  # noqa: SLF001 - it is of this class
+        return twin
 
     def __call__(self, x: FloatArray, codes: IntArray) -> FloatArray:
         """Return the correlation of scaled questions with the rows, shape (n, n_training)."""

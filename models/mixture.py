@@ -301,8 +301,8 @@ class Mixture:
         shares = flat[:, :n_slots].reshape(n, n_laws, MAX_TERMS)
         np.exp(np.subtract(logs, of_laws[:, :, None], out=shares), out=shares)
         np.add(of_laws, terms[:, n_slots:], out=u[:, self._first_law : self._first_other])
-        numeric = X[:, : self._layout.n_numeric]
-        codes = X[:, self._layout.n_numeric + 1 :]
+        width = self._layout.n_numeric
+        numeric, codes = X[:, :width], X[:, width + 1 :]
         for kernel, start, end in zip(
             self._kernels, self._starts[:-1], self._starts[1:], strict=True
         ):

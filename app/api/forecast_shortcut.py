@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fastapi import Request
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -55,6 +56,9 @@ class ForecastShortcut:
             if not principal.allows(AccessScope.READ):
                 raise ForbiddenError(AccessScope.READ.value)
             body = await _read(receive)
+            if Services.forecasts.made_by(self._services) is None:
+                # What it imports takes tenths of a second, in which others are answered.
+                await run_in_threadpool(lambda: self._services.forecasts)
             answer = self._remembered(scope, principal, body) or self._new(scope, principal, body)
             if answer is not None:
                 headers = [(b"content-length", b"%d" % len(answer)), _JSON_HEADER]

@@ -1,12 +1,18 @@
 """Builds the application of one web process."""
 
 import os
+import sys
+from typing import Final
 
 from fastapi import FastAPI
 
 from app.cli import collecting
 from app.domain.threads import ONE_THREAD
 from app.settings import Settings
+
+_SWITCH_S: Final = 0.0005
+"""How long a thread may compute before the loop that answers may go on: Python's own 5 ms are as
+long as many answers take together."""
 
 
 def build(settings: Settings) -> FastAPI:
@@ -16,6 +22,7 @@ def build(settings: Settings) -> FastAPI:
     for name, count in ONE_THREAD.items():
         os.environ.setdefault(name, count)
     collecting.rest()
+    sys.setswitchinterval(_SWITCH_S)
     from app.main import build_app
 
     app = build_app(settings)

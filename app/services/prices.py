@@ -14,6 +14,7 @@ from app.pricing.catalogue import built_in_prices
 from app.pricing.gpus import canonical_gpu_name
 from app.pricing.resolution import PriceBook, PricingFacts
 from app.services.context import ServiceContext
+from app.services.renewals import Renewals
 
 _CATALOGUE_TOKEN = "catalogue."  # noqa: S105 - a page token, no secret
 _LONGEST_OFFSET = 9
@@ -35,6 +36,8 @@ class PriceService:
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
         self._fresh_for = timedelta(seconds=context.settings.regressor_refresh_s)
+        self._renew_after = self._fresh_for / 2
+        self._renewals = Renewals()
         self._kept: dict[ProjectId, _Kept] = {}
         self._lock = threading.Lock()
 
@@ -142,8 +145,20 @@ class PriceService:
         kept = self._kept.get(project_id)
         if kept is None:
             return None
-        is_fresh = now - kept.read_at <= self._fresh_for
-        return kept.book if is_fresh or kept.is_reading else None
+        age = now - kept.read_at
+        if age > self._fresh_for and not kept.is_reading:
+            return None
+        if age > self._renew_after:
+            self._renewals.renew(project_id, lambda: self._read_anew(project_id, kept))
+        return kept.book
+
+    def _read_anew(self, project_id: ProjectId, kept: _Kept) -> None:
+        now = self._context.now()
+        book = _renew(kept.book, self._read(project_id), now)
+        with self._lock:
+            # What was forgotten meanwhile may be older than what made it forgotten.
+            if self._kept.get(project_id) is kept:
+                self._kept[project_id] = _Kept(book, now)
 
     def _read(self, project_id: ProjectId) -> PricingFacts:
         with self._context.database.reading() as stores:
@@ -157,6 +172,10 @@ class PriceService:
         """Read anew what a project's prices are when they are asked for next."""
         with self._lock:
             self._kept.pop(project_id, None)
+
+    def close(self) -> None:
+        """Read nothing more behind the requests."""
+        self._renewals.close()
 
 
 def _renew(book: PriceBook | None, facts: PricingFacts, now: datetime) -> PriceBook:

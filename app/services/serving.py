@@ -17,6 +17,7 @@ from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.services.recently_used import CacheFigures
+from app.services.renewals import Renewals
 from app.storage.stores import Stores
 from models import (
     ArtifactError,
@@ -90,6 +91,8 @@ class RegressorCache:
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
         self._fresh_for = timedelta(seconds=context.settings.regressor_refresh_s)
+        self._renew_after = self._fresh_for / 2
+        self._renewals = Renewals()
         self._pointers: dict[_Key, _Pointer] = {}
         self._regressors: OrderedDict[tuple[WorkloadId, int], ServedRegressor] = OrderedDict()
         self._lock = threading.Lock()
@@ -108,8 +111,11 @@ class RegressorCache:
         pointer = self._pointers.get((project_id, slug))
         if pointer is None:
             return None
-        if now - pointer.read_at > self._fresh_for and not pointer.is_reading:
+        age = now - pointer.read_at
+        if age > self._fresh_for and not pointer.is_reading:
             return None
+        if age > self._renew_after:
+            self._renewals.renew((project_id, slug), lambda: self._read((project_id, slug), None))
         found = self._held(pointer, version)
         self.figures.hits += found is not None
         return found
@@ -181,6 +187,10 @@ class RegressorCache:
             while len(self._regressors) > self._context.settings.regressor_cache_size:
                 self._regressors.popitem(last=False)
         return held
+
+    def close(self) -> None:
+        """Read nothing more behind the requests."""
+        self._renewals.close()
 
 
 def _load_unpublished(

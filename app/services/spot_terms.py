@@ -36,6 +36,10 @@ _SCORES: Final = np.linspace(-4.0, 4.0, 81)
 """Standard normal scores at which the outcome is kept."""
 
 
+_NO_ROWS: Final = np.empty(0, dtype=np.intp)
+_NO_CURVES: Final[FloatArray] = np.empty((0, len(_SCORES)))
+
+
 def _chance(score: float) -> float:
     """Return the standard normal's distribution function."""
     # By hand: the first spot forecast of a process does not wait for scipy to be imported.
@@ -79,6 +83,11 @@ class InterruptedForecast:
     moments: ForecastDistribution
     rows: npt.NDArray[np.intp]
     log_seconds: FloatArray
+
+    @classmethod
+    def none(cls, forecast: ForecastDistribution) -> "InterruptedForecast":
+        """Return forecasts of work that nothing interrupts."""
+        return cls(forecast, _NO_ROWS, _NO_CURVES)
 
     def median(self) -> FloatArray:
         """Return the median durations in seconds, shape (n,)."""
@@ -125,8 +134,7 @@ def with_interruptions(
     of uncertain work is the least exact: shorter work is interrupted less evenly).
     """
     if not rows:
-        none = np.empty(0, dtype=np.intp)
-        return InterruptedForecast(forecast, none, np.empty((0, len(_SCORES)))), {}
+        return InterruptedForecast.none(forecast), {}
     log_median, scale = forecast.log_median.copy(), forecast.scale.copy()
     refusals: dict[int, SpotInfeasibleError] = {}
     groups: defaultdict[Interruptions, list[int]] = defaultdict(list)

@@ -106,9 +106,10 @@ class Services:
 
     def close(self) -> None:
         """Write what is still to be noted and release the database connections."""
-        for closing in (Services.ledger.made_by(self), Services.access.made_by(self)):
-            if closing is not None:
-                closing.close()
+        closing = (Services.regressor_cache, Services.prices, Services.ledger, Services.access)
+        for once in closing:
+            if (made := once.made_by(self)) is not None:
+                made.close()
         self.context.database.close()
 
     def _forget_prices(self, project_id: ProjectId) -> None:

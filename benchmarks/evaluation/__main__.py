@@ -40,7 +40,8 @@ from models.regressor import PortfolioRegressor  # noqa: E402 - see above
 
 _FIT_GOALS = {50: 2.0, 500: 10.0, 5000: 60.0, 20_000: 60.0}
 _SMALL_BUDGET = 1.0
-_ONE_GOAL, _MANY_GOAL, _LOAD_GOAL, _BOOSTER_GOAL = 0.3e-3, 0.25, 0.02, 3.0
+_ONE_GOALS, _ONE_GOAL = {50: 0.15e-3, 100: 0.15e-3}, 0.3e-3
+_MANY_GOAL, _LOAD_GOAL, _BOOSTER_GOAL = 0.25, 0.02, 3.0
 _MANY, _REPEATS, _PART = 10_000, 50, 256
 _LARGEST_FLOOR = 400
 
@@ -85,7 +86,7 @@ class Figures:
             "load": self.load / _LOAD_GOAL,
             "load + first": (self.load + self.first) / _LOAD_GOAL,
             "load / Booster": self.booster_ratio / _BOOSTER_GOAL,
-            "one": self.one / _ONE_GOAL,
+            "one": self.one / _ONE_GOALS.get(self.rows, _ONE_GOAL),
             "10,000": self.many / _MANY_GOAL,
         }
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import FORMAT_VERSION, ArtifactError, FitReport, FittedPortfolio, dumps, loads
+from models.gaussian import GaussianProcess
 from models.packing import MAGIC
 from tests.models.forging import Artefact
 from tests.models.workloads import fit, grid, make_runs
@@ -82,6 +83,18 @@ def test_arbitrary_bytes_are_refused(data: bytes) -> None:
     for hostile in (data, MAGIC + data, _sealed(data)):
         with pytest.raises(ArtifactError):
             loads(hostile)
+
+
+def test_what_members_have_in_common_is_held_once(artefact: bytes) -> None:
+    portfolio = loads(artefact)
+
+    members = portfolio.members
+    process, held = members["scaling_process"], members["held_process"]
+    assert isinstance(process, GaussianProcess)
+    assert isinstance(held, GaussianProcess)
+    assert process.X_ is held.X_
+    assert process.law_.laws_[0] is held.law_.laws_[0]
+    assert not process.X_.flags.writeable
 
 
 def test_other_format_version_is_refused_with_advice(artefact: bytes) -> None:

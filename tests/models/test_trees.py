@@ -13,7 +13,7 @@ from models.boosting import BoostedTrees
 from models.layout import Layout
 from models.lightgbm_text import read_trees
 from models.tables import FloatArray
-from models.trees import TreeTables
+from models.trees import TreeArrays, TreeTables
 
 _LAYOUT = Layout(("workers", "dataset_size"), (4, 40), ())
 
@@ -137,3 +137,70 @@ def test_altered_text_is_refused_or_answers_finitely(text: str, data: st.DataObj
         return
 
     assert np.isfinite(found).all()
+
+
+def _tree(places: list[float], thresholds: list[float], kinds: list[float]) -> TreeArrays:
+    """Return one tree that asks feature 0, whose leaves are 0, 1, 2 ... from left to right."""
+    n = len(places)
+    splits = np.array([[0.0] * n, thresholds, kinds, places])
+    return TreeArrays(
+        np.array([n + 1.0]), splits, np.arange(n + 1.0), np.array([6.0]), np.array([1.0])
+    )
+
+
+def _walked(places: list[float], thresholds: list[float], value: float) -> float:
+    """Return the leaf that a walk from the root down ends at."""
+    first, end = 0.0, len(places) + 1.0
+    for place, threshold in zip(places, thresholds, strict=True):
+        if first < place < end:
+            first, end = (first, place) if value <= threshold else (place, end)
+    return first
+
+
+@settings(max_examples=100)
+@given(st.data(), st.integers(1, 15))
+def test_any_order_of_places_is_a_tree(data: st.DataObject, n: int) -> None:
+    places = data.draw(st.permutations([float(place) for place in range(1, n + 1)]))
+    numbers = st.integers(-3, 3).map(float)
+    thresholds = data.draw(st.lists(numbers, min_size=n, max_size=n))
+    asked = [-4.0, -1.0, -0.5, 0.0, 2.0, 4.0]
+
+    tables = TreeTables(_tree(places, thresholds, [0.0] * n), 1)
+
+    found = tables.predict(np.array(asked)[:, None]).tolist()
+    assert found == [_walked(places, thresholds, value) for value in asked]
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        _tree([1.0, 1.0], [0.0, 1.0], [0.0, 0.0]),
+        _tree([0.0, 1.0], [0.0, 1.0], [0.0, 0.0]),
+        _tree([1.0, 3.0], [0.0, 1.0], [0.0, 0.0]),
+        _tree([1.0, -2.0], [0.0, 1.0], [0.0, 0.0]),
+        _tree([1.0, 1.5], [0.0, 1.0], [0.0, 0.0]),
+        _tree([1.0, 1e29], [0.0, 1.0], [0.0, 0.0]),
+        _tree([1.0, 2.0], [0.0, np.inf], [0.0, 0.0]),
+        _tree([1.0, 2.0], [0.0, 1.0], [0.0, 2.0]),
+        _tree([1.0, 2.0], [0.0, 1.0], [0.0, 0.5]),
+        _tree([1.0, 2.0], [0.0, 0.0], [0.0, 1.0]),
+        _tree([1.0, 2.0], [0.0, 1.0], [1.0, 1.0]),
+        _tree([1.0, 2.0], [0.0, -1.0], [1.0, 1.0]),
+        _tree([1.0, 2.0], [0.0, 0.5], [1.0, 1.0]),
+    ],
+)
+def test_numbers_that_are_no_tree_are_refused(tree: TreeArrays) -> None:
+    with pytest.raises(ArtifactError, match="trees are damaged"):
+        TreeTables(tree, 1)
+
+
+def test_set_of_levels_sends_its_levels_to_the_left() -> None:
+    tables = TreeTables(_tree([1.0], [0.0], [1.0]), 1)
+
+    assert tables.predict(np.array([[0.0], [1.0], [2.0], [3.0], [-1.0]])).tolist() == [
+        1,
+        0,
+        0,
+        1,
+        1,
+    ]

@@ -2,8 +2,10 @@
 
 import csv
 import io
+from math import isnan
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from app.domain.errors import (
     TooManyRowsError,
     UnknownFieldError,
 )
+from app.services.uploads.content import _number_texts, number_text
 from app.services.uploads.csv_rows import read_csv
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import NUMBER_RULES
@@ -242,3 +245,15 @@ def test_a_line_may_have_a_mebibyte_with_its_end(length: int) -> None:
     else:
         with pytest.raises(InvalidRequestError, match="longer than one MiB"):
             list(chunks)
+
+
+@given(st.lists(st.floats(allow_infinity=False), min_size=1))
+def test_numbers_of_a_column_are_written_as_each_alone(values: list[float]) -> None:
+    expected = ["" if isnan(value) else number_text(value) for value in values]
+
+    assert _number_texts(np.array(values)) == expected
+
+
+@given(st.lists(st.floats(1e-4, 1e15, exclude_max=True), min_size=1))
+def test_usual_numbers_of_a_column_are_written_as_each_alone(values: list[float]) -> None:
+    assert _number_texts(np.array(values)) == [number_text(value) for value in values]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import sha256
 from itertools import repeat
+from math import isnan
 from typing import Final, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from app.services.uploads.fields import LABEL, PARAMETER, PHASE, RESOURCE
 from app.services.uploads.parameters import ParameterKey
 
 _MAX_REMEMBERED: Final = 20_000
+_LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e15
 Cells = TypeVar("Cells")
 
 
@@ -28,6 +30,22 @@ def number_text(value: float) -> str:
     ('16', '0.1')
     """
     return repr(value).removesuffix(".0")
+
+
+def _number_texts(values: FloatArray) -> list[str]:
+    """Return what `number_text` does of each number; "" for NaN.
+
+    Examples
+    --------
+    >>> _number_texts(np.array([16.0, 0.1, np.nan, 1e-7]))
+    ['16', '0.1', '', '1e-07']
+    """
+    sizes = np.abs(values)
+    # Within these bounds JSON and Python write numbers alike.
+    if ((sizes >= _LEAST_PLAIN) & (sizes < _MOST_PLAIN)).all():
+        texts = orjson.dumps(values.tolist())[1:-1].decode() + ","
+        return texts.replace(".0,", ",")[:-1].split(",")
+    return ["" if isnan(value) else number_text(value) for value in values.tolist()]
 
 
 def _head(name: str) -> str:
@@ -118,11 +136,10 @@ class ContentWriter:
     def _number_family(self, chunk: Chunk, family: str) -> list[str | None] | None:
         columns = []
         for field in sorted(name for name in chunk.numbers if name.startswith(family)):
-            head, values = _head(field.removeprefix(family)), _floats(chunk.numbers[field])
-            columns.append(
-                ["" if value is None else head + number_text(value) for value in values or ()]
-            )
-        return _objects([column for column in columns if column])
+            head, texts = _head(field.removeprefix(family)), _number_texts(chunk.numbers[field])
+            if any(texts):
+                columns.append([head + text if text else "" for text in texts])
+        return _objects(columns)
 
     def _labels(self, chunk: Chunk) -> list[str | None] | None:
         columns = []
