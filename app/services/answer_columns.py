@@ -68,11 +68,15 @@ class AnswerColumns:
 
     def _buy(self) -> tuple[Figures, dict[int, DomainError]]:
         """Return the figures; offers are looked up where they may be of spot capacity."""
-        if any(map(may_be_spot, self.requests, self.scenarios)):
+        if self._is_any_spot:
             forecast, refusals = interrupted(self._work, self.requests, self.offers)
         else:
             forecast, refusals = interrupted(self._work, (), ())
         return Figures(self.requests, forecast, lambda: self.offers), refusals
+
+    @once
+    def _is_any_spot(self) -> bool:
+        return any(map(may_be_spot, self.requests, self.scenarios))
 
     @property
     def figures(self) -> Figures:
@@ -115,6 +119,8 @@ class AnswerColumns:
     def spot(self) -> list[SpotReport | None]:
         """What is assumed of interruptions, and what they come to."""
         reports: list[SpotReport | None] = [None] * len(self.requests)
+        if not self._is_any_spot:
+            return reports
         for row, (request, scenario) in enumerate(zip(self.requests, self.scenarios, strict=True)):
             if may_be_spot(request, scenario) and is_spot(request, offer := self.offers[row]):
                 instances = 1 if offer is None else offer.total_instances
@@ -129,8 +135,7 @@ class AnswerColumns:
         rows = [
             row
             for row, request in enumerate(self.requests)
-            if row not in self.refusals
-            and (self.spot[row] is not None or request.spot != NO_SPOT_TERMS)
+            if row not in self.refusals and (self.spot[row] is not None or _is_about_spot(request))
         ]
         if not rows:
             return options
@@ -275,6 +280,11 @@ class AnswerColumns:
                 strict=True,
             )
         ]
+
+
+def _is_about_spot(request: ForecastRequest) -> bool:
+    # Nearly always it is the same object, which is told much sooner than that it is equal.
+    return request.spot is not NO_SPOT_TERMS and request.spot != NO_SPOT_TERMS
 
 
 def _axes(support: Support) -> tuple[AxisOutside, ...]:

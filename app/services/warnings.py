@@ -21,10 +21,14 @@ _FEW_RUNS_REMEDY: Final = "Upload runs of further configurations and fit again."
 
 
 class Warnings:
-    """Warns of many forecasts by one regressor; what it is to be warned of itself is told once."""
+    """Warns of many forecasts by one regressor; what it is to be warned of itself is told once.
+
+    The questions and what they are answered by must outlive it.
+    """
 
     def __init__(self, served: ServedRegressor, now: datetime) -> None:
         self._served, self._now = served, now
+        self._told: dict[tuple[int, ...], tuple[ForecastWarning, ...]] = {}
         self._has_outliers = bool(served.portfolio.report.evidence.outliers)
         self._on_regressor = tuple(_on_regressor(served))
 
@@ -41,9 +45,21 @@ class Warnings:
         on_memory = _on_memory(fits_probability, request.confidence)
         on_support = () if support.within_range else _on_support(support)
         on_outliers = _on_outliers(support, self._served) if self._has_outliers else ()
-        as_of = request.pricing.as_of or self._now
-        on_money = (*_on_price(request, offer, as_of), *_on_factor(factor, as_of))
+        on_money = self._on_money(request, offer, factor)
         return (*on_memory, *on_support, *on_outliers, *self._on_regressor, *on_money)
+
+    def _on_money(
+        self, request: ForecastRequest, offer: Offer | None, factor: GridFactor | None
+    ) -> tuple[ForecastWarning, ...]:
+        """Return the warnings on cost and carbon, told once for questions that share grounds."""
+        pricing, configuration = request.pricing, request.scenario.configuration
+        key = (id(offer), id(pricing), id(configuration), id(factor))
+        told = self._told.get(key)
+        if told is None:
+            as_of = pricing.as_of or self._now
+            told = (*_on_price(request, offer, as_of), *_on_factor(factor, as_of))
+            self._told[key] = told
+        return told
 
 
 def _on_support(support: Support) -> Iterator[ForecastWarning]:
