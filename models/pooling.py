@@ -28,6 +28,9 @@ _EM_ROUNDS = 30
 _NU = 4.0
 """Degrees of freedom with which the spread between workloads is shrunk to the template's."""
 
+_TAIL = 4.0
+"""Degrees of freedom of Student's t between workloads: one unlike the others counts for less."""
+
 ARITHMETIC = ("gpu_type", "param.precision")
 """Categories that change how fast arithmetic is."""
 
@@ -157,8 +160,9 @@ def pool_parameter(
 ) -> tuple[float, float]:
     """Return mean and standard deviation of a parameter of a new workload.
 
-    ``th_w ~ N(t_w, 1 / lam_w)``, ``t_w ~ N(mu, tau^2)``, ``mu ~ N(m0, sd^2)`` and tau^2 shrunk to
-    sd^2, by 30 rounds of EM; the new prior is ``N(mu, tau^2 + 1 / (W / tau^2 + 1 / sd^2))``.
+    ``th_w ~ N(t_w, 1 / lam_w)``, ``t_w ~ N(mu, tau^2 / q_w)``, ``q_w ~ Gamma(k/2, k/2)``
+    (Student's t with k = 4), ``mu ~ N(m0, sd^2)`` and tau^2 shrunk to sd^2, by 30 rounds of EM;
+    the new prior is ``N(mu, tau^2 + 1 / (sum q_w / tau^2 + 1 / sd^2))``.
 
     Parameters
     ----------
@@ -169,7 +173,8 @@ def pool_parameter(
 
     References
     ----------
-    Dempster, Laird, Rubin (1977), J. R. Statist. Soc. B 39(1), 1-38. Gelman and Hill (2007), Data
+    Dempster, Laird, Rubin (1977), J. R. Statist. Soc. B 39(1), 1-38. Lange, Little, Taylor (1989),
+    Robust statistical modeling using the t distribution, JASA 84(408). Gelman and Hill (2007), Data
     analysis using regression and multilevel models, ch. 12.
 
     Examples
@@ -179,14 +184,16 @@ def pool_parameter(
     >>> round(mean, 2), bool(sd < 0.25)
     (-0.9, True)
     """
-    n, mu, spread = len(locations), mean, sd**2
+    mu, spread, counts = mean, sd**2, np.ones(len(locations))
     for _ in range(_EM_ROUNDS):
-        variances = 1 / (informations + 1 / spread)
-        each = variances * (informations * locations + mu / spread)
-        mu = (float(each.sum()) / spread + mean / sd**2) / (n / spread + 1 / sd**2)
-        scatter = float(((each - mu) ** 2 + variances).sum())
-        spread = (_NU * sd**2 + scatter) / (_NU + n)
-    return mu, float(np.sqrt(spread + 1 / (n / spread + 1 / sd**2)))
+        variances = 1 / (informations + counts / spread)
+        each = variances * (informations * locations + counts * mu / spread)
+        total = float(counts.sum()) / spread + 1 / sd**2
+        mu = (float(counts @ each) / spread + mean / sd**2) / total
+        scatter = (each - mu) ** 2 + variances
+        spread = (_NU * sd**2 + float(counts @ scatter)) / (_NU + len(counts))
+        counts = (_TAIL + 1) / (_TAIL + scatter / spread)
+    return mu, float(np.sqrt(spread + 1 / (float(counts.sum()) / spread + 1 / sd**2)))
 
 
 def _gather(

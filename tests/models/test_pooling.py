@@ -339,6 +339,16 @@ def test_uninformative_workloads_leave_the_templates_prior() -> None:
     assert sd == pytest.approx(0.4, rel=0.45)
 
 
+def test_workload_unlike_the_others_hardly_moves_a_prior() -> None:
+    alike, sure = np.full(8, -1.0), np.full(9, 1e3)
+
+    without, _ = pool_parameter(alike, sure[:8], -0.8, 0.4)
+    with_one, sd = pool_parameter(np.append(alike, 4.0), sure, -0.8, 0.4)
+
+    assert abs(with_one - without) < 0.1 * (4.0 + 1.0) / 9
+    assert sd < 0.4
+
+
 def test_pool_beyond_its_limit_takes_the_first_workloads() -> None:
     told = LevelEvidence("color", ("a", "b"), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
     odd = LevelEvidence("color", ("a", "c"), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
