@@ -40,6 +40,7 @@ from models.regimes import (
     transfer_folds,
 )
 from models.regressor import PortfolioRegressor
+from models.relevance import with_relevance
 from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
 from models.run_names import RunNames
 from models.selection import HeldOut, combine
@@ -133,7 +134,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         configurations.noise_variance,
     )
     informed = None if prior is None else EncodedPrior(prior, encoder, encoded)
-    arms = build_arms(encoder.layout, informed, len(configurations.keys))
+    layout = with_relevance(encoder.layout, data.X, data.y, seed)
+    arms = build_arms(layout, informed, len(configurations.keys))
     budget.set_out()
     fitted, failed = _fit_candidates(data, configurations, arms, names, seed, budget)
     regime_map = map_regimes(encoder, encoded.X, encoded.codes)

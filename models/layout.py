@@ -63,6 +63,8 @@ class Layout:
         Prior log effect of each level of each category, centred.
     prior
         What other workloads say about the parameters of laws; the templates alone if None.
+    relevance
+        Factor on what is believed of each numeric feature's influence beforehand; 1 if empty.
 
     The column between them is the gate: 1 where a single worker leaves nothing to synchronise.
 
@@ -79,6 +81,7 @@ class Layout:
     levels: tuple[int, ...]
     offsets: tuple[tuple[float, ...], ...]
     prior: LayoutPrior | None = field(default=None, compare=False, repr=False)
+    relevance: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def n_numeric(self) -> int:

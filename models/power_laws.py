@@ -103,11 +103,12 @@ def law_prior(
     """
     means = [0.0 if term == "compute" else -2.5 for term in terms]
     sds = [1.0 if term == "compute" else 1.5 for term in terms]
+    relevance = layout.relevance or (1.0,) * layout.n_numeric
     for term in terms:
-        for role in layout.roles:
+        for role, relevant in zip(layout.roles, relevance, strict=True):
             mean, sd = _exponent_prior(template, term, role)
             means.append(mean)
-            sds.append(sd * (1.0 if role in ("multi_node", "missing") else tightness))
+            sds.append(relevant * sd * (1.0 if role in ("multi_node", "missing") else tightness))
     deviations = len(terms) * sum(layout.levels) if has_deviations(layout, terms) else 0
     if layout.prior is not None:
         return _informed(

@@ -49,7 +49,7 @@ def _template(name: object) -> Template:
 @lru_cache(maxsize=_KEPT_LAWS)
 def _fitted(
     layout: Layout,
-    prior: LayoutPrior | None,
+    beliefs: tuple[LayoutPrior | None, tuple[float, ...]],
     template: Template,
     terms: tuple[Term, ...],
     tightness: float,
@@ -57,10 +57,11 @@ def _fitted(
 ) -> FittedLaw:
     """Return the law fitted to log durations with median 0, the first column of what is told.
 
-    Several members of a portfolio stand on the same law: it is fitted once for all of them. The
-    prior, by which layouts are not compared, is part of the key.
+    Several members of a portfolio stand on the same law: it is fitted once for all of them. Prior
+    and relevance, by which layouts are not compared, are part of the key.
     """
-    layout = replace(layout, prior=prior)
+    prior, relevance = beliefs
+    layout = replace(layout, prior=prior, relevance=relevance)
     n_columns = 2 + layout.n_numeric + len(layout.levels)
     table = np.frombuffer(told).reshape(-1, n_columns)
     belief = law_prior(layout, template, terms, tightness)
@@ -123,9 +124,10 @@ class ScalingLaw(PortfolioRegressor):
         self.center_ = float(np.median(y))
         rows = spread_subset(len(y), MAX_LAW_CONFIGURATIONS, self.seed)
         layout = self.layout
+        beliefs = layout.prior, layout.relevance
         told = np.column_stack([y[rows] - self.center_, X[rows]]).tobytes()
         fitted = [
-            (_fitted(layout, layout.prior, template, self.terms, self.tightness, told), template)
+            (_fitted(layout, beliefs, template, self.terms, self.tightness, told), template)
             for template in self.templates
         ]
         fitted.sort(key=lambda pair: -pair[0].evidence)

@@ -1,5 +1,6 @@
 """One forecast over HTTP, beside a bare ASGI application that answers a constant."""
 
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -54,6 +55,10 @@ class Asking:
         """How many answers were no success."""
         return sum(outcome.failures for outcome in self.outcomes)
 
+    def cost_us(self) -> float:
+        """Return what a request cost the server: the median of its slices but the first."""
+        return 1e6 * statistics.median(self.cpu_s[1:])
+
     def load_cost_us(self) -> float:
         """Return what a request cost the load generator, in microseconds of its CPU."""
         answered = sum(outcome.answered for outcome in self.outcomes)
@@ -86,7 +91,8 @@ def _against_floor(
     found = alternate(ours.slice, bare.slice, slices)
     by_cpu = Slices(bare.cpu_s[1::2], ours.cpu_s[1:], ours.cpu_s[1:])
     note = (
-        f"by CPU time {by_cpu.ratio:.2f}; load generator {ours.load_cost_us():.0f} us a request,"
+        f"by CPU time {by_cpu.ratio:.2f}, {ours.cost_us():.0f} us a request;"
+        f" load generator {ours.load_cost_us():.0f} us a request,"
         f" {ours.load_cost_us() / 1e6 / ours.cpu_s[-1]:.2f} of the service's"
     )
     return Figure.of(goal, found, failures=ours.failures + bare.failures, note=note)

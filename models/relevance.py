@@ -1,0 +1,71 @@
+"""Which parameters the runs show to be irrelevant: laws and processes believe less of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from models.layout import Layout
+from models.power_laws import TERMS, FittedLaw
+from models.scaling_laws import ScalingLaw
+from models.tables import FloatArray
+
+IRRELEVANT = 0.1
+"""Factor on the deviations of an irrelevant parameter's exponents and on its part of a kernel."""
+
+_LEAST_LOG_ODDS = 1.0
+_LEAST_CONFIGURATIONS = 12
+
+
+def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> Layout:
+    """Return the layout with what the runs say against each parameter's relevance.
+
+    A parameter counts as irrelevant where the Bayes factor for exponents of zero in all terms,
+    by the Savage-Dickey ratio under the most plausible template of the full law, is above e.
+
+    Parameters
+    ----------
+    layout
+        How to read the columns of X.
+    X, y
+        Encoded configurations and their log durations.
+    seed
+        Chooses the subset of large sets.
+
+    References
+    ----------
+    Verdinelli and Wasserman (1995), Computing Bayes factors using a generalization of the
+    Savage-Dickey density ratio, J. Am. Statist. Assoc. 90(430), 614-618.
+    """
+    columns = [index for index, role in enumerate(layout.roles) if role == "parameter"]
+    if len(y) < _LEAST_CONFIGURATIONS or not columns:
+        return layout
+    try:
+        best = ScalingLaw(layout, TERMS, 1.0, seed=seed).fit(X, y).laws_[0]
+    except (ValueError, np.linalg.LinAlgError):
+        return layout
+    factors = np.ones(layout.n_numeric)
+    for column in columns:
+        if _log_odds_of_zero(best, _exponents(best, layout.n_numeric, column)) > _LEAST_LOG_ODDS:
+            factors[column] = IRRELEVANT
+    return replace(layout, relevance=tuple(factors.tolist()))
+
+
+def _exponents(law: FittedLaw, width: int, column: int) -> Sequence[int]:
+    """Return where theta holds the exponents of a feature, a term each."""
+    count = len(law.prior.terms)
+    return [count + term * width + column for term in range(count)]
+
+
+def _log_odds_of_zero(law: FittedLaw, places: Sequence[int]) -> float:
+    """Return the log of posterior over prior density at exponents of zero."""
+    prior = law.prior.spread()[np.ix_(places, places)]
+    posterior = law.covariance[np.ix_(places, places)]
+    means = law.prior.means[list(places)]
+    return _log_density(law.theta[list(places)], posterior) - _log_density(means, prior)
+
+
+def _log_density(offset: FloatArray, covariance: FloatArray) -> float:
+    """Return the log density of a normal distribution, `offset` from its mean, up to a constant."""
+    _, log_determinant = np.linalg.slogdet(covariance)
+    return float(-(offset @ np.linalg.solve(covariance, offset) + log_determinant) / 2)
