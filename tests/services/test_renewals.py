@@ -112,6 +112,7 @@ def test_prices_are_read_anew_and_stay_the_same_book_while_they_say_the_same(
     clock.advance(HALF_OLD_S)
 
     assert prices.book_in_memory(DEFAULT_PROJECT, services.context.now()) is book
+    prices.close()
 
 
 def test_prices_that_were_forgotten_meanwhile_are_not_kept(
