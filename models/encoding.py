@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, isnan, log, nan
+from math import inf, isnan, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -334,7 +334,8 @@ class _Scale(NamedTuple):
         if self.is_log:
             # In this order: the maximum of NaN and a number is NaN.
             floored = max(scaled, self.floor) + self.added
-            scaled = log(floored) if floored > 0 else floored - inf
+            # By numpy: the logarithms of many rows, to the last bit.
+            scaled = float(np.log(floored)) if floored > 0 else floored - inf
         return scaled - self.center
 
 

@@ -79,17 +79,32 @@ def read_json(
 
 
 def _lines(body: IO[bytes], flattener: "_Flattener") -> Generator[RawChunk, None, None]:
-    first_row = 1
+    """Yield chunks of lines; those of one form are gathered until they make a chunk."""
+    gathered: dict[str, list[Cell]] = {}
+    n_gathered, n_rows = 0, 0
     with closing(read_lines(body)) as blocks:
         for values in blocks:
             columns = flattener.columns(values)
+            is_more = columns is not None and columns.keys() == gathered.keys()
+            if n_gathered and not (is_more and n_gathered < CHUNK_ROWS):
+                yield _of_columns(gathered, n_rows, n_gathered)
+                gathered, n_gathered = {}, 0
+            n_rows += len(values)
             if columns is None:
+                first_row = n_rows - len(values) + 1
                 flat = [flattener.flatten(value, first_row + i) for i, value in enumerate(values)]
                 yield _to_chunk(flat, first_row)
-            else:
-                rows = np.arange(first_row, first_row + len(values), dtype=np.int64)
-                yield RawChunk(sent=len(values), rows=rows, columns=columns, is_typed=True)
-            first_row += len(values)
+                continue
+            n_gathered += len(values)
+            for name, cells in columns.items():
+                gathered.setdefault(name, []).extend(cells)
+    if n_gathered:
+        yield _of_columns(gathered, n_rows, n_gathered)
+
+
+def _of_columns(columns: Mapping[str, list[Cell]], last_row: int, sent: int) -> RawChunk:
+    rows = np.arange(last_row - sent + 1, last_row + 1, dtype=np.int64)
+    return RawChunk(sent=sent, rows=rows, columns={**columns}, is_typed=True)
 
 
 def _document(body: IO[bytes], flattener: "_Flattener") -> Generator[RawChunk, None, None]:
