@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 from app.domain.errors import DomainError
 
@@ -16,12 +17,15 @@ class Renewals:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renewal")
         self._under_way: set[Hashable] = set()
+        self._lock = Lock()
+        self._has_ended = False
 
     def renew(self, key: Hashable, read: Callable[[], object]) -> None:
-        """Let `read` be called soon, once at a time for a key."""
-        if key not in self._under_way:
-            self._under_way.add(key)
-            self._thread.submit(self._run, key, read)
+        """Let `read` be called soon, once at a time for a key; after the end, not at all."""
+        with self._lock:
+            if not self._has_ended and key not in self._under_way:
+                self._under_way.add(key)
+                self._thread.submit(self._run, key, read)
 
     def _run(self, key: Hashable, read: Callable[[], object]) -> None:
         try:
@@ -33,4 +37,6 @@ class Renewals:
 
     def close(self) -> None:
         """End the thread; what it has not begun is not read."""
+        with self._lock:
+            self._has_ended = True
         self._thread.shutdown(cancel_futures=True)

@@ -37,6 +37,17 @@ def test_one_thing_is_read_once_at_a_time() -> None:
     assert reads == [True] * 2
 
 
+def test_nothing_is_read_after_the_end() -> None:
+    renewals = Renewals()
+    reads: list[int] = []
+    renewals.close()
+
+    renewals.renew("one", lambda: reads.append(1))
+    renewals.close()
+
+    assert reads == []
+
+
 def test_failed_reading_is_left_to_the_request_that_needs_it() -> None:
     renewals = Renewals()
     reads: list[int] = []
@@ -101,6 +112,7 @@ def test_prices_are_read_anew_and_stay_the_same_book_while_they_say_the_same(
     clock.advance(HALF_OLD_S)
 
     assert prices.book_in_memory(DEFAULT_PROJECT, services.context.now()) is book
+    prices.close()
 
 
 def test_prices_that_were_forgotten_meanwhile_are_not_kept(
