@@ -89,6 +89,11 @@ class Layout:
         return len(self.roles)
 
     @property
+    def relevances(self) -> tuple[float, ...]:
+        """The factor of each numeric feature, 1 where nothing speaks against it."""
+        return self.relevance or (1.0,) * len(self.roles)
+
+    @property
     def n_columns(self) -> int:
         """Number of columns of X."""
         return len(self.roles) + 1 + len(self.levels)

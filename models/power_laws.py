@@ -103,9 +103,8 @@ def law_prior(
     """
     means = [0.0 if term == "compute" else -2.5 for term in terms]
     sds = [1.0 if term == "compute" else 1.5 for term in terms]
-    relevance = layout.relevance or (1.0,) * layout.n_numeric
     for term in terms:
-        for role, relevant in zip(layout.roles, relevance, strict=True):
+        for role, relevant in zip(layout.roles, layout.relevances, strict=True):
             mean, sd = _exponent_prior(template, term, role)
             means.append(mean)
             sds.append(relevant * sd * (1.0 if role in ("multi_node", "missing") else tightness))

@@ -1,19 +1,19 @@
 """Writes JSON column by column: what rows share is written once, numbers all at a time."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import orjson
+
+from app.api.schemas.quantities import LARGEST_EXACT, plain_number
 
 Value = TypeVar("Value", bound=Hashable)
 Piece = bytes | Sequence[bytes]
 """A part of a text: the same in all rows, or one of each row."""
 
 IntArray = npt.NDArray[np.int64]
-
-_LARGEST_EXACT: Final = 2.0**53
 
 
 def number_texts(numbers: Sequence[float | None]) -> list[bytes]:
@@ -39,8 +39,8 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
     missing = np.isnan(values)
     if missing.all():
         return b"null"
-    if np.abs(values[~missing]).max() > _LARGEST_EXACT:
-        return [orjson.dumps(_plain(value)) for value in values.tolist()]
+    if np.abs(values[~missing]).max() > LARGEST_EXACT:
+        return [orjson.dumps(plain_number(value)) for value in values.tolist()]
     texts = orjson.dumps(values.tolist())[1:-1] + b","
     return texts.replace(b".0,", b",")[:-1].split(b",")
 
@@ -48,10 +48,6 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
 def each_text(piece: Piece, n_rows: int) -> list[bytes]:
     """Return the text of each row of a piece."""
     return [piece] * n_rows if isinstance(piece, bytes) else list(piece)
-
-
-def _plain(value: float) -> float:
-    return int(value) if abs(value) <= _LARGEST_EXACT and value == int(value) else value
 
 
 def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Piece:

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import PlainSerializer
 
-_LARGEST_EXACT = 2.0**53
+LARGEST_EXACT = 2.0**53
 _CENTS = -2
 _EXACT: Final = Context(prec=80)
 
@@ -18,7 +18,7 @@ def plain_number(value: float) -> float:
     >>> plain_number(1281167.0), plain_number(0.5)
     (1281167, 0.5)
     """
-    is_whole = abs(value) <= _LARGEST_EXACT and value == int(value)
+    is_whole = abs(value) <= LARGEST_EXACT and value == int(value)
     return int(value) if is_whole else value
 
 
