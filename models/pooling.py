@@ -341,8 +341,8 @@ def _level_prior(
             patterns[category.column][first : first + n] = effects.response * mean
         total[first : first + n, first : first + n] = covariance
         means.append(mean)
-    for one, other in itertools.permutations(sorted(patterns.keys() & set(ARITHMETIC)), 2):
-        total += _ALIKE * np.outer(patterns[one], patterns[other])
+    for one, other in itertools.permutations(sorted(patterns), 2):
+        total += _likeness(one, other) * np.outer(patterns[one], patterns[other])
     responses = {
         column: effects.response * _along(column, patterns, size)
         for column, effects in pooled.effects.items()
@@ -354,11 +354,15 @@ def _along(column: str, patterns: Mapping[str, FloatArray], size: int) -> FloatA
     """Return what goes along with a category's response: its own effects and related ones."""
     found = np.zeros(size)
     for other, pattern in patterns.items():
-        if other == column:
-            found += pattern
-        elif {other, column} <= set(ARITHMETIC):
-            found += _ALIKE * pattern
+        found += _likeness(column, other) * pattern
     return found
+
+
+def _likeness(one: str, other: str) -> float:
+    """Return the correlation of a workload's responses to two categories."""
+    if one == other:
+        return 1.0
+    return _ALIKE if {one, other} <= set(ARITHMETIC) else 0.0
 
 
 def _centred(
