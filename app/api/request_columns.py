@@ -18,6 +18,7 @@ from app.api.schemas.forecasts import (
     Parameters,
     WorkIn,
 )
+from app.domain.columns import members_by_name
 
 Column = Sequence[Any]
 Columns = dict[str, Column]
@@ -50,9 +51,7 @@ def entry_columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
     if _WHOLE & columns.keys():
         raise NotColumnsError
     groups = {
-        group: _columns(columns.pop(group))
-        for group in (*_GROUPS, _PARAMETERS)
-        if group in columns and _are_objects(columns[group])
+        group: _columns(columns.pop(group)) for group in (*_GROUPS, _PARAMETERS) if group in columns
     }
     groups[""] = columns
     try:
@@ -64,18 +63,11 @@ def entry_columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
         raise NotColumnsError from error
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
-    forms = set(map(tuple, rows))
-    if len(forms) != 1:
+def _columns(rows: Sequence[Any]) -> Columns:
+    columns = members_by_name(rows)
+    if columns is None:
         raise NotColumnsError
-    [names] = forms
-    return dict(zip(names, zip(*[row.values() for row in rows], strict=True), strict=bool(names)))
-
-
-def _are_objects(column: Column) -> bool:
-    if set(map(type, column)) != {dict}:
-        raise NotColumnsError
-    return True
+    return columns
 
 
 def _checked(group: str, name: str, column: Column) -> Column:

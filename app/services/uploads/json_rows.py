@@ -9,6 +9,7 @@ from typing import IO, Any, Final
 
 import numpy as np
 
+from app.domain.columns import members_by_name
 from app.domain.errors import InvalidRequestError, TooManyRowsError
 from app.services.uploads.chunks import Cell, RawChunk
 from app.services.uploads.csv_rows import MAX_ROWS
@@ -137,17 +138,6 @@ def _to_chunk(sent: Sequence[dict[str, Cell] | None], first_row: int) -> RawChun
     )
 
 
-def _members_by_name(objects: Sequence[Any]) -> dict[str, Sequence[Any]] | None:
-    """Return the members of objects that have the same names in the same order."""
-    if set(map(type, objects)) != {dict}:
-        return None
-    forms = set(map(tuple, objects))
-    if len(forms) != 1:
-        return None
-    columns = zip(*[each.values() for each in objects], strict=True)
-    return dict(zip(*forms, columns, strict=False))
-
-
 class _Flattener:
     """Brings nested runs into flat form; remembers the names it has seen."""
 
@@ -165,7 +155,7 @@ class _Flattener:
         self, group: str, objects: Sequence[Any], columns: dict[str, Sequence[Cell]]
     ) -> bool:
         """Add the members of objects to the columns; tell whether all are plain values."""
-        members = _members_by_name(objects)
+        members = members_by_name(objects)
         if members is None:
             return False
         for name, cells in members.items():
