@@ -15,6 +15,7 @@ from app.domain.identifiers import (
     new_identifier,
 )
 from app.pricing.resolution import PriceBook
+from app.services.answered import Answered
 from app.services.answers import Answer, Asked, answer_all, ask_all, whole
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
@@ -85,6 +86,16 @@ class ForecastService:
         """
         return self._one(request, grounds.served, grounds.book)
 
+    def answers_on(self, grounds: Grounds, requests: Sequence[ForecastRequest]) -> list[Asked]:
+        """Return the forecasts that rest on what is at hand, or refusals, by one evaluation.
+
+        Raises
+        ------
+        RegressorUnavailableError
+            If the regressor cannot answer one of them.
+        """
+        return ask_all(requests, grounds.served, grounds.book, self._context.now())
+
     def forecast(self, project_id: ProjectId, request: ForecastRequest) -> Forecast:
         """Return the forecast, loading what it needs.
 
@@ -154,7 +165,7 @@ class ForecastService:
 
     def record(
         self,
-        forecast: Forecast,
+        forecast: Forecast | Answered,
         forecast_id: ForecastId,
         now: datetime,
         *,
