@@ -34,7 +34,7 @@ class JointAnswer(NamedTuple):
 
 
 Found = JointAnswer | DomainError | None
-"""An answer; a refusal of what is no question or has no answer; None if something is not at hand."""
+"""An answer; a refusal; None where something is not at hand."""
 
 
 def answer_together(
