@@ -4,24 +4,27 @@ An answer rests on one regressor, one price book and the days that it tells as a
 these is another, the question is answered anew.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from app.domain.forecasts import CostForecast, ForecastRequest, LedgerRecord
+import orjson
+
+from app.api.forecast_documents import Document
+from app.domain.forecasts import Forecast, ForecastRequest, LedgerRecord
 from app.domain.identifiers import ForecastId, ProjectId
 from app.services.recently_used import CacheFigures, RecentlyUsed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from app.pricing.offers import Offer
     from app.services.memo import Grounds
 
 MAX_BODY_BYTES: Final = 4096
 """Longer bodies are not remembered."""
 
-_NAMELESS: Final = b'{"forecast_id":null'
+NAMELESS: Final = b'{"forecast_id":null'
+"""How a forecast's document begins as JSON, before it has an identifier."""
+
 _DAY: Final = timedelta(days=1)
 
 
@@ -39,23 +42,33 @@ class EncodedAnswer:
 def named(forecast_id: ForecastId | None, rest: bytes) -> bytes:
     """Return a forecast's document as JSON with its identifier."""
     if forecast_id is None:
-        return _NAMELESS + rest
+        return NAMELESS + rest
     return b'{"forecast_id":"%b"%b' % (forecast_id.encode(), rest)
 
 
-def rest_of(text: bytes) -> bytes:
+def rest_of(document: Document) -> bytes:
     """Return a forecast's document as JSON from behind its identifier, its first member.
 
     The document has no identifier yet.
     """
-    return text[len(_NAMELESS) :]
+    return orjson.dumps(document)[len(NAMELESS) :]
 
 
-def holds_until(charged: "Iterable[CostForecast | Offer | None]", now: datetime) -> datetime:
-    """Return when an age in days that a document tells of what it is charged by is another."""
-    known = [each for each in charged if each is not None]
-    dated = [each.price.valid_from for each in known]
-    dated += [each.conversion.valid_from for each in known if each.conversion is not None]
+def holds_until(forecast: Forecast, now: datetime) -> datetime:
+    """Return when an age in days that the document tells becomes another."""
+    target = forecast.to_target
+    costs = (forecast.cost, None if target is None else target.cost)
+    dated = [cost.price.valid_from for cost in costs if cost is not None]
+    dated += [
+        cost.conversion.valid_from
+        for cost in costs
+        if cost is not None and cost.conversion is not None
+    ]
+    return ages_hold_until(dated, now)
+
+
+def ages_hold_until(dated: Iterable[datetime], now: datetime) -> datetime:
+    """Return when the age in days of something that is dated becomes another, or the day does."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     return min(each + _DAY * (max((now - each) // _DAY, 0) + 1) for each in (midnight, *dated))
 

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from app.api.encoded_answers import EncodedAnswers
-from app.api.forecast_requests import read_forecasts
-from app.api.told_forecasts import Asked, answer_together
+from app.api.encoded_answers import EncodedAnswer, EncodedAnswers
+from app.api.joint_answers import JointAnswer, answer_together
+from app.api.told_forecasts import identified
 from app.domain import deadlines
 from app.domain.deadlines import Deadline
-from app.domain.errors import DomainError
-from app.domain.forecasts import ForecastRequest
-from app.domain.identifiers import ProjectId, Slug
+from app.domain.identifiers import ProjectId
 from app.services.wiring import Services
 
 _logger = logging.getLogger(__name__)
@@ -63,7 +61,8 @@ class GatheringFigures:
     evaluations: int = 0
 
 
-_Group = tuple[ProjectId, Slug, int | None]
+_ONE_REGRESSOR: Final = ("workload", "regressor_version")
+_Group = tuple[ProjectId, *tuple[str, ...]]
 
 
 class Gatherer:
@@ -108,46 +107,51 @@ class Gatherer:
             gathering.loop.call_soon(self._answer, gathering)
         elif self._open is gathering:
             self._open = None
-        if len(now) >= FEWEST:
-            # The deadline of the one that came first is not that of the others.
-            with deadlines.unlimited():
-                self._answer_groups([each for each in now if each.is_wanted])
-        for each in now:
-            if not each.answer.done():
-                each.answer.set_result(None)
+        try:
+            if len(now) >= FEWEST:
+                # The deadline of the one that came first is not that of the others.
+                with deadlines.unlimited():
+                    self._answer_groups([each for each in now if each.is_wanted])
+        finally:
+            for each in now:
+                if not each.answer.done():
+                    each.answer.set_result(None)
 
     def _answer_groups(self, waiting: Sequence[_Waiting]) -> None:
-        groups: defaultdict[_Group, list[tuple[_Waiting, Asked]]] = defaultdict(list)
-        read = read_forecasts([each.document for each in waiting])
-        for each, request in zip(waiting, read, strict=True):
-            if isinstance(request, ForecastRequest):
-                key = (each.project_id, request.workload, request.regressor_version)
-                groups[key].append((each, Asked(each.body, each.document, request)))
-        for key, members in groups.items():
+        groups: defaultdict[_Group, list[_Waiting]] = defaultdict(list)
+        for each in waiting:
+            if isinstance(each.document, dict):
+                named = map(str, map(each.document.get, _ONE_REGRESSOR))
+                groups[each.project_id, *named].append(each)
+        for (project_id, *_), members in groups.items():
             if len(members) >= FEWEST:
-                self._answer_group(*key, members)
+                self._answer_group(project_id, members)
 
-    def _answer_group(
-        self,
-        project_id: ProjectId,
-        workload: Slug,
-        version: int | None,
-        members: Sequence[tuple[_Waiting, Asked]],
-    ) -> None:
-        forecasts = self._services.forecasts
-        grounds = forecasts.grounds(project_id, workload, version)
-        if grounds is None:
-            return
-        asked = [question for _, question in members]
+    def _answer_group(self, project_id: ProjectId, members: Sequence[_Waiting]) -> None:
         try:
-            answers = answer_together(forecasts, self._answers, project_id, grounds, asked)
-        except DomainError:
-            return  # one of them alone: each is told for itself
+            found = answer_together(
+                self._services.forecasts, project_id, [each.document for each in members]
+            )
         except Exception:
             # Whose question it was nobody knows, and the others have nothing to do with it.
             _logger.exception("questions that were gathered are answered one by one")
             return
-        self.figures.evaluations += 1
-        self.figures.forecasts += len(answers) - answers.count(None)
-        for (each, _), answer in zip(members, answers, strict=True):
-            each.answer.set_result(answer)
+        # A refusal may be that of a neighbour's question: who asks alone is told his own.
+        answered = [
+            (each, answer)
+            for each, answer in zip(members, found, strict=True)
+            if isinstance(answer, JointAnswer)
+        ]
+        self.figures.evaluations += bool(answered)
+        self.figures.forecasts += len(answered)
+        for each, answer in answered:
+            each.answer.set_result(self._tell(each, answer))
+
+    def _tell(self, asked: _Waiting, found: JointAnswer) -> bytes:
+        forecasts = self._services.forecasts
+        answer, record = identified(
+            forecasts, found.answered, found.asked, asked.document, found.rest, forecasts.now()
+        )
+        kept = EncodedAnswer(found.asked, found.grounds, found.until, found.rest, record)
+        self._answers.keep(asked.project_id, asked.body, kept)
+        return answer

@@ -1,15 +1,13 @@
 """Tells forecasts as bytes: identified, recorded and remembered where that is asked for."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, holds_until, named, rest_of
-from app.api.forecast_documents import FORECAST_MEMBERS, Document, forecast_document
+from app.api.forecast_documents import Document, forecast_document
 from app.api.forecast_requests import read_forecast
-from app.domain.errors import DomainError
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerRecord
 from app.domain.identifiers import ProjectId
 
@@ -17,14 +15,6 @@ if TYPE_CHECKING:
     from app.services.answered import Answered
     from app.services.forecasts import ForecastService
     from app.services.memo import Grounds
-
-
-class Asked(NamedTuple):
-    """A question: its body, the document that it is, and what it asks."""
-
-    body: bytes
-    document: Any
-    request: ForecastRequest
 
 
 class Told(NamedTuple):
@@ -40,9 +30,7 @@ class Told(NamedTuple):
         self, forecast: Forecast, asked: ForecastRequest, grounds: "Grounds"
     ) -> EncodedAnswer:
         """Return what is remembered of it."""
-        target = forecast.to_target
-        costs = (forecast.cost, None if target is None else target.cost)
-        until = holds_until(costs, self.told_at)
+        until = holds_until(forecast, self.told_at)
         return EncodedAnswer(asked, grounds, until, self.rest, self.record)
 
 
@@ -52,12 +40,12 @@ def tell(
     """Return a forecast as it is told; identified and kept where that is asked for."""
     now = forecasts.now()
     document = forecast_document(forecast, now)
-    rest = rest_of(orjson.dumps(document))
-    answer, record = _named(forecasts, forecast, asked, question, rest, now)
+    rest = rest_of(document)
+    answer, record = identified(forecasts, forecast, asked, question, rest, now)
     return Told(document, rest, answer, record, now)
 
 
-def _named(
+def identified(
     forecasts: "ForecastService",
     forecast: "Forecast | Answered",
     asked: ForecastRequest,
@@ -65,6 +53,19 @@ def _named(
     rest: bytes,
     now: datetime,
 ) -> tuple[bytes, LedgerRecord | None]:
+    """Return an answer with its identifier and its record; neither where none is to be kept.
+
+    Parameters
+    ----------
+    forecasts
+        Keeps the record.
+    forecast, asked, question
+        What is told, what was asked, and the document that asked it.
+    rest
+        The forecast as JSON behind its identifier.
+    now
+        When it is told.
+    """
     if not asked.record:
         return named(None, rest), None
     forecast_id = forecasts.new_id(now)
@@ -95,41 +96,3 @@ def answer_at_once(
     told = tell(forecasts, forecast, asked, question)
     answers.keep(project_id, body, told.encoded(forecast, asked, grounds))
     return told.answer
-
-
-def answer_together(
-    forecasts: "ForecastService",
-    answers: EncodedAnswers,
-    project_id: ProjectId,
-    grounds: "Grounds",
-    asked: Sequence[Asked],
-) -> list[bytes | None]:
-    """Return what `answer_at_once` does to each of many questions, by one evaluation.
-
-    None where a question is refused: it is asked alone to be told why.
-
-    Raises
-    ------
-    RegressorUnavailableError
-        If the regressor cannot answer one of them.
-    """
-    from app.api.forecast_columns import (  # noqa: PLC0415 - numpy and models are not for the start
-        forecast_texts,
-    )
-
-    found = forecasts.answers_on(grounds, [each.request for each in asked])
-    now = forecasts.now()
-    answered = [each for each in found if not isinstance(each, DomainError)]
-    texts = iter(forecast_texts(answered, now, FORECAST_MEMBERS))
-    told: list[bytes | None] = []
-    for question, each in zip(asked, found, strict=True):
-        if isinstance(each, DomainError):
-            told.append(None)
-            continue
-        rest, request = rest_of(next(texts)), question.request
-        answer, record = _named(forecasts, each, request, question.document, rest, now)
-        until = holds_until([each.columns.offers[each.row]], now)
-        kept = EncodedAnswer(request, grounds, until, rest, record)
-        answers.keep(project_id, question.body, kept)
-        told.append(answer)
-    return told

@@ -86,15 +86,14 @@ class ForecastService:
         """
         return self._one(request, grounds.served, grounds.book)
 
-    def answers_on(self, grounds: Grounds, requests: Sequence[ForecastRequest]) -> list[Asked]:
-        """Return the forecasts that rest on what is at hand, or refusals, by one evaluation.
-
-        Raises
-        ------
-        RegressorUnavailableError
-            If the regressor cannot answer one of them.
-        """
-        return ask_all(requests, grounds.served, grounds.book, self._context.now())
+    def ask_on(
+        self, grounds: Grounds, requests: Sequence[ForecastRequest], now: datetime
+    ) -> Sequence[Asked]:
+        """Return the answers that rest on what is at hand, of each only what is asked for."""
+        try:
+            return ask_all(requests, grounds.served, grounds.book, now)
+        except DomainError as error:
+            return [error] * len(requests)
 
     def forecast(self, project_id: ProjectId, request: ForecastRequest) -> Forecast:
         """Return the forecast, loading what it needs.
@@ -146,9 +145,9 @@ class ForecastService:
     ) -> Sequence[Asked]:
         try:
             served = self._regressors.get(project_id, slug, version)
-            return ask_all(requests, served, book, self._context.now())
         except DomainError as error:
             return [error] * len(requests)
+        return self.ask_on(Grounds(served, book), requests, self._context.now())
 
     def _one(self, request: ForecastRequest, served: ServedRegressor, book: PriceBook) -> Forecast:
         now = self._context.now()

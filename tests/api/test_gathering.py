@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -37,7 +38,7 @@ TEXT = (b"accept", b"text/plain")
 NAMED = (JSON, (b"x-request-id", b"one"))
 _ID = re.compile(rb"fc_[0-9a-z]+")
 
-refused = st.sampled_from(
+refused: st.SearchStrategy[Any] = st.sampled_from(
     [
         {"workload": "fitted", "configuration": {"workers": 0}},
         {"workload": "fitted", "configuration": {"gpu_type": "A100"}},
@@ -208,7 +209,7 @@ def test_question_whose_time_is_over_is_left_out(services: Services, published: 
     gatherer = Gatherer(services, published.state.answers)
 
     async def ask_late() -> list[bytes | None]:
-        answers = []
+        answers: list[asyncio.Future[bytes | None]] = []
         for late in (True, *[False] * FEWEST):
             deadline = Deadline(1.0)
             token = deadlines.current.set(deadline)
@@ -244,7 +245,9 @@ class _Failing(ForecastService):
     """A service with a fault that shows only in many questions."""
 
     @override
-    def answers_on(self, grounds: Grounds, requests: Sequence[ForecastRequest]) -> list[Asked]:
+    def ask_on(
+        self, grounds: Grounds, requests: Sequence[ForecastRequest], now: datetime
+    ) -> Sequence[Asked]:
         raise ZeroDivisionError
 
 
