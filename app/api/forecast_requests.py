@@ -63,6 +63,14 @@ def read_forecasts(documents: Sequence[object]) -> list[ForecastRequest | Domain
         return [_read(document) for document in documents]
 
 
+def read_together(documents: Sequence[Any]) -> list[ForecastRequest | DomainError]:
+    """Return what `read_forecasts` does, of documents that are likely to be of one form."""
+    try:
+        return read_alike(documents[0], documents) if documents else []
+    except NotColumnsError:
+        return read_forecasts(documents)
+
+
 def read_alike(
     first: object, entries: Sequence[Mapping[str, Any]]
 ) -> list[ForecastRequest | DomainError]:

@@ -32,6 +32,7 @@ _WHOLE: Final = frozenset({"pricing", "energy"})
 
 _FINITE: Final = ConfigDict(allow_inf_nan=False)
 _TEXTS, _NUMBERS = frozenset({str, NoneType}), frozenset({int, float, NoneType})
+_FLAGS = frozenset({bool})
 
 
 class NotColumnsError(ValueError):
@@ -76,7 +77,7 @@ def _checked(group: str, name: str, column: Column) -> Column:
         distinct = list(set(column))
         meanings = dict(zip(distinct, adapter.validate_python(distinct), strict=True))
         return list(map(meanings.__getitem__, column))
-    if not kinds <= _NUMBERS:
+    if not (kinds <= _NUMBERS or (kinds == _FLAGS and not group)):  # a parameter's is a word
         raise NotColumnsError
     checked: Column = adapter.validate_python(column)
     return checked

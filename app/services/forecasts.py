@@ -15,6 +15,7 @@ from app.domain.identifiers import (
     new_identifier,
 )
 from app.pricing.resolution import PriceBook
+from app.services.answered import Answered
 from app.services.answers import Answer, Asked, answer_all, ask_all, whole
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
@@ -85,6 +86,15 @@ class ForecastService:
         """
         return self._one(request, grounds.served, grounds.book)
 
+    def ask_on(
+        self, grounds: Grounds, requests: Sequence[ForecastRequest], now: datetime
+    ) -> Sequence[Asked]:
+        """Return the answers that rest on what is at hand, of each only what is asked for."""
+        try:
+            return ask_all(requests, grounds.served, grounds.book, now)
+        except DomainError as error:
+            return [error] * len(requests)
+
     def forecast(self, project_id: ProjectId, request: ForecastRequest) -> Forecast:
         """Return the forecast, loading what it needs.
 
@@ -135,9 +145,9 @@ class ForecastService:
     ) -> Sequence[Asked]:
         try:
             served = self._regressors.get(project_id, slug, version)
-            return ask_all(requests, served, book, self._context.now())
         except DomainError as error:
             return [error] * len(requests)
+        return self.ask_on(Grounds(served, book), requests, self._context.now())
 
     def _one(self, request: ForecastRequest, served: ServedRegressor, book: PriceBook) -> Forecast:
         now = self._context.now()
@@ -154,7 +164,7 @@ class ForecastService:
 
     def record(
         self,
-        forecast: Forecast,
+        forecast: Forecast | Answered,
         forecast_id: ForecastId,
         now: datetime,
         *,
