@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -85,12 +85,13 @@ def figures(application: FastAPI) -> tuple[float, float]:
 
 
 @pytest.fixture
-def published(services: Services, application: FastAPI) -> FastAPI:
+def published(services: Services, application: FastAPI) -> Iterator[FastAPI]:
     """The application, with all that two workloads need in memory."""
-    publish_regressor(services)
-    publish_regressor(services, workload="other")
-    ask_in_turn(application, [Caller(question(1, workload=name)) for name in ("fitted", "other")])
-    return application
+    for name in ("fitted", "other"):
+        publish_regressor(services, workload=name)
+        ask_in_turn(application, [Caller(question(1, workload=name))])
+    yield application
+    services.close()
 
 
 @pytest.fixture
@@ -227,15 +228,14 @@ def test_question_whose_time_is_over_is_left_out(services: Services, published: 
 
 
 def test_damaged_regressor_is_told_to_each_in_its_own_words(
-    services: Services, settings: Settings, database: Database
+    published: FastAPI, settings: Settings, database: Database
 ) -> None:
-    publish_regressor(services)
     put_forged(database)
-    application = build_app(settings, services)
-    ask_in_turn(application, callers(1))
-    asking = callers(FEWEST)
+    with TestClient(build_app(settings)) as client:
+        ask_in_turn(client.app, callers(1))
+        asking = callers(FEWEST)
 
-    ask_together(application, asking)
+        ask_together(client.app, asking)
 
     codes = {orjson.loads(caller.answer)["code"] for caller in asking}
     assert codes == {"regressor_unavailable"}
