@@ -37,7 +37,7 @@ from app.pricing.offers import Offer
 from app.services.answer_columns import AnswerColumns
 from app.services.answered import Answered
 from app.services.costs import billed
-from app.services.energy import EnergyRate
+from app.services.energy import EnergyRate, energies_over
 from app.services.rounding import significant
 
 Write = Callable[[AnswerColumns, datetime], Iterable[Piece]]
@@ -201,14 +201,8 @@ def _energy(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     rates = columns.energy_rates
     parts = {id(rate): _around_energy(rate) for rate in {id(each): each for each in rates}.values()}
     around = zip(*[parts[id(rate)] for rate in rates], strict=True)
-    hours = [
-        rate.kilowatt_hours(seconds)
-        for rate, seconds in zip(rates, columns.figures.median, strict=True)
-    ]
-    carbon = [
-        energy * (rate.kg_co2e_per_kwh or 0.0) for rate, energy in zip(rates, hours, strict=True)
-    ]
-    texts = number_texts(significant(np.array([*hours, *carbon]), 4))
+    figures = np.concatenate(energies_over(rates, columns.figures.median))
+    texts = number_texts(significant(figures, 4))
     holes = [texts[: len(rates)], texts[len(rates) :]]
     for row, rate in enumerate(rates):
         if rate.draw is None:
