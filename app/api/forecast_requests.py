@@ -109,8 +109,15 @@ def _rows(kind: Callable[..., Made], shared: Made, columns: Columns, n_rows: int
     """Return objects that differ in their columns alone."""
     if not columns:
         return repeat(shared, n_rows)
-    names = [field.name for field in fields(shared)]
-    return map(kind, *(columns.get(name) or repeat(getattr(shared, name)) for name in names))
+    return map(
+        kind,
+        *(columns.get(name) or repeat(getattr(shared, name)) for name in _names(type(shared))),
+    )
+
+
+@cache
+def _names(kind: "type[DataclassInstance]") -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _configurations(

@@ -195,18 +195,10 @@ class AnswerColumns:
 
     @once
     def reports(self) -> list[SupportReport]:
-        """How well the runs support each row; rows inside with the same neighbours share one."""
-        known: dict[tuple[str, ...], SupportReport] = {}
-        reports = []
-        for each in self.support:
-            if each.axes or each.unseen_levels or each.unidentified:
-                reports.append(self._report(each))
-                continue
-            report = known.get(each.nearest_run_ids)
-            if report is None:
-                report = known[each.nearest_run_ids] = self._report(each)
-            reports.append(report)
-        return reports
+        """How well the runs support each row; rows that share their support share one."""
+        distinct = {id(each): each for each in self.support}
+        reports = {name: self._report(each) for name, each in distinct.items()}
+        return [reports[id(each)] for each in self.support]
 
     def _report(self, support: Support) -> SupportReport:
         report = self.served.portfolio.report

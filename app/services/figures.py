@@ -47,8 +47,8 @@ class Figures:
     @once
     def bounds(self) -> tuple[list[float], list[float]]:
         """Lower and upper bounds of the durations in seconds."""
-        lower, upper = _by_level(self.levels, self._forecast.interval)
-        return _shown(lower), _shown(upper)
+        shown = _shown(np.concatenate(_by_level(self.levels, self._forecast.interval)))
+        return shown[: len(self._requests)], shown[len(self._requests) :]
 
     @once
     def durations(self) -> list[Interval]:
