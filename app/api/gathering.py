@@ -51,6 +51,12 @@ class _Gathering:
 
     loop: asyncio.AbstractEventLoop
     waiting: list[_Waiting] = field(default_factory=list)
+    n_seen: int = 1
+
+    def grows(self) -> bool:
+        """Whether more questions came than one, or than when this was asked before."""
+        n_seen, self.n_seen = self.n_seen, len(self.waiting)
+        return n_seen < self.n_seen < MOST
 
 
 @dataclass(slots=True)
@@ -87,7 +93,7 @@ class Gatherer:
     ) -> "asyncio.Future[bytes | None]":
         """Return what will be the answer, None where the question is to be answered alone.
 
-        That is known when all has been read that has arrived: nobody waits for more to come.
+        That is known when all has been read that has arrived: nobody waits for time to pass.
         """
         loop = asyncio.get_running_loop()
         gathering = self._open
@@ -100,7 +106,14 @@ class Gatherer:
         return answer
 
     def _answer(self, gathering: _Gathering) -> None:
-        """Answer what has been gathered; what is too much for one turn waits for the next."""
+        """Answer what has been gathered; what is too much for one turn waits for the next.
+
+        A turn that brought more is followed by one that reads what came meanwhile: reading takes
+        less time than an evaluation of its own.
+        """
+        if gathering.grows():
+            gathering.loop.call_soon(self._answer, gathering)
+            return
         now, later = gathering.waiting[:MOST], gathering.waiting[MOST:]
         if later:
             gathering.waiting = later
