@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from fastapi import Response
@@ -15,11 +15,16 @@ from app.api.forecast_requests import read_alike, read_forecasts
 from app.api.negotiation import JSON
 from app.api.request_columns import NotColumnsError
 from app.api.schemas.forecasts import BatchIn
+from app.domain.alike import AlikeRequests
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId
 from app.domain.spelling import nearest_field
 from app.services.wiring import Services
+
+if TYPE_CHECKING:
+    from app.services.answers import Asked
+    from app.services.forecasts import ForecastService
 
 _BATCH_IN: TypeAdapter[BatchIn] = TypeAdapter(BatchIn)
 _PATH = "/v1/forecasts:batch"
@@ -36,10 +41,7 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
 
     batch = check(_BATCH_IN, body)
     fields = _known_fields(batch.fields)
-    asked = _read(batch)
-    good = [each for each in asked if isinstance(each, ForecastRequest)]
-    found = iter(services.forecasts.ask_many(project_id, good))
-    answers = [next(found) if isinstance(each, ForecastRequest) else each for each in asked]
+    answers = _answers(services.forecasts, project_id, _read(batch))
     answered = [each for each in answers if not isinstance(each, DomainError)]
     texts = iter(forecast_texts(answered, services.context.now(), fields))
     entries = [
@@ -55,6 +57,19 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
     # One text of all parts: whole answers are megabytes, and each copy takes its time.
     parts = [b'{"forecasts":[', *entries, b'],"failed":%d}' % (len(answers) - len(answered))]
     return Response(b"".join(parts), media_type=JSON)
+
+
+def _answers(
+    forecasts: "ForecastService",
+    project_id: ProjectId,
+    asked: Sequence[ForecastRequest | DomainError],
+) -> "Sequence[Asked]":
+    """Return the answer to each question, or why there is none."""
+    if isinstance(asked, AlikeRequests):
+        return forecasts.ask_many(project_id, asked)
+    good = [each for each in asked if isinstance(each, ForecastRequest)]
+    found = iter(forecasts.ask_many(project_id, good))
+    return [next(found) if isinstance(each, ForecastRequest) else each for each in asked]
 
 
 def _refs(batch: BatchIn) -> list[bytes]:
@@ -80,23 +95,24 @@ def _known_fields(fields: list[str] | None) -> Sequence[str]:
     raise UnknownFieldError(faults)
 
 
-def _read(batch: BatchIn) -> list[ForecastRequest | DomainError]:
+def _read(batch: BatchIn) -> Sequence[ForecastRequest | DomainError]:
     """Return the question of each entry, or why it is none."""
     defaults = batch.defaults
     nested = {name: base for name in _NESTED if isinstance(base := defaults.get(name), dict)}
+    read: Sequence[ForecastRequest | DomainError]
     try:
         read = _read_alike(batch, nested)
     except NotColumnsError:
         read = read_forecasts([_complete(defaults, nested, entry) for entry in batch.requests])
-    return [
-        each if isinstance(entry.get("ref"), _REF) else _no_ref()
-        for each, entry in zip(read, batch.requests, strict=True)
-    ]
+    is_named = [isinstance(entry.get("ref"), _REF) for entry in batch.requests]
+    if all(is_named):
+        return read
+    return [each if named else _no_ref() for each, named in zip(read, is_named, strict=True)]
 
 
 def _read_alike(
     batch: BatchIn, nested: Mapping[str, Document]
-) -> list[ForecastRequest | DomainError]:
+) -> Sequence[ForecastRequest | DomainError]:
     if not batch.requests:
         return []
     first = _complete(batch.defaults, nested, batch.requests[0])

@@ -30,6 +30,7 @@ from app.api.column_texts import (
 )
 from app.api.encoded_answers import ages_hold_until
 from app.api.forecast_documents import MEMBERS, Document
+from app.domain.alike import AlikeScenarios, configurations_of
 from app.domain.configurations import Work
 from app.domain.forecasts import Interval
 from app.pricing.billing import Bill, bill
@@ -89,18 +90,25 @@ def _pieces(name: str, columns: AnswerColumns, now: datetime) -> Iterable[Piece]
 
 
 def _configuration(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    configurations = [scenario.configuration for scenario in columns.scenarios]
-    yield shared_texts(configurations, documents.configuration_document)
+    yield shared_texts(configurations_of(columns.scenarios), documents.configuration_document)
 
 
 def _work(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    works = [scenario.work for scenario in columns.scenarios]
-    columns_of = {name: [getattr(work, name) for work in works] for name in Work.__slots__}
+    scenarios = columns.scenarios
+    if isinstance(scenarios, AlikeScenarios):
+        columns_of = scenarios.work
+    else:
+        works = [scenario.work for scenario in scenarios]
+        columns_of = {name: [getattr(work, name) for work in works] for name in Work.__slots__}
     return object_pieces({name: [plain_texts(column)] for name, column in columns_of.items()})
 
 
 def _parameters(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    rows = [scenario.parameters for scenario in columns.scenarios]
+    scenarios = columns.scenarios
+    if isinstance(scenarios, AlikeScenarios):
+        columns_of = scenarios.parameters
+        return object_pieces({name: [_values(each)] for name, each in columns_of.items()})
+    rows = [scenario.parameters for scenario in scenarios]
     names = tuple(rows[0])
     if any(tuple(row) != names for row in rows):
         return [[orjson.dumps(documents.parameters_document(row)) for row in rows]]
