@@ -3,10 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 
 from anyio import to_thread
 from fastapi import FastAPI
 from opentelemetry.trace import TracerProvider
+from starlette.types import ASGIApp
+from typing_extensions import override
 
 from app.api import health, openapi, problems
 from app.api.encoded_answers import EncodedAnswers
@@ -26,6 +29,22 @@ from app.storage.database import Database
 from app.storage.migration import require_head
 from app.telemetry import exporting, for_requests, trace_services
 from app.web import pages
+
+
+class _Untraced(FastAPI):
+    """An application whose own layers are the outermost ones.
+
+    The framework puts three around them: for faults, which our outermost layer answers, for traces
+    of faults, and for limits of bodies, which another of our layers knows. Each answer would pay
+    for them.
+    """
+
+    @override
+    def build_middleware_stack(self) -> ASGIApp:
+        layer: Any = super().build_middleware_stack()
+        while not isinstance(layer, ExchangeMiddleware):
+            layer = layer.app
+        return layer
 
 
 def _add_middleware(app: FastAPI, services: Services) -> None:
@@ -90,7 +109,7 @@ def build_app(
         services.close()
         at_the_end.close()
 
-    app = FastAPI(
+    app = (_Untraced if tracing is None else FastAPI)(
         title="Trainfare",
         summary="Forecasts of the time and cost of training machine-learning models",
         version=version("trainfare"),

@@ -1,6 +1,7 @@
 """Reads request bodies: decompressed, counted after that, and never waited for endlessly."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -139,15 +140,14 @@ class BodyMiddleware:
         self._max_bytes = max_bytes
         self._idle_timeout_s = idle_timeout_s
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Return what answers, or refuses what the headers tell of the body."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
         exchange = exchange_of(scope)
         told = exchange.headers
         if scope["method"] in _BODYLESS and told.keys().isdisjoint(_ANNOUNCING):
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
         encoding = told.get(b"content-encoding", b"identity").decode("latin-1").strip().casefold()
         decoder = DECODERS[encoding]() if encoding in DECODERS else None
         body = _Body(
@@ -164,11 +164,10 @@ class BodyMiddleware:
         except DomainError as error:
             response = problems.respond_to(error, instance=scope["path"])
             response.headers["Accept-Encoding"] = ", ".join(SUPPORTED_ENCODINGS)
-            await response(scope, body.receive, send)
-            return
+            return response(scope, body.receive, send)
         if decoder is not None:
             scope["headers"] = [pair for pair in scope["headers"] if pair[0] not in _REWRITTEN]
-        await self._app(scope, body.receive, send)
+        return self._app(scope, body.receive, send)
 
     def _check(self, encoding: str, length: bytes) -> None:
         if encoding not in DECODERS and encoding not in {"identity", ""}:

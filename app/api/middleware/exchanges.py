@@ -194,7 +194,13 @@ class ExchangeMiddleware:
         fields = log_fields.current.set({"request_id": exchange.request_id})
         deadline = deadlines.current.set(exchange.deadline)
         try:
-            await self._answer(exchange, receive)
+            self._watch.admit(exchange)
+            try:
+                await self._app(scope, receive, exchange.send)
+            finally:
+                self._watch.release(exchange)
+                if exchange.refusal is not None:
+                    await exchange.refusal
         except OverloadedError as error:
             await problems.respond_to(error, instance=scope["path"])(scope, receive, exchange.send)
         except Exception:
@@ -208,12 +214,3 @@ class ExchangeMiddleware:
             deadlines.current.reset(deadline)
             log_fields.current.reset(fields)
             self._metrics.observe(scope, exchange.status or _UNANSWERED, exchange.elapsed_s())
-
-    async def _answer(self, exchange: Exchange, receive: Receive) -> None:
-        self._watch.admit(exchange)
-        try:
-            await self._app(exchange.scope, receive, exchange.send)
-        finally:
-            self._watch.release(exchange)
-            if exchange.refusal is not None:
-                await exchange.refusal

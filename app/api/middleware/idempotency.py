@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Final
 
@@ -153,11 +153,14 @@ class IdempotencyMiddleware:
         self._app = app
         self._service = service
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Return what answers: without a key it is the application alone."""
         key = _key_of(scope)
         if key is None:
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
+        return self._answer(key, scope, receive, send)
+
+    async def _answer(self, key: str, scope: Scope, receive: Receive, send: Send) -> None:
         with SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as spool:
             try:
                 ticket = _ticket(scope, key)

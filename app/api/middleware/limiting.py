@@ -1,5 +1,6 @@
 """Limits how often a caller may ask: per key and process, per project over all replicas."""
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -34,11 +35,16 @@ class RateLimitMiddleware:
         self._callers = _counter(per_minute) if per_minute else None
         self._rates = rates
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Return what answers: what is not counted goes on without a step of this layer's own."""
         principal: Principal | None = scope.get("state", {}).get("principal")
         if principal is None or (self._callers is None and principal.requests_per_minute is None):
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
+        return self._answer(principal, scope, receive, send)
+
+    async def _answer(
+        self, principal: "Principal", scope: Scope, receive: Receive, send: Send
+    ) -> None:
         limit, allowance = await self._count(scope, principal)
         exchange_of(scope).told += _describe(limit, allowance)
         if allowance.is_allowed:
