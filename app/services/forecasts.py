@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
 
+from app.domain.alike import column_of
 from app.domain.errors import DomainError, NotFoundError
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerEntry, LedgerRecord
 from app.domain.identifiers import (
@@ -124,14 +125,17 @@ class ForecastService:
         """Return what `forecast_many` does, of each forecast only what is asked for."""
         book = self._prices.book(project_id)
         groups: defaultdict[_Group, list[int]] = defaultdict(list)
-        for index, request in enumerate(requests):
-            groups[request.workload, request.regressor_version].append(index)
+        asked_of = zip(
+            column_of(requests, "workload"), column_of(requests, "regressor_version"), strict=True
+        )
+        for index, group in enumerate(asked_of):
+            groups[group].append(index)
+        if len(groups) == 1:
+            return list(self._group(project_id, *next(iter(groups)), requests, book))
         answered: list[Asked] = []
         for (slug, version), rows in groups.items():
             asked = [requests[row] for row in rows]
             answered += self._group(project_id, slug, version, asked, book)
-        if len(groups) == 1:
-            return answered
         places = {row: place for place, row in enumerate(chain.from_iterable(groups.values()))}
         return [answered[places[row]] for row in range(len(requests))]
 

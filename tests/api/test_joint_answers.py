@@ -21,6 +21,29 @@ ASKED: dict[str, Any] = {
     "record": False,
 }
 ALIKE = [{**ASKED, "work": {"dataset_size": size}} for size in (1000, 2000.5, 3e6)]
+VARIED = [
+    {
+        "work": {"epochs": epochs, "batch_size": None},
+        "configuration": {"workers": workers, "gpu_type": gpu, "nodes": nodes, "purchase": bought},
+        "parameters": {"precision": precision},
+        "workload": "fitted",
+        "deadline_s": 100.5 * workers,
+        "budget": "7.25",
+        "confidence": 0.5 + workers / 100,
+        "explain": workers == 2,
+        "record": False,
+    }
+    for workers, epochs, gpu, nodes, bought, precision in [
+        (1, 3, "Tesla T4", None, None, "fp16"),
+        (2, None, "V100-16GB", 1, "spot", "bf16"),
+        (8, 0.5, None, 2, "on_demand", "fp16"),
+        (2, 1e9, "T4", None, None, "fp32"),
+    ]
+]
+MACHINES = [
+    {**ASKED, "configuration": {"instance_type": name, "workers": workers}, "parameters": {}}
+    for name, workers in [("g4dn.xlarge", 1), ("g4dn.12xlarge", 4), ("p3.2xlarge", 2), (None, 1)]
+]
 UNLIKE = [
     {**ASKED, "configuration": {"gpu_type": "V100-16GB", "workers": 4096}},
     {**ASKED, "workload": "other", "confidence": 0.5},
@@ -38,7 +61,7 @@ def published(services: Services) -> Services:
     return services
 
 
-@pytest.mark.parametrize("asked", [ALIKE, UNLIKE, ALIKE[:1]], ids=["alike", "unlike", "one"])
+@pytest.mark.parametrize("asked", [ALIKE, UNLIKE, ALIKE[:1], VARIED, MACHINES])
 def test_each_is_answered_in_the_bytes_that_it_is_answered_by_alone(
     published: Services, client: TestClient, asked: list[dict[str, Any]]
 ) -> None:
