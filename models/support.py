@@ -51,36 +51,24 @@ class SupportGrounds:
         is_known = list(map(self._memory.signatures.__contains__, signatures))
         is_odd, is_rare = _is_odd(encoded), self._is_rare(encoded)
         # Most rows are inside: those with the same neighbours on the same ground share one.
-        alike: dict[tuple[tuple[str, ...], bool, bool], Support] = {}
-        supports = []
-        for row, near in enumerate(nearest):
-            if is_odd[row] or unknown[row]:
-                supports.append(
-                    self._of_row(
-                        features,
-                        encoded,
-                        row,
-                        unknown[row],
-                        near,
-                        is_known=is_known[row],
-                        is_rare=is_rare[row],
-                    )
-                )
-                continue
-            key = near, is_known[row], is_rare[row]
-            support = alike.get(key)
-            if support is None:
-                basis = self._basis(measured=key[1], rare=key[2])
-                support = alike[key] = Support(
-                    within_range=True,
-                    axes=(),
-                    unseen_levels=(),
-                    unidentified=(),
-                    nearest_run_ids=near,
-                    basis=basis,
-                )
-            supports.append(support)
+        keys = list(zip(nearest, is_known, is_rare, strict=True))
+        alike = {key: self._inside(*key) for key in set(keys)}
+        supports = list(map(alike.__getitem__, keys))
+        for row, names in enumerate(unknown):
+            if is_odd[row] or names:
+                supports[row] = self._of_row(features, encoded, row, names, *keys[row])
         return supports
+
+    def _inside(self, nearest: tuple[str, ...], is_known: bool, is_rare: bool) -> Support:  # noqa: FBT001 - a key
+        """Return the support of rows within all that was measured."""
+        return Support(
+            within_range=True,
+            axes=(),
+            unseen_levels=(),
+            unidentified=(),
+            nearest_run_ids=nearest,
+            basis=self._basis(measured=is_known, rare=is_rare),
+        )
 
     def _of_row(
         self,
@@ -89,9 +77,8 @@ class SupportGrounds:
         row: int,
         unknown: tuple[str, ...],
         nearest: tuple[str, ...],
-        *,
-        is_known: bool,
-        is_rare: bool,
+        is_known: bool,  # noqa: FBT001 - of the key that rows inside share
+        is_rare: bool,  # noqa: FBT001 - as above
     ) -> Support:
         """Return the support of a row that may leave what was measured."""
         codes = encoded.codes[row].tolist()

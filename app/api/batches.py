@@ -43,20 +43,19 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
     fields = _known_fields(batch.fields)
     answers = _answers(services.forecasts, project_id, _read(batch))
     answered = [each for each in answers if not isinstance(each, DomainError)]
-    texts = iter(forecast_texts(answered, services.context.now(), fields))
-    entries = [
-        each
-        for place, (ref, answer) in enumerate(zip(_refs(batch), answers, strict=True))
-        for each in (
-            b',{"ref":' if place else b'{"ref":',
-            ref,
-            *(_refused(answer) if isinstance(answer, DomainError) else (_FORECAST, next(texts))),
-            b"}",
-        )
-    ]
+    texts = forecast_texts(answered, services.context.now(), fields)
+    kinds = [_FORECAST] * len(answers)
+    if len(answered) < len(answers):
+        told = iter(texts)
+        texts = [
+            _refused(each) if isinstance(each, DomainError) else next(told) for each in answers
+        ]
+        kinds = [_PROBLEM if isinstance(each, DomainError) else _FORECAST for each in answers]
     # One text of all parts: whole answers are megabytes, and each copy takes its time.
-    parts = [b'{"forecasts":[', *entries, b'],"failed":%d}' % (len(answers) - len(answered))]
-    return Response(b"".join(parts), media_type=JSON)
+    parts = [b""] * (2 * len(answers))
+    parts[::2], parts[1::2] = _heads(batch, kinds), texts
+    failed = b'%b],"failed":%d}' % (b"}" if answers else b"", len(answers) - len(answered))
+    return Response(b"".join([b'{"forecasts":[', *parts, failed]), media_type=JSON)
 
 
 def _answers(
@@ -72,13 +71,23 @@ def _answers(
     return [next(found) if isinstance(each, ForecastRequest) else each for each in asked]
 
 
-def _refs(batch: BatchIn) -> list[bytes]:
-    refs = [entry.get("ref") for entry in batch.requests]
-    return [b"null" if ref is None else orjson.dumps(ref) for ref in refs]
+def _heads(batch: BatchIn, kinds: Sequence[bytes]) -> list[bytes]:
+    """Return what stands before each answer: the end of the one before, the caller's own name."""
+    refs = _refs(batch)
+    if refs.count(None) == len(refs):
+        heads = [b'},{"ref":null%b' % kind for kind in kinds]
+    else:
+        named = zip(map(orjson.dumps, refs), kinds, strict=True)
+        heads = [b'},{"ref":%b%b' % each for each in named]
+    return [heads[0][2:], *heads[1:]] if heads else []
 
 
-def _refused(error: DomainError) -> tuple[bytes, bytes]:
-    return _PROBLEM, orjson.dumps(problems.document_of(error, instance=_PATH))
+def _refs(batch: BatchIn) -> list[Any]:
+    return [entry.get("ref") for entry in batch.requests]
+
+
+def _refused(error: DomainError) -> bytes:
+    return orjson.dumps(problems.document_of(error, instance=_PATH))
 
 
 def _known_fields(fields: list[str] | None) -> Sequence[str]:
@@ -104,7 +113,7 @@ def _read(batch: BatchIn) -> Sequence[ForecastRequest | DomainError]:
         read = _read_alike(batch, nested)
     except NotColumnsError:
         read = read_forecasts([_complete(defaults, nested, entry) for entry in batch.requests])
-    is_named = [isinstance(entry.get("ref"), _REF) for entry in batch.requests]
+    is_named = [isinstance(ref, _REF) for ref in _refs(batch)]
     if all(is_named):
         return read
     return [each if named else _no_ref() for each, named in zip(read, is_named, strict=True)]

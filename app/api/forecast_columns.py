@@ -33,6 +33,7 @@ from app.api.forecast_documents import MEMBERS, Document
 from app.domain.alike import AlikeScenarios, configurations_of
 from app.domain.configurations import Work
 from app.domain.forecasts import Interval
+from app.domain.identifiers import RunId
 from app.pricing.billing import Bill, bill
 from app.pricing.offers import Offer
 from app.services.answer_columns import AnswerColumns
@@ -51,6 +52,12 @@ _MOST_KEPT: Final = 1024
 """Documents with holes that are remembered."""
 
 _LEAST: Final = timedelta.resolution
+_RUNS_HOLE: Final = "*"
+"""No run has such a name."""
+
+_WORTH_BILLS: Final = 9
+"""Fewer bills are made sooner one by one."""
+
 _MONEY_HOLES: Final = tuple(f"0.{figure}7{'3' * 38}" for figure in range(1, 6))
 """No amount and no quantity has forty digits."""
 
@@ -141,6 +148,9 @@ def _probability(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 def _cost(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
     """Return costs; what bills have in common is written once for each offer."""
+    n_rows = len(columns.requests)
+    if n_rows < _WORTH_BILLS:
+        return [[orjson.dumps(_row_cost(columns, row, now)) for row in range(n_rows)]]
     bills, offers = columns.bills, columns.offers
     is_exact = bills.is_exact.tolist()
     kinds = list(map(id, offers))
@@ -197,7 +207,19 @@ def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 
 def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    yield shared_texts(columns.reports, documents.support_document)
+    """Return supports: those inside differ in the names of the nearest runs alone."""
+    texts: dict[int, bytes] = {}
+    around: list[bytes] = []
+    for name, support in {id(each): each for each in columns.support}.items():
+        if not support.within_range:
+            texts[name] = orjson.dumps(documents.support_document(columns.report_of(support)))
+            continue
+        if not around:
+            holed = replace(columns.report_of(support), nearest_runs=(RunId(_RUNS_HOLE),))
+            around = parts_around(documents.support_document(holed), [f'["{_RUNS_HOLE}"]'])
+        runs = orjson.dumps(support.nearest_run_ids)
+        texts[name] = b"%b%b%b" % (around[0], runs, around[1])
+    yield [texts[id(each)] for each in columns.support]
 
 
 def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
@@ -212,11 +234,12 @@ def _energy(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     figures = np.concatenate(energies_over(rates, columns.figures.median))
     texts = number_texts(significant(figures, 4))
     holes = [texts[: len(rates)], texts[len(rates) :]]
-    for row, rate in enumerate(rates):
-        if rate.draw is None:
-            holes[0][row] = holes[1][row] = b""
-        elif rate.kg_co2e_per_kwh is None:
-            holes[1][row] = b""
+    if any(parts[id(rate)][-1] == b"" for rate in {id(each): each for each in rates}.values()):
+        for row, rate in enumerate(rates):
+            if rate.draw is None:
+                holes[0][row] = holes[1][row] = b""
+            elif rate.kg_co2e_per_kwh is None:
+                holes[1][row] = b""
     return filled([list(column) for column in around], holes)
 
 
@@ -268,7 +291,7 @@ def _unless_all_are(nothing: object, name: str, column: str) -> Write:
 
 
 def _warnings(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    yield distinct_texts(columns.warnings, documents.warning_documents)
+    yield shared_texts(columns.warnings, documents.warning_documents)
 
 
 _WRITERS: Final[Mapping[str, Write]] = {

@@ -211,10 +211,11 @@ class AnswerColumns:
     def reports(self) -> list[SupportReport]:
         """How well the runs support each row; rows that share their support share one."""
         distinct = {id(each): each for each in self.support}
-        reports = {name: self._report(each) for name, each in distinct.items()}
+        reports = {name: self.report_of(each) for name, each in distinct.items()}
         return [reports[id(each)] for each in self.support]
 
-    def _report(self, support: Support) -> SupportReport:
+    def report_of(self, support: Support) -> SupportReport:
+        """Return how well the runs support a row, in the words of the domain."""
         report = self.served.portfolio.report
         pooling = report.pooling
         return SupportReport(
@@ -269,19 +270,16 @@ class AnswerColumns:
     def warnings(self) -> list[tuple[ForecastWarning, ...]]:
         """What should be known before trusting each row."""
         warnings = Warnings(self.served, self.now)
-        return [
-            warnings.of(configuration, pricing, confidence, support, offer, chance, rate.factor)
-            for configuration, pricing, confidence, support, offer, chance, rate in zip(
-                configurations_of(self.scenarios),
-                column_of(self.requests, "pricing"),
-                self.figures.levels,
-                self.support,
-                self.offers,
-                self.chances_to_fit[0],
-                self.energy_rates,
-                strict=True,
-            )
-        ]
+        grounds = zip(
+            configurations_of(self.scenarios),
+            column_of(self.requests, "pricing"),
+            self.offers,
+            [rate.factor for rate in self.energy_rates],
+            strict=True,
+        )
+        common = [warnings.on_grounds(*each) for each in grounds]
+        asked = zip(common, self.support, self.chances_to_fit[0], self.figures.levels, strict=True)
+        return [warnings.of(*each) for each in asked]
 
 
 def _is_about_spot(terms: SpotTerms) -> bool:

@@ -36,34 +36,39 @@ class Warnings:
 
     def of(
         self,
-        configuration: Configuration,
-        pricing: PriceQuery,
-        confidence: float,
+        on_grounds: tuple[ForecastWarning, ...],
         support: Support,
-        offer: Offer | None,
         fits_probability: float | None,
-        factor: GridFactor | None,
+        confidence: float,
     ) -> tuple[ForecastWarning, ...]:
-        """Return the warnings of one: on memory, its duration, its cost, then its carbon."""
+        """Return the warnings of one: on memory, its duration, then those of `on_grounds`."""
+        is_doubtful = fits_probability is not None and fits_probability < confidence
+        if support.within_range and not (is_doubtful or self._has_outliers):
+            return on_grounds
         on_memory = _on_memory(fits_probability, confidence)
-        on_support = () if support.within_range else _on_support(support)
         on_outliers = _on_outliers(support, self._served) if self._has_outliers else ()
-        on_money = self._on_money(configuration, pricing, offer, factor)
-        return (*on_memory, *on_support, *on_outliers, *self._on_regressor, *on_money)
+        return (*on_memory, *_on_support(support), *on_outliers, *on_grounds)
 
-    def _on_money(
+    def on_grounds(
         self,
         configuration: Configuration,
         pricing: PriceQuery,
         offer: Offer | None,
         factor: GridFactor | None,
     ) -> tuple[ForecastWarning, ...]:
-        """Return the warnings on cost and carbon, told once for questions that share grounds."""
+        """Return the warnings on the regressor, on cost and on carbon.
+
+        They are told once for questions that share their grounds, in the same object.
+        """
         key = (id(offer), id(pricing), id(configuration), id(factor))
         told = self._told.get(key)
         if told is None:
             as_of = pricing.as_of or self._now
-            told = (*_on_price(configuration, offer, as_of), *_on_factor(factor, as_of))
+            told = (
+                *self._on_regressor,
+                *_on_price(configuration, offer, as_of),
+                *_on_factor(factor, as_of),
+            )
             self._told[key] = told
         return told
 
