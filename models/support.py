@@ -8,6 +8,7 @@ from models.encoding import UNASKED, UNSEEN, Encoded, Encoder
 from models.features import NumericFeature
 from models.memory import Memory
 from models.neighbours import Neighbours
+from models.regimes import RegimeMap
 from models.reports import AxisSupport, Basis, Support
 from models.tables import BoolArray, FeatureTable
 from models.transfer import LevelTransfer
@@ -23,8 +24,9 @@ class SupportGrounds:
     ----------
     encoder, transfer, memory
         How questions are encoded, open levels answered, and what was measured.
-    few_levels
-        Codes of the levels with few runs, for each category.
+    regime_map
+        Levels with few runs, and parameters that are irrelevant: beyond the range of such a one a
+        forecast is no extrapolation, though the range is told.
     """
 
     def __init__(
@@ -32,10 +34,10 @@ class SupportGrounds:
         encoder: Encoder,
         transfer: LevelTransfer,
         memory: Memory,
-        few_levels: Sequence[frozenset[int]],
+        regime_map: RegimeMap,
     ) -> None:
         self._encoder, self._transfer, self._memory = encoder, transfer, memory
-        self._few_levels = few_levels
+        self._regime_map = regime_map
         self._neighbours = Neighbours(memory, _spans(encoder))
         self._constant: BoolArray = np.array(
             [feature.spread == 0 for feature in encoder.numeric], dtype=np.bool_
@@ -51,6 +53,7 @@ class SupportGrounds:
         completed, n = self._memory.signatures, len(self._memory.names)
         supports = []
         distances = encoded.distances.tolist()
+        telling = self._regime_map.telling(self._encoder, encoded.distances).tolist()
         for row, codes in enumerate(encoded.codes.tolist()):
             levels: Mapping[str, str | None] = {}
             unseen: tuple[tuple[str, str], ...] = ()
@@ -62,9 +65,9 @@ class SupportGrounds:
             basis = _basis(
                 measured=not (unknown[row] or axes) and signatures[row] in completed,
                 described=bool(unseen) and self._transfer.is_described(encoded.codes[row], levels),
-                rare=any(map(frozenset.__contains__, self._few_levels, codes)),
+                rare=any(map(frozenset.__contains__, self._regime_map.few_levels, codes)),
                 n_unseen=len(unseen),
-                outside=is_out,
+                outside=max(telling[row], default=0.0) > _TINY,
                 n_configurations=n,
             )
             inside = not (axes or unseen or unknown[row])
