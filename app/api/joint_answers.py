@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.api.encoded_answers import NAMELESS, ages_hold_until
 from app.api.forecast_documents import FORECAST_MEMBERS
 from app.api.forecast_requests import read_together
+from app.domain.alike import AlikeRequests, column_of
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId, Slug
@@ -55,17 +56,28 @@ def answer_together(
         names in the same order) are read fastest.
     """
     read = read_together(documents)
-    found: list[Found] = [each if isinstance(each, DomainError) else None for each in read]
-    asked = {place: each for place, each in enumerate(read) if not isinstance(each, DomainError)}
+    if isinstance(read, AlikeRequests):
+        return _by_regressor(forecasts, project_id, read)
+    asked = [each for each in read if not isinstance(each, DomainError)]
+    answers = iter(_by_regressor(forecasts, project_id, asked))
+    return [each if isinstance(each, DomainError) else next(answers) for each in read]
+
+
+def _by_regressor(
+    forecasts: "ForecastService", project_id: ProjectId, requests: Sequence[ForecastRequest]
+) -> list[Found]:
+    """Return the answer to each question, None where something is not at hand."""
+    found: list[Found] = [None] * len(requests)
     groups: defaultdict[tuple[Slug, int | None], list[int]] = defaultdict(list)
-    for place, request in asked.items():
-        groups[request.workload, request.regressor_version].append(place)
-    for (workload, version), places in groups.items():
+    asked_of = column_of(requests, "workload"), column_of(requests, "regressor_version")
+    for row, regressor in enumerate(zip(*asked_of, strict=True)):
+        groups[regressor].append(row)
+    for (workload, version), rows in groups.items():
         grounds = forecasts.grounds(project_id, workload, version)
         if grounds is not None:
-            answers = _answers(forecasts, grounds, [asked[place] for place in places])
-            for place, answer in zip(places, answers, strict=True):
-                found[place] = answer
+            members = requests if len(groups) == 1 else [requests[row] for row in rows]
+            for row, answer in zip(rows, _answers(forecasts, grounds, members), strict=True):
+                found[row] = answer
     return found
 
 

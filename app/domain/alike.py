@@ -1,7 +1,8 @@
 """Questions of one form as columns: a row is made only where it is asked for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import repeat
 from typing import Any, Final, overload
 
 from typing_extensions import override
@@ -75,6 +76,13 @@ class AlikeScenarios(Sequence[Scenario]):
         parameters = {name: column[index] for name, column in self.parameters.items()}
         return Scenario(self.configurations[index], work, parameters)
 
+    @override
+    def __iter__(self) -> Iterator[Scenario]:
+        names, columns = tuple(self.parameters), tuple(self.parameters.values())
+        rows = zip(*columns, strict=True) if columns else repeat((), len(self))
+        parameters = (dict(zip(names, row, strict=True)) for row in rows)
+        return map(Scenario, self.configurations, map(Work, *self.work.values()), parameters)
+
 
 class AlikeRequests(Sequence[ForecastRequest]):
     """Requests that share all but their scenarios and a few columns.
@@ -119,6 +127,17 @@ class AlikeRequests(Sequence[ForecastRequest]):
         values.update((name, column[index]) for name, column in self._columns.items())
         values["scenario"] = self.scenarios[index]
         return ForecastRequest(**values)
+
+    @override
+    def __iter__(self) -> Iterator[ForecastRequest]:
+        columns = {**self._columns, "scenario": self.scenarios}
+        return map(
+            ForecastRequest,
+            *(
+                columns.get(name) or repeat(getattr(self._shared, name))
+                for name in _REQUEST_MEMBERS
+            ),
+        )
 
 
 def column_of(requests: Sequence[ForecastRequest], name: str) -> Sequence[Any]:
