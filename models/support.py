@@ -8,6 +8,7 @@ from models.encoding import UNASKED, UNSEEN, Encoded, Encoder
 from models.features import NumericFeature
 from models.memory import Memory
 from models.neighbours import Neighbours
+from models.regimes import RegimeMap
 from models.reports import AxisSupport, Basis, Support
 from models.tables import BoolArray, FeatureTable
 from models.transfer import LevelTransfer
@@ -23,8 +24,9 @@ class SupportGrounds:
     ----------
     encoder, transfer, memory
         How questions are encoded, open levels answered, and what was measured.
-    few_levels
-        Codes of the levels with few runs, for each category.
+    regime_map
+        Levels with few runs, and parameters that are irrelevant: beyond the range of such a one a
+        forecast is no extrapolation, though the range is told.
     """
 
     def __init__(
@@ -32,10 +34,10 @@ class SupportGrounds:
         encoder: Encoder,
         transfer: LevelTransfer,
         memory: Memory,
-        few_levels: Sequence[frozenset[int]],
+        regime_map: RegimeMap,
     ) -> None:
         self._encoder, self._transfer, self._memory = encoder, transfer, memory
-        self._few_levels = few_levels
+        self._regime_map = regime_map
         self._neighbours = Neighbours(memory, _spans(encoder))
         self._constant: BoolArray = np.array(
             [feature.spread == 0 for feature in encoder.numeric], dtype=np.bool_
@@ -89,21 +91,22 @@ class SupportGrounds:
             unseen = _unseen(self._encoder, codes, levels)
         is_out = max(encoded.distances[row].tolist(), default=0.0) > _TINY
         axes = _axes(features, self._encoder, encoded, row) if is_out else ()
+        telling = self._regime_map.telling(self._encoder, encoded.distances[[row]])[0].tolist()
         basis = self._basis(
             measured=not (unknown or axes) and is_known,
             described=bool(unseen) and self._transfer.is_described(encoded.codes[row], levels),
             rare=is_rare,
             n_unseen=len(unseen),
-            outside=is_out,
+            outside=max(telling, default=0.0) > _TINY,
         )
         return Support(not (axes or unseen or unknown), axes, unseen, unknown, nearest, basis)
 
     def _is_rare(self, encoded: Encoded) -> list[bool]:
         """Return which rows have a level with few runs."""
-        if not any(self._few_levels):
+        if not any(self._regime_map.few_levels):
             return [False] * len(encoded.X)
         return [
-            any(map(frozenset.__contains__, self._few_levels, codes))
+            any(map(frozenset.__contains__, self._regime_map.few_levels, codes))
             for codes in encoded.codes.tolist()
         ]
 
