@@ -148,13 +148,6 @@ def column_of(requests: Sequence[ForecastRequest], name: str) -> Sequence[Any]:
     return [getattr(request, name) for request in requests]
 
 
-def scenarios_of(requests: Sequence[ForecastRequest]) -> Sequence[Scenario]:
-    """Return the scenarios of requests."""
-    if isinstance(requests, AlikeRequests):
-        return requests.scenarios
-    return [request.scenario for request in requests]
-
-
 def configurations_of(scenarios: Sequence[Scenario]) -> Sequence[Configuration]:
     """Return the configurations of scenarios."""
     if isinstance(scenarios, AlikeScenarios):
