@@ -11,6 +11,7 @@ from opentelemetry.trace import TracerProvider
 from app.api import health, openapi, problems
 from app.api.encoded_answers import EncodedAnswers
 from app.api.forecast_shortcut import ForecastShortcut
+from app.api.gathering import Gatherer
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.deadlines import DeadlineWatch
@@ -30,8 +31,9 @@ from app.web import pages
 def _add_middleware(app: FastAPI, services: Services) -> None:
     """Wrap the routes, the innermost layer first."""
     settings = services.context.settings
-    app.state.answers = EncodedAnswers(settings.answer_cache_size)
-    app.add_middleware(ForecastShortcut, services=services, answers=app.state.answers)
+    answers = app.state.answers = EncodedAnswers(settings.answer_cache_size)
+    gatherer = Gatherer(services, answers)
+    app.add_middleware(ForecastShortcut, services=services, answers=answers, gatherer=gatherer)
     app.add_middleware(IdempotencyMiddleware, service=services.idempotency)
     app.add_middleware(BodyMiddleware, max_bytes=settings.max_body_bytes)
     app.add_middleware(
@@ -43,7 +45,7 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
         upload_s=settings.upload_timeout_s,
         max_waiting=settings.max_waiting_requests,
     )
-    metrics = health.install_metrics(app, services, app.state.answers)
+    metrics = health.install_metrics(app, services, answers, gatherer)
     app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics)
 
 

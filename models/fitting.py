@@ -33,6 +33,7 @@ from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
 from models.regimes import (
     INTERPOLATION,
+    IRRELEVANT_AXIS,
     RegimeMap,
     axis_folds,
     interpolation_folds,
@@ -127,21 +128,20 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     encoded = encoder.encode(configurations.features)
     center = float(np.median(configurations.log_duration))
     data = TrainingData(
-        encoder,
+        with_relevance(encoder.layout, encoded.X, configurations.log_duration - center, seed),
         encoded.X,
         configurations.log_duration - center,
         configurations.counts,
         configurations.noise_variance,
     )
     informed = None if prior is None else EncodedPrior(prior, encoder, encoded)
-    layout = with_relevance(encoder.layout, data.X, data.y, seed)
-    arms = build_arms(layout, informed, len(configurations.keys))
+    arms = build_arms(data.layout, informed, len(configurations.keys))
     budget.set_out()
     fitted, failed = _fit_candidates(data, configurations, arms, names, seed, budget)
-    regime_map = map_regimes(encoder, encoded.X, encoded.codes)
+    regime_map = map_regimes(encoder, data.layout, encoded.X, encoded.codes)
     folds = [
         *interpolation_folds(configurations.structure),
-        *axis_folds(encoder, encoded.X),
+        *axis_folds(encoder, regime_map, encoded.X),
         *transfer_folds(encoder, encoded.codes, regime_map),
     ]
     forecasts = forecast_folds(data, fitted, folds, budget, fold_map)
@@ -181,7 +181,7 @@ def _fit_candidates(
     budget: Budget,
 ) -> tuple[dict[str, PortfolioRegressor], dict[str, str]]:
     noise = configurations.noise_variance**0.5
-    setting = Setting(data.encoder.layout, noise, configurations.noise_dof, seed)
+    setting = Setting(data.layout, noise, configurations.noise_dof, seed)
     fitted: dict[str, PortfolioRegressor] = {}
     failed: dict[str, str] = {}
     every = [
@@ -230,7 +230,12 @@ class _Draft:
     prepared: Imputed
 
     def finish(self, runs: RunTable, odd: EvidenceReport) -> FittedPortfolio:
-        regimes = {name: self._regime(name) for name in self.regime_map.kinds}
+        source = {
+            name: INTERPOLATION if kind == IRRELEVANT_AXIS else name
+            for name, kind in self.regime_map.kinds.items()
+        }
+        found = {name: self._regime(name) for name in dict.fromkeys(source.values())}
+        regimes = {name: found[answering] for name, answering in source.items()}
         carried = np.any([regime.weights > 0 for regime in regimes.values()], axis=0)
         members = {
             name: member

@@ -9,8 +9,7 @@ import numpy as np
 
 from models.budget import Budget
 from models.damping import damped
-from models.encoding import Encoder
-from models.layout import Role
+from models.layout import Layout, Role
 from models.regimes import FEW_CONFIGURATIONS, Fold
 from models.regressor import PortfolioRegressor
 from models.selection import HeldOut
@@ -30,7 +29,7 @@ _TREND_BREAK = 0.2
 class TrainingData:
     """The configurations of a fit, encoded."""
 
-    encoder: Encoder
+    layout: Layout
     X: FloatArray
     y: FloatArray
     counts: FloatArray
@@ -71,7 +70,7 @@ def forecast_fold(
 def _as_asked(data: TrainingData, fold: Fold) -> FloatArray:
     """Return the fold's test rows as an encoder of its training set would encode them."""
     X = data.X[fold.test]
-    roles = data.encoder.layout.roles
+    roles = data.layout.roles
     if "local_batch" in roles:
         column = roles.index("local_batch")
         known = data.X[fold.train, column]
@@ -156,8 +155,9 @@ def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:
 
 def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
     """Return the variance that breaks in the trends add beyond the fold's training range."""
-    layout = data.encoder.layout
-    columns, breaks = layout.numeric(data.X), trend_breaks(layout.roles, len(data.X))
+    layout = data.layout
+    breaks = trend_breaks(layout.roles, len(data.X)) * np.array(layout.relevances)
+    columns = layout.numeric(data.X)
     known, asked = columns[fold.train], columns[fold.test]
     beyond = np.maximum(asked - known.max(axis=0), known.min(axis=0) - asked)
     return np.asarray(np.maximum(beyond, 0.0) ** 2 @ breaks**2, dtype=np.float64)

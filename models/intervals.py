@@ -19,7 +19,7 @@ _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("extrapolation", False): 1.75,
     ("extrapolation", True): 1.5,
     ("short_axis", False): 1.5,
-    ("short_axis", True): 1.1,
+    ("short_axis", True): 0.95,
 }
 """Half width at 90 % in predicted standard deviations, by kind and fewer than 12 configurations."""
 
@@ -66,7 +66,8 @@ def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -
     """Return prior half widths at `LEVELS`, wider for few configurations; a heuristic.
 
     ``q0 = q00 (1 + 6 / n)``, and ``q00 (1 + min(2, 5 / n))`` where other workloads tell the spread
-    of what fewer than 12 configurations leave open.
+    of what fewer than 12 configurations leave open. Beyond an axis of three levels they do not: its
+    trend is the runs' own, and whether it goes on no other workload knows.
 
     Examples
     --------
@@ -75,7 +76,7 @@ def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -
     """
     few = n_configurations < FEW_CONFIGURATIONS
     doubt = _DOUBT / n_configurations
-    if is_pooled and few:
+    if is_pooled and few and kind != "extrapolation":
         doubt = min(_POOLED_DOUBT / n_configurations, _MOST_POOLED_DOUBT)
     return _PRIOR_90[kind, few] * _shape(kind) * (1 + doubt)
 

@@ -12,7 +12,7 @@ from models.tables import FloatArray, IntArray
 
 SQRT5 = math.sqrt(5.0)
 _WORTH = 4
-_WORTH_SORTING = 16
+_WORTH_SORTING = 48
 """Fewer questions are answered sooner than their values are sorted."""
 
 

@@ -11,6 +11,9 @@ from models.memory_parameters import Parameters, error_probability
 from models.reports import MemoryCounts
 from models.tables import FeatureTable, FloatArray
 
+_PART = 256
+"""Rows answered at a time: their draws fit a processor's cache."""
+
 
 @dataclass(frozen=True, slots=True)
 class Feasibility:
@@ -82,21 +85,22 @@ class MemoryLaw:
     def feasibility(self, asked: FeatureTable) -> Feasibility:
         """Return the probability that each row fits into memory, rising in the memory alone."""
         names = capacity_names(asked)
-        known = [name in self.capacities or name in self.latent for name in names]
-        design = self.features.design(asked, [self._place(name) for name in names])
+        places = {name: self._place(name) for name in set(names)}
+        design = self.features.design(asked, [places[name] for name in names])
+        is_known = {name: name in self.capacities or name in self.latent for name in places}
+        batches: list[float] = design[:, 1].tolist()
+        if all(is_known.values()) and not any(map(isnan, batches)):
+            basis = (self._basis,) * len(names)
+            return Feasibility(self._chances(design), basis, self.is_tested)
         usable = [
-            is_known and not isnan(batch)
-            for is_known, batch in zip(known, design[:, 1].tolist(), strict=True)
+            is_known[name] and not isnan(batch) for name, batch in zip(names, batches, strict=True)
         ]
-        if all(usable):
-            chances = self._chances(design)
-        elif any(usable):
+        chances = np.full(len(names), np.nan)
+        if any(usable):
             chances = np.where(usable, self._chances(design), np.nan)
-        else:
-            chances = np.full(len(names), np.nan)
         basis = tuple(
-            self._basis if is_usable else _why_not(name, is_known=is_known)
-            for name, is_usable, is_known in zip(names, usable, known, strict=True)
+            self._basis if is_usable else _why_not(name, is_known=is_known[name])
+            for name, is_usable in zip(names, usable, strict=True)
         )
         return Feasibility(chances, basis, self.is_tested)
 
@@ -106,7 +110,20 @@ class MemoryLaw:
         return self.counts.peaks + self.counts.out_of_memory > 0
 
     def _chances(self, design: FloatArray) -> FloatArray:
-        """Return the probabilities of rows of `MemoryFeatures.design`, means over the draws."""
+        """Return the probabilities of rows of `MemoryFeatures.design`, means over the draws.
+
+        Many questions differ in what memory does not depend on: equal rows are answered once.
+        """
+        if len(design) <= _PART:
+            return self._part(design)
+        keys = design.view(f"V{design.shape[1] * design.itemsize}").ravel().tolist()
+        places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        rows = np.frombuffer(b"".join(places)).reshape(-1, design.shape[1])
+        parts = [self._part(rows[start : start + _PART]) for start in range(0, len(rows), _PART)]
+        chances: FloatArray = np.concatenate(parts).take([places[key] for key in keys])
+        return chances
+
+    def _part(self, design: FloatArray) -> FloatArray:
         terms, n_draws = design @ self._stacked, len(self.draws)
         # How far below the memory each draw sees each row, shape (n_rows, n_draws).
         margins = np.logaddexp(terms[:, :n_draws], terms[:, n_draws:]) * self._per_scale

@@ -1,12 +1,11 @@
 """Which runs were measured on the configurations most like a question."""
 
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
 from models.encoding import Encoded
 from models.memory import Memory
-from models.run_names import RunNames
 from models.tables import FloatArray, IntArray
 
 MAX_NEIGHBOURS = 500
@@ -34,19 +33,29 @@ class Neighbours:
         self._step = max(1, -(-len(memory.X) // MAX_NEIGHBOURS))
         self._known = np.ascontiguousarray((memory.X[:: self._step, : len(spans)] / spans).T)
         self._levels = np.ascontiguousarray(memory.codes[:: self._step].T)
-        self._named = lru_cache(maxsize=4 * MAX_NEIGHBOURS)(partial(_named, memory.names))
+        self._runs = lru_cache(maxsize=2 * MAX_NEIGHBOURS)(memory.names.of_row)
 
     def nearest(self, encoded: Encoded) -> list[tuple[str, ...]]:
         """Return up to three runs most like each row."""
         asked, codes = encoded.X[:, : len(self._spans)] / self._spans, encoded.codes
         if len(asked) == 1:
             return [self._named(self._smallest(asked[0], codes[0]))]
-        nearest: list[tuple[str, ...]] = []
+        nearest: list[tuple[int, ...]] = []
         for start in range(0, len(asked), _PART):
             part = slice(start, start + _PART)
             best = _smallest(self._distances(asked[part], codes[part]))
-            nearest += [self._named(tuple(rows)) for rows in (best * self._step).tolist()]
-        return nearest
+            nearest += map(tuple, (best * self._step).tolist())
+        named = {rows: self._named(rows) for rows in set(nearest)}
+        return list(map(named.__getitem__, nearest))
+
+    def _named(self, rows: tuple[int, ...]) -> tuple[str, ...]:
+        """Return one run of each configuration first, then further repetitions."""
+        runs = list(map(self._runs, rows))
+        firsts = [found[0] for found in runs]
+        if len(firsts) == N_NEAREST:
+            return tuple(firsts)
+        others = [name for found in runs for name in found[1:]]
+        return tuple((firsts + others)[:N_NEAREST])
 
     def _smallest(self, asked: FloatArray, codes: IntArray) -> tuple[int, ...]:
         """Return the rows of the nearest configurations of one question, the first of equals."""
@@ -64,19 +73,13 @@ class Neighbours:
         """Return the distance of each row from each configuration, shape (n, n_known)."""
         # The sum runs over the features one by one, as for one question: equal distances stay so.
         distance = np.zeros((len(asked), self._known.shape[1]))
+        apart = np.empty_like(distance)
         for column, values in zip(asked.T, self._known, strict=True):
-            distance += np.abs(np.subtract.outer(column, values))
+            np.subtract(column[:, None], values, out=apart)
+            distance += np.abs(apart, out=apart)
         for levels, known in zip(codes.T, self._levels, strict=True):
-            distance += np.not_equal.outer(levels, known)
+            distance += levels[:, None] != known
         return distance
-
-
-def _named(names: RunNames, rows: tuple[int, ...]) -> tuple[str, ...]:
-    """Return one run of each configuration first, then further repetitions."""
-    runs = [names.of_row(row) for row in rows]
-    firsts = [found[0] for found in runs]
-    others = [name for found in runs for name in found[1:]]
-    return tuple((firsts + others)[:N_NEAREST])
 
 
 def _smallest(distance: FloatArray) -> IntArray:

@@ -15,8 +15,9 @@ from models.memory import Memory
 from models.memory_law import Feasibility, MemoryLaw
 from models.mixture import Mixtures, RegimeModel
 from models.phases import PhaseLaw
-from models.regimes import RegimeMap
+from models.regimes import IRRELEVANT_AXIS, RegimeMap
 from models.regressor import PortfolioRegressor
+from models.relevance import IRRELEVANT
 from models.reports import FitReport, Support
 from models.support import SupportGrounds
 from models.tables import FeatureTable, FloatArray
@@ -87,7 +88,7 @@ class FittedPortfolio:
             center,
             memory,
             self.trend_breaks**2 if self.trend_breaks.any() else None,
-            SupportGrounds(encoder, transfer, memory, regime_map.few_levels),
+            SupportGrounds(encoder, transfer, memory, regime_map),
             Mixtures(encoder.layout, self.members, self.regimes),
         )
 
@@ -175,9 +176,11 @@ def _trend_breaks(encoder: Encoder, regime_map: RegimeMap, n_configurations: int
     """
     breaks = trend_breaks([feature.role for feature in encoder.numeric], n_configurations)
     for index, feature in enumerate(encoder.numeric):
-        is_short = regime_map.kinds.get(feature.column) == "short_axis"
+        kind = regime_map.kinds[feature.column]
         if not feature.used:
             breaks[index] = 0.0
-        elif breaks[index] and is_short and feature.role != "local_batch":
+        elif kind == IRRELEVANT_AXIS:
+            breaks[index] *= IRRELEVANT
+        elif breaks[index] and kind == "short_axis" and feature.role != "local_batch":
             breaks[index] = _SHORT_AXIS_BREAK
     return breaks

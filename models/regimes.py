@@ -1,15 +1,21 @@
 """Kinds of question, and held-out sets that imitate each of them."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from models.encoding import UNSEEN, Encoder
+from models.layout import Layout
 from models.tables import FloatArray, IntArray
 
 INTERPOLATION = "interpolation"
-Kind = Literal["interpolation", "transfer", "new_level", "extrapolation", "short_axis"]
+Kind = Literal[
+    "interpolation", "transfer", "new_level", "extrapolation", "short_axis", "irrelevant"
+]
+
+IRRELEVANT_AXIS: Final = "irrelevant"
+"""Kind of an axis along which nothing changes: no question leaves the measured range there."""
 
 NEW_LEVEL = ":new"
 """Ends the name of the regime of a category's levels that no run has."""
@@ -43,7 +49,8 @@ class RegimeMap:
     Parameters
     ----------
     kinds
-        Kind of each regime, by name; ``interpolation`` is always there.
+        Kind of each regime, by name; ``interpolation`` is always there. Beyond the range of an
+        irrelevant parameter (`models.relevance`) a question is what it would be within.
     few_levels
         Codes of the levels with few runs, for each category.
     """
@@ -53,6 +60,7 @@ class RegimeMap:
 
     def of_rows(self, encoder: Encoder, distances: FloatArray, codes: IntArray) -> tuple[str, ...]:
         """Return the regime of each row: the axis farthest out, a rare level, or interpolation."""
+        distances = self.telling(encoder, distances)
         regimes = [INTERPOLATION] * len(codes)
         columns = [category.column for category in encoder.categories]
         if any(self.few_levels) or (codes.size and codes.min() < 0):
@@ -74,17 +82,34 @@ class RegimeMap:
                 regimes[row] = axes[farthest[row]]
         return tuple(regimes)
 
+    def telling(self, encoder: Encoder, distances: FloatArray) -> FloatArray:
+        """Return the distances beyond the measured range that tell a kind of question.
 
-def map_regimes(encoder: Encoder, X: FloatArray, codes: IntArray) -> RegimeMap:
-    """Return the regimes of a workload: interpolation, each numeric axis, each category."""
+        Those along irrelevant parameters are 0.
+        """
+        if IRRELEVANT_AXIS not in self.kinds.values():
+            return distances
+        axes = encoder.axis_names()
+        counting = np.array([self.kinds[name] != IRRELEVANT_AXIS for name in axes])
+        return np.where(counting, distances, 0.0)
+
+
+def map_regimes(encoder: Encoder, layout: Layout, X: FloatArray, codes: IntArray) -> RegimeMap:
+    """Return the regimes of a workload: interpolation, each numeric axis, each category.
+
+    `layout` says which parameters are irrelevant.
+    """
     kinds: dict[str, Kind] = {INTERPOLATION: "interpolation"}
     used = 0
     for feature in encoder.numeric:
-        levels = 1
+        levels, is_relevant = 1, True
         if feature.used:
             levels = len(np.unique(X[:, used].round(9)))
+            is_relevant = layout.relevances[used] == 1
             used += 1
         kinds[feature.column] = "extrapolation" if levels >= MIN_AXIS_LEVELS else "short_axis"
+        if not is_relevant:
+            kinds[feature.column] = IRRELEVANT_AXIS
     few_levels = []
     for index, category in enumerate(encoder.categories):
         kinds[category.column] = "transfer"
@@ -123,15 +148,19 @@ def interpolation_folds(structure: tuple[str, ...]) -> list[Fold]:
     return folds
 
 
-def axis_folds(encoder: Encoder, X: FloatArray) -> list[Fold]:
-    """Return two folds per numeric axis with three levels: beyond its last, and beyond 60 %."""
+def axis_folds(encoder: Encoder, regimes: RegimeMap, X: FloatArray) -> list[Fold]:
+    """Return two folds per numeric axis with three levels: beyond its last, and beyond 60 %.
+
+    Irrelevant parameters have none.
+    """
     n = len(X)
     if n < 6:  # noqa: PLR2004 - fewer leave nothing to learn an axis from
         return []
     folds: list[Fold] = []
-    axes = [feature.column for feature in encoder.numeric if feature.used][:MAX_AXES]
-    for index, name in enumerate(axes):
-        values = X[:, index].round(9)
+    used = [feature.column for feature in encoder.numeric if feature.used]
+    axes = [place for place, name in enumerate(used) if regimes.kinds[name] != IRRELEVANT_AXIS]
+    for place in axes[:MAX_AXES]:
+        name, values = used[place], X[:, place].round(9)
         levels = np.unique(values)
         if len(levels) < MIN_AXIS_LEVELS:
             continue

@@ -8,6 +8,7 @@ from models.encoding import UNASKED, UNSEEN, Encoded, Encoder
 from models.features import NumericFeature
 from models.memory import Memory
 from models.neighbours import Neighbours
+from models.regimes import RegimeMap
 from models.reports import AxisSupport, Basis, Support
 from models.tables import BoolArray, FeatureTable
 from models.transfer import LevelTransfer
@@ -23,8 +24,9 @@ class SupportGrounds:
     ----------
     encoder, transfer, memory
         How questions are encoded, open levels answered, and what was measured.
-    few_levels
-        Codes of the levels with few runs, for each category.
+    regime_map
+        Levels with few runs, and parameters that are irrelevant: beyond the range of such a one a
+        forecast is no extrapolation, though the range is told.
     """
 
     def __init__(
@@ -32,10 +34,10 @@ class SupportGrounds:
         encoder: Encoder,
         transfer: LevelTransfer,
         memory: Memory,
-        few_levels: Sequence[frozenset[int]],
+        regime_map: RegimeMap,
     ) -> None:
         self._encoder, self._transfer, self._memory = encoder, transfer, memory
-        self._few_levels = few_levels
+        self._regime_map = regime_map
         self._neighbours = Neighbours(memory, _spans(encoder))
         self._constant: BoolArray = np.array(
             [feature.spread == 0 for feature in encoder.numeric], dtype=np.bool_
@@ -48,28 +50,85 @@ class SupportGrounds:
         """Return the support of each row of `features`, which is encoded and settled."""
         nearest = self._neighbours.nearest(encoded)
         unknown = self._unknown(features, encoded)
-        completed, n = self._memory.signatures, len(self._memory.names)
-        supports = []
-        distances = encoded.distances.tolist()
-        for row, codes in enumerate(encoded.codes.tolist()):
-            levels: Mapping[str, str | None] = {}
-            unseen: tuple[tuple[str, str], ...] = ()
-            if codes and min(codes) < 0:
-                levels = {name: column[row] for name, column in features.categorical.items()}
-                unseen = _unseen(self._encoder, codes, levels)
-            is_out = max(distances[row], default=0.0) > _TINY
-            axes = _axes(features, self._encoder, encoded, row) if is_out else ()
-            basis = _basis(
-                measured=not (unknown[row] or axes) and signatures[row] in completed,
-                described=bool(unseen) and self._transfer.is_described(encoded.codes[row], levels),
-                rare=any(map(frozenset.__contains__, self._few_levels, codes)),
-                n_unseen=len(unseen),
-                outside=is_out,
-                n_configurations=n,
-            )
-            inside = not (axes or unseen or unknown[row])
-            supports.append(Support(inside, axes, unseen, unknown[row], nearest[row], basis))
+        is_known = list(map(self._memory.signatures.__contains__, signatures))
+        is_odd, is_rare = _is_odd(encoded), self._is_rare(encoded)
+        # Most rows are inside: those with the same neighbours on the same ground share one.
+        keys = list(zip(nearest, is_known, is_rare, strict=True))
+        alike = {key: self._inside(*key) for key in set(keys)}
+        supports = list(map(alike.__getitem__, keys))
+        for row, names in enumerate(unknown):
+            if is_odd[row] or names:
+                supports[row] = self._of_row(features, encoded, row, names, *keys[row])
         return supports
+
+    def _inside(self, nearest: tuple[str, ...], is_known: bool, is_rare: bool) -> Support:  # noqa: FBT001 - a key
+        """Return the support of rows within all that was measured."""
+        return Support(
+            within_range=True,
+            axes=(),
+            unseen_levels=(),
+            unidentified=(),
+            nearest_run_ids=nearest,
+            basis=self._basis(measured=is_known, rare=is_rare),
+        )
+
+    def _of_row(
+        self,
+        features: FeatureTable,
+        encoded: Encoded,
+        row: int,
+        unknown: tuple[str, ...],
+        nearest: tuple[str, ...],
+        is_known: bool,  # noqa: FBT001 - of the key that rows inside share
+        is_rare: bool,  # noqa: FBT001 - as above
+    ) -> Support:
+        """Return the support of a row that may leave what was measured."""
+        codes = encoded.codes[row].tolist()
+        levels: Mapping[str, str | None] = {}
+        unseen: tuple[tuple[str, str], ...] = ()
+        if codes and min(codes) < 0:
+            levels = {name: column[row] for name, column in features.categorical.items()}
+            unseen = _unseen(self._encoder, codes, levels)
+        is_out = max(encoded.distances[row].tolist(), default=0.0) > _TINY
+        axes = _axes(features, self._encoder, encoded, row) if is_out else ()
+        telling = self._regime_map.telling(self._encoder, encoded.distances[[row]])[0].tolist()
+        basis = self._basis(
+            measured=not (unknown or axes) and is_known,
+            described=bool(unseen) and self._transfer.is_described(encoded.codes[row], levels),
+            rare=is_rare,
+            n_unseen=len(unseen),
+            outside=max(telling, default=0.0) > _TINY,
+        )
+        return Support(not (axes or unseen or unknown), axes, unseen, unknown, nearest, basis)
+
+    def _is_rare(self, encoded: Encoded) -> list[bool]:
+        """Return which rows have a level with few runs."""
+        if not any(self._regime_map.few_levels):
+            return [False] * len(encoded.X)
+        return [
+            any(map(frozenset.__contains__, self._regime_map.few_levels, codes))
+            for codes in encoded.codes.tolist()
+        ]
+
+    def _basis(
+        self,
+        *,
+        measured: bool,
+        rare: bool,
+        described: bool = False,
+        n_unseen: int = 0,
+        outside: bool = False,
+    ) -> Basis:
+        """Return the weakest link: unknown level, known by specification, out of range, inside."""
+        if measured and not n_unseen:
+            return "measured"
+        # An instance type comes with its GPU type: both unseen are one unknown.
+        is_few = len(self._memory.names) <= 2  # noqa: PLR2004 - two show no trend
+        if is_few or (n_unseen and not described):
+            return "prior"
+        if n_unseen or rare:
+            return "transferred"
+        return "extrapolated" if outside else "interpolated"
 
     def _unknown(self, features: FeatureTable, encoded: Encoded) -> list[tuple[str, ...]]:
         """Return for each row the columns whose effect on it the runs cannot show.
@@ -118,24 +177,15 @@ def _unseen(
     )
 
 
-def _basis(
-    *,
-    measured: bool,
-    described: bool,
-    rare: bool,
-    n_unseen: int,
-    outside: bool,
-    n_configurations: int,
-) -> Basis:
-    """Return the weakest link: unknown level, known by specification, out of range, inside."""
-    if measured and not n_unseen:
-        return "measured"
-    # An instance type comes with its GPU type: both unseen are one unknown.
-    if n_configurations <= 2 or (n_unseen and not described):  # noqa: PLR2004 - two show no trend
-        return "prior"
-    if n_unseen or rare:
-        return "transferred"
-    return "extrapolated" if outside else "interpolated"
+def _is_odd(encoded: Encoded) -> list[bool]:
+    """Return which rows leave a measured range or the measured levels."""
+    if len(encoded.X) == 1:
+        codes, distances = encoded.codes[0].tolist(), encoded.distances[0].tolist()
+        return [min(codes, default=0) < 0 or max(distances, default=0.0) > _TINY]
+    is_open = np.logical_or.reduce(encoded.codes < 0, axis=1)
+    is_out = np.logical_or.reduce(encoded.distances > _TINY, axis=1)
+    odd: list[bool] = (is_open | is_out).tolist()
+    return odd
 
 
 def _spans(encoder: Encoder) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -1,6 +1,8 @@
 """Writes JSON column by column: what rows share is written once, numbers all at a time."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cache
+from operator import add
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +14,8 @@ from app.api.schemas.quantities import LARGEST_EXACT, plain_number
 Value = TypeVar("Value", bound=Hashable)
 Piece = bytes | Sequence[bytes]
 """A part of a text: the same in all rows, or one of each row."""
+
+_MANY, _USUAL_DECIMALS = 1000, 3
 
 IntArray = npt.NDArray[np.int64]
 
@@ -141,5 +145,15 @@ def decimal_texts(units: IntArray, decimals: IntArray) -> list[bytes]:
     power = 10**decimals
     whole = number_texts((units // power).tolist())
     # The first digit keeps the noughts behind it and is dropped.
-    behind = number_texts((units % power + power).tolist())
-    return [b"%b.%b" % (one, other[1:]) for one, other in zip(whole, behind, strict=True)]
+    rest = units % power + power
+    if len(units) < _MANY or decimals.max() > _USUAL_DECIMALS:
+        behind = [b".%b" % each[1:] for each in number_texts(rest.tolist())]
+    else:
+        behind = list(map(_decimals_behind().__getitem__, rest.tolist()))
+    return list(map(add, whole, behind))
+
+
+@cache
+def _decimals_behind() -> list[bytes]:
+    """Return what stands behind whole numbers, by the decimals behind a digit 1."""
+    return [b".%b" % str(each)[1:].encode() for each in range(2 * 10**_USUAL_DECIMALS)]

@@ -4,6 +4,7 @@ An answer rests on one regressor, one price book and the days that it tells as a
 these is another, the question is answered anew.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES: Final = 4096
 """Longer bodies are not remembered."""
 
-_NAMELESS: Final = b'{"forecast_id":null'
+NAMELESS: Final = b'{"forecast_id":null'
+"""How a forecast's document begins as JSON, before it has an identifier."""
+
 _DAY: Final = timedelta(days=1)
 
 
@@ -39,7 +42,7 @@ class EncodedAnswer:
 def named(forecast_id: ForecastId | None, rest: bytes) -> bytes:
     """Return a forecast's document as JSON with its identifier."""
     if forecast_id is None:
-        return _NAMELESS + rest
+        return NAMELESS + rest
     return b'{"forecast_id":"%b"%b' % (forecast_id.encode(), rest)
 
 
@@ -48,7 +51,7 @@ def rest_of(document: Document) -> bytes:
 
     The document has no identifier yet.
     """
-    return orjson.dumps(document)[len(_NAMELESS) :]
+    return orjson.dumps(document)[len(NAMELESS) :]
 
 
 def holds_until(forecast: Forecast, now: datetime) -> datetime:
@@ -61,6 +64,11 @@ def holds_until(forecast: Forecast, now: datetime) -> datetime:
         for cost in costs
         if cost is not None and cost.conversion is not None
     ]
+    return ages_hold_until(dated, now)
+
+
+def ages_hold_until(dated: Iterable[datetime], now: datetime) -> datetime:
+    """Return when the age in days of something that is dated becomes another, or the day does."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     return min(each + _DAY * (max((now - each) // _DAY, 0) + 1) for each in (midnight, *dated))
 

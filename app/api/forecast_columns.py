@@ -6,8 +6,9 @@ The form of each member is that of `forecast_documents`, which writes one foreca
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -27,15 +28,18 @@ from app.api.column_texts import (
     plain_texts,
     shared_texts,
 )
+from app.api.encoded_answers import ages_hold_until
 from app.api.forecast_documents import MEMBERS, Document
+from app.domain.alike import AlikeScenarios, configurations_of
 from app.domain.configurations import Work
 from app.domain.forecasts import Interval
+from app.domain.identifiers import RunId
 from app.pricing.billing import Bill, bill
 from app.pricing.offers import Offer
 from app.services.answer_columns import AnswerColumns
 from app.services.answered import Answered
 from app.services.costs import billed
-from app.services.energy import EnergyRate
+from app.services.energy import EnergyRate, energies_over
 from app.services.rounding import significant
 
 Write = Callable[[AnswerColumns, datetime], Iterable[Piece]]
@@ -44,6 +48,16 @@ _BAND_HOLES: Final = ("-1.5", "-2.5", "-3.5", "-4.5")
 """No duration, no confidence and no energy is below nought."""
 
 _ENERGY_HOLES: Final = _BAND_HOLES[:2]
+_MOST_KEPT: Final = 1024
+"""Documents with holes that are remembered."""
+
+_LEAST: Final = timedelta.resolution
+_RUNS_HOLE: Final = "*"
+"""No run has such a name."""
+
+_WORTH_BILLS: Final = 9
+"""Fewer bills are made sooner one by one."""
+
 _MONEY_HOLES: Final = tuple(f"0.{figure}7{'3' * 38}" for figure in range(1, 6))
 """No amount and no quantity has forty digits."""
 
@@ -83,18 +97,25 @@ def _pieces(name: str, columns: AnswerColumns, now: datetime) -> Iterable[Piece]
 
 
 def _configuration(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    configurations = [scenario.configuration for scenario in columns.scenarios]
-    yield shared_texts(configurations, documents.configuration_document)
+    yield shared_texts(configurations_of(columns.scenarios), documents.configuration_document)
 
 
 def _work(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    works = [scenario.work for scenario in columns.scenarios]
-    columns_of = {name: [getattr(work, name) for work in works] for name in Work.__slots__}
+    scenarios = columns.scenarios
+    if isinstance(scenarios, AlikeScenarios):
+        columns_of = scenarios.work
+    else:
+        works = [scenario.work for scenario in scenarios]
+        columns_of = {name: [getattr(work, name) for work in works] for name in Work.__slots__}
     return object_pieces({name: [plain_texts(column)] for name, column in columns_of.items()})
 
 
 def _parameters(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    rows = [scenario.parameters for scenario in columns.scenarios]
+    scenarios = columns.scenarios
+    if isinstance(scenarios, AlikeScenarios):
+        columns_of = scenarios.parameters
+        return object_pieces({name: [_values(each)] for name, each in columns_of.items()})
+    rows = [scenario.parameters for scenario in scenarios]
     names = tuple(rows[0])
     if any(tuple(row) != names for row in rows):
         return [[orjson.dumps(documents.parameters_document(row)) for row in rows]]
@@ -127,6 +148,9 @@ def _probability(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 def _cost(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
     """Return costs; what bills have in common is written once for each offer."""
+    n_rows = len(columns.requests)
+    if n_rows < _WORTH_BILLS:
+        return [[orjson.dumps(_row_cost(columns, row, now)) for row in range(n_rows)]]
     bills, offers = columns.bills, columns.offers
     is_exact = bills.is_exact.tolist()
     kinds = list(map(id, offers))
@@ -135,7 +159,10 @@ def _cost(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
         for kind, offer, known in zip(kinds, offers, is_exact, strict=True)
         if known and offer is not None
     }
-    parts = {kind: _around_bill(offer, now) for kind, offer in billed_at.items()}
+    parts = {
+        kind: _around_bill(offer, ages_hold_until(offer.dates, now) - _LEAST)
+        for kind, offer in billed_at.items()
+    }
     rest = [b""] * len(_MONEY_HOLES)
     constants = [
         parts[kind] if known else [orjson.dumps(_row_cost(columns, row, now)), *rest]
@@ -161,8 +188,12 @@ def _row_cost(columns: AnswerColumns, row: int, now: datetime) -> Document | Non
     return None if cost is None else documents.cost_document(cost, now)
 
 
-def _around_bill(offer: Offer, now: datetime) -> list[bytes]:
-    """Return the document of a bill of one item before, between and behind its amounts."""
+@lru_cache(maxsize=_MOST_KEPT)
+def _around_bill(offer: Offer, now: datetime) -> Sequence[bytes]:
+    """Return the document of a bill of one item before, between and behind its amounts.
+
+    Those of one day are one: `now` is the last instant at which the ages that it tells hold.
+    """
     median, lower, upper, hours, amount = map(Decimal, _MONEY_HOLES)
     [item] = bill(offer, 1.0, 1.0, 1.0).line_items
     money = Bill(median, lower, upper, (replace(item, quantity=hours, amount=amount),))
@@ -176,7 +207,19 @@ def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 
 def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    yield shared_texts(columns.reports, documents.support_document)
+    """Return supports: those inside differ in the names of the nearest runs alone."""
+    texts: dict[int, bytes] = {}
+    around: list[bytes] = []
+    for name, support in {id(each): each for each in columns.support}.items():
+        if not support.within_range:
+            texts[name] = orjson.dumps(documents.support_document(columns.report_of(support)))
+            continue
+        if not around:
+            holed = replace(columns.report_of(support), nearest_runs=(RunId(_RUNS_HOLE),))
+            around = parts_around(documents.support_document(holed), [f'["{_RUNS_HOLE}"]'])
+        runs = orjson.dumps(support.nearest_run_ids)
+        texts[name] = b"%b%b%b" % (around[0], runs, around[1])
+    yield [texts[id(each)] for each in columns.support]
 
 
 def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
@@ -188,23 +231,21 @@ def _energy(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     rates = columns.energy_rates
     parts = {id(rate): _around_energy(rate) for rate in {id(each): each for each in rates}.values()}
     around = zip(*[parts[id(rate)] for rate in rates], strict=True)
-    hours = [
-        rate.kilowatt_hours(seconds)
-        for rate, seconds in zip(rates, columns.figures.median, strict=True)
-    ]
-    carbon = [
-        energy * (rate.kg_co2e_per_kwh or 0.0) for rate, energy in zip(rates, hours, strict=True)
-    ]
-    holes = [number_texts(significant(np.array(each), 4)) for each in (hours, carbon)]
-    for row, rate in enumerate(rates):
-        if rate.draw is None:
-            holes[0][row] = holes[1][row] = b""
-        elif rate.kg_co2e_per_kwh is None:
-            holes[1][row] = b""
+    figures = np.concatenate(energies_over(rates, columns.figures.median))
+    texts = number_texts(significant(figures, 4))
+    holes = [texts[: len(rates)], texts[len(rates) :]]
+    if any(parts[id(rate)][-1] == b"" for rate in {id(each): each for each in rates}.values()):
+        for row, rate in enumerate(rates):
+            if rate.draw is None:
+                holes[0][row] = holes[1][row] = b""
+            elif rate.kg_co2e_per_kwh is None:
+                holes[1][row] = b""
     return filled([list(column) for column in around], holes)
 
 
-def _around_energy(rate: EnergyRate) -> list[bytes]:
+@lru_cache(maxsize=_MOST_KEPT)
+def _around_energy(rate: EnergyRate) -> Sequence[bytes]:
+    """Return the document of an energy before, between and behind its figures."""
     told = rate.over(1.0)
     hours, carbon = map(float, _ENERGY_HOLES)
     if told.kilowatt_hours is None:
@@ -219,13 +260,15 @@ def _around_energy(rate: EnergyRate) -> list[bytes]:
 def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     """Return explanations: of each place among the shares one column, empty where none is told."""
     names, order, shares = columns.ranked_shares
+    n_rows = len(order)
+    shown = number_texts(significant(shares.T.ravel(), 4))
     heads = [orjson.dumps({"term": name, "share": 0.5})[:-4] for name in names]
     yield b"["
     for place in range(len(names)):
         told = shares[:, place] > 0.0
         before = [*((b"}," if place else b"") + head for head in heads), b""]
         rows = np.where(told, order[:, place], len(names)).tolist()
-        texts = number_texts(significant(shares[:, place], 4))
+        texts = shown[place * n_rows : (place + 1) * n_rows]
         for row in np.flatnonzero(~told).tolist():
             texts[row] = b""
         yield list(map(before.__getitem__, rows))
@@ -248,7 +291,7 @@ def _unless_all_are(nothing: object, name: str, column: str) -> Write:
 
 
 def _warnings(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    yield distinct_texts(columns.warnings, documents.warning_documents)
+    yield shared_texts(columns.warnings, documents.warning_documents)
 
 
 _WRITERS: Final[Mapping[str, Write]] = {

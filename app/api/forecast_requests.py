@@ -1,10 +1,9 @@
 """Reads forecast requests: one document, or thousands in one pass."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,15 +17,12 @@ from app.api.schemas.forecasts import (
     to_parameters,
 )
 from app.api.schemas.typed_fields import Values, typed_fields
-from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
+from app.domain.alike import AlikeRequests, AlikeScenarios
+from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.prices import PriceQuery
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-Made = TypeVar("Made", bound="DataclassInstance")
 _NOTHING: Final[Mapping[str, Any]] = {}
 _Prices = dict[PriceQuery, PriceQuery]
 
@@ -63,9 +59,15 @@ def read_forecasts(documents: Sequence[object]) -> list[ForecastRequest | Domain
         return [_read(document) for document in documents]
 
 
-def read_alike(
-    first: object, entries: Sequence[Mapping[str, Any]]
-) -> list[ForecastRequest | DomainError]:
+def read_together(documents: Sequence[Any]) -> Sequence[ForecastRequest | DomainError]:
+    """Return what `read_forecasts` does, of documents that are likely to be of one form."""
+    try:
+        return read_alike(documents[0], documents) if documents else []
+    except NotColumnsError:
+        return read_forecasts(documents)
+
+
+def read_alike(first: object, entries: Sequence[Mapping[str, Any]]) -> AlikeRequests:
     """Return the questions of entries of one form, which differ in what the entries bring.
 
     Parameters
@@ -85,44 +87,25 @@ def read_alike(
         shared = read_forecast(first)
     except DomainError as error:
         raise NotColumnsError from error
-    n_rows, scenario = len(entries), shared.scenario
-    scenarios = map(
-        Scenario,
-        _configurations(scenario.configuration, columns.get("configuration", {}), n_rows),
-        _rows(Work, scenario.work, columns.get("work", {}), n_rows),
-        _parameters(scenario.parameters, columns.get("parameters", {}), n_rows),
+    scenario = shared.scenario
+    scenarios = AlikeScenarios.of(
+        scenario,
+        _configurations(scenario.configuration, columns.get("configuration", {}), len(entries)),
+        columns.get("work", {}),
+        columns.get("parameters", {}),
     )
-    return list(
-        _rows(ForecastRequest, shared, {"scenario": list(scenarios), **columns[""]}, n_rows)
-    )
-
-
-def _rows(kind: Callable[..., Made], shared: Made, columns: Columns, n_rows: int) -> Iterable[Made]:
-    """Return objects that differ in their columns alone."""
-    if not columns:
-        return repeat(shared, n_rows)
-    names = [field.name for field in fields(shared)]
-    return map(kind, *(columns.get(name) or repeat(getattr(shared, name)) for name in names))
+    return AlikeRequests(shared, scenarios, columns[""])
 
 
 def _configurations(
     shared: Configuration, columns: Columns, n_rows: int
-) -> Iterable[Configuration]:
+) -> Sequence[Configuration]:
     """Return the configurations; equal ones are one object."""
     if not columns:
-        return repeat(shared, n_rows)
+        return [shared] * n_rows
     keys = list(zip(*columns.values(), strict=True))
     known = {key: replace(shared, **dict(zip(columns, key, strict=True))) for key in set(keys)}
-    return map(known.__getitem__, keys)
-
-
-def _parameters(
-    shared: Mapping[str, ParameterValue], columns: Columns, n_rows: int
-) -> Iterable[Mapping[str, ParameterValue]]:
-    if not columns:
-        return repeat(shared, n_rows)
-    members = (columns.get(name) or repeat(value) for name, value in shared.items())
-    return (dict(zip(shared, values, strict=True)) for values in zip(*members, strict=False))
+    return list(map(known.__getitem__, keys))
 
 
 def _read(document: object) -> ForecastRequest | DomainError:

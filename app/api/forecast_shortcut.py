@@ -13,9 +13,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
-from app.api.encoded_answers import EncodedAnswers, named
-from app.api.forecasts import PATH, answer_at_once, make_forecast, router
+from app.api.bodies import parse_json
+from app.api.encoded_answers import MAX_BODY_BYTES, EncodedAnswers, named
+from app.api.forecasts import PATH, make_forecast, router
+from app.api.gathering import Gatherer
 from app.api.middleware.exchanges import exchange_of
+from app.api.told_forecasts import answer_at_once
 from app.domain.access import Principal
 from app.domain.access import Scope as AccessScope
 from app.domain.errors import DomainError, ForbiddenError
@@ -38,12 +41,17 @@ class ForecastShortcut:
         Whose forecasts answer.
     answers
         What was answered before.
+    gatherer
+        Answers together what is asked at the same time.
     """
 
-    def __init__(self, app: ASGIApp, services: Services, answers: EncodedAnswers) -> None:
+    def __init__(
+        self, app: ASGIApp, services: Services, answers: EncodedAnswers, gatherer: Gatherer
+    ) -> None:
         self._app = app
         self._services = services
         self._answers = answers
+        self._gatherer = gatherer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or hand it on."""
@@ -57,9 +65,10 @@ class ForecastShortcut:
                 raise ForbiddenError(AccessScope.READ.value)
             body = await _read(receive)
             if Services.forecasts.made_by(self._services) is None:
-                # What it imports takes tenths of a second, in which others are answered.
-                await run_in_threadpool(lambda: self._services.forecasts)
-            answer = self._remembered(scope, principal, body) or self._new(scope, principal, body)
+                await run_in_threadpool(self._import)
+            answer = self._remembered(scope, principal, body) or await self._new(
+                scope, principal, body
+            )
             if answer is not None:
                 headers = [(b"content-length", b"%d" % len(answer)), _JSON_HEADER]
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -69,6 +78,12 @@ class ForecastShortcut:
         except DomainError as error:
             response = problems.respond_to(error, instance=PATH)
         await response(scope, receive, send)
+
+    def _import(self) -> None:
+        """Import what answers: it takes tenths of a second, in which others are answered."""
+        from app.api import forecast_columns  # noqa: F401, PLC0415 - imported for later
+
+        _ = self._services.forecasts
 
     def _remembered(self, scope: Scope, principal: Principal, body: bytes) -> bytes | None:
         """Return the answer to a body that was answered before, where it still holds."""
@@ -92,12 +107,17 @@ class ForecastShortcut:
         forecasts.record_again(known.record, forecast_id, now, answer)
         return answer
 
-    def _new(self, scope: Scope, principal: Principal, body: bytes) -> bytes | None:
+    async def _new(self, scope: Scope, principal: Principal, body: bytes) -> bytes | None:
         """Return the answer to another body, where all it rests on is in memory."""
         if not _is_plain(exchange_of(scope).headers):
             return None
+        question, project_id = parse_json(body), principal.project_id
+        if len(body) <= MAX_BODY_BYTES:
+            answer = await self._gatherer.ask(project_id, body, question)
+            if answer is not None:
+                return answer
         forecasts = self._services.forecasts
-        return answer_at_once(forecasts, self._answers, principal.project_id, body)
+        return answer_at_once(forecasts, self._answers, project_id, body, question)
 
 
 def _is_plain(headers: Mapping[bytes, bytes]) -> bool:

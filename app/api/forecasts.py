@@ -1,24 +1,22 @@
 """Routes of forecasts: one, a batch, the ledger."""
 
 from dataclasses import replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api import plain_text, problems
 from app.api.batches import answer_batch
-from app.api.bodies import json_response, parse_json, read_json, request_body
+from app.api.bodies import json_response, read_json, request_body
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
-from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, holds_until, named, rest_of
-from app.api.forecast_documents import Document, forecast_document, ledger_document
+from app.api.forecast_documents import ledger_document
 from app.api.forecast_requests import read_forecast
 from app.api.negotiation import JSON, TEXT, preferred
 from app.api.paths import allow_segments
 from app.api.schemas.forecast_answers import BatchOut, ForecastOut, LedgerOut
 from app.api.schemas.forecasts import FORECAST_EXAMPLE, BatchIn, ForecastIn
+from app.api.told_forecasts import tell
 from app.domain.errors import (
     AmbiguousGpuError,
     NoRegressorError,
@@ -29,12 +27,6 @@ from app.domain.errors import (
     UnknownGpuError,
     UnknownWorkloadError,
 )
-from app.domain.forecasts import Forecast, ForecastRequest, LedgerRecord
-from app.domain.identifiers import ProjectId
-
-if TYPE_CHECKING:
-    from app.services.forecasts import ForecastService
-    from app.services.memo import Grounds
 
 allow_segments()
 PATH = "/v1/forecasts"
@@ -76,68 +68,13 @@ async def make_forecast(request: Request) -> Response:
         forecast = await run_in_threadpool(forecasts.forecast, project_id, asked)
     else:
         forecast = forecasts.forecast_on(grounds, asked)
-    told = _tell(forecasts, forecast, asked, body)
+    told = tell(forecasts, forecast, asked, body)
     if is_text:
         return Response(plain_text.forecast_sentences(told.document), media_type=TEXT)
     if grounds is not None:
         kept = told.encoded(forecast, asked, grounds)
         request.app.state.answers.keep(project_id, await request.body(), kept)
     return Response(told.answer, media_type=JSON)
-
-
-def answer_at_once(
-    forecasts: "ForecastService", answers: EncodedAnswers, project_id: ProjectId, body: bytes
-) -> bytes | None:
-    """Return what `make_forecast` answers in JSON, None where something is not in memory.
-
-    Raises
-    ------
-    DomainError
-        If the body is no question, or the question cannot be answered.
-    """
-    question = parse_json(body)
-    asked = read_forecast(question)
-    grounds = forecasts.grounds(project_id, asked.workload, asked.regressor_version)
-    if grounds is None:
-        return None
-    forecast = forecasts.forecast_on(grounds, asked)
-    told = _tell(forecasts, forecast, asked, question)
-    answers.keep(project_id, body, told.encoded(forecast, asked, grounds))
-    return told.answer
-
-
-class _Told(NamedTuple):
-    """A forecast as its document, as what follows the identifier, as the answer, as its record."""
-
-    document: Document
-    rest: bytes
-    answer: bytes
-    record: LedgerRecord | None
-    told_at: datetime
-
-    def encoded(
-        self, forecast: Forecast, asked: ForecastRequest, grounds: "Grounds"
-    ) -> EncodedAnswer:
-        """Return what is remembered of it."""
-        until = holds_until(forecast, self.told_at)
-        return EncodedAnswer(asked, grounds, until, self.rest, self.record)
-
-
-def _tell(
-    forecasts: "ForecastService", forecast: Forecast, asked: ForecastRequest, question: Any
-) -> _Told:
-    """Return a forecast as it is told; identified and kept where that is asked for."""
-    now = forecasts.now()
-    document = forecast_document(forecast, now)
-    rest = rest_of(document)
-    if not asked.record:
-        return _Told(document, rest, named(None, rest), None, now)
-    forecast_id = forecasts.new_id(now)
-    answer = named(forecast_id, rest)
-    record = forecasts.record(
-        forecast, forecast_id, now, request=orjson.dumps(question), answer=answer
-    )
-    return _Told(document, rest, answer, record, now)
 
 
 @router.post(

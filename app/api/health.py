@@ -15,10 +15,11 @@ from pydantic import Field
 
 from app.api.dependencies import ServicesDep
 from app.api.encoded_answers import EncodedAnswers
+from app.api.gathering import Gatherer
 from app.api.middleware.metrics import RequestMetrics
 from app.api.problems import problem_responses
 from app.api.schemas.base import ResponseModel
-from app.api.serving_metrics import CacheCollector, RealisedMetrics
+from app.api.serving_metrics import CacheCollector, GatheringCollector, RealisedMetrics
 from app.domain.errors import NotReadyError, StorageUnavailableError
 from app.domain.health import FitActivity
 from app.services.health import HealthService
@@ -104,7 +105,9 @@ class QueueMetrics:
         self._wait.set(activity.longest_wait_s)
 
 
-def install_metrics(app: FastAPI, services: Services, answers: EncodedAnswers) -> RequestMetrics:
+def install_metrics(
+    app: FastAPI, services: Services, answers: EncodedAnswers, gatherer: Gatherer
+) -> RequestMetrics:
     """Measure `app` in a registry of its own, so that several may live in one process.
 
     Returns what its requests are to be told to.
@@ -114,6 +117,7 @@ def install_metrics(app: FastAPI, services: Services, answers: EncodedAnswers) -
     build.labels(version("trainfare")).set(1)
     ProcessCollector(registry=registry)
     registry.register(CacheCollector(services, answers))
+    registry.register(GatheringCollector(gatherer.figures))
     app.state.metrics_registry = registry
     app.state.queue_metrics = QueueMetrics(registry)
     return RequestMetrics(registry)

@@ -32,6 +32,7 @@ _WHOLE: Final = frozenset({"pricing", "energy"})
 
 _FINITE: Final = ConfigDict(allow_inf_nan=False)
 _TEXTS, _NUMBERS = frozenset({str, NoneType}), frozenset({int, float, NoneType})
+_FLAGS = frozenset({bool})
 
 
 class NotColumnsError(ValueError):
@@ -76,10 +77,16 @@ def _checked(group: str, name: str, column: Column) -> Column:
         distinct = list(set(column))
         meanings = dict(zip(distinct, adapter.validate_python(distinct), strict=True))
         return list(map(meanings.__getitem__, column))
-    if not kinds <= _NUMBERS:
+    if not (kinds <= _NUMBERS or (kinds == _FLAGS and not group)):  # a parameter's is a word
         raise NotColumnsError
     checked: Column = adapter.validate_python(column)
     return checked
+
+
+@cache
+def _adaptable(model: type[RequestModel]) -> frozenset[str]:
+    # Asked for each column: the model's own table of its fields takes ten times as long.
+    return frozenset(model.model_fields) - {*_GROUPS, _PARAMETERS}
 
 
 @cache
@@ -101,6 +108,6 @@ def _adapter(group: str, name: str) -> TypeAdapter[list[Any]]:
     if group == _PARAMETERS:
         return _parameter_adapter()
     model = _GROUPS.get(group, ForecastIn)
-    if name not in model.model_fields or name in {*_GROUPS, _PARAMETERS}:
+    if name not in _adaptable(model):
         raise NotColumnsError
     return _adapter_of(model, name)

@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from app.api.encoded_answers import EncodedAnswers
+from app.api.gathering import GatheringFigures
 from app.domain.accuracy import RealisedAccuracy
 from app.services.recently_used import CacheFigures
 from app.services.wiring import Services
@@ -58,6 +59,26 @@ class CacheCollector(Collector):
             misses.add_metric((name,), figures.misses)
             entries.add_metric((name,), len(cache))
         yield from (hits, misses, entries)
+
+
+class GatheringCollector(Collector):
+    """Tells how many forecasts of one process were answered together, when it is asked."""
+
+    def __init__(self, figures: GatheringFigures) -> None:
+        self._figures = figures
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "trainfare_gathered_forecasts",
+            "Forecasts that were answered together with others that were asked at the same time.",
+            value=self._figures.forecasts,
+        )
+        yield CounterMetricFamily(
+            "trainfare_gathered_evaluations",
+            "Evaluations that answered them.",
+            value=self._figures.evaluations,
+        )
 
 
 class RealisedMetrics:

@@ -49,6 +49,11 @@ class Deadline:
             self._has_ended = True
             return True
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the request was refused."""
+        return self._has_ended
+
     def check(self) -> None:
         """Refuse to begin work for a request that has ended.
 

@@ -23,6 +23,8 @@ _MOST_TOTAL, _MOST_PRICE, _MOST_PLAIN = 10**15, 4 * 10**9, 10**15
 _LEAST_PLAIN: Final = 1e-5
 _HOUR_S: Final = 3600
 _EXACT: Final = Context(prec=80)
+_FIRST, _SECOND = [1, 0], [0, 2]
+_NEAR: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +68,20 @@ def bills(
     upper_s: Sequence[float],
 ) -> BillColumns:
     """Return the bills of durations of up to seven digits, in seconds."""
-    terms = _terms_of(offers)
-    hours, median, is_exact = _charged(np.array(median_s), terms)
-    _, lower, is_lower = _charged(np.array(lower_s), terms)
-    _, upper, is_upper = _charged(np.array(upper_s), terms)
-    crosses = _is_above(lower, median), _is_above(median, upper)
-    # Of different decimals the nearly equal are not compared here.
-    unclear = _is_unclear(lower, median) | _is_unclear(median, upper)
-    return BillColumns(
-        is_exact & is_lower & is_upper & ~unclear,
-        hours,
-        median,
-        _chosen(crosses[0], median, lower),
-        _chosen(crosses[1], median, upper),
+    hours, money, is_exact = _charged(np.array([median_s, lower_s, upper_s]), _terms_of(offers))
+    units, decimals = money.units, money.decimals
+    amounts = _quotient(units, decimals)
+    # Lower beside median, median beside upper: the first is not above the second.
+    is_alike = decimals[_FIRST] == decimals[_SECOND]
+    is_above = np.where(
+        is_alike, units[_FIRST] > units[_SECOND], amounts[_FIRST] > amounts[_SECOND]
     )
+    # Of different decimals the nearly equal are not compared here.
+    is_near = np.abs(amounts[_FIRST] - amounts[_SECOND]) <= _NEAR * amounts[_SECOND]
+    is_clear = np.logical_and.reduce(is_exact) & ~np.logical_or.reduce(is_near & ~is_alike)
+    units[1:] = np.where(is_above, units[0], units[1:])
+    decimals[1:] = np.where(is_above, decimals[0], decimals[1:])
+    return BillColumns(is_clear, hours[0], *map(MoneyColumn, units, decimals))
 
 
 def _terms_of(offers: Sequence[Offer | None]) -> _Terms:
@@ -108,7 +110,7 @@ def _terms(offer: Offer | None) -> tuple[int, int, int, int, int, int]:
 
 
 def _charged(seconds: FloatArray, terms: _Terms) -> tuple[FloatArray, MoneyColumn, BoolArray]:
-    """Return hours to nine digits, the amounts, and where both are exact."""
+    """Return hours to nine digits, the amounts, and where both are exact; shape (3, n) each."""
     with np.errstate(all="ignore"):
         billed, scale, is_exact = _billed(seconds, terms)
         total = billed * terms.count
@@ -136,12 +138,15 @@ def _billed(seconds: FloatArray, terms: _Terms) -> tuple[IntArray, IntArray, Boo
     power = _POWERS[np.abs(scale)]
     billed = np.rint(np.where(scale >= 0, seconds * power, seconds / power)).astype(np.int64)
     is_exact &= _quotient(billed, scale) == seconds
-    is_short = seconds < terms.minimum_s
-    billed, scale = np.where(is_short, terms.minimum_s, billed), np.where(is_short, 0, scale)
+    if terms.minimum_s.any():
+        is_short = seconds < terms.minimum_s
+        billed, scale = np.where(is_short, terms.minimum_s, billed), np.where(is_short, 0, scale)
+    is_stepped = terms.step_s > 0
+    if not is_stepped.any():
+        return billed, scale, is_exact
     step = np.maximum(terms.step_s, 1)
     whole = billed * _POWERS[np.maximum(-scale, 0)]
     steps = -(-whole // (step * _POWERS[np.maximum(scale, 0)]))
-    is_stepped = terms.step_s > 0
     return (
         np.where(is_stepped, steps * step, billed),
         np.where(is_stepped, 0, scale),
@@ -166,31 +171,7 @@ def _rounded(units: IntArray, scale: IntArray) -> tuple[MoneyColumn, BoolArray]:
     decimals = np.minimum(wanted, MOST_DECIMALS)
     shift = scale - decimals
     is_exact = (shift < len(_POWERS)) & (size - shift < len(_POWERS) - 1)
-    down = _POWERS[np.clip(shift, 0, len(_POWERS) - 1)]
-    up = _POWERS[np.clip(-shift, 0, len(_POWERS) - 1)]
+    down = _POWERS[np.minimum(np.maximum(shift, 0), len(_POWERS) - 1)]
+    up = _POWERS[np.minimum(np.maximum(-shift, 0), len(_POWERS) - 1)]
     shown = np.where(shift > 0, (units + down // 2) // down, units * up)
     return MoneyColumn(shown, decimals), is_exact
-
-
-def _is_above(one: MoneyColumn, other: MoneyColumn) -> BoolArray:
-    above: BoolArray = np.where(
-        one.decimals == other.decimals, one.units > other.units, _amount(one) > _amount(other)
-    )
-    return above
-
-
-def _is_unclear(one: MoneyColumn, other: MoneyColumn) -> BoolArray:
-    near = np.isclose(_amount(one), _amount(other), rtol=1e-9, atol=0.0)
-    unclear: BoolArray = near & (one.decimals != other.decimals)
-    return unclear
-
-
-def _amount(money: MoneyColumn) -> FloatArray:
-    return _quotient(money.units, money.decimals)
-
-
-def _chosen(is_first: BoolArray, first: MoneyColumn, second: MoneyColumn) -> MoneyColumn:
-    return MoneyColumn(
-        np.where(is_first, first.units, second.units),
-        np.where(is_first, first.decimals, second.decimals),
-    )

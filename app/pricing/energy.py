@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from app.domain.energy import EnergyTerms, MeasuredPower, PowerDraw
 from app.pricing.gpus import specifications, variants_of
 
 _JOULES_PER_KWH: Final = 3.6e6
+Figure = TypeVar("Figure", float, npt.NDArray[np.float64])
 MeasuredPowers = Mapping[str | None, MeasuredPower]
 """What runs measured, by GPU type; None for runs without one."""
 
@@ -49,14 +53,21 @@ def power_draw(
 
 
 def kilowatt_hours(
-    draw: PowerDraw, workers: int, seconds: float, *, power_usage_effectiveness: float = 1.0
-) -> float:
-    """Return the energy of all workers and of the building around them.
+    watts: Figure, workers: Figure, seconds: Figure, power_usage_effectiveness: Figure
+) -> Figure:
+    """Return the energy of all workers and of the building around them, of one or of many rows.
+
+    Parameters
+    ----------
+    watts
+        The power of a worker.
+    workers, seconds, power_usage_effectiveness
+        How many there are, for how long, and what the building takes to what they take.
 
     Examples
     --------
-    >>> kilowatt_hours(PowerDraw(70.0, "data_sheet"), 10, 3600.0, power_usage_effectiveness=1.5)
+    >>> kilowatt_hours(70.0, 10, 3600.0, 1.5)
     1.05
     """
-    joules = draw.watts * workers * seconds
+    joules = watts * workers * seconds
     return joules * power_usage_effectiveness / _JOULES_PER_KWH

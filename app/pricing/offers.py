@@ -1,6 +1,7 @@
 """An offer: a price with the number of instances that a configuration occupies."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
@@ -52,6 +53,13 @@ class Offer:
         if not self.others:
             return self.instances
         return self.instances + sum(lot.instances for lot in self.others)
+
+    @property
+    def dates(self) -> tuple[datetime, ...]:
+        """When the price and the exchange rate began to hold."""
+        if self.conversion is None:
+            return (self.price.valid_from,)
+        return self.price.valid_from, self.conversion.valid_from
 
     @property
     def per_hour(self) -> Decimal:

@@ -141,10 +141,16 @@ class PriceBook:
         wanted = query.currency or currency
         known = self._remembered.setdefault((query, wanted), {})
         found: list[Offer | None] = []
-        for index, configuration in enumerate(configurations):
+        # Most callers have one object for equal configurations, which is told sooner.
+        distinct = {id(each): each for each in configurations}
+        offered = {}
+        for name, configuration in distinct.items():
             rivals = known.get(configuration)
             if rivals is None:
                 rivals = self._remember(known, configuration, query, wanted)
+            offered[name] = rivals
+        for index, configuration in enumerate(configurations):
+            rivals = offered[id(configuration)]
             if len(rivals) > 1 and seconds is not None:
                 found.append(_cheapest(rivals, seconds[index]))
             else:

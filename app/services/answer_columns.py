@@ -5,6 +5,7 @@ from datetime import datetime
 
 import numpy as np
 
+from app.domain.alike import column_of, configurations_of
 from app.domain.configurations import Purchase, Scenario
 from app.domain.energy import EnergyForecast
 from app.domain.errors import DomainError
@@ -17,6 +18,7 @@ from app.domain.forecasts import (
     Lesson,
     PurchaseOption,
     SpotReport,
+    SpotTerms,
     SupportReport,
     TargetForecast,
 )
@@ -25,7 +27,14 @@ from app.pricing.bill_columns import BillColumns, bills
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.costs import cost_of
-from app.services.durations import features_of, interrupted, is_spot, may_be_spot, offers_for
+from app.services.durations import (
+    features_of,
+    interrupted,
+    is_any_spot,
+    is_spot,
+    may_be_spot,
+    offers_for,
+)
 from app.services.energy import EnergyRate, energy_rate, place_of
 from app.services.figures import Figures, known
 from app.services.purchases import twin_of
@@ -76,7 +85,7 @@ class AnswerColumns:
 
     @once
     def _is_any_spot(self) -> bool:
-        return any(map(may_be_spot, self.requests, self.scenarios))
+        return is_any_spot(self.requests, self.scenarios)
 
     @property
     def figures(self) -> Figures:
@@ -132,19 +141,20 @@ class AnswerColumns:
     def purchases(self) -> list[tuple[PurchaseOption, ...]]:
         """Every row about spot capacity beside the same on demand, and vice versa."""
         options: list[tuple[PurchaseOption, ...]] = [()] * len(self.requests)
+        asked, spot = column_of(self.requests, "spot"), self.spot
         rows = [
             row
-            for row, request in enumerate(self.requests)
-            if row not in self.refusals and (self.spot[row] is not None or _is_about_spot(request))
+            for row, terms in enumerate(asked)
+            if row not in self.refusals and (spot[row] is not None or _is_about_spot(terms))
         ]
         if not rows:
             return options
         on_spot = [self.spot[row] is not None for row in rows]
-        asked = [
+        twins = [
             twin_of(self.requests[row], self.scenarios[row], is_on_spot=is_on_spot)
             for row, is_on_spot in zip(rows, on_spot, strict=True)
         ]
-        requests, scenarios = [twin[0] for twin in asked], [twin[1] for twin in asked]
+        requests, scenarios = [twin[0] for twin in twins], [twin[1] for twin in twins]
         others = AnswerColumns(requests, scenarios, self.served, self.book, self.now)
         for place, (row, is_on_spot) in enumerate(zip(rows, on_spot, strict=True)):
             own = self._option(row, is_on_spot=is_on_spot)
@@ -166,15 +176,19 @@ class AnswerColumns:
         """What each row draws and emits by the second; rows alike share one."""
         known: dict[tuple[int, ...], EnergyRate] = {}
         rates = []
-        for request, scenario, offer in zip(
-            self.requests, self.scenarios, self.offers, strict=True
-        ):
-            configuration, terms = scenario.configuration, request.energy
-            key = (id(configuration), id(terms), id(request.pricing), id(offer))
+        asked = zip(
+            configurations_of(self.scenarios),
+            column_of(self.requests, "energy"),
+            column_of(self.requests, "pricing"),
+            self.offers,
+            strict=True,
+        )
+        for configuration, terms, pricing, offer in asked:
+            key = (id(configuration), id(terms), id(pricing), id(offer))
             rate = known.get(key)
             if rate is None:
-                place = place_of(configuration, request.pricing, offer)
-                as_of = request.pricing.as_of or self.now
+                place = place_of(configuration, pricing, offer)
+                as_of = pricing.as_of or self.now
                 rate = energy_rate(
                     configuration, terms, self.served.power, self.book.grid, place, as_of
                 )
@@ -195,20 +209,13 @@ class AnswerColumns:
 
     @once
     def reports(self) -> list[SupportReport]:
-        """How well the runs support each row; rows inside with the same neighbours share one."""
-        known: dict[tuple[str, ...], SupportReport] = {}
-        reports = []
-        for each in self.support:
-            if each.axes or each.unseen_levels or each.unidentified:
-                reports.append(self._report(each))
-                continue
-            report = known.get(each.nearest_run_ids)
-            if report is None:
-                report = known[each.nearest_run_ids] = self._report(each)
-            reports.append(report)
-        return reports
+        """How well the runs support each row; rows that share their support share one."""
+        distinct = {id(each): each for each in self.support}
+        reports = {name: self.report_of(each) for name, each in distinct.items()}
+        return [reports[id(each)] for each in self.support]
 
-    def _report(self, support: Support) -> SupportReport:
+    def report_of(self, support: Support) -> SupportReport:
+        """Return how well the runs support a row, in the words of the domain."""
         report = self.served.portfolio.report
         pooling = report.pooling
         return SupportReport(
@@ -247,7 +254,7 @@ class AnswerColumns:
     def lessons(self) -> list[tuple[Lesson, ...] | None]:
         """Which runs taught each row that is to be explained."""
         lessons: list[tuple[Lesson, ...] | None] = [None] * len(self.requests)
-        rows = [row for row, request in enumerate(self.requests) if request.explain]
+        rows = [row for row, is_asked in enumerate(column_of(self.requests, "explain")) if is_asked]
         if rows:
             asked = self._inquiry.features.take(np.array(rows))
             for row, taught in zip(rows, self.served.portfolio.taught_by(asked), strict=True):
@@ -263,28 +270,21 @@ class AnswerColumns:
     def warnings(self) -> list[tuple[ForecastWarning, ...]]:
         """What should be known before trusting each row."""
         warnings = Warnings(self.served, self.now)
-        return [
-            warnings.of(
-                request,
-                support,
-                offer,
-                fits_probability=chance,
-                factor=rate.factor,
-            )
-            for request, support, offer, chance, rate in zip(
-                self.requests,
-                self.support,
-                self.offers,
-                self.chances_to_fit[0],
-                self.energy_rates,
-                strict=True,
-            )
-        ]
+        grounds = zip(
+            configurations_of(self.scenarios),
+            column_of(self.requests, "pricing"),
+            self.offers,
+            [rate.factor for rate in self.energy_rates],
+            strict=True,
+        )
+        common = [warnings.on_grounds(*each) for each in grounds]
+        asked = zip(common, self.support, self.chances_to_fit[0], self.figures.levels, strict=True)
+        return [warnings.of(*each) for each in asked]
 
 
-def _is_about_spot(request: ForecastRequest) -> bool:
+def _is_about_spot(terms: SpotTerms) -> bool:
     # Nearly always it is the same object, which is told much sooner than that it is equal.
-    return request.spot is not NO_SPOT_TERMS and request.spot != NO_SPOT_TERMS
+    return terms is not NO_SPOT_TERMS and terms != NO_SPOT_TERMS
 
 
 def _axes(support: Support) -> tuple[AxisOutside, ...]:

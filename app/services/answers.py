@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from app.domain.alike import AlikeRequests
 from app.domain.configurations import Scenario
 from app.domain.errors import DomainError
 from app.domain.forecasts import Forecast, ForecastRequest
@@ -34,6 +35,10 @@ def ask_all(
 ) -> list[Asked]:
     """Return the answers of which only what is asked for is computed, in order."""
     questioner = Questioner(served)
+    if isinstance(requests, AlikeRequests):
+        alike = questioner.ask_alike(requests.scenarios)
+        if alike is not None:
+            return _answered(requests, alike, served, book, now)
     read = [_read(request, questioner) for request in requests]
     scenarios = [scenario for scenario in read if isinstance(scenario, Scenario)]
     if len(scenarios) == len(read):

@@ -3,14 +3,15 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+from app.domain.alike import AlikeScenarios, column_of, configurations_of
 from app.domain.configurations import Purchase, Scenario
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.prices import PriceQuery
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
-from app.services.frames import scenario_features
-from app.services.questions import to_features
+from app.services.frames import alike_features, scenario_features
+from app.services.questions import to_cluster, to_features
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import InterruptedForecast, with_interruptions
 from models import FeatureTable, FloatArray, ForecastDistribution
@@ -21,6 +22,11 @@ _Groups = defaultdict[PriceQuery, list[int]]
 def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> FeatureTable:
     """Return what the regressor sees of questions."""
     report = served.portfolio.report
+    if isinstance(scenarios, AlikeScenarios) and len(scenarios) > 1:
+        distinct = {id(each): each for each in scenarios.configurations}
+        seen = {name: to_cluster(each, report) for name, each in distinct.items()}
+        clusters = [seen[id(each)] for each in scenarios.configurations]
+        return alike_features(scenarios.bought_as(clusters))
     return scenario_features([to_features(scenario, report) for scenario in scenarios])
 
 
@@ -41,12 +47,16 @@ def offers_for(
     Of several, the one counts whose bill is smallest.
     """
     groups = _Groups(list)
-    for row, request in enumerate(requests):
-        groups[request.pricing].append(row)
-    durations = seconds.tolist()
+    asked = column_of(requests, "pricing")
+    if asked and asked.count(asked[0]) == len(asked):
+        groups[asked[0]].extend(range(len(asked)))
+    else:
+        for row, query in enumerate(asked):
+            groups[query].append(row)
+    durations, known = seconds.tolist(), configurations_of(scenarios)
     offers: list[Offer | None] = [None] * len(requests)
     for query, rows in groups.items():
-        configurations = [scenarios[row].configuration for row in rows]
+        configurations = [known[row] for row in rows]
         found = book.resolve_all(
             configurations, query, currency=currency, seconds=[durations[row] for row in rows]
         )
@@ -75,6 +85,16 @@ def is_spot(request: ForecastRequest, offer: Offer | None) -> bool:
     if offer is not None:
         return offer.price.purchase is Purchase.SPOT
     return Purchase.SPOT in {request.pricing.purchase, request.scenario.configuration.purchase}
+
+
+def is_any_spot(requests: Sequence[ForecastRequest], scenarios: Sequence[Scenario]) -> bool:
+    """Whether an offer for any of the requests may be of spot capacity; see `may_be_spot`."""
+    if not isinstance(scenarios, AlikeScenarios):
+        return any(map(may_be_spot, requests, scenarios))
+    # They are bought as they are asked for: only GPUs are named in other words.
+    asked = {id(each): each.purchase for each in scenarios.configurations}
+    queries = {id(each): each.purchase for each in column_of(requests, "pricing")}
+    return Purchase.SPOT in {*asked.values(), *queries.values()}
 
 
 def may_be_spot(request: ForecastRequest, scenario: Scenario) -> bool:

@@ -1,8 +1,11 @@
 """Energy and carbon of a forecast: the workload's power, the place's grid factor."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+import numpy as np
 
 from app.domain.configurations import Configuration
 from app.domain.energy import EnergyForecast, EnergyTerms, PowerDraw
@@ -11,6 +14,7 @@ from app.domain.prices import PriceQuery
 from app.pricing.energy import MeasuredPowers, kilowatt_hours, power_draw
 from app.pricing.grid import GridBook
 from app.pricing.offers import Offer
+from models import FloatArray
 
 _NO_POWER: Final = (
     "The power of this hardware is not known; give energy.watts_per_worker, or upload runs with"
@@ -53,12 +57,33 @@ class EnergyRate:
             self.reason,
         )
 
+    def terms(self) -> tuple[float, float, float, float]:
+        """Return watts, workers, power usage effectiveness and kg CO2e per kWh, 0 if unknown."""
+        watts = 0.0 if self.draw is None else self.draw.watts
+        intensity = self.kg_co2e_per_kwh or 0.0
+        return watts, self.workers, self.power_usage_effectiveness, intensity
+
     def kilowatt_hours(self, seconds: float) -> float:
         """Return the energy of a duration; nought where the power is not known."""
         if self.draw is None:
             return 0.0
         pue = self.power_usage_effectiveness
-        return kilowatt_hours(self.draw, self.workers, seconds, power_usage_effectiveness=pue)
+        return kilowatt_hours(self.draw.watts, self.workers, seconds, pue)
+
+
+def energies_over(
+    rates: Sequence[EnergyRate], seconds: Sequence[float]
+) -> tuple[FloatArray, FloatArray]:
+    """Return kWh and kilograms of CO2e, shape (n,) each: to the last bit those of `over`.
+
+    Nought where they are not known.
+    """
+    distinct = {id(rate): rate for rate in rates}
+    places = {name: place for place, name in enumerate(distinct)}
+    table = np.array([rate.terms() for rate in distinct.values()])
+    watts, workers, pue, intensity = table.take([places[id(rate)] for rate in rates], axis=0).T
+    hours = kilowatt_hours(watts, workers, np.array(seconds), pue)
+    return hours, hours * intensity
 
 
 def energy_rate(

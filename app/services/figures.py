@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from app.domain.alike import column_of
 from app.domain.forecasts import ForecastRequest, Interval
 from app.pricing.billing import affordable_seconds
 from app.pricing.offers import Offer
@@ -42,13 +43,13 @@ class Figures:
     @once
     def levels(self) -> list[float]:
         """The confidences that are asked for."""
-        return [request.confidence for request in self._requests]
+        return list(column_of(self._requests, "confidence"))
 
     @once
     def bounds(self) -> tuple[list[float], list[float]]:
         """Lower and upper bounds of the durations in seconds."""
-        lower, upper = _by_level(self.levels, self._forecast.interval)
-        return _shown(lower), _shown(upper)
+        shown = _shown(np.concatenate(_by_level(self.levels, self._forecast.interval)))
+        return shown[: len(self._requests)], shown[len(self._requests) :]
 
     @once
     def durations(self) -> list[Interval]:
@@ -58,19 +59,19 @@ class Figures:
     @once
     def time_limit(self) -> list[float]:
         """What the asked share of runs stays below, in whole seconds."""
-        levels = [request.time_limit_quantile for request in self._requests]
+        levels = column_of(self._requests, "time_limit_quantile")
         (found,) = _by_level(levels, lambda level: (self._forecast.quantile(level),))
         return [math.ceil(each) for each in found.tolist()]
 
     @once
     def deadline(self) -> list[float]:
         """The chances to keep the deadlines; NaN where there is none."""
-        return _chances(self._forecast, [request.deadline_s for request in self._requests])
+        return _chances(self._forecast, column_of(self._requests, "deadline_s"))
 
     @once
     def budget(self) -> list[float]:
         """The chances to keep within the budgets; NaN where none is given or no price known."""
-        if all(request.budget is None for request in self._requests):
+        if set(column_of(self._requests, "budget")) == {None}:
             return [math.nan] * len(self._requests)
         pairs = zip(self._requests, self._offers(), strict=True)
         return _chances(self._forecast, [_affordable(*pair) for pair in pairs])

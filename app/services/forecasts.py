@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
 
+from app.domain.alike import column_of
 from app.domain.errors import DomainError, NotFoundError
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerEntry, LedgerRecord
 from app.domain.identifiers import (
@@ -15,6 +16,7 @@ from app.domain.identifiers import (
     new_identifier,
 )
 from app.pricing.resolution import PriceBook
+from app.services.answered import Answered
 from app.services.answers import Answer, Asked, answer_all, ask_all, whole
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
@@ -85,6 +87,15 @@ class ForecastService:
         """
         return self._one(request, grounds.served, grounds.book)
 
+    def ask_on(
+        self, grounds: Grounds, requests: Sequence[ForecastRequest], now: datetime
+    ) -> Sequence[Asked]:
+        """Return the answers that rest on what is at hand, of each only what is asked for."""
+        try:
+            return ask_all(requests, grounds.served, grounds.book, now)
+        except DomainError as error:
+            return [error] * len(requests)
+
     def forecast(self, project_id: ProjectId, request: ForecastRequest) -> Forecast:
         """Return the forecast, loading what it needs.
 
@@ -114,14 +125,17 @@ class ForecastService:
         """Return what `forecast_many` does, of each forecast only what is asked for."""
         book = self._prices.book(project_id)
         groups: defaultdict[_Group, list[int]] = defaultdict(list)
-        for index, request in enumerate(requests):
-            groups[request.workload, request.regressor_version].append(index)
+        asked_of = zip(
+            column_of(requests, "workload"), column_of(requests, "regressor_version"), strict=True
+        )
+        for index, group in enumerate(asked_of):
+            groups[group].append(index)
+        if len(groups) == 1:
+            return list(self._group(project_id, *next(iter(groups)), requests, book))
         answered: list[Asked] = []
         for (slug, version), rows in groups.items():
             asked = [requests[row] for row in rows]
             answered += self._group(project_id, slug, version, asked, book)
-        if len(groups) == 1:
-            return answered
         places = {row: place for place, row in enumerate(chain.from_iterable(groups.values()))}
         return [answered[places[row]] for row in range(len(requests))]
 
@@ -135,9 +149,9 @@ class ForecastService:
     ) -> Sequence[Asked]:
         try:
             served = self._regressors.get(project_id, slug, version)
-            return ask_all(requests, served, book, self._context.now())
         except DomainError as error:
             return [error] * len(requests)
+        return self.ask_on(Grounds(served, book), requests, self._context.now())
 
     def _one(self, request: ForecastRequest, served: ServedRegressor, book: PriceBook) -> Forecast:
         now = self._context.now()
@@ -154,7 +168,7 @@ class ForecastService:
 
     def record(
         self,
-        forecast: Forecast,
+        forecast: Forecast | Answered,
         forecast_id: ForecastId,
         now: datetime,
         *,

@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 
+from app.domain.alike import AlikeScenarios
 from app.domain.configurations import (
     CATEGORY_FEATURES,
     NUMERIC_FEATURES,
@@ -185,6 +186,35 @@ def scenario_features(scenarios: Sequence[Scenario]) -> FeatureTable:
         categorical,
         [scenario.parameters for scenario in scenarios],
     )
+
+
+def alike_features(scenarios: AlikeScenarios) -> FeatureTable:
+    """Return what `scenario_features` does for at least two scenarios of one form."""
+    configurations = scenarios.configurations
+    numbers: dict[str, Sequence[_Number]] = {
+        "workers": [each.workers for each in configurations],
+        "nodes": [each.nodes for each in configurations],
+        **scenarios.work,
+    }
+    numeric = {
+        name: np.array(column, dtype=np.float64)
+        for name, column in numbers.items()
+        if column.count(None) < len(column)
+    }
+    levels: dict[str, Sequence[str | None]] = {
+        "gpu_type": [each.gpu_type for each in configurations],
+        "instance_type": [each.instance_type for each in configurations],
+    }
+    categorical = {
+        name: column for name, column in levels.items() if column.count(None) < len(column)
+    }
+    for name, values in sorted(scenarios.parameters.items()):
+        words = [value for value in values if isinstance(value, str)]
+        if words:
+            categorical[PARAMETER_PREFIX + name] = list(map(_level, values))
+        else:
+            numeric[PARAMETER_PREFIX + name] = np.array(values, dtype=np.float64)
+    return FeatureTable(numeric, categorical, len(configurations))
 
 
 def far_questions(report: FitReport) -> FeatureTable:

@@ -1,12 +1,13 @@
 """Makes of a request the question that a regressor can answer, or says what is wrong with it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import Final
 
-from app.domain.configurations import ParameterValue, Scenario
-from app.domain.errors import Fault, InvalidRequestError, UnknownFieldError
+from app.domain.alike import AlikeScenarios
+from app.domain.configurations import Configuration, ParameterValue, Scenario
+from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.spelling import nearest_field
 from app.pricing.gpus import resolve_gpu, variants_of
 from app.pricing.price_index import gpu_of_instance
@@ -47,12 +48,7 @@ class Questioner:
         InvalidRequestError
             If a parameter that is a number is given as a word.
         """
-        configuration, report = scenario.configuration, self._report
-        key = (configuration.gpu_type, configuration.instance_type)
-        if key not in self._gpus:
-            self._gpus[key] = _resolved(*key, report)
-        if self._gpus[key] != configuration.gpu_type:
-            configuration = replace(configuration, gpu_type=self._gpus[key])
+        configuration, report = self._resolved(scenario.configuration), self._report
         asked = scenario.parameters
         if self._are_numbers(asked):
             if configuration is scenario.configuration:
@@ -62,6 +58,38 @@ class Questioner:
         if configuration is scenario.configuration and parameters == asked:
             return scenario
         return Scenario(configuration, scenario.work, parameters)
+
+    def ask_alike(self, scenarios: AlikeScenarios) -> AlikeScenarios | None:
+        """Return what `ask` makes of scenarios of one form; None where one is not to be asked so.
+
+        That is where a GPU is refused or a parameter is not of its type.
+        """
+        if not all(map(self._is_typed, scenarios.parameters, scenarios.parameters.values())):
+            return None
+        distinct = {id(each): each for each in scenarios.configurations}
+        known = {}
+        try:
+            for name, configuration in distinct.items():
+                known[name] = self._resolved(configuration)
+        except DomainError:
+            return None
+        return scenarios.bought_as([known[id(each)] for each in scenarios.configurations])
+
+    def _is_typed(self, name: str, column: Sequence[ParameterValue]) -> bool:
+        """Whether all values of a parameter are what the regressor takes it for."""
+        is_word = set(map(type, column))
+        if str not in is_word:
+            return name in self._numbers
+        return is_word == {str} and PARAMETER_PREFIX + name in self._report.category_levels
+
+    def _resolved(self, configuration: Configuration) -> Configuration:
+        """Return a configuration with the name under which the regressor knows its GPU."""
+        key = (configuration.gpu_type, configuration.instance_type)
+        if key not in self._gpus:
+            self._gpus[key] = _resolved(*key, self._report)
+        if self._gpus[key] == configuration.gpu_type:
+            return configuration
+        return replace(configuration, gpu_type=self._gpus[key])
 
     def _are_numbers(self, parameters: Mapping[str, ParameterValue]) -> bool:
         """Whether all parameters are numbers, as those of the regressor are: the common case."""
@@ -94,17 +122,24 @@ def implied_gpu(instance_type: str, report: FitReport) -> str | None:
 
 
 def to_features(scenario: Scenario, report: FitReport) -> Scenario:
-    """Return what of a question the regressor should see.
+    """Return what of a question the regressor should see; see `to_cluster`."""
+    configuration = to_cluster(scenario.configuration, report)
+    if configuration is scenario.configuration:
+        return scenario
+    return replace(scenario, configuration=configuration)
+
+
+def to_cluster(configuration: Configuration, report: FitReport) -> Configuration:
+    """Return what of a configuration the regressor should see.
 
     An instance type is part of the price. Where no run names one and the GPU is known, it tells
     the regressor nothing that it could use.
     """
-    configuration = scenario.configuration
     if configuration.instance_type is None or _INSTANCE in report.category_levels:
-        return scenario
+        return configuration
     if configuration.gpu_type is None or _GPU not in report.category_levels:
-        return scenario
-    return replace(scenario, configuration=replace(configuration, instance_type=None))
+        return configuration
+    return replace(configuration, instance_type=None)
 
 
 def _typed(name: str, value: ParameterValue, report: FitReport) -> ParameterValue:

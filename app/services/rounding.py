@@ -10,6 +10,8 @@ _POWERS: Final = np.array([float(f"1e{power}") for power in range(23)])
 """The powers of ten that are exact in binary: a quotient by one is rounded once."""
 
 _NEAR_HALF: Final = 1e-4
+_FEW: Final = 48
+"""So many figures are told by their texts sooner than arrays are made of them."""
 
 
 def significant(values: FloatArray, digits: int) -> list[float]:
@@ -27,8 +29,8 @@ def significant(values: FloatArray, digits: int) -> list[float]:
     >>> significant(np.array([0.123456, 98765.4, -2.5e-30]), 3)
     [0.123, 98800.0, -2.5e-30]
     """
-    if len(values) == 1:  # the text alone takes a tenth of the time
-        return [float(f"{values[0]:.{digits}g}")]
+    if len(values) <= _FEW:
+        return [float(f"{value:.{digits}g}") for value in values.tolist()]
     with np.errstate(all="ignore"):
         size = np.floor(np.log10(np.abs(values)))
         shift = digits - 1 - size

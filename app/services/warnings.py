@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 from math import exp
 from typing import Final
 
-from app.domain.forecasts import ForecastRequest, ForecastWarning
+from app.domain.configurations import Configuration
+from app.domain.forecasts import ForecastWarning
 from app.domain.grid_factors import GridFactor
+from app.domain.prices import PriceQuery
 from app.domain.wording import say_number
 from app.pricing.currencies import is_stale_rate
 from app.pricing.grid import is_stale_factor
@@ -34,30 +36,39 @@ class Warnings:
 
     def of(
         self,
-        request: ForecastRequest,
+        on_grounds: tuple[ForecastWarning, ...],
         support: Support,
-        offer: Offer | None,
-        *,
         fits_probability: float | None,
+        confidence: float,
+    ) -> tuple[ForecastWarning, ...]:
+        """Return the warnings of one: on memory, its duration, then those of `on_grounds`."""
+        is_doubtful = fits_probability is not None and fits_probability < confidence
+        if support.within_range and not (is_doubtful or self._has_outliers):
+            return on_grounds
+        on_memory = _on_memory(fits_probability, confidence)
+        on_outliers = _on_outliers(support, self._served) if self._has_outliers else ()
+        return (*on_memory, *_on_support(support), *on_outliers, *on_grounds)
+
+    def on_grounds(
+        self,
+        configuration: Configuration,
+        pricing: PriceQuery,
+        offer: Offer | None,
         factor: GridFactor | None,
     ) -> tuple[ForecastWarning, ...]:
-        """Return the warnings of one: on memory, its duration, its cost, then its carbon."""
-        on_memory = _on_memory(fits_probability, request.confidence)
-        on_support = () if support.within_range else _on_support(support)
-        on_outliers = _on_outliers(support, self._served) if self._has_outliers else ()
-        on_money = self._on_money(request, offer, factor)
-        return (*on_memory, *on_support, *on_outliers, *self._on_regressor, *on_money)
+        """Return the warnings on the regressor, on cost and on carbon.
 
-    def _on_money(
-        self, request: ForecastRequest, offer: Offer | None, factor: GridFactor | None
-    ) -> tuple[ForecastWarning, ...]:
-        """Return the warnings on cost and carbon, told once for questions that share grounds."""
-        pricing, configuration = request.pricing, request.scenario.configuration
+        They are told once for questions that share their grounds, in the same object.
+        """
         key = (id(offer), id(pricing), id(configuration), id(factor))
         told = self._told.get(key)
         if told is None:
             as_of = pricing.as_of or self._now
-            told = (*_on_price(request, offer, as_of), *_on_factor(factor, as_of))
+            told = (
+                *self._on_regressor,
+                *_on_price(configuration, offer, as_of),
+                *_on_factor(factor, as_of),
+            )
             self._told[key] = told
         return told
 
@@ -143,7 +154,7 @@ def _on_regressor(served: ServedRegressor) -> Iterator[ForecastWarning]:
 
 
 def _on_price(
-    request: ForecastRequest, offer: Offer | None, as_of: datetime
+    configuration: Configuration, offer: Offer | None, as_of: datetime
 ) -> Iterator[ForecastWarning]:
     if offer is None:
         yield ForecastWarning(
@@ -160,8 +171,8 @@ def _on_price(
             f"The price is {age_days} days old ({offer.price.source}).",
             "Check it with the provider; store the present one by POST /v1/prices.",
         )
-    gpu_count, nodes = offer.price.gpu_count, request.scenario.configuration.nodes
-    workers = request.scenario.configuration.workers
+    gpu_count, nodes = offer.price.gpu_count, configuration.nodes
+    workers = configuration.workers
     # A price without an instance type is for a worker or a GPU: it says nothing about nodes.
     is_of_machine = offer.price.instance_type is not None and offer.price.serverless is None
     if is_of_machine and gpu_count and nodes and gpu_count * nodes < workers:

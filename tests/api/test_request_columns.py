@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from app.api.forecast_requests import read_alike, read_forecasts
 from app.api.request_columns import NotColumnsError
-from app.domain.errors import DomainError
 
 counts = st.sampled_from([1, 8, 1_000_000, 8.0, "8", None, 0, 1.5, True, 10**30, "x"])
 sizes = st.sampled_from([1, 2.5, "2.5", None, 1e18, 0, -1, 1e19, True, [1], float("inf")])
@@ -77,7 +76,7 @@ def completed(entry: dict[str, Any]) -> dict[str, Any]:
 def test_columns_are_read_as_each_request_alone(asked: list[dict[str, Any]]) -> None:
     whole = [completed(entry) for entry in asked]
     try:
-        found = read_alike(whole[0], asked)
+        found = list(read_alike(whole[0], asked))
     except NotColumnsError:
         reject()
 
@@ -96,11 +95,10 @@ def test_usual_entries_are_read_in_columns_and_share_equal_configurations() -> N
 
     found = read_alike(completed(asked[0]), asked)
 
-    assert found == read_forecasts([completed(entry) for entry in asked])
-    first, third = found[0], found[2]
-    assert not isinstance(first, DomainError)
-    assert not isinstance(third, DomainError)
-    assert first.scenario.configuration is third.scenario.configuration
+    assert list(found) == read_forecasts([completed(entry) for entry in asked])
+    assert found[0].scenario.configuration is found[2].scenario.configuration
+    assert found[1:3] == list(found)[1:3]
+    assert found.scenarios[2:] == [each.scenario for each in found[2:]]
 
 
 @pytest.mark.parametrize(

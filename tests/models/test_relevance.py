@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models import RunTable, fit_portfolio
+from models import FittedPortfolio, RunTable, dumps, fit_portfolio, loads
 from models.layout import Layout
 from models.metrics import mape
 from models.relevance import IRRELEVANT, with_relevance
@@ -46,6 +46,48 @@ def test_parameter_that_matters_keeps_its_influence_beside_idle_ones() -> None:
     )
 
     assert long / short == pytest.approx(4**0.7, rel=0.1)
+
+
+def _relative_width(portfolio: FittedPortfolio, rows: list[Row]) -> float:
+    forecast = portfolio.predict(make_features(rows))
+    lower, upper = forecast.interval(0.9)
+    return float(np.median((upper - lower) / forecast.median()))
+
+
+def test_question_beyond_the_range_of_an_idle_parameter_is_no_extrapolation() -> None:
+    rows = _rows(2, seed=1)
+    portfolio = fit(make_runs(rows))
+    far = [{**row, "param.idle0": 1000.0} for row in rows]
+    truth = np.array([law_seconds(row) for row in rows])
+
+    forecast = portfolio.predict(make_features(far))
+    support = portfolio.support(make_features(far))[0]
+
+    assert set(forecast.regimes) == {"interpolation"}
+    assert support.basis == "interpolated"
+    assert [axis.name for axis in support.axes] == ["param.idle0"]
+    assert not support.within_range
+    lower, upper = forecast.interval(0.9)
+    assert ((lower < truth) & (truth < upper)).mean() > 0.9
+    assert _relative_width(portfolio, rows) < _relative_width(portfolio, far) < 0.4
+
+
+def test_irrelevance_of_an_axis_survives_its_artefact() -> None:
+    rows = _rows(2, seed=1)
+    portfolio = fit(make_runs(rows))
+    asked = make_features([{**row, "param.idle0": 1000.0, "workers": 32.0} for row in rows])
+
+    found = loads(dumps(portfolio))
+
+    assert found.predict(asked).regimes == portfolio.predict(asked).regimes
+    assert set(found.predict(asked).regimes) == {"workers"}
+    assert np.array_equal(found.predict(asked).scale, portfolio.predict(asked).scale)
+
+
+def test_no_held_out_set_is_spent_on_an_idle_parameter() -> None:
+    report = fit(make_runs(_rows(9, seed=1))).report
+
+    assert set(report.accuracy_by_axis) == {"interpolation", "workers", "dataset_size", "gpu_type"}
 
 
 @pytest.mark.parametrize(("n_rows", "expected"), [(30, (1.0, 1.0, IRRELEVANT)), (11, ())])

@@ -71,6 +71,6 @@ def test_energy_is_known_where_the_power_is() -> None:
     sheet = power_draw("V100", EnergyTerms(), {})
 
     assert sheet == PowerDraw(300.0, "data_sheet")
-    assert kilowatt_hours(sheet, 2, 1800.0) == 0.3
+    assert kilowatt_hours(sheet.watts, 2, 1800.0, 1.0) == 0.3
     assert power_draw("my-board", EnergyTerms(), {}) is None
     assert power_draw(None, EnergyTerms(), {}) is None

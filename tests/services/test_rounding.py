@@ -9,16 +9,20 @@ from app.services.rounding import significant
 
 @given(st.lists(st.floats(), min_size=1), st.integers(1, 9))
 def test_each_figure_is_what_its_text_tells(values: list[float], digits: int) -> None:
-    found = significant(np.array(values), digits)
+    few, many = (significant(np.array(values * times), digits) for times in (1, 50))
 
-    assert list(map(repr, found)) == [repr(float(f"{value:.{digits}g}")) for value in values]
+    told = [repr(float(f"{value:.{digits}g}")) for value in values]
+    assert list(map(repr, few)) == told
+    assert list(map(repr, many)) == told * 50
 
 
 @given(st.integers(1, 10**9), st.integers(-25, 25), st.integers(1, 9))
 def test_halves_are_rounded_as_texts_are(mantissa: int, exponent: int, digits: int) -> None:
     value = float(f"{mantissa}5e{exponent}")
 
-    assert significant(np.array([value] * 2), digits) == [float(f"{value:.{digits}g}")] * 2
+    for times in (2, 50):
+        told = significant(np.array([value] * times), digits)
+        assert told == [float(f"{value:.{digits}g}")] * times
 
 
 def test_ten_thousand_durations_are_rounded_alike() -> None:

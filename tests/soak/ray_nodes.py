@@ -12,6 +12,8 @@ from ray.cluster_utils import Cluster
 
 _TRIES: Final = 10
 _SEEN_WITHIN_S: Final = 120.0
+_FIRST: Final = -15
+"""The niceness of what must come up, and answer, within Ray's fixed half minute."""
 
 
 class RayNodes:
@@ -27,7 +29,7 @@ class RayNodes:
         self._folder = folder
         self._cluster = Cluster()
         # The first is the head. It computes nothing: every task runs on a node that can be lost.
-        self._start(cores=0)
+        self._start(cores=0, gives_way=False)
         self._nodes = [self._start(cores=1) for _ in range(2)]
         self._cluster.wait_for_nodes(_SEEN_WITHIN_S)
 
@@ -37,12 +39,12 @@ class RayNodes:
         address: str = self._cluster.address
         return address
 
-    def _start(self, cores: int) -> Any:
+    def _start(self, cores: int, *, gives_way: bool = True) -> Any:
         """Bring a node, again when a busy machine lets Ray's fixed half minute pass."""
         for attempt in range(1, _TRIES + 1):
             before = _children()
             try:
-                with _at_normal_priority():
+                with _before_others(give_way_again=gives_way):
                     return self._cluster.add_node(wait=False, num_cpus=cores)
             except Exception as error:  # noqa: BLE001 - Ray raises no other after its half minute
                 print(f"Ray node, attempt {attempt}: {error}", flush=True)  # noqa: T201 - a script
@@ -80,19 +82,20 @@ def _children(process: int | str = "self") -> set[int]:
 
 
 @contextmanager
-def _at_normal_priority() -> Iterator[None]:
-    """Start processes that a trial which gives way to others would starve of their half minute.
+def _before_others(*, give_way_again: bool) -> Iterator[None]:
+    """Start processes ahead of what else runs, which would starve them of their half minute.
 
-    They give way as the trial does once they are up. Only root may do so; others stay as they are.
+    They give way as the trial does once they are up, if they compute. Only root may do so; others
+    start as they are.
     """
     ours, before = os.getpriority(os.PRIO_PROCESS, 0), _children()
     with suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, 0)
+        os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
     try:
         yield
     finally:
         os.setpriority(os.PRIO_PROCESS, 0, ours)
-        started = list(_children() - before)
+        started = list(_children() - before) if give_way_again else []
         for process in started:
             for thread in Path(f"/proc/{process}/task").glob("*"):
                 with suppress(ProcessLookupError):

@@ -2,11 +2,12 @@
 
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Final, Protocol
-
-import zstandard
+from typing import TYPE_CHECKING, Final, Protocol
 
 from app.domain.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    import zstandard
 
 _PIECE_BYTES: Final = 1 << 18
 _GZIP_WINDOW: Final = 31
@@ -61,12 +62,15 @@ class ZstdDecoder:
     """Reads zstd, also several frames in a row."""
 
     def __init__(self) -> None:
+        import zstandard  # noqa: PLC0415 - most web processes never meet such a body
+
+        self._zstandard = zstandard
         self._frame = self._new_frame()
         self._has_begun = False
 
-    @staticmethod
-    def _new_frame() -> "zstandard.ZstdDecompressionObj":
-        return zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW).decompressobj()
+    def _new_frame(self) -> "zstandard.ZstdDecompressionObj":
+        decompressor = self._zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW)
+        return decompressor.decompressobj()
 
     def decode(self, chunk: bytes) -> Iterator[bytes]:
         """Yield what `chunk` adds, in pieces of bounded size."""
@@ -78,7 +82,7 @@ class ZstdDecoder:
                 self._has_begun = True
                 try:
                     piece = self._frame.decompress(rest)
-                except zstandard.ZstdError as error:
+                except self._zstandard.ZstdError as error:
                     raise _corrupt("zstd", error) from error
                 if piece:
                     yield piece

@@ -1,0 +1,157 @@
+"""Gathers questions that come within one turn of the loop, to be answered by one evaluation.
+
+An evaluation costs a hundred calls of numpy, however few its rows are: sixteen questions at once
+take little more than three times what one takes.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from app.api.encoded_answers import EncodedAnswer, EncodedAnswers
+from app.api.joint_answers import JointAnswer, answer_together
+from app.api.told_forecasts import identified
+from app.domain import deadlines
+from app.domain.deadlines import Deadline
+from app.domain.identifiers import ProjectId
+from app.services.wiring import Services
+
+_logger = logging.getLogger(__name__)
+FEWEST: Final = 4
+"""Below this number, questions to one regressor take less time one by one."""
+
+MOST: Final = 64
+"""So many are answered in one turn of the loop; the others wait for the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A question that waits for an answer, or for the word that it is to be answered alone."""
+
+    project_id: ProjectId
+    body: bytes
+    document: Any
+    deadline: Deadline | None
+    answer: "asyncio.Future[bytes | None]"
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether an answer would still be sent."""
+        if self.answer.done():
+            return False
+        return self.deadline is None or not self.deadline.has_ended
+
+
+@dataclass(slots=True)
+class _Gathering:
+    """What waits for the next turn of one event loop."""
+
+    loop: asyncio.AbstractEventLoop
+    waiting: list[_Waiting] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class GatheringFigures:
+    """How many forecasts were answered together with others, and by how many evaluations."""
+
+    forecasts: int = 0
+    evaluations: int = 0
+
+
+_ONE_REGRESSOR: Final = ("workload", "regressor_version")
+_Group = tuple[ProjectId, *tuple[str, ...]]
+
+
+class Gatherer:
+    """Answers what is asked at the same time together, where that takes less time.
+
+    Parameters
+    ----------
+    services
+        Whose forecasts answer.
+    answers
+        Where answers are remembered.
+    """
+
+    def __init__(self, services: Services, answers: EncodedAnswers) -> None:
+        self._services = services
+        self._answers = answers
+        self._open: _Gathering | None = None
+        self.figures = GatheringFigures()
+
+    def ask(
+        self, project_id: ProjectId, body: bytes, document: Any
+    ) -> "asyncio.Future[bytes | None]":
+        """Return what will be the answer, None where the question is to be answered alone.
+
+        That is known when all has been read that has arrived: nobody waits for more to come.
+        """
+        loop = asyncio.get_running_loop()
+        gathering = self._open
+        if gathering is None or gathering.loop is not loop:
+            gathering = self._open = _Gathering(loop)
+            loop.call_soon(self._answer, gathering)
+        answer: asyncio.Future[bytes | None] = loop.create_future()
+        deadline = deadlines.current.get()
+        gathering.waiting.append(_Waiting(project_id, body, document, deadline, answer))
+        return answer
+
+    def _answer(self, gathering: _Gathering) -> None:
+        """Answer what has been gathered; what is too much for one turn waits for the next."""
+        now, later = gathering.waiting[:MOST], gathering.waiting[MOST:]
+        if later:
+            gathering.waiting = later
+            gathering.loop.call_soon(self._answer, gathering)
+        elif self._open is gathering:
+            self._open = None
+        try:
+            if len(now) >= FEWEST:
+                # The deadline of the one that came first is not that of the others.
+                with deadlines.unlimited():
+                    self._answer_groups([each for each in now if each.is_wanted])
+        finally:
+            for each in now:
+                if not each.answer.done():
+                    each.answer.set_result(None)
+
+    def _answer_groups(self, waiting: Sequence[_Waiting]) -> None:
+        groups: defaultdict[_Group, list[_Waiting]] = defaultdict(list)
+        for each in waiting:
+            if isinstance(each.document, dict):
+                named = map(str, map(each.document.get, _ONE_REGRESSOR))
+                groups[each.project_id, *named].append(each)
+        for (project_id, *_), members in groups.items():
+            if len(members) >= FEWEST:
+                self._answer_group(project_id, members)
+
+    def _answer_group(self, project_id: ProjectId, members: Sequence[_Waiting]) -> None:
+        try:
+            found = answer_together(
+                self._services.forecasts, project_id, [each.document for each in members]
+            )
+        except Exception:
+            # Whose question it was nobody knows, and the others have nothing to do with it.
+            _logger.exception("questions that were gathered are answered one by one")
+            return
+        # A refusal may be that of a neighbour's question: who asks alone is told his own.
+        answered = [
+            (each, answer)
+            for each, answer in zip(members, found, strict=True)
+            if isinstance(answer, JointAnswer)
+        ]
+        self.figures.evaluations += bool(answered)
+        self.figures.forecasts += len(answered)
+        for each, answer in answered:
+            each.answer.set_result(self._tell(each, answer))
+
+    def _tell(self, asked: _Waiting, found: JointAnswer) -> bytes:
+        forecasts = self._services.forecasts
+        answer, record = identified(
+            forecasts, found.answered, found.asked, asked.document, found.rest, forecasts.now()
+        )
+        kept = EncodedAnswer(found.asked, found.grounds, found.until, found.rest, record)
+        self._answers.keep(asked.project_id, asked.body, kept)
+        return answer

@@ -1,0 +1,113 @@
+"""Answers several single questions by one evaluation: what callers ask at the same moment."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.api.encoded_answers import NAMELESS, ages_hold_until
+from app.api.forecast_documents import FORECAST_MEMBERS
+from app.api.forecast_requests import read_together
+from app.domain.alike import AlikeRequests, column_of
+from app.domain.errors import DomainError
+from app.domain.forecasts import ForecastRequest
+from app.domain.identifiers import ProjectId, Slug
+
+if TYPE_CHECKING:
+    from app.services.answer_columns import AnswerColumns
+    from app.services.answered import Answered
+    from app.services.forecasts import ForecastService
+    from app.services.memo import Grounds
+
+
+class JointAnswer(NamedTuple):
+    """One of several answers: its question, what it rests on, its JSON behind the identifier.
+
+    The JSON is completed by `encoded_answers.named`; `until` is when an age in days that it tells
+    becomes another.
+    """
+
+    asked: ForecastRequest
+    grounds: "Grounds"
+    answered: "Answered"
+    rest: bytes
+    until: datetime
+
+
+Found = JointAnswer | DomainError | None
+"""An answer; a refusal; None where something is not at hand."""
+
+
+def answer_together(
+    forecasts: "ForecastService", project_id: ProjectId, documents: Sequence[object]
+) -> list[Found]:
+    """Return the answer to each document, in order; what they share is worked out once.
+
+    Nothing here asks the database: where it would have to be asked, the answer is None.
+
+    Parameters
+    ----------
+    forecasts
+        Whose regressors answer.
+    project_id
+        Who asks all of them.
+    documents
+        Bodies of `POST /v1/forecasts`, parsed; of any workloads. Those of one form (the same
+        names in the same order) are read fastest.
+    """
+    read = read_together(documents)
+    if isinstance(read, AlikeRequests):
+        return _by_regressor(forecasts, project_id, read)
+    asked = [each for each in read if not isinstance(each, DomainError)]
+    answers = iter(_by_regressor(forecasts, project_id, asked))
+    return [each if isinstance(each, DomainError) else next(answers) for each in read]
+
+
+def _by_regressor(
+    forecasts: "ForecastService", project_id: ProjectId, requests: Sequence[ForecastRequest]
+) -> list[Found]:
+    """Return the answer to each question, None where something is not at hand."""
+    found: list[Found] = [None] * len(requests)
+    groups: defaultdict[tuple[Slug, int | None], list[int]] = defaultdict(list)
+    asked_of = column_of(requests, "workload"), column_of(requests, "regressor_version")
+    for row, regressor in enumerate(zip(*asked_of, strict=True)):
+        groups[regressor].append(row)
+    for (workload, version), rows in groups.items():
+        grounds = forecasts.grounds(project_id, workload, version)
+        if grounds is not None:
+            members = requests if len(groups) == 1 else [requests[row] for row in rows]
+            for row, answer in zip(rows, _answers(forecasts, grounds, members), strict=True):
+                found[row] = answer
+    return found
+
+
+def _answers(
+    forecasts: "ForecastService", grounds: "Grounds", requests: Sequence[ForecastRequest]
+) -> Iterator[Found]:
+    """Yield the answer to each question that rests on the same."""
+    from app.api.forecast_columns import (  # noqa: PLC0415 - numpy and models are not for the start
+        forecast_texts,
+    )
+
+    now = forecasts.now()
+    answers = forecasts.ask_on(grounds, requests, now)
+    told = [each for each in answers if not isinstance(each, DomainError)]
+    texts = iter(forecast_texts(told, now, FORECAST_MEMBERS))
+    until: Mapping[int, datetime] = _holding(told[0].columns, now) if told else {}
+    for request, answer in zip(requests, answers, strict=True):
+        if isinstance(answer, DomainError):
+            yield answer
+        else:
+            rest = next(texts)[len(NAMELESS) :]
+            yield JointAnswer(
+                request, grounds, answer, rest, until[id(answer.columns.offers[answer.row])]
+            )
+
+
+def _holding(columns: "AnswerColumns", now: datetime) -> dict[int, datetime]:
+    """Return until when answers hold, by the identity of their offers."""
+    offers = {id(offer): offer for offer in columns.offers}
+    return {
+        name: ages_hold_until(() if offer is None else offer.dates, now)
+        for name, offer in offers.items()
+    }

@@ -1,0 +1,162 @@
+"""Questions of one form as columns: a row is made only where it is asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import repeat
+from typing import Any, Final, overload
+
+from typing_extensions import override
+
+from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
+from app.domain.forecasts import ForecastRequest
+
+_REQUEST_MEMBERS: Final = tuple(field.name for field in fields(ForecastRequest))
+_WORK_MEMBERS: Final = tuple(field.name for field in fields(Work))
+
+
+class AlikeScenarios(Sequence[Scenario]):
+    """Scenarios with the same parameters, in columns of one value for each.
+
+    Parameters
+    ----------
+    configurations
+        The configurations; equal ones are one object.
+    work
+        The members of `Work`.
+    parameters
+        The further parameters, by name.
+    """
+
+    def __init__(
+        self,
+        configurations: Sequence[Configuration],
+        work: Mapping[str, Sequence[float | None]],
+        parameters: Mapping[str, Sequence[ParameterValue]],
+    ) -> None:
+        self.configurations, self.work, self.parameters = configurations, work, parameters
+
+    @classmethod
+    def of(
+        cls,
+        shared: Scenario,
+        configurations: Sequence[Configuration],
+        work: Mapping[str, Sequence[float | None]],
+        parameters: Mapping[str, Sequence[ParameterValue]],
+    ) -> "AlikeScenarios":
+        """Return scenarios that share what no column is given of."""
+        n = len(configurations)
+        return cls(
+            configurations,
+            {name: work.get(name) or [getattr(shared.work, name)] * n for name in _WORK_MEMBERS},
+            {
+                name: parameters.get(name) or [value] * n
+                for name, value in shared.parameters.items()
+            },
+        )
+
+    def bought_as(self, configurations: Sequence[Configuration]) -> "AlikeScenarios":
+        """Return the scenarios on other configurations."""
+        return AlikeScenarios(configurations, self.work, self.parameters)
+
+    @override
+    def __len__(self) -> int:
+        return len(self.configurations)
+
+    @overload
+    def __getitem__(self, index: int) -> Scenario: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Scenario]: ...
+
+    @override
+    def __getitem__(self, index: int | slice) -> Scenario | list[Scenario]:
+        if isinstance(index, slice):
+            return [self[row] for row in range(len(self))[index]]
+        work = Work(*(column[index] for column in self.work.values()))
+        parameters = {name: column[index] for name, column in self.parameters.items()}
+        return Scenario(self.configurations[index], work, parameters)
+
+    @override
+    def __iter__(self) -> Iterator[Scenario]:
+        names, columns = tuple(self.parameters), tuple(self.parameters.values())
+        rows = zip(*columns, strict=True) if columns else repeat((), len(self))
+        parameters = (dict(zip(names, row, strict=True)) for row in rows)
+        return map(Scenario, self.configurations, map(Work, *self.work.values()), parameters)
+
+
+class AlikeRequests(Sequence[ForecastRequest]):
+    """Requests that share all but their scenarios and a few columns.
+
+    Parameters
+    ----------
+    shared
+        What is shared; its scenario counts for nothing.
+    scenarios
+        The scenarios.
+    columns
+        What else differs, by the name of the member.
+    """
+
+    def __init__(
+        self,
+        shared: ForecastRequest,
+        scenarios: AlikeScenarios,
+        columns: Mapping[str, Sequence[Any]],
+    ) -> None:
+        self._shared, self._columns, self.scenarios = shared, columns, scenarios
+        self._n_rows = len(scenarios)
+
+    def column(self, name: str) -> Sequence[Any]:
+        """Return a member of all requests."""
+        return self._columns.get(name) or [getattr(self._shared, name)] * self._n_rows
+
+    @override
+    def __len__(self) -> int:
+        return self._n_rows
+
+    @overload
+    def __getitem__(self, index: int) -> ForecastRequest: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[ForecastRequest]: ...
+
+    @override
+    def __getitem__(self, index: int | slice) -> ForecastRequest | list[ForecastRequest]:
+        if isinstance(index, slice):
+            return [self[row] for row in range(len(self))[index]]
+        values = {name: getattr(self._shared, name) for name in _REQUEST_MEMBERS}
+        values.update((name, column[index]) for name, column in self._columns.items())
+        values["scenario"] = self.scenarios[index]
+        return ForecastRequest(**values)
+
+    @override
+    def __iter__(self) -> Iterator[ForecastRequest]:
+        columns = {**self._columns, "scenario": self.scenarios}
+        return map(
+            ForecastRequest,
+            *(
+                columns.get(name) or repeat(getattr(self._shared, name))
+                for name in _REQUEST_MEMBERS
+            ),
+        )
+
+
+def column_of(requests: Sequence[ForecastRequest], name: str) -> Sequence[Any]:
+    """Return a member of all requests."""
+    if isinstance(requests, AlikeRequests):
+        return requests.column(name)
+    return [getattr(request, name) for request in requests]
+
+
+def scenarios_of(requests: Sequence[ForecastRequest]) -> Sequence[Scenario]:
+    """Return the scenarios of requests."""
+    if isinstance(requests, AlikeRequests):
+        return requests.scenarios
+    return [request.scenario for request in requests]
+
+
+def configurations_of(scenarios: Sequence[Scenario]) -> Sequence[Configuration]:
+    """Return the configurations of scenarios."""
+    if isinstance(scenarios, AlikeScenarios):
+        return scenarios.configurations
+    return [scenario.configuration for scenario in scenarios]
