@@ -20,6 +20,12 @@ MAX_POOLED_CONFIGURATIONS = 150
 """A workload with more configurations than this learns its laws from its own runs alone."""
 
 _SHARPNESS = 4
+_POOL_COUNTS_AS = 6
+"""Configurations that weigh as much as the pool in the forecasts of few of them."""
+
+_LEAST_OF_NEW_LEVEL = 0.75
+"""Share of the pool in what few configurations say of a level that none of them has."""
+
 _LEAST_LOSS = 1e-9
 
 
@@ -70,11 +76,12 @@ def choose_arm_weights(
 def pooled_share(kind: Kind, n_configurations: int, alone: float, pooled: float) -> float:
     """Return the share of the pooled members in a regime's forecasts; a heuristic.
 
-    Fewer than 12 configurations cannot tell which arm is right: the pooled share falls with their
-    number. From there on the arms answer in the ratio of the inverse fourth powers of their
-    held-out losses: equal ones halve the weight, a loss twice the other's leaves a sixteenth. An
-    untested regime has seen enough of the workload to do without the pool, except for a level
-    that no run has: about that the other workloads alone know something.
+    Fewer than 12 configurations cannot tell which arm is right: the pool counts as much as six of
+    them, ``6 / (6 + n)``, and three quarters at least for a level that none of them has. From there
+    on the arms answer in the ratio of the inverse fourth powers of their held-out losses: equal
+    ones halve the weight, a loss twice the other's leaves a sixteenth. An untested regime has seen
+    enough of the workload to do without the pool, except for a level that no run has: about that
+    the other workloads alone know something.
 
     Parameters
     ----------
@@ -88,14 +95,15 @@ def pooled_share(kind: Kind, n_configurations: int, alone: float, pooled: float)
     Examples
     --------
     >>> pooled_share("interpolation", 3, np.nan, np.nan)
-    0.75
+    0.6666666666666666
     >>> pooled_share("interpolation", 40, 0.1, 0.1), pooled_share("transfer", 40, 0.1, np.inf)
     (0.5, 0.0)
     """
+    if n_configurations < FEW_CONFIGURATIONS:
+        share = _POOL_COUNTS_AS / (_POOL_COUNTS_AS + n_configurations)
+        return max(share, _LEAST_OF_NEW_LEVEL) if kind == "new_level" else share
     if kind == "new_level":
         return 1.0
-    if n_configurations < FEW_CONFIGURATIONS:
-        return 1 - n_configurations / FEW_CONFIGURATIONS
     if np.isnan(alone) or np.isinf(pooled):
         return 0.0
     if np.isinf(alone):

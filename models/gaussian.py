@@ -7,6 +7,7 @@ import numpy as np
 from typing_extensions import override
 
 from models.checks import check_bounded, check_rows, demand
+from models.conditioning import Rows, conditioned, conditioning_rows
 from models.kernels import KernelParameters, ServingKernel, TrainingKernel
 from models.layout import Layout
 from models.optimisation import minimise_in_box
@@ -55,6 +56,7 @@ class GaussianProcess(PortfolioRegressor):
     ----------
     Rasmussen and Williams (2006), Gaussian processes for machine learning, ch. 2 and 5. Kennedy
     and O'Hagan (2001), Bayesian calibration of computer models, J. R. Statist. Soc. B 63(3).
+    Snelson and Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs, NeurIPS 18.
 
     Examples
     --------
@@ -88,6 +90,7 @@ class GaussianProcess(PortfolioRegressor):
         self.law_.fit(X, y)
         rows = spread_subset(len(y), MAX_PROCESS_CONFIGURATIONS, self.seed)
         counts = np.ones(len(y)) if sample_weight is None else sample_weight
+        every = X, y, counts
         X, y, counts = X[rows], y[rows], counts[rows]
         mean, jacobian = self._mean_and_jacobian(X)
         residual = y - mean
@@ -105,8 +108,26 @@ class GaussianProcess(PortfolioRegressor):
         self.inverse_factor_ = np.tril(np.linalg.inv(factor))
         self.alpha_ = self.inverse_factor_.T @ (self.inverse_factor_ @ residual)
         self.coupling_, self.X_ = np.ascontiguousarray(coupling), np.ascontiguousarray(X)
+        self.shift_ = coupling @ self.alpha_
         self._prepare()
+        if len(every[1]) > len(y):
+            X, y, counts = (each[conditioning_rows(len(every[1]))] for each in every)
+            mean, jacobian = self._mean_and_jacobian(X)
+            response, told = self.response(X, counts)
+            self.alpha_ = response @ (told @ (y - mean - jacobian @ self.shift_))
         return self
+
+    def response(self, X: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return how `alpha_` follows what the law leaves of configurations that are not held.
+
+        See `models.conditioning.conditioned`; `counts` are their numbers of repetitions. The law's
+        parameters and the variance stay those of the configurations held.
+        """
+        noise = self._parameters.roughness**2 + self._parameters.noise**2 / counts
+        return conditioned(self.kernel, self._rows(self.X_), self._rows(X), self.scatter, noise)
+
+    def _rows(self, X: FloatArray) -> Rows:
+        return Rows(self.layout.numeric(X) / self.scales_, self.layout.codes(X))
 
     @override
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
@@ -132,7 +153,8 @@ class GaussianProcess(PortfolioRegressor):
         explained = np.einsum("ij,ij->i", whitened, whitened)
         prior = self._prior_variance(jacobian)
         left = np.maximum(self.scatter + prior - explained, 0.0)
-        return mean + cross @ self.alpha_, left + self.noise
+        moved = self.scatter * (correlations @ self.alpha_) + jacobian @ self.shift_
+        return mean + moved, left + self.noise
 
     @override
     def covariance(self, A: FloatArray, B: FloatArray) -> FloatArray | None:
@@ -172,7 +194,7 @@ class GaussianProcess(PortfolioRegressor):
 
     def mean_slopes(self) -> FloatArray:
         """Return what the mean adds to the law, per correlation and per derivative of the law."""
-        on_law = self.coupling_ @ self.alpha_
+        on_law = self.shift_
         if not self.held:
             on_law = on_law + self._best.prior.means - self._best.theta
         return np.concatenate([self._parameters.deviation**2 * self.alpha_, on_law])
@@ -203,6 +225,7 @@ class GaussianProcess(PortfolioRegressor):
                 "X": self.X_,
                 "alpha": self.alpha_,
                 "coupling": self.coupling_,
+                "shift": self.shift_,
                 "scales": self.scales_,
                 "log_parameters": self.log_parameters_,
                 "inverse_factor": self.inverse_factor_[rows],
@@ -223,6 +246,7 @@ class GaussianProcess(PortfolioRegressor):
         self.X_, self.alpha_ = state.arrays["X"], state.arrays["alpha"]
         self.coupling_, self.scales_ = state.arrays["coupling"], state.arrays["scales"]
         self.log_parameters_ = state.arrays["log_parameters"]
+        self.shift_ = state.arrays["shift"]
         factor = state.arrays["inverse_factor"]
         self._check(factor, state.shared)
         self.inverse_factor_ = np.zeros((len(self.alpha_),) * 2)
@@ -241,6 +265,7 @@ class GaussianProcess(PortfolioRegressor):
             shared[rows] = self.X_
         demand(self.alpha_.shape == (n,) and factor.shape == (n * (n + 1) // 2,), "rows do not fit")
         demand(self.coupling_.shape == (len(self._best.theta), n), "a coupling does not fit")
+        check_bounded(self.shift_, (len(self._best.theta),), "a shift")
         check_bounded(self.scales_, (width,), "scales")
         demand((self.scales_ > 0).all(), "a scale is not positive")
         n_parameters = _N_DEVIATIONS + 2 * width + len(self.layout.levels)

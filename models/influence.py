@@ -6,14 +6,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from models.boosting import ResidualTrees
+from models.conditioning import conditioning_rows
 from models.explanation import TERM_NAMES, TermName
-from models.gaussian import GaussianProcess
+from models.gaussian import MAX_PROCESS_CONFIGURATIONS, GaussianProcess
 from models.layout import Layout
 from models.power_laws import TERMS, FittedLaw, evaluate_law, jacobian_factors
 from models.regressor import PortfolioRegressor
 from models.run_names import RunNames
 from models.scaling_laws import MAX_LAW_CONFIGURATIONS, ScalingLaw
-from models.tables import FloatArray, IntArray
+from models.tables import BoolArray, FloatArray, IntArray
 
 Subject = TermName | Literal["category", "neighbourhood"]
 
@@ -75,7 +76,7 @@ class Influences:
         self._parts: list[tuple[int, float, _LawResponse | _ProcessResponse]] = []
         for position, member in enumerate(members.values()):
             if isinstance(member, GaussianProcess):
-                self._parts.append((position, 1.0, _ProcessResponse(layout, member, rows)))
+                self._parts.append((position, 1.0, _ProcessResponse(layout, member, rows, X)))
                 continue
             law = member.law_ if isinstance(member, ResidualTrees) else member
             if isinstance(law, ScalingLaw):
@@ -148,21 +149,30 @@ class _LawResponse:
 class _ProcessResponse:
     """How a process and the law that is its mean follow the durations of its configurations."""
 
-    def __init__(self, layout: Layout, process: GaussianProcess, rows: Mapping[bytes, int]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        process: GaussianProcess,
+        rows: Mapping[bytes, int],
+        X: FloatArray,
+    ) -> None:
         law = process.law_.laws_[0]
         self._process, self._slopes, self._layout = process, _Slopes(layout, law), layout
-        columns: IntArray = np.array([rows.get(row.tobytes(), -1) for row in process.X_])
-        # An artefact need not hold the configurations of a process among its own.
-        self._known = columns >= 0
-        self._columns = columns[self._known]
-        self._inverse = process.inverse_factor_.T @ process.inverse_factor_
-        response = process.coupling_ @ self._inverse
+        self._columns, self._known = _places(process.X_, rows)
+        inverse = process.inverse_factor_.T @ process.inverse_factor_
+        known, response = self._slopes.jacobian(process.X_), process.coupling_ @ inverse
         if process.held:
-            known = self._slopes.jacobian(process.X_)
             held = law.covariance @ known.T / law.misfit
-            self._inverse = self._inverse - (self._inverse @ known) @ held
+            inverse = inverse - (inverse @ known) @ held
             response = held + response - (response @ known) @ held
         self._response = response
+        self._near = [(self._columns, self._known, inverse)]
+        if len(X) > MAX_PROCESS_CONFIGURATIONS:
+            told = X[conditioning_rows(len(X))]
+            # Repetitions, which are not known here, count once.
+            gained = np.matmul(*process.response(told, np.ones(len(told))))
+            lost = -(gained @ self._slopes.jacobian(told)) @ response
+            self._near = [(*_places(told, rows), gained), (self._columns, self._known, lost)]
 
     def add(self, X: FloatArray, weight: float, total: FloatArray) -> None:
         """Add the weighted derivatives of some questions."""
@@ -170,7 +180,18 @@ class _ProcessResponse:
             total[:, subject, self._columns] += weight * (part @ self._response)[:, self._known]
         x = self._layout.numeric(X) / self._process.scales_
         near = self._process.scatter * self._process.kernel(x, self._layout.codes(X))
-        total[:, _NEIGHBOURHOOD, self._columns] += weight * (near @ self._inverse)[:, self._known]
+        for columns, known, gain in self._near:
+            total[:, _NEIGHBOURHOOD, columns] += weight * (near @ gain)[:, known]
+
+
+def _places(X: FloatArray, rows: Mapping[bytes, int]) -> tuple[IntArray, BoolArray]:
+    """Return where configurations stand among all, and which do.
+
+    An artefact need not hold the configurations of a process among its own.
+    """
+    columns: IntArray = np.array([rows.get(row.tobytes(), -1) for row in X])
+    known: BoolArray = columns >= 0
+    return columns[known], known
 
 
 class _Slopes:

@@ -14,7 +14,7 @@ from app.api.forecast_documents import FORECAST_MEMBERS, Document
 from app.api.forecast_requests import read_alike, read_forecasts
 from app.api.negotiation import JSON
 from app.api.request_columns import NotColumnsError
-from app.api.schemas.forecasts import BatchIn
+from app.api.schemas.forecasts import MAX_BATCH, BatchIn
 from app.domain.alike import AlikeRequests
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.forecasts import ForecastRequest
@@ -39,7 +39,7 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
         forecast_texts,
     )
 
-    batch = check(_BATCH_IN, body)
+    batch = _checked(body)
     fields = _known_fields(batch.fields)
     answers = _answers(services.forecasts, project_id, _read(batch))
     answered = [each for each in answers if not isinstance(each, DomainError)]
@@ -56,6 +56,22 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
     parts[::2], parts[1::2] = _heads(batch, kinds), texts
     failed = b'%b],"failed":%d}' % (b"}" if answers else b"", len(answers) - len(answered))
     return Response(b"".join([b'{"forecasts":[', *parts, failed]), media_type=JSON)
+
+
+def _checked(body: object) -> BatchIn:
+    """Return the batch that a document is; its entries are not copied where all are objects.
+
+    Raises
+    ------
+    DomainError
+        If it breaks the schema; names each field.
+    """
+    entries = body.get("requests") if isinstance(body, dict) else None
+    if not isinstance(body, dict) or not isinstance(entries, list) or len(entries) > MAX_BATCH:
+        return check(_BATCH_IN, body)
+    if set(map(type, entries)) != {dict}:
+        return check(_BATCH_IN, body)
+    return check(_BATCH_IN, {**body, "requests": []}).model_copy(update={"requests": entries})
 
 
 def _answers(

@@ -104,14 +104,15 @@ class AlikeRequests(Sequence[ForecastRequest]):
         columns: Mapping[str, Sequence[Any]],
     ) -> None:
         self._shared, self._columns, self.scenarios = shared, columns, scenarios
+        self._n_rows = len(scenarios)
 
     def column(self, name: str) -> Sequence[Any]:
         """Return a member of all requests."""
-        return self._columns.get(name) or [getattr(self._shared, name)] * len(self)
+        return self._columns.get(name) or [getattr(self._shared, name)] * self._n_rows
 
     @override
     def __len__(self) -> int:
-        return len(self.scenarios)
+        return self._n_rows
 
     @overload
     def __getitem__(self, index: int) -> ForecastRequest: ...
@@ -145,13 +146,6 @@ def column_of(requests: Sequence[ForecastRequest], name: str) -> Sequence[Any]:
     if isinstance(requests, AlikeRequests):
         return requests.column(name)
     return [getattr(request, name) for request in requests]
-
-
-def scenarios_of(requests: Sequence[ForecastRequest]) -> Sequence[Scenario]:
-    """Return the scenarios of requests."""
-    if isinstance(requests, AlikeRequests):
-        return requests.scenarios
-    return [request.scenario for request in requests]
 
 
 def configurations_of(scenarios: Sequence[Scenario]) -> Sequence[Configuration]:

@@ -21,5 +21,5 @@ def members_by_name(objects: Sequence[Any]) -> dict[str, Sequence[Any]] | None:
     forms = set(map(tuple, objects))
     if len(forms) != 1:
         return None
-    columns = zip(*[each.values() for each in objects], strict=True)
+    columns = zip(*map(dict.values, objects), strict=True)
     return dict(zip(*forms, columns, strict=False))

@@ -138,12 +138,15 @@ def _billed(seconds: FloatArray, terms: _Terms) -> tuple[IntArray, IntArray, Boo
     power = _POWERS[np.abs(scale)]
     billed = np.rint(np.where(scale >= 0, seconds * power, seconds / power)).astype(np.int64)
     is_exact &= _quotient(billed, scale) == seconds
-    is_short = seconds < terms.minimum_s
-    billed, scale = np.where(is_short, terms.minimum_s, billed), np.where(is_short, 0, scale)
+    if terms.minimum_s.any():
+        is_short = seconds < terms.minimum_s
+        billed, scale = np.where(is_short, terms.minimum_s, billed), np.where(is_short, 0, scale)
+    is_stepped = terms.step_s > 0
+    if not is_stepped.any():
+        return billed, scale, is_exact
     step = np.maximum(terms.step_s, 1)
     whole = billed * _POWERS[np.maximum(-scale, 0)]
     steps = -(-whole // (step * _POWERS[np.maximum(scale, 0)]))
-    is_stepped = terms.step_s > 0
     return (
         np.where(is_stepped, steps * step, billed),
         np.where(is_stepped, 0, scale),

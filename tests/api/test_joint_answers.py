@@ -44,6 +44,7 @@ MACHINES = [
     {**ASKED, "configuration": {"instance_type": name, "workers": workers}, "parameters": {}}
     for name, workers in [("g4dn.xlarge", 1), ("g4dn.12xlarge", 4), ("p3.2xlarge", 2), (None, 1)]
 ]
+NUMBERED = [{**ASKED, "parameters": {"precision": value}} for value in (16, 32.5)]
 UNLIKE = [
     {**ASKED, "configuration": {"gpu_type": "V100-16GB", "workers": 4096}},
     {**ASKED, "workload": "other", "confidence": 0.5},
@@ -61,7 +62,7 @@ def published(services: Services) -> Services:
     return services
 
 
-@pytest.mark.parametrize("asked", [ALIKE, UNLIKE, ALIKE[:1], VARIED, MACHINES])
+@pytest.mark.parametrize("asked", [ALIKE, UNLIKE, ALIKE[:1], VARIED, MACHINES, NUMBERED])
 def test_each_is_answered_in_the_bytes_that_it_is_answered_by_alone(
     published: Services, client: TestClient, asked: list[dict[str, Any]]
 ) -> None:
@@ -87,6 +88,20 @@ def test_what_is_no_question_or_has_no_answer_is_refused_beside_the_others(
 
     kinds = [JointAnswer, InvalidRequestError, UnknownGpuError, InvalidRequestError]
     assert list(map(type, found)) == kinds
+
+
+def test_an_unknown_gpu_among_alike_questions_is_refused_beside_the_others(
+    published: Services, client: TestClient
+) -> None:
+    client.post("/v1/forecasts", json=ASKED)
+    asked = [
+        {**ASKED, "configuration": {"gpu_type": name, "workers": 2}}
+        for name in ("T4", "no such", "V100-16GB")
+    ]
+
+    found = answer_together(published.forecasts, DEFAULT_PROJECT, asked)
+
+    assert list(map(type, found)) == [JointAnswer, UnknownGpuError, JointAnswer]
 
 
 def test_what_is_not_in_memory_is_left_to_others_without_asking_the_database(

@@ -201,7 +201,12 @@ def test_pool_counts_for_less_with_every_configuration() -> None:
 
     shares = [pooled_weight(fit(make_runs(rows[:n]), prior), "interpolation") for n in (1, 3, 6, 9)]
 
-    assert shares == pytest.approx([1 - n / 12 for n in (1, 3, 6, 9)])
+    assert shares == pytest.approx([6 / 7, 2 / 3, 1 / 2, 2 / 5])
+
+
+@pytest.mark.parametrize(("n", "share"), [(1, 6 / 7), (6, 0.75), (11, 0.75), (12, 1.0)])
+def test_pool_answers_most_of_what_no_run_tells(n: int, share: float) -> None:
+    assert pooled_share("new_level", n, np.nan, np.nan) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(

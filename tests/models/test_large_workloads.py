@@ -1,0 +1,75 @@
+"""Workloads with more configurations than a process can hold."""
+
+import numpy as np
+import pytest
+
+from models.gaussian import MAX_PROCESS_CONFIGURATIONS, GaussianProcess
+from models.influence import Influences
+from models.layout import Layout
+from models.scaling_laws import spread_subset
+from models.tables import FloatArray
+
+_LAYOUT = Layout(("workers", "parameter"), (), ())
+_NOISE = 0.05
+
+
+def _rows(n_rows: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return encoded configurations and log durations that no power law describes."""
+    z = np.random.default_rng(seed).uniform(-2, 2, (n_rows, 2))
+    return np.column_stack([z, np.zeros(n_rows)]), 5 - z[:, 0] + 0.3 * np.sin(2 * z.sum(axis=1))
+
+
+def _error(process: GaussianProcess) -> float:
+    X, truth = _rows(400, seed=9)
+    return float(np.sqrt(np.mean((process.predict(X) - truth) ** 2)))
+
+
+@pytest.fixture(scope="module")
+def known() -> tuple[FloatArray, FloatArray]:
+    X, truth = _rows(900, seed=1)
+    return X, truth + _NOISE * np.random.default_rng(2).standard_normal(len(truth))
+
+
+def test_configurations_that_a_process_does_not_hold_teach_it_all_the_same(
+    known: tuple[FloatArray, FloatArray],
+) -> None:
+    X, y = known
+    rows = spread_subset(len(y), MAX_PROCESS_CONFIGURATIONS, seed=0)
+
+    of_all = GaussianProcess(_LAYOUT).fit(X, y)
+    of_some = GaussianProcess(_LAYOUT).fit(X[rows], y[rows])
+
+    assert len(of_all.X_) == MAX_PROCESS_CONFIGURATIONS
+    assert _error(of_all) < 0.75 * _error(of_some)
+
+
+def test_repetitions_weigh_where_a_process_does_not_hold_them(
+    known: tuple[FloatArray, FloatArray],
+) -> None:
+    X, y = known
+    counts = np.ones(len(y))
+    wrong = X[:, 1] > 0
+    shifted = np.where(wrong & (np.arange(len(y)) % 2 == 0), y + 1.0, y)
+    counts[wrong & (np.arange(len(y)) % 2 == 0)] = 1e-3
+
+    weighted = GaussianProcess(_LAYOUT).fit(X, shifted, counts)
+    alike = GaussianProcess(_LAYOUT).fit(X, shifted)
+
+    assert _error(weighted) < 0.5 * _error(alike)
+
+
+def test_every_configuration_of_a_large_workload_teaches_its_forecasts(
+    known: tuple[FloatArray, FloatArray],
+) -> None:
+    X, y = known
+    process = GaussianProcess(_LAYOUT).fit(X, y)
+    asked, step = _rows(5, seed=4)[0], 1e-3
+    held = {row.tobytes() for row in process.X_}
+    others = [row for row in range(len(y)) if X[row].tobytes() not in held][:6]
+
+    found = Influences(_LAYOUT, {"process": process}, X).of(asked, np.ones(1)).sum(axis=1)
+
+    for row in others:
+        moved = process.refit_clone().fit(X, y + step * (np.arange(len(y)) == row))
+        expected = (moved.predict(asked) - process.predict(asked)) / step
+        assert found[:, row] == pytest.approx(expected, abs=1e-5)
