@@ -20,7 +20,7 @@ from app.domain.identifiers import ProjectId
 from app.services.wiring import Services
 
 _logger = logging.getLogger(__name__)
-FEWEST: Final = 4
+FEWEST: Final = 3
 """Below this number, questions to one regressor take less time one by one."""
 
 MOST: Final = 64
