@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.domain import deadlines
 from app.domain.errors import StorageUnavailableError
@@ -86,6 +87,10 @@ def make_engine(
 
 def _milliseconds(seconds: float) -> int:
     return int(min(seconds * 1e3, _MAX_TIMEOUT_MS))
+
+
+def _close_connection(_connection: object, record: ConnectionPoolEntry) -> None:
+    record.invalidate()
 
 
 class Database:
@@ -180,5 +185,6 @@ class Database:
             raise StorageUnavailableError from error
 
     def close(self) -> None:
-        """Close all pooled connections."""
+        """Close all connections; one in use, as by work that nobody waits for, when it is back."""
+        event.listen(self.engine.pool, "checkin", _close_connection)
         self.engine.dispose()
