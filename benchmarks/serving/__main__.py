@@ -28,6 +28,7 @@ from benchmarks.serving.contention import (  # noqa: E402 - see above
     measure_fits,
 )
 from benchmarks.serving.endpoints import measure_endpoints  # noqa: E402 - see above
+from benchmarks.serving.gathering import measure_gathering  # noqa: E402 - see above
 from benchmarks.serving.many import (  # noqa: E402 - see above
     measure_batches,
     measure_recommendations,
@@ -39,6 +40,7 @@ from benchmarks.serving.starting import measure_start  # noqa: E402 - see above
 Measure = Callable[[Stage, int, float], Iterable[Figure]]
 PARTS: Final[dict[str, tuple[str, Measure]]] = {
     "endpoints": ("POST /v1/forecasts against bare ASGI", measure_endpoints),
+    "gathering": ("forecasts asked at the same time", measure_gathering),
     "batch": ("10,000 forecasts in one request", measure_batches),
     "recommendation": ("5,000 candidates", measure_recommendations),
     "contention": ("forecasts while fits run", measure_contention),

@@ -1,0 +1,54 @@
+"""Questions that are asked at the same time: answered together, beside one by one."""
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Final
+
+from app.api.encoded_answers import EncodedAnswers
+from app.api.forecast_requests import read_forecast
+from app.api.joint_answers import JointAnswer, answer_together
+from app.api.told_forecasts import answer_at_once
+from app.domain.access import DEFAULT_PROJECT
+from benchmarks.serving.load import MARK
+from benchmarks.serving.slices import Figure, Goal, alternate, cpu_seconds
+from benchmarks.serving.stage import Stage, forecast_body
+
+_BOUNDS: Final = {3: 1.0, 16: 0.5, 64: 0.25}
+"""By questions at once: three are the fewest that are answered together."""
+
+_ASKED: Final = 192
+_FIRST, _STEP, _SIZES = 100_000, 137, 900_000
+
+
+def measure_gathering(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
+    """Yield the CPU time of questions answered together to that of the same one by one."""
+    forecasts = stage.services.forecasts
+    template = forecast_body(record=False, is_new=True)
+    forecasts.forecast(DEFAULT_PROJECT, read_forecast(_document(template, 0)))
+    numbers = count(1)
+    remembered = EncodedAnswers(1)
+
+    def documents(n: int) -> list[Any]:
+        return [_document(template, next(numbers)) for _ in range(n)]
+
+    def alone() -> None:
+        for document in documents(_ASKED):
+            answer_at_once(forecasts, remembered, DEFAULT_PROJECT, b"", document)
+
+    for n, bound in _BOUNDS.items():
+        refused: list[object] = []
+
+        def together(n: int = n, refused: list[object] = refused) -> None:
+            for _ in range(_ASKED // n):
+                found = answer_together(forecasts, DEFAULT_PROJECT, documents(n))
+                refused.extend(each for each in found if not isinstance(each, JointAnswer))
+
+        found = alternate(cpu_seconds(together), cpu_seconds(alone), slices)
+        goal = Goal(f"{n} new forecasts asked at once", "one by one", bound)
+        note = f"CPU time; one alone {1e6 * min(found.floor) / _ASKED:.0f} us without HTTP"
+        yield Figure.of(goal, found, failures=len(refused), note=note)
+
+
+def _document(template: str, number: int) -> Any:
+    return json.loads(template.replace(MARK, str(_FIRST + number * _STEP % _SIZES)))
