@@ -100,7 +100,6 @@ def forgetful(published: FastAPI, settings: Settings, services: Services) -> Fas
     return build_app(settings.model_copy(update={"answer_cache_size": 0}), services)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # answers know no database
 @examples(max_examples=60)
 @given(asked=st.lists(bodies, min_size=FEWEST, max_size=3 * FEWEST))
 def test_each_is_answered_as_if_it_had_asked_alone(forgetful: FastAPI, asked: list[bytes]) -> None:
