@@ -229,12 +229,14 @@ def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 def _energy(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     """Return energies; what rates have in common is written once."""
     rates = columns.energy_rates
-    parts = {id(rate): _around_energy(rate) for rate in {id(each): each for each in rates}.values()}
+    parts = {
+        name: _around_energy(rate) for name, rate in {id(each): each for each in rates}.items()
+    }
     around = zip(*[parts[id(rate)] for rate in rates], strict=True)
     figures = np.concatenate(energies_over(rates, columns.figures.median))
     texts = number_texts(significant(figures, 4))
     holes = [texts[: len(rates)], texts[len(rates) :]]
-    if any(parts[id(rate)][-1] == b"" for rate in {id(each): each for each in rates}.values()):
+    if any(around_rate[-1] == b"" for around_rate in parts.values()):
         for row, rate in enumerate(rates):
             if rate.draw is None:
                 holes[0][row] = holes[1][row] = b""

@@ -1,6 +1,5 @@
 """Answers several single questions by one evaluation: what callers ask at the same moment."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -8,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.api.encoded_answers import NAMELESS, ages_hold_until
 from app.api.forecast_documents import FORECAST_MEMBERS
 from app.api.forecast_requests import read_together
-from app.domain.alike import AlikeRequests, column_of
+from app.domain.alike import AlikeRequests, rows_by_regressor
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
-from app.domain.identifiers import ProjectId, Slug
+from app.domain.identifiers import ProjectId
 
 if TYPE_CHECKING:
     from app.services.answer_columns import AnswerColumns
@@ -68,10 +67,7 @@ def _by_regressor(
 ) -> list[Found]:
     """Return the answer to each question, None where something is not at hand."""
     found: list[Found] = [None] * len(requests)
-    groups: defaultdict[tuple[Slug, int | None], list[int]] = defaultdict(list)
-    asked_of = column_of(requests, "workload"), column_of(requests, "regressor_version")
-    for row, regressor in enumerate(zip(*asked_of, strict=True)):
-        groups[regressor].append(row)
+    groups = rows_by_regressor(requests)
     for (workload, version), rows in groups.items():
         grounds = forecasts.grounds(project_id, workload, version)
         if grounds is not None:

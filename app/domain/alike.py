@@ -1,5 +1,6 @@
 """Questions of one form as columns: a row is made only where it is asked for."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import repeat
@@ -9,6 +10,7 @@ from typing_extensions import override
 
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
 from app.domain.forecasts import ForecastRequest
+from app.domain.identifiers import Slug
 
 _REQUEST_MEMBERS: Final = tuple(field.name for field in fields(ForecastRequest))
 _WORK_MEMBERS: Final = tuple(field.name for field in fields(Work))
@@ -146,6 +148,17 @@ def column_of(requests: Sequence[ForecastRequest], name: str) -> Sequence[Any]:
     if isinstance(requests, AlikeRequests):
         return requests.column(name)
     return [getattr(request, name) for request in requests]
+
+
+def rows_by_regressor(
+    requests: Sequence[ForecastRequest],
+) -> Mapping[tuple[Slug, int | None], list[int]]:
+    """Return which rows ask each workload and version of its regressor, in the order asked."""
+    groups: defaultdict[tuple[Slug, int | None], list[int]] = defaultdict(list)
+    asked_of = column_of(requests, "workload"), column_of(requests, "regressor_version")
+    for row, regressor in enumerate(zip(*asked_of, strict=True)):
+        groups[regressor].append(row)
+    return groups
 
 
 def configurations_of(scenarios: Sequence[Scenario]) -> Sequence[Configuration]:

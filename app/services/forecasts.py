@@ -1,11 +1,10 @@
 """The use cases of answering what a configuration would take and cost."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
 
-from app.domain.alike import column_of
+from app.domain.alike import rows_by_regressor
 from app.domain.errors import DomainError, NotFoundError
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerEntry, LedgerRecord
 from app.domain.identifiers import (
@@ -23,8 +22,6 @@ from app.services.ledger import LedgerWriter
 from app.services.memo import AnswerMemo, Grounds
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
-
-_Group = tuple[Slug, int | None]
 
 
 class ForecastService:
@@ -124,12 +121,7 @@ class ForecastService:
     def ask_many(self, project_id: ProjectId, requests: Sequence[ForecastRequest]) -> list[Asked]:
         """Return what `forecast_many` does, of each forecast only what is asked for."""
         book = self._prices.book(project_id)
-        groups: defaultdict[_Group, list[int]] = defaultdict(list)
-        asked_of = zip(
-            column_of(requests, "workload"), column_of(requests, "regressor_version"), strict=True
-        )
-        for index, group in enumerate(asked_of):
-            groups[group].append(index)
+        groups = rows_by_regressor(requests)
         if len(groups) == 1:
             return list(self._group(project_id, *next(iter(groups)), requests, book))
         answered: list[Asked] = []
