@@ -6,6 +6,7 @@ from datetime import datetime
 import numpy as np
 
 from app.domain.alike import column_of, configurations_of
+from app.domain.columns import made_once
 from app.domain.configurations import Purchase, Scenario
 from app.domain.energy import EnergyForecast
 from app.domain.errors import DomainError
@@ -210,9 +211,7 @@ class AnswerColumns:
     @once
     def reports(self) -> list[SupportReport]:
         """How well the runs support each row; rows that share their support share one."""
-        distinct = {id(each): each for each in self.support}
-        reports = {name: self.report_of(each) for name, each in distinct.items()}
-        return [reports[id(each)] for each in self.support]
+        return made_once(self.support, self.report_of)
 
     def report_of(self, support: Support) -> SupportReport:
         """Return how well the runs support a row, in the words of the domain."""

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from app.domain.alike import AlikeScenarios, column_of, configurations_of
+from app.domain.columns import made_once
 from app.domain.configurations import Purchase, Scenario
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
@@ -23,9 +24,7 @@ def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> Featu
     """Return what the regressor sees of questions."""
     report = served.portfolio.report
     if isinstance(scenarios, AlikeScenarios) and len(scenarios) > 1:
-        distinct = {id(each): each for each in scenarios.configurations}
-        seen = {name: to_cluster(each, report) for name, each in distinct.items()}
-        clusters = [seen[id(each)] for each in scenarios.configurations]
+        clusters = made_once(scenarios.configurations, lambda each: to_cluster(each, report))
         return alike_features(scenarios.bought_as(clusters))
     return scenario_features([to_features(scenario, report) for scenario in scenarios])
 

@@ -6,6 +6,7 @@ from math import isfinite
 from typing import Final
 
 from app.domain.alike import AlikeScenarios
+from app.domain.columns import made_once
 from app.domain.configurations import Configuration, ParameterValue, Scenario
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.spelling import nearest_field
@@ -66,14 +67,10 @@ class Questioner:
         """
         if not all(map(self._is_typed, scenarios.parameters, scenarios.parameters.values())):
             return None
-        distinct = {id(each): each for each in scenarios.configurations}
-        known = {}
         try:
-            for name, configuration in distinct.items():
-                known[name] = self._resolved(configuration)
+            return scenarios.bought_as(made_once(scenarios.configurations, self._resolved))
         except DomainError:
             return None
-        return scenarios.bought_as([known[id(each)] for each in scenarios.configurations])
 
     def _is_typed(self, name: str, column: Sequence[ParameterValue]) -> bool:
         """Whether all values of a parameter are what the regressor takes it for."""
