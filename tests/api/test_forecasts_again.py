@@ -14,6 +14,7 @@ from app.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.outage import take_away
 from tests.support.regressors import fit, publish_regressor
+from tests.support.together import Caller
 
 ASKED: dict[str, Any] = {
     "workload": "fitted",
@@ -266,17 +267,6 @@ async def _post(application: FastAPI, pieces: list[bytes], *, leaves: bool = Fal
         if message["type"] == "http.response.start":
             statuses.append(message["status"])
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/v1/forecasts",
-        "raw_path": b"/v1/forecasts",
-        "root_path": "",
-        "scheme": "http",
-        "query_string": b"",
-        "headers": [(b"content-type", b"application/json")],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 80),
-    }
+    scope = Caller(b"").scope()
     await application(scope, receive, send)
     return statuses
