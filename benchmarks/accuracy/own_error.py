@@ -40,16 +40,15 @@ def attainable_share(judgements: Sequence[Judgement]) -> float:
     errors of all tasks, and as alike within a task as the measured ones are (a Gaussian copula
     with one correlation for each kind of question, from the products of pairs).
 
-    Examples
-    --------
-    One test run, a draw alone, is within a factor of 2 of its median as often as any draw is:
+    Parameters
+    ----------
+    judgements
+        What was reached, one a task; at least one.
 
-    >>> from benchmarks.accuracy.judging import Points
-    >>> attainable_share([])
-    nan
+    Notes
+    -----
+    A bound in expectation: another draw of the same tasks may lie a few percent above it.
     """
-    if not judgements:
-        return float("nan")
     found = [_deviations(item) for item in judgements]
     pool, scale = _pooled(found)
     scores: dict[str, list[NDArray[np.float64]]] = {}
@@ -74,7 +73,7 @@ def _pooled(found: Sequence[NDArray[np.float64]]) -> tuple[_Deviations, float]:
     weights /= weights.sum()
     by_size = np.argsort(np.abs(values), kind="stable")
     middle = by_size[np.searchsorted(weights[by_size].cumsum(), 0.5)]
-    scale = float(abs(values[middle]))
+    scale = float(abs(values[middle])) or 1.0
     order = np.argsort(values, kind="stable")
     shares = weights[order].cumsum() - weights[order] / 2
     return _Deviations(values[order] / scale, shares), scale
