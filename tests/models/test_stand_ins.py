@@ -78,7 +78,7 @@ def test_levels_of_a_setting_count_alike_however_often_they_were_run() -> None:
 
 
 def test_machine_is_answered_by_those_measured_with_the_rest_of_the_question() -> None:
-    rows = [
+    rows: list[Row] = [
         {"workers": workers, "gpu_type": gpu, "param.vendor": vendor}
         for gpu, vendor in (("old", "one"), ("new", "one"), ("new", "two"))
         for workers in (1.0, 2.0, 4.0, 8.0)
