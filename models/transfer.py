@@ -9,6 +9,7 @@ from models.aliases import alias_values
 from models.encoding import UNSEEN, Encoded, Encoder
 from models.hardware import UNKNOWN_SD
 from models.level_effects import LevelEffects
+from models.once import once
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 BESIDE_GPU_SD = 0.15
@@ -20,6 +21,12 @@ _SEEN_SD = 0.1
 
 MAX_STAND_INS = 6
 """How many measured combinations of levels stand in for an open one."""
+
+_MACHINE = ("gpu_type", "instance_type")
+"""Categories whose levels come with the rest of a question: a machine is not a free choice."""
+
+_CROSSING = 0.5
+"""Variance of what a level does otherwise beside other levels, relative to that of its effect."""
 
 
 _StandIns = tuple[IntArray, FloatArray, FloatArray, FloatArray]
@@ -162,16 +169,75 @@ class LevelTransfer:
         equal = np.asarray(np.equal(self.combinations[:, known], codes[known]))
         agree: BoolArray = np.asarray(np.all(equal, axis=1), dtype=np.bool_)
         chosen = agree if agree.any() else ~agree
-        candidates, counts = self.combinations[chosen], self.counts[chosen]
-        order = np.lexsort((np.arange(len(counts)), -counts))[:MAX_STAND_INS]
-        filled = np.where(open_levels, candidates[order], codes)
-        weights = counts[order] / counts[order].sum()
+        filled = np.where(open_levels, self.combinations[chosen], codes)
+        weights = self._equalised(filled, self.counts[chosen], codes, asked)
+        if len(filled) == 1 and open_levels.sum() == 1:
+            filled, weights = self._crossed(filled, codes, asked)
+        order = np.lexsort((np.arange(len(weights)), -weights))[:MAX_STAND_INS]
+        filled, weights = filled[order], weights[order] / weights[order].sum()
         shift, variance = np.zeros(len(order)), np.zeros(len(order))
         for category, level in enumerate(asked):
             if codes[category] == UNSEEN:
                 weights, more, doubt = self._shift(category, filled[:, category], level, weights)
                 shift, variance = shift + more, variance + doubt
         return filled, weights, shift, variance
+
+    def _is_setting(self, category: int, codes: IntArray, asked: Sequence[str | None]) -> bool:
+        """Return whether a level of which nothing is known was asked, of no kind of machine."""
+        column, levels = self._column(category), self.encoder.categories[category].levels
+        is_known = self._is_known(category, asked[category]) and any(
+            self._is_known(category, level) for level in levels
+        )
+        return codes[category] == UNSEEN and column not in _MACHINE and not is_known
+
+    def _equalised(
+        self, filled: IntArray, counts: FloatArray, codes: IntArray, asked: Sequence[str | None]
+    ) -> FloatArray:
+        """Return weights by runs, but alike for the levels of a setting of which none is known.
+
+        Its levels are exchangeable: how often one was run says nothing of its likeness to another.
+        """
+        weights = counts.copy()
+        for category in np.flatnonzero(codes < 0).tolist():
+            if self._is_setting(category, codes, asked):
+                weights /= np.bincount(filled[:, category], weights)[filled[:, category]]
+        return weights
+
+    def _crossed(
+        self, filled: IntArray, codes: IntArray, asked: Sequence[str | None]
+    ) -> tuple[IntArray, FloatArray]:
+        """Return further levels of a setting beside the only one measured with the known ones.
+
+        One level shows nothing of how levels differ. Another one that was measured beside it k
+        times, each with the same other levels, has its effect relative to it told, and so an answer
+        for a combination that no run has, of weight ``1 / (1 + r / k)`` with r the variance of
+        interactions relative to that of effects.
+
+        References
+        ----------
+        Scheffe (1959), The analysis of variance, ch. 4 (additive two-way layouts).
+        """
+        (category,) = np.flatnonzero(codes < 0).tolist()
+        if not self._is_setting(category, codes, asked):
+            return filled, np.ones(1)
+        levels, others = self.combinations[:, category], self._others[category]
+        is_own = levels == filled[0, category]
+        is_crossed = np.isin(others, others[is_own]) & ~is_own
+        times = np.bincount(levels[is_crossed])
+        crossed = np.flatnonzero(times)
+        added = np.repeat(filled, len(crossed), axis=0)
+        added[:, category] = crossed
+        return np.vstack([filled, added]), np.append(1.0, 1 / (1 + _CROSSING / times[crossed]))
+
+    @once
+    def _others(self) -> list[IntArray]:
+        """For each category, which combinations have the same levels of all other ones."""
+        return [
+            np.unique(np.delete(self.combinations, category, 1), axis=0, return_inverse=True)[
+                1
+            ].ravel()
+            for category in range(self.combinations.shape[1])
+        ]
 
     def _unknown_variance(self, category: int) -> float:
         column = self.encoder.categories[category].column
