@@ -21,8 +21,11 @@ _WORKERS, _SIZES = (1.0, 2.0, 4.0, 8.0, 16.0), (1000.0, 2000.0, 4000.0, 8000.0)
 def _grid(**columns: float) -> list[Row]:
     """Return a grid in which further columns are multiples of the size of the data set."""
     return [
-        {"workers": workers, "dataset_size": size}
-        | {name: factor * size for name, factor in columns.items()}
+        {
+            "workers": workers,
+            "dataset_size": size,
+            **{name: factor * size for name, factor in columns.items()},
+        }
         for workers in _WORKERS
         for size in _SIZES
     ]
