@@ -32,7 +32,7 @@ _BATCH_IN: TypeAdapter[BatchIn] = TypeAdapter(BatchIn)
 _PATH = "/v1/forecasts:batch"
 _NESTED = ("configuration", "work", "parameters", "pricing")
 _BEGIN, _NEXT = b'{"forecasts":[', b"},"
-_REF = (str, int, float, bool, NoneType)
+_REFS = frozenset({str, int, float, bool, NoneType})
 
 
 def answer_batch(services: Services, project_id: ProjectId, body: object) -> Response:
@@ -42,28 +42,28 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
     )
 
     batch = _checked(body)
-    fields = _known_fields(batch.fields)
-    answers = _answers(services.forecasts, project_id, _read(batch))
+    fields, refs = _known_fields(batch.fields), [entry.get("ref") for entry in batch.requests]
+    answers = _answers(services.forecasts, project_id, _read(batch, refs))
     now = services.context.now()
     if isinstance(answers, AllAnswered):
-        return PartsResponse(_all_told(batch, answers, now, fields))
-    return PartsResponse(_told(batch, answers, now, fields))
+        return PartsResponse(_all_told(refs, answers, now, fields))
+    return PartsResponse(_told(refs, answers, now, fields))
 
 
 def _all_told(
-    batch: BatchIn, answers: "AllAnswered", now: datetime, fields: Sequence[str]
+    refs: Sequence[Any], answers: "AllAnswered", now: datetime, fields: Sequence[str]
 ) -> list[bytes]:
     """Return the document in parts where nothing is refused."""
     from app.api.forecast_columns import (  # noqa: PLC0415 - as above
         forecast_blocks,
     )
 
-    blocks = forecast_blocks(answers, _heads(_refs(batch)), now, fields)
+    blocks = forecast_blocks(answers, _heads(refs), now, fields)
     return [_BEGIN + blocks[0][len(_NEXT) :], *blocks[1:], _end(0)]
 
 
 def _told(
-    batch: BatchIn, answers: "Sequence[Asked]", now: datetime, fields: Sequence[str]
+    refs: Sequence[Any], answers: "Sequence[Asked]", now: datetime, fields: Sequence[str]
 ) -> list[bytes]:
     """Return the document in parts, some of which may tell why there is no forecast."""
     from app.api.forecast_columns import forecast_texts  # noqa: PLC0415 - as above
@@ -75,7 +75,7 @@ def _told(
         b'{"ref":%b,"problem":%b' % (orjson.dumps(ref), _refused(answer))
         if isinstance(answer, DomainError)
         else b'{"ref":%b,"forecast":%b' % (orjson.dumps(ref), next(texts))
-        for ref, answer in zip(_refs(batch), answers, strict=True)
+        for ref, answer in zip(refs, answers, strict=True)
     ]
     failed = sum(isinstance(answer, DomainError) for answer in answers)
     return [_BEGIN + b"},".join(told), _end(failed)]
@@ -121,10 +121,6 @@ def _answers(
     return [next(found) if isinstance(each, ForecastRequest) else each for each in asked]
 
 
-def _refs(batch: BatchIn) -> list[Any]:
-    return [entry.get("ref") for entry in batch.requests]
-
-
 def _refused(error: DomainError) -> bytes:
     return orjson.dumps(problems.document_of(error, instance=_PATH))
 
@@ -143,7 +139,7 @@ def _known_fields(fields: list[str] | None) -> Sequence[str]:
     raise UnknownFieldError(faults)
 
 
-def _read(batch: BatchIn) -> Sequence[ForecastRequest | DomainError]:
+def _read(batch: BatchIn, refs: Sequence[Any]) -> Sequence[ForecastRequest | DomainError]:
     """Return the question of each entry, or why it is none."""
     defaults = batch.defaults
     nested = {name: base for name in _NESTED if isinstance(base := defaults.get(name), dict)}
@@ -152,10 +148,10 @@ def _read(batch: BatchIn) -> Sequence[ForecastRequest | DomainError]:
         read = _read_alike(batch, nested)
     except NotColumnsError:
         read = read_forecasts([_complete(defaults, nested, entry) for entry in batch.requests])
-    is_named = [isinstance(ref, _REF) for ref in _refs(batch)]
-    if all(is_named):
+    if _REFS.issuperset(map(type, refs)):
         return read
-    return [each if named else _no_ref() for each, named in zip(read, is_named, strict=True)]
+    pairs = zip(read, refs, strict=True)
+    return [each if type(ref) in _REFS else _no_ref() for each, ref in pairs]
 
 
 def _read_alike(

@@ -147,8 +147,9 @@ def _values(values: Sequence[float | str]) -> Piece:
 def _duration(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     figures = columns.figures
     holes = documents.band_document(Interval(*map(float, _BAND_HOLES)))
-    numbers = (figures.median, *figures.bounds, figures.levels)
-    return filled(parts_around(holes, _BAND_HOLES), list(map(number_texts, numbers)))
+    texts = [number_texts(each) for each in (figures.median, *figures.bounds)]
+    told = [*texts, distinct_texts(figures.levels, float)]
+    return filled(parts_around(holes, _BAND_HOLES), told)
 
 
 def _time_limit(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
