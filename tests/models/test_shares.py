@@ -1,5 +1,6 @@
 """Shares of the data: whether they act by their logarithm or as they are."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -18,7 +19,9 @@ def _added(row: Row) -> float:
 
 
 def _factor(row: Row) -> float:
-    return 0.5 * float(row["dataset_size"]) / float(row["workers"]) * np.exp(float(row["param.p"]))
+    return (
+        0.5 * float(row["dataset_size"]) / float(row["workers"]) * math.exp(float(row["param.p"]))
+    )
 
 
 def _rows(shares: tuple[float, ...] = _SHARES) -> list[Row]:
