@@ -34,6 +34,14 @@ def paired_categories(encoder: Encoder, combinations: IntArray) -> list[Pair]:
         The encoder of the fit.
     combinations
         Distinct rows of level codes among the configurations, shape (k, n_categories).
+
+    Examples
+    --------
+    >>> levels = {"gpu_type": ["T4", "V100"], "param.driver": ["new", "old"]}
+    >>> encoder = Encoder.learn(FeatureTable({}, levels, 2))
+    >>> ((own, other, codes),) = paired_categories(encoder, np.array([[0, 0], [1, 1]]))
+    >>> own, other, codes.tolist()
+    (1, 0, [0, 1])
     """
     pairs: list[Pair] = []
     for own, other in permutations(range(len(encoder.categories)), 2):
@@ -84,6 +92,16 @@ def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
         The encoder of the fit.
     X
         Its configurations, shape (n, n_columns).
+
+    Examples
+    --------
+    >>> size, length = np.random.default_rng(0).lognormal(size=(2, 20))
+    >>> columns = {"dataset_size": size, "param.length": length, "param.lines": size / length}
+    >>> table = FeatureTable(columns, {}, 20)
+    >>> encoder = Encoder.learn(table)
+    >>> plane = find_plane(encoder, encoder.encode(table).X)
+    >>> sorted(plane.columns)
+    ['dataset_size', 'param.length', 'param.lines']
     """
     used = [feature for feature in encoder.numeric if feature.used]
     varied = [place for place in range(len(used)) if np.ptp(X[:, place]) > 0]
