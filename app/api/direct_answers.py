@@ -74,6 +74,13 @@ class Question:
             self._told(self._alone(self) if answer is None else answer)
 
 
+@dataclass(slots=True)
+class DirectFigures:
+    """How many forecasts were answered so."""
+
+    forecasts: int = 0
+
+
 class DirectAnswers:
     """Knows heads of requests that were read before, and answers what may follow them.
 
@@ -104,6 +111,7 @@ class DirectAnswers:
         self._gatherer = gatherer
         self._metrics = metrics
         self._heads: dict[bytes, Head] = {}
+        self.figures = DirectFigures()
         self._server_headers: _Headers = ()
         self._beginning = _beginning(())
 
@@ -189,6 +197,7 @@ class DirectAnswers:
             self._beginning = _beginning(server_headers)
         elapsed_s = time.perf_counter() - started_at
         self._metrics.observe("POST", PATH, 200, elapsed_s)
+        self.figures.forecasts += 1
         return b"".join((self._beginning, json_head(len(answer), elapsed_s), answer))
 
 
