@@ -45,7 +45,8 @@ _UNDERSTOOD: Final = frozenset(
 """A request with any other header goes the usual way, whatever that header may mean there."""
 
 _MAX_HEAD_BYTES: Final = 2048
-_MAX_HEADS: Final = 1024
+MAX_HEADS: Final = 1024
+"""So many are known; all are forgotten before one more is."""
 
 
 class Head(NamedTuple):
@@ -130,7 +131,7 @@ class DirectAnswers:
         end = data.find(_END) + len(_END)
         is_short = length.isdigit() and int(length) <= MAX_BODY_BYTES and end <= _MAX_HEAD_BYTES
         if caller is not None and is_short:
-            if len(self._heads) >= _MAX_HEADS:
+            if len(self._heads) >= MAX_HEADS:
                 self._heads.clear()
             self._heads[_named(data[:end])] = Head(caller, int(length))
 

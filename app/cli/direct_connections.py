@@ -3,7 +3,7 @@
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from typing_extensions import override
 
@@ -28,6 +28,30 @@ class _Held:
         return self.data
 
 
+_PARTS: Final = (
+    "access_log",
+    "app_state",
+    "cycle",
+    "flow",
+    "loop",
+    "on_headers_complete",
+    "on_message_begin",
+    "on_message_complete",
+    "parser",
+    "server_state",
+    "timeout_keep_alive",
+    "timeout_keep_alive_handler",
+    "timeout_keep_alive_task",
+    "transport",
+)
+"""What a protocol of uvicorn has that is used here, and that no document of its promises."""
+
+
+def is_as_known(protocol: object) -> bool:
+    """Whether a protocol has all parts that are used: with another version it may not."""
+    return all(hasattr(protocol, part) for part in _PARTS)
+
+
 class DirectProtocol(GuardedProtocol):
     """Uvicorn's protocol that answers what `DirectAnswers` can, without a request being made of it.
 
@@ -42,7 +66,7 @@ class DirectProtocol(GuardedProtocol):
         super().__init__(*args, **kwargs)
         direct: DirectAnswers | None = self.app_state.get("direct_answers")
         # What is answered here is not in the server's log of requests.
-        self._direct = None if self.access_log else direct
+        self._direct = None if self.access_log or not is_as_known(self) else direct
         self._is_between = True
         self._unread_head = b""
         self._held: _Held | None = None
@@ -104,7 +128,8 @@ class DirectProtocol(GuardedProtocol):
             self._let_go()
             return
         self._held = None
-        self._write(self._direct, answer, held.started_at)
+        if not self.transport.is_closing():
+            self._write(self._direct, answer, held.started_at)
 
     def _let_go(self) -> None:
         """Parse what is held."""

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -14,15 +14,13 @@ from uvicorn.server import ServerState
 
 from app.cli.connections import GuardedProtocol
 
-_Protocol = TypeVar("_Protocol", bound=GuardedProtocol)
-
 
 @dataclass
 class Listening:
     """A server of one protocol and the connections that it took."""
 
-    port: int
     state: ServerState
+    port: int = 0
     taken: list[GuardedProtocol] = field(default_factory=list)
     received: int = 0
     is_over: bool = False
@@ -37,6 +35,18 @@ class Listening:
     def end(self) -> None:
         """Note that a connection was closed."""
         self.is_over = True
+        self._has_come.set()
+
+    async def takes(self, count: int) -> list[GuardedProtocol]:
+        """Return the connections when there are so many."""
+        while len(self.taken) < count:
+            self._has_come.clear()
+            await self._has_come.wait()
+        return self.taken
+
+    def take(self, connection: GuardedProtocol) -> None:
+        """Note a new connection."""
+        self.taken.append(connection)
         self._has_come.set()
 
     async def receives(self, total: int) -> None:
@@ -56,13 +66,25 @@ async def listening(
 ) -> AsyncIterator[Listening]:
     """Serve an application on a free port; `app_state` is what its lifespan tells the server."""
     config = uvicorn.Config(
-        application, http=protocol, ws="none", lifespan="off", log_config=None, access_log=access_log
+        application,
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=access_log,
     )
     log = logging.getLogger("uvicorn.access")
     handlers, propagates = log.handlers, log.propagate
     config.load()
 
+    served = Listening(ServerState())
+
     class Watched(protocol):  # type: ignore[valid-type, misc]  # of any protocol
+        @override
+        def connection_made(self, transport: asyncio.Transport) -> None:  # as in uvicorn
+            super().connection_made(transport)
+            served.take(self)
+
         @override
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -73,15 +95,12 @@ async def listening(
             super().connection_lost(exc)
             served.end()
 
-    def take() -> GuardedProtocol:
-        taken: GuardedProtocol = Watched(
-            config=config, server_state=served.state, app_state=dict(app_state or {})
-        )
-        served.taken.append(taken)
-        return taken
-
-    server = await asyncio.get_running_loop().create_server(take, "127.0.0.1", 0)
-    served = Listening(server.sockets[0].getsockname()[1], ServerState())
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Watched(config=config, server_state=served.state, app_state=dict(app_state or {})),
+        "127.0.0.1",
+        0,
+    )
+    served.port = server.sockets[0].getsockname()[1]
     try:
         async with server:
             yield served
