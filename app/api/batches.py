@@ -42,10 +42,9 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
     batch = _checked(body)
     fields = _known_fields(batch.fields)
     answers = _answers(services.forecasts, project_id, _read(batch))
-    answered = [each for each in answers if not isinstance(each, DomainError)]
-    texts = forecast_texts(answered, services.context.now(), fields)
-    kinds = [_FORECAST] * len(answers)
-    if len(answered) < len(answers):
+    texts = forecast_texts(answers, services.context.now(), fields)
+    kinds, failed = [_FORECAST] * len(answers), len(answers) - len(texts)
+    if failed:
         told = iter(texts)
         texts = [
             _refused(each) if isinstance(each, DomainError) else next(told) for each in answers
@@ -54,8 +53,8 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
     # One text of all parts: whole answers are megabytes, and each copy takes its time.
     parts = [b""] * (2 * len(answers))
     parts[::2], parts[1::2] = _heads(batch, kinds), texts
-    failed = b'%b],"failed":%d}' % (b"}" if answers else b"", len(answers) - len(answered))
-    return Response(b"".join([b'{"forecasts":[', *parts, failed]), media_type=JSON)
+    end = b'%b],"failed":%d}' % (b"}" if answers else b"", failed)
+    return Response(b"".join([b'{"forecasts":[', *parts, end]), media_type=JSON)
 
 
 def _checked(body: object) -> BatchIn:

@@ -1,6 +1,6 @@
 """Writes JSON column by column: what rows share is written once, numbers all at a time."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import add
 from typing import Any, TypeVar
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import orjson
 
 from app.api.schemas.quantities import LARGEST_EXACT, plain_number
+from app.domain.columns import Repeated
 
 Value = TypeVar("Value", bound=Hashable)
 Piece = bytes | Sequence[bytes]
@@ -70,10 +71,8 @@ def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Pi
 
 def shared_texts(objects: Sequence[object], write: Callable[[Any], Any]) -> Piece:
     """Return objects as JSON of what `write` makes of each; one that repeats is written once."""
-    names = list(map(id, objects))
-    distinct = dict(zip(names, objects, strict=True))
-    texts = {name: orjson.dumps(write(each)) for name, each in distinct.items()}
-    return texts[names[0]] if len(texts) == 1 else list(map(texts.__getitem__, names))
+    texts = Repeated.of(objects).made(lambda each: orjson.dumps(write(each)))
+    return texts.distinct[0] if len(texts.distinct) == 1 else list(texts)
 
 
 def parts_around(document: object, holes: Sequence[str]) -> list[bytes]:
@@ -96,6 +95,58 @@ def parts_around(document: object, holes: Sequence[str]) -> list[bytes]:
         before, _, text = text.partition(hole.encode())
         parts.append(before)
     return [*parts, text]
+
+
+def parts_of(parts: Repeated[Sequence[bytes]]) -> list[Piece]:
+    """Return documents in parts, of which all have as many, as one piece for each part.
+
+    Examples
+    --------
+    >>> one, other = [b"[", b"]"], [b"[", b"!]"]
+    >>> parts = Repeated.of([one, other, one])
+    >>> parts_of(parts)
+    [b'[', [b']', b'!]', b']']]
+    """
+    return [
+        column[0] if len(set(column)) == 1 else list(map(column.__getitem__, parts.places))
+        for column in zip(*parts.distinct, strict=True)
+    ]
+
+
+def where(is_told: Repeated[bool], make: Callable[[], Sequence[bytes]]) -> Piece:
+    """Return the texts that `make` makes of all rows, empty where they are not told.
+
+    Examples
+    --------
+    >>> where(Repeated.of([True, False]), lambda: [b"1", b"2"])
+    [b'1', b'']
+    """
+    if not any(is_told.distinct):
+        return b""
+    texts = make()
+    if all(is_told.distinct):
+        return texts
+    return [text if told else b"" for text, told in zip(texts, is_told, strict=True)]
+
+
+def overwritten(
+    pieces: Iterable[Piece], texts: Mapping[int, bytes], n_rows: int
+) -> Sequence[Piece]:
+    """Return the pieces of documents of which some rows are told by a text of their own.
+
+    Examples
+    --------
+    >>> overwritten([b"[", [b"1", b"2"], b"]"], {1: b"null"}, 2)
+    [[b'[', b'null'], [b'1', b''], [b']', b'']]
+    """
+    if not texts:
+        return list(pieces)
+    columns = [each_text(piece, n_rows) for piece in pieces]
+    for row, text in texts.items():
+        for column in columns:
+            column[row] = b""
+        columns[0][row] = text
+    return columns
 
 
 def filled(parts: Sequence[Piece], columns: Sequence[Piece]) -> Iterator[Piece]:

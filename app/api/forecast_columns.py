@@ -3,7 +3,6 @@
 The form of each member is that of `forecast_documents`, which writes one forecast.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,25 +18,29 @@ from app.api.column_texts import (
     Piece,
     decimal_texts,
     distinct_texts,
-    each_text,
     filled,
     joined,
     number_texts,
     object_pieces,
+    overwritten,
     parts_around,
+    parts_of,
     plain_texts,
     shared_texts,
+    where,
 )
 from app.api.encoded_answers import ages_hold_until
 from app.api.forecast_documents import MEMBERS, Document
 from app.domain.alike import AlikeScenarios, configurations_of
+from app.domain.columns import Repeated
 from app.domain.configurations import Work
 from app.domain.forecasts import Interval
 from app.domain.identifiers import RunId
 from app.pricing.billing import Bill, bill
 from app.pricing.offers import Offer
 from app.services.answer_columns import AnswerColumns
-from app.services.answered import Answered
+from app.services.answered import AllAnswered, Answered
+from app.services.answers import Asked
 from app.services.costs import billed
 from app.services.energy import EnergyRate, energies_over
 from app.services.rounding import significant
@@ -67,19 +70,19 @@ _SAME_IN_GROUP: Final = frozenset(
 """What all answers of one regressor share."""
 
 
-def forecast_texts(
-    answers: Sequence[Answered], now: datetime, members: Sequence[str]
-) -> list[bytes]:
-    """Return the JSON of each forecast, or of the members of it that are wanted."""
-    places: defaultdict[AnswerColumns, list[int]] = defaultdict(list)
-    for place, answer in enumerate(answers):
-        places[answer.columns].append(place)
-    texts = [b""] * len(answers)
-    for columns, members_of in places.items():
-        found = _rows(columns, now, members)
-        for place in members_of:
-            texts[place] = found[answers[place].row]
-    return texts
+def forecast_texts(answers: Sequence[Asked], now: datetime, members: Sequence[str]) -> list[bytes]:
+    """Return the JSON of each forecast, or of the members of it that are wanted.
+
+    Refusals are left out.
+    """
+    if isinstance(answers, AllAnswered):
+        return _rows(answers.columns, now, members)
+    told = [answer for answer in answers if isinstance(answer, Answered)]
+    texts = {
+        columns: _rows(columns, now, members)
+        for columns in dict.fromkeys(answer.columns for answer in told)
+    }
+    return [texts[answer.columns][answer.row] for answer in told]
 
 
 def _rows(columns: AnswerColumns, now: datetime, members: Sequence[str]) -> list[bytes]:
@@ -152,35 +155,26 @@ def _cost(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
     if n_rows < _WORTH_BILLS:
         return [[orjson.dumps(_row_cost(columns, row, now)) for row in range(n_rows)]]
     bills, offers = columns.bills, columns.offers
-    is_exact = bills.is_exact.tolist()
-    kinds = list(map(id, offers))
-    billed_at = {
-        kind: offer
-        for kind, offer, known in zip(kinds, offers, is_exact, strict=True)
-        if known and offer is not None
-    }
-    parts = {
-        kind: _around_bill(offer, ages_hold_until(offer.dates, now) - _LEAST)
-        for kind, offer in billed_at.items()
-    }
-    rest = [b""] * len(_MONEY_HOLES)
-    constants = [
-        parts[kind] if known else [orjson.dumps(_row_cost(columns, row, now)), *rest]
-        for row, (kind, known) in enumerate(zip(kinds, is_exact, strict=True))
+    has_exact = np.zeros(len(offers.distinct), dtype=np.bool_)
+    has_exact[np.frombuffer(offers.places, dtype=np.int64)[bills.is_exact]] = True
+    nothing = [b""] * (len(_MONEY_HOLES) + 1)
+    around = [
+        nothing
+        if offer is None or not is_exact
+        else _around_bill(offer, ages_hold_until(offer.dates, now) - _LEAST)
+        for offer, is_exact in zip(offers.distinct, has_exact.tolist(), strict=True)
     ]
+    parts = parts_of(Repeated(around, offers.places))
     money = (bills.median, bills.lower, bills.upper)
-    median, lower, upper = (decimal_texts(each.units, each.decimals) for each in money)
-    holes = [
-        median,
-        lower,
-        upper,
-        each_text(plain_texts(bills.hours.tolist()), len(offers)),
-        median,
-    ]
-    for row in np.flatnonzero(~bills.is_exact).tolist():
-        for hole in holes:
-            hole[row] = b""
-    return filled([list(column) for column in zip(*constants, strict=True)], holes)
+    texts = decimal_texts(
+        np.concatenate([each.units for each in money]),
+        np.concatenate([each.decimals for each in money]),
+    )
+    median, lower, upper = (texts[place * n_rows : (place + 1) * n_rows] for place in range(3))
+    holes: list[Piece] = [median, lower, upper, plain_texts(bills.hours.tolist()), median]
+    rows = np.flatnonzero(~bills.is_exact).tolist()
+    told = {row: orjson.dumps(_row_cost(columns, row, now)) for row in rows}
+    return overwritten(filled(parts, holes), told, n_rows)
 
 
 def _row_cost(columns: AnswerColumns, row: int, now: datetime) -> Document | None:
@@ -229,20 +223,16 @@ def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 def _energy(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     """Return energies; what rates have in common is written once."""
     rates = columns.energy_rates
-    parts = {
-        name: _around_energy(rate) for name, rate in {id(each): each for each in rates}.items()
-    }
-    around = zip(*[parts[id(rate)] for rate in rates], strict=True)
-    figures = np.concatenate(energies_over(rates, columns.figures.median))
-    texts = number_texts(significant(figures, 4))
-    holes = [texts[: len(rates)], texts[len(rates) :]]
-    if any(around_rate[-1] == b"" for around_rate in parts.values()):
-        for row, rate in enumerate(rates):
-            if rate.draw is None:
-                holes[0][row] = holes[1][row] = b""
-            elif rate.kg_co2e_per_kwh is None:
-                holes[1][row] = b""
-    return filled([list(column) for column in around], holes)
+    told = (
+        rates.made(lambda rate: rate.draw is not None),
+        rates.made(lambda rate: rate.draw is not None and rate.kg_co2e_per_kwh is not None),
+    )
+    hours, carbon = energies_over(rates, columns.figures.median)
+    holes = [
+        where(told[0], lambda: number_texts(significant(hours, 4))),
+        where(told[1], lambda: number_texts(significant(carbon, 4))),
+    ]
+    return filled(parts_of(rates.made(_around_energy)), holes)
 
 
 @lru_cache(maxsize=_MOST_KEPT)
@@ -262,21 +252,19 @@ def _around_energy(rate: EnergyRate) -> Sequence[bytes]:
 def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     """Return explanations: of each place among the shares one column, empty where none is told."""
     names, order, shares = columns.ranked_shares
-    n_rows = len(order)
-    shown = number_texts(significant(shares.T.ravel(), 4))
+    is_told = shares > 0.0
     heads = [orjson.dumps({"term": name, "share": 0.5})[:-4] for name in names]
     yield b"["
-    for place in range(len(names)):
-        told = shares[:, place] > 0.0
+    for place in range(np.count_nonzero(np.logical_or.reduce(is_told))):
+        told = is_told[:, place]
         before = [*((b"}," if place else b"") + head for head in heads), b""]
         rows = np.where(told, order[:, place], len(names)).tolist()
-        texts = shown[place * n_rows : (place + 1) * n_rows]
+        texts = number_texts(significant(shares[:, place], 4))
         for row in np.flatnonzero(~told).tolist():
             texts[row] = b""
         yield list(map(before.__getitem__, rows))
         yield texts
-    is_any: list[bool] = np.logical_or.reduce(shares > 0.0, axis=1).tolist()
-    yield list(map((b"]", b"}]").__getitem__, is_any))
+    yield list(map((b"]", b"}]").__getitem__, is_told[:, 0].tolist()))
 
 
 def _unless_all_are(nothing: object, name: str, column: str) -> Write:

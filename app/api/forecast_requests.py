@@ -1,5 +1,6 @@
 """Reads forecast requests: one document, or thousands in one pass."""
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -18,6 +19,7 @@ from app.api.schemas.forecasts import (
 )
 from app.api.schemas.typed_fields import Values, typed_fields
 from app.domain.alike import AlikeRequests, AlikeScenarios
+from app.domain.columns import Repeated
 from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
@@ -99,13 +101,14 @@ def read_alike(first: object, entries: Sequence[Mapping[str, Any]]) -> AlikeRequ
 
 def _configurations(
     shared: Configuration, columns: Columns, n_rows: int
-) -> Sequence[Configuration]:
+) -> Repeated[Configuration]:
     """Return the configurations; equal ones are one object."""
     if not columns:
-        return [shared] * n_rows
+        return Repeated.alone(shared, n_rows)
     keys = list(zip(*columns.values(), strict=True))
-    known = {key: replace(shared, **dict(zip(columns, key, strict=True))) for key in set(keys)}
-    return list(map(known.__getitem__, keys))
+    places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    distinct = [replace(shared, **dict(zip(columns, key, strict=True))) for key in places]
+    return Repeated(distinct, array("q", map(places.__getitem__, keys)))
 
 
 def _read(document: object) -> ForecastRequest | DomainError:

@@ -51,9 +51,11 @@ def entry_columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
     columns.pop("ref", None)
     if _WHOLE & columns.keys():
         raise NotColumnsError
-    groups = {
-        group: _columns(columns.pop(group)) for group in (*_GROUPS, _PARAMETERS) if group in columns
-    }
+    sent = {group: columns.pop(group) for group in (*_GROUPS, _PARAMETERS) if group in columns}
+    groups = {group: _columns(members) for group, members in sent.items()}
+    # Answers tell parameters in the order in which they were sent.
+    if len(groups.get(_PARAMETERS, ())) > 1 and len(set(map(tuple, sent[_PARAMETERS]))) > 1:
+        raise NotColumnsError
     groups[""] = columns
     try:
         return {

@@ -8,6 +8,7 @@ from typing import Any, Final, overload
 
 from typing_extensions import override
 
+from app.domain.columns import Repeated
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import Slug
@@ -31,7 +32,7 @@ class AlikeScenarios(Sequence[Scenario]):
 
     def __init__(
         self,
-        configurations: Sequence[Configuration],
+        configurations: Repeated[Configuration],
         work: Mapping[str, Sequence[float | None]],
         parameters: Mapping[str, Sequence[ParameterValue]],
     ) -> None:
@@ -41,7 +42,7 @@ class AlikeScenarios(Sequence[Scenario]):
     def of(
         cls,
         shared: Scenario,
-        configurations: Sequence[Configuration],
+        configurations: Repeated[Configuration],
         work: Mapping[str, Sequence[float | None]],
         parameters: Mapping[str, Sequence[ParameterValue]],
     ) -> "AlikeScenarios":
@@ -56,7 +57,7 @@ class AlikeScenarios(Sequence[Scenario]):
             },
         )
 
-    def bought_as(self, configurations: Sequence[Configuration]) -> "AlikeScenarios":
+    def bought_as(self, configurations: Repeated[Configuration]) -> "AlikeScenarios":
         """Return the scenarios on other configurations."""
         return AlikeScenarios(configurations, self.work, self.parameters)
 
@@ -110,7 +111,7 @@ class AlikeRequests(Sequence[ForecastRequest]):
 
     def column(self, name: str) -> Sequence[Any]:
         """Return a member of all requests."""
-        return self._columns.get(name) or [getattr(self._shared, name)] * self._n_rows
+        return self._columns.get(name) or Repeated.alone(getattr(self._shared, name), self._n_rows)
 
     @override
     def __len__(self) -> int:
@@ -154,8 +155,11 @@ def rows_by_regressor(
     requests: Sequence[ForecastRequest],
 ) -> Mapping[tuple[Slug, int | None], list[int]]:
     """Return which rows ask each workload and version of its regressor, in the order asked."""
-    groups: defaultdict[tuple[Slug, int | None], list[int]] = defaultdict(list)
     asked_of = column_of(requests, "workload"), column_of(requests, "regressor_version")
+    told = [column.distinct for column in asked_of if isinstance(column, Repeated)]
+    if len(told) == len(asked_of):  # all share them
+        return {(told[0][0], told[1][0]): list(range(len(requests)))} if requests else {}
+    groups: defaultdict[tuple[Slug, int | None], list[int]] = defaultdict(list)
     for row, regressor in enumerate(zip(*asked_of, strict=True)):
         groups[regressor].append(row)
     return groups

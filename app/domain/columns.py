@@ -1,31 +1,127 @@
-"""Objects of one form as columns."""
+"""Objects of one form as columns, and columns in which few objects repeat."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
+from operator import itemgetter
+from typing import Any, Generic, TypeVar, overload
+
+from typing_extensions import override
 
 Given = TypeVar("Given")
+Item_co = TypeVar("Item_co", covariant=True)
 Made = TypeVar("Made")
 
 
+class Repeated(Sequence[Item_co], Generic[Item_co]):
+    """A column of few distinct objects: each once, and which of them every row has.
+
+    Parameters
+    ----------
+    distinct
+        The objects.
+    places
+        The position of each row's object among them: integers of 64 bits.
+
+    Examples
+    --------
+    >>> column = Repeated(["a", "b"], array("q", [0, 1, 0]))
+    >>> list(column), list(column.made(str.upper)), column[1], len(column)
+    (['a', 'b', 'a'], ['A', 'B', 'A'], 'b', 3)
+    """
+
+    __slots__ = ("distinct", "places")
+
+    def __init__(self, distinct: Sequence[Item_co], places: "array[int]") -> None:
+        self.distinct, self.places = distinct, places
+
+    @classmethod
+    def of(cls, objects: Sequence[Given]) -> "Repeated[Given]":
+        """Return a column of which objects that repeat are told by their identity."""
+        if isinstance(objects, Repeated):
+            return objects
+        distinct = {id(each): each for each in objects}
+        place_of = dict(zip(distinct, range(len(distinct)), strict=True))
+        return Repeated(
+            list(distinct.values()), array("q", map(place_of.__getitem__, map(id, objects)))
+        )
+
+    @classmethod
+    def alone(cls, item: Given, n_rows: int) -> "Repeated[Given]":
+        """Return a column of one object."""
+        return Repeated([item], array("q", bytes(8 * n_rows)))
+
+    def made(self, make: Callable[[Item_co], Made]) -> "Repeated[Made]":
+        """Return the column of what `make` makes of each object, once for all of its rows."""
+        return Repeated(list(map(make, self.distinct)), self.places)
+
+    @override
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, index: int) -> Item_co: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Item_co]: ...
+
+    @override
+    def __getitem__(self, index: int | slice) -> Item_co | list[Item_co]:
+        if isinstance(index, slice):
+            return [self.distinct[place] for place in self.places[index]]
+        return self.distinct[self.places[index]]
+
+    @override
+    def __iter__(self) -> Iterator[Item_co]:
+        if len(self.distinct) == 1:
+            return repeat(self.distinct[0], len(self.places))
+        return map(self.distinct.__getitem__, self.places)
+
+
+def beside(*columns: Sequence[Any]) -> Repeated[tuple[Any, ...]]:
+    """Return columns of the same rows as one of tuples; objects are told by their identity.
+
+    Examples
+    --------
+    >>> one = Repeated(["a", "b"], array("q", [0, 1, 0]))
+    >>> list(beside(one, Repeated.alone(7, 3), one.made(str.upper)))
+    [('a', 7, 'A'), ('b', 7, 'B'), ('a', 7, 'A')]
+    """
+    told = [Repeated.of(column) for column in columns]
+    varied = [column for column in told if len(column.distinct) > 1]
+    if all(column.places is varied[0].places for column in varied):
+        places = (varied or told)[0].places
+        n_distinct = len(varied[0].distinct) if varied else min(len(places), 1)
+        each = [
+            column.distinct if len(column.distinct) > 1 else [*column.distinct[:1]] * n_distinct
+            for column in told
+        ]
+        return Repeated(list(zip(*each, strict=True)), places)
+    keys = list(zip(*(column.places for column in varied), strict=True))
+    place_of = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    rows = {key: row for row, key in enumerate(keys)}
+    distinct = [tuple(column[rows[key]] for column in told) for key in place_of]
+    return Repeated(distinct, array("q", map(place_of.__getitem__, keys)))
+
+
 def members_by_name(objects: Sequence[Any]) -> dict[str, Sequence[Any]] | None:
-    """Return the members of objects that have the same names in the same order.
+    """Return the members of objects that have the same names, in the order of the first.
 
     None where they differ in form, where one of them is no object, and where there is none.
 
     Examples
     --------
-    >>> members_by_name([{"a": 1, "b": 2}, {"a": 3, "b": 4}])
-    {'a': (1, 3), 'b': (2, 4)}
+    >>> members_by_name([{"a": 1, "b": 2}, {"b": 4, "a": 3}])
+    {'a': [1, 3], 'b': [2, 4]}
     >>> members_by_name([{"a": 1}, {"b": 1}]) is members_by_name([{"a": 1}, 1]) is None
     True
     """
-    if set(map(type, objects)) != {dict}:
+    if set(map(type, objects)) != {dict} or len(set(map(len, objects))) > 1:
         return None
-    forms = set(map(tuple, objects))
-    if len(forms) != 1:
+    try:
+        return {name: list(map(itemgetter(name), objects)) for name in objects[0]}
+    except KeyError:
         return None
-    columns = zip(*map(dict.values, objects), strict=True)
-    return dict(zip(*forms, columns, strict=False))
 
 
 def made_once(objects: Sequence[Given], make: Callable[[Given], Made]) -> list[Made]:
@@ -40,5 +136,4 @@ def made_once(objects: Sequence[Given], make: Callable[[Given], Made]) -> list[M
     >>> first, second[0] is second[1]
     ([3, 3], True)
     """
-    made = {name: make(each) for name, each in {id(each): each for each in objects}.items()}
-    return [made[id(each)] for each in objects]
+    return list(Repeated.of(objects).made(make))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.domain.billing import NO_EXTRAS
+from app.domain.columns import Repeated
 from app.pricing.billing import MOST_DECIMALS
 from app.pricing.offers import Offer
 
@@ -85,14 +86,9 @@ def bills(
 
 
 def _terms_of(offers: Sequence[Offer | None]) -> _Terms:
-    places: dict[int, int] = {}
-    table: list[tuple[int, ...]] = []
-    for offer in offers:
-        if id(offer) not in places:
-            places[id(offer)] = len(table)
-            table.append(_terms(offer))
-    rows = np.array([places[id(offer)] for offer in offers], dtype=np.int64)
-    columns = np.array(table, dtype=np.int64).reshape(-1, 6)[rows].T
+    terms = Repeated.of(offers).made(_terms)
+    table = np.array(terms.distinct, dtype=np.int64).reshape(-1, 6).T
+    columns = table.take(np.frombuffer(terms.places, dtype=np.int64), axis=1)
     return _Terms(columns[0].astype(np.bool_), *columns[1:])
 
 

@@ -13,6 +13,7 @@ from decimal import Context
 from typing import Final
 
 from app.domain.billing import NO_EXTRAS
+from app.domain.columns import Repeated
 from app.domain.configurations import Configuration, Purchase
 from app.domain.exchange_rates import ExchangeRate
 from app.domain.grid_factors import GridFactor
@@ -136,26 +137,22 @@ class PriceBook:
         *,
         currency: str | None = None,
         seconds: Sequence[float] | None = None,
-    ) -> list[Offer | None]:
+    ) -> Repeated[Offer | None]:
         """Return the offers of many configurations, as `resolve` does each."""
         wanted = query.currency or currency
         known = self._remembered.setdefault((query, wanted), {})
-        found: list[Offer | None] = []
         # Most callers have one object for equal configurations, which is told sooner.
-        distinct = {id(each): each for each in configurations}
-        offered = {}
-        for name, configuration in distinct.items():
-            rivals = known.get(configuration)
-            if rivals is None:
-                rivals = self._remember(known, configuration, query, wanted)
-            offered[name] = rivals
-        for index, configuration in enumerate(configurations):
-            rivals = offered[id(configuration)]
-            if len(rivals) > 1 and seconds is not None:
-                found.append(_cheapest(rivals, seconds[index]))
-            else:
-                found.append(rivals[0] if rivals else None)
-        return found
+        asked = Repeated.of(configurations)
+        rivals = asked.made(lambda each: self._rivals(known, each, query, wanted))
+        if seconds is None or all(len(each) < 2 for each in rivals.distinct):  # noqa: PLR2004 - several
+            return rivals.made(lambda each: each[0] if each else None)
+        pairs = zip(rivals, seconds, strict=True)
+        return Repeated.of(
+            [
+                _cheapest(each, duration) if len(each) > 1 else (each[0] if each else None)
+                for each, duration in pairs
+            ]
+        )
 
     def places(
         self, configuration: Configuration, query: PriceQuery
@@ -169,10 +166,19 @@ class PriceBook:
         }
         return sorted(found, key=lambda place: (place[0] or "", place[1] or ""))
 
-    def _remember(
+    def _rivals(
         self, known: _Rivals, configuration: Configuration, query: PriceQuery, currency: str | None
     ) -> tuple[Offer, ...]:
         """Return the offers of which the duration decides which is cheapest, by their hour."""
+        rivals = known.get(configuration)
+        if rivals is None:
+            rivals = self._remember(known, configuration, query, currency)
+        return rivals
+
+    def _remember(
+        self, known: _Rivals, configuration: Configuration, query: PriceQuery, currency: str | None
+    ) -> tuple[Offer, ...]:
+        """Look up what `_rivals` returns; what is remembered is bounded."""
         if sum(map(len, self._remembered.values())) >= _MAX_REMEMBERED:
             self._remembered.clear()
             known.clear()

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 
 from app.domain.alike import column_of, configurations_of
-from app.domain.columns import made_once
-from app.domain.configurations import Purchase, Scenario
-from app.domain.energy import EnergyForecast
+from app.domain.columns import Repeated, beside, made_once
+from app.domain.configurations import Configuration, Purchase, Scenario
+from app.domain.energy import EnergyForecast, EnergyTerms
 from app.domain.errors import DomainError
 from app.domain.forecasts import (
     NO_SPOT_TERMS,
@@ -24,6 +25,7 @@ from app.domain.forecasts import (
     TargetForecast,
 )
 from app.domain.identifiers import RunId, Slug
+from app.domain.prices import PriceQuery
 from app.pricing.bill_columns import BillColumns, bills
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
@@ -99,7 +101,7 @@ class AnswerColumns:
         return self._bought[1]
 
     @once
-    def offers(self) -> list[Offer | None]:
+    def offers(self) -> Repeated[Offer | None]:
         """At what each row is bought."""
         return offers_for(
             self.requests, self.scenarios, self.book, self._work.median(), self.served.currency
@@ -173,29 +175,30 @@ class AnswerColumns:
         return PurchaseOption(bought, self.figures.durations[row], cost)
 
     @once
-    def energy_rates(self) -> list[EnergyRate]:
-        """What each row draws and emits by the second; rows alike share one."""
-        known: dict[tuple[int, ...], EnergyRate] = {}
-        rates = []
-        asked = zip(
+    def _bought_by(self) -> Repeated[tuple[Any, ...]]:
+        """Configuration, energy terms, price query and offer of each row; few rows differ."""
+        return beside(
             configurations_of(self.scenarios),
             column_of(self.requests, "energy"),
             column_of(self.requests, "pricing"),
             self.offers,
-            strict=True,
         )
-        for configuration, terms, pricing, offer in asked:
-            key = (id(configuration), id(terms), id(pricing), id(offer))
-            rate = known.get(key)
-            if rate is None:
-                place = place_of(configuration, pricing, offer)
-                as_of = pricing.as_of or self.now
-                rate = energy_rate(
-                    configuration, terms, self.served.power, self.book.grid, place, as_of
-                )
-                known[key] = rate
-            rates.append(rate)
-        return rates
+
+    @once
+    def energy_rates(self) -> Repeated[EnergyRate]:
+        """What each row draws and emits by the second; rows alike share one."""
+        return self._bought_by.made(lambda grounds: self._energy_rate(*grounds))
+
+    def _energy_rate(
+        self,
+        configuration: Configuration,
+        terms: EnergyTerms,
+        pricing: PriceQuery,
+        offer: Offer | None,
+    ) -> EnergyRate:
+        place = place_of(configuration, pricing, offer)
+        as_of = pricing.as_of or self.now
+        return energy_rate(configuration, terms, self.served.power, self.book.grid, place, as_of)
 
     @once
     def energies(self) -> list[EnergyForecast]:
@@ -269,16 +272,15 @@ class AnswerColumns:
     def warnings(self) -> list[tuple[ForecastWarning, ...]]:
         """What should be known before trusting each row."""
         warnings = Warnings(self.served, self.now)
-        grounds = zip(
+        grounds = beside(
             configurations_of(self.scenarios),
             column_of(self.requests, "pricing"),
             self.offers,
-            [rate.factor for rate in self.energy_rates],
-            strict=True,
+            self.energy_rates.made(lambda rate: rate.factor),
         )
-        common = [warnings.on_grounds(*each) for each in grounds]
-        asked = zip(common, self.support, self.chances_to_fit[0], self.figures.levels, strict=True)
-        return [warnings.of(*each) for each in asked]
+        common = grounds.made(lambda each: warnings.on_grounds(*each))
+        levels = self.figures.levels
+        return warnings.of_rows(common, self.support, self.chances_to_fit[0], levels)
 
 
 def _is_about_spot(terms: SpotTerms) -> bool:

@@ -1,7 +1,11 @@
 """One row of the answers: a forecast whose parts are made when they are asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import repeat
+from typing import overload
+
+from typing_extensions import override
 
 from app.domain.configurations import Scenario
 from app.domain.energy import EnergyForecast
@@ -178,3 +182,38 @@ class Answered:
             purchases=self.purchases,
             to_target=self.to_target,
         )
+
+
+class AllAnswered(Sequence[Answered]):
+    """All rows of answers that can all be answered, in their order.
+
+    Parameters
+    ----------
+    columns
+        The answers.
+    """
+
+    __slots__ = ("columns",)
+
+    def __init__(self, columns: AnswerColumns) -> None:
+        self.columns = columns
+
+    @override
+    def __len__(self) -> int:
+        return len(self.columns.requests)
+
+    @overload
+    def __getitem__(self, index: int) -> Answered: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Answered]: ...
+
+    @override
+    def __getitem__(self, index: int | slice) -> Answered | list[Answered]:
+        if isinstance(index, slice):
+            return [Answered(self.columns, row) for row in range(len(self))[index]]
+        return Answered(self.columns, range(len(self))[index])
+
+    @override
+    def __iter__(self) -> Iterator[Answered]:
+        return map(Answered, repeat(self.columns), range(len(self)))

@@ -9,7 +9,7 @@ from app.domain.errors import DomainError
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.pricing.resolution import PriceBook
 from app.services.answer_columns import AnswerColumns
-from app.services.answered import Answered
+from app.services.answered import AllAnswered, Answered
 from app.services.questions import Questioner
 from app.services.serving import ServedRegressor
 
@@ -32,7 +32,7 @@ def whole(answer: Asked) -> Answer:
 
 def ask_all(
     requests: Sequence[ForecastRequest], served: ServedRegressor, book: PriceBook, now: datetime
-) -> list[Asked]:
+) -> Sequence[Asked]:
     """Return the answers of which only what is asked for is computed, in order."""
     questioner = Questioner(served)
     if isinstance(requests, AlikeRequests):
@@ -56,10 +56,12 @@ def _answered(
     served: ServedRegressor,
     book: PriceBook,
     now: datetime,
-) -> list[Asked]:
+) -> Sequence[Asked]:
     if not requests:
         return []
     columns = AnswerColumns(requests, scenarios, served, book, now)
+    if not columns.refusals:
+        return AllAnswered(columns)
     answers: list[Asked] = [Answered(columns, row) for row in range(len(requests))]
     for row, refusal in columns.refusals.items():
         answers[row] = refusal

@@ -126,7 +126,7 @@ def _gather(
             problems[row] = error
     wanted = [requests[row] for row in asked]
     work = predict(scenarios, served)
-    offers: list[Offer | None] = [None] * len(asked)
+    offers: Sequence[Offer | None] = [None] * len(asked)
     if book is not None:
         offers = offers_for(wanted, scenarios, book, work.median(), served.currency)
     forecast, refusals = interrupted(work, wanted, offers)

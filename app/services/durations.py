@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from app.domain.alike import AlikeScenarios, column_of, configurations_of
-from app.domain.columns import made_once
+from app.domain.columns import Repeated
 from app.domain.configurations import Purchase, Scenario
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
@@ -24,7 +24,7 @@ def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> Featu
     """Return what the regressor sees of questions."""
     report = served.portfolio.report
     if isinstance(scenarios, AlikeScenarios) and len(scenarios) > 1:
-        clusters = made_once(scenarios.configurations, lambda each: to_cluster(each, report))
+        clusters = scenarios.configurations.made(lambda each: to_cluster(each, report))
         return alike_features(scenarios.bought_as(clusters))
     return scenario_features([to_features(scenario, report) for scenario in scenarios])
 
@@ -40,19 +40,18 @@ def offers_for(
     book: PriceBook,
     seconds: FloatArray,
     currency: str | None = None,
-) -> list[Offer | None]:
+) -> Repeated[Offer | None]:
     """Return the offers of durations without interruptions, in the currency that is wanted.
 
     Of several, the one counts whose bill is smallest.
     """
-    groups = _Groups(list)
-    asked = column_of(requests, "pricing")
-    if asked and asked.count(asked[0]) == len(asked):
-        groups[asked[0]].extend(range(len(asked)))
-    else:
-        for row, query in enumerate(asked):
-            groups[query].append(row)
     durations, known = seconds.tolist(), configurations_of(scenarios)
+    asked = Repeated.of(column_of(requests, "pricing"))
+    if len(asked.distinct) == 1:
+        return book.resolve_all(known, asked.distinct[0], currency=currency, seconds=durations)
+    groups = _Groups(list)
+    for row, query in enumerate(asked):
+        groups[query].append(row)
     offers: list[Offer | None] = [None] * len(requests)
     for query, rows in groups.items():
         configurations = [known[row] for row in rows]
@@ -61,7 +60,7 @@ def offers_for(
         )
         for row, offer in zip(rows, found, strict=True):
             offers[row] = offer
-    return offers
+    return Repeated.of(offers)
 
 
 def interrupted(
@@ -91,9 +90,8 @@ def is_any_spot(requests: Sequence[ForecastRequest], scenarios: Sequence[Scenari
     if not isinstance(scenarios, AlikeScenarios):
         return any(map(may_be_spot, requests, scenarios))
     # They are bought as they are asked for: only GPUs are named in other words.
-    asked = {id(each): each.purchase for each in scenarios.configurations}
-    queries = {id(each): each.purchase for each in column_of(requests, "pricing")}
-    return Purchase.SPOT in {*asked.values(), *queries.values()}
+    asked = (scenarios.configurations, Repeated.of(column_of(requests, "pricing")))
+    return any(each.purchase is Purchase.SPOT for column in asked for each in column.distinct)
 
 
 def may_be_spot(request: ForecastRequest, scenario: Scenario) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from app.domain.columns import Repeated
 from app.domain.configurations import Configuration
 from app.domain.energy import EnergyForecast, EnergyTerms, PowerDraw
 from app.domain.grid_factors import GridFactor
@@ -72,16 +73,15 @@ class EnergyRate:
 
 
 def energies_over(
-    rates: Sequence[EnergyRate], seconds: Sequence[float]
+    rates: Repeated[EnergyRate], seconds: Sequence[float]
 ) -> tuple[FloatArray, FloatArray]:
     """Return kWh and kilograms of CO2e, shape (n,) each: to the last bit those of `over`.
 
     Nought where they are not known.
     """
-    distinct = {id(rate): rate for rate in rates}
-    places = {name: place for place, name in enumerate(distinct)}
-    table = np.array([rate.terms() for rate in distinct.values()])
-    watts, workers, pue, intensity = table.take([places[id(rate)] for rate in rates], axis=0).T
+    table = np.array([rate.terms() for rate in rates.distinct]).T
+    rows = np.frombuffer(rates.places, dtype=np.int64)
+    watts, workers, pue, intensity = table.take(rows, axis=1)
     hours = kilowatt_hours(watts, workers, np.array(seconds), pue)
     return hours, hours * intensity
 

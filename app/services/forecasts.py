@@ -118,12 +118,14 @@ class ForecastService:
         """
         return [whole(answer) for answer in self.ask_many(project_id, requests)]
 
-    def ask_many(self, project_id: ProjectId, requests: Sequence[ForecastRequest]) -> list[Asked]:
+    def ask_many(
+        self, project_id: ProjectId, requests: Sequence[ForecastRequest]
+    ) -> Sequence[Asked]:
         """Return what `forecast_many` does, of each forecast only what is asked for."""
         book = self._prices.book(project_id)
         groups = rows_by_regressor(requests)
         if len(groups) == 1:
-            return list(self._group(project_id, *next(iter(groups)), requests, book))
+            return self._group(project_id, *next(iter(groups)), requests, book)
         answered: list[Asked] = []
         for (slug, version), rows in groups.items():
             asked = [requests[row] for row in rows]

@@ -6,9 +6,11 @@ from functools import cache
 import numpy as np
 
 from app.domain.alike import AlikeScenarios
+from app.domain.columns import Repeated
 from app.domain.configurations import (
     CATEGORY_FEATURES,
     NUMERIC_FEATURES,
+    Configuration,
     ParameterValue,
     Scenario,
 )
@@ -190,31 +192,44 @@ def scenario_features(scenarios: Sequence[Scenario]) -> FeatureTable:
 
 def alike_features(scenarios: AlikeScenarios) -> FeatureTable:
     """Return what `scenario_features` does for at least two scenarios of one form."""
-    configurations = scenarios.configurations
-    numbers: dict[str, Sequence[_Number]] = {
-        "workers": [each.workers for each in configurations],
-        "nodes": [each.nodes for each in configurations],
-        **scenarios.work,
-    }
-    numeric = {
-        name: np.array(column, dtype=np.float64)
-        for name, column in numbers.items()
-        if column.count(None) < len(column)
-    }
-    levels: dict[str, Sequence[str | None]] = {
-        "gpu_type": [each.gpu_type for each in configurations],
-        "instance_type": [each.instance_type for each in configurations],
-    }
-    categorical = {
-        name: column for name, column in levels.items() if column.count(None) < len(column)
-    }
+    numeric, categorical = _of_configurations(scenarios.configurations)
+    for name, column in scenarios.work.items():
+        if column.count(None) < len(column):
+            numeric[name] = np.array(column, dtype=np.float64)
     for name, values in sorted(scenarios.parameters.items()):
-        words = [value for value in values if isinstance(value, str)]
-        if words:
+        if str in set(map(type, values)):
             categorical[PARAMETER_PREFIX + name] = list(map(_level, values))
         else:
             numeric[PARAMETER_PREFIX + name] = np.array(values, dtype=np.float64)
-    return FeatureTable(numeric, categorical, len(configurations))
+    return FeatureTable(numeric, categorical, len(scenarios))
+
+
+def _of_configurations(
+    configurations: Repeated[Configuration],
+) -> tuple[dict[str, FloatArray], dict[str, Sequence[str | None]]]:
+    """Return the numbers and the levels that configurations give, as far as one of them does."""
+    distinct, places = configurations.distinct, configurations.places
+    rows = np.frombuffer(places, dtype=np.int64)
+    numbers: dict[str, Sequence[_Number]] = {
+        "workers": [each.workers for each in distinct],
+        "nodes": [each.nodes for each in distinct],
+    }
+    levels = {
+        "gpu_type": [each.gpu_type for each in distinct],
+        "instance_type": [each.instance_type for each in distinct],
+    }
+    return (
+        {
+            name: _numeric(column).take(rows)
+            for name, column in numbers.items()
+            if _is_known(column)
+        },
+        {
+            name: [column[place] for place in places]
+            for name, column in levels.items()
+            if _is_known(column)
+        },
+    )
 
 
 def far_questions(report: FitReport) -> FeatureTable:

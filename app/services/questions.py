@@ -6,7 +6,6 @@ from math import isfinite
 from typing import Final
 
 from app.domain.alike import AlikeScenarios
-from app.domain.columns import made_once
 from app.domain.configurations import Configuration, ParameterValue, Scenario
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.spelling import nearest_field
@@ -68,7 +67,7 @@ class Questioner:
         if not all(map(self._is_typed, scenarios.parameters, scenarios.parameters.values())):
             return None
         try:
-            return scenarios.bought_as(made_once(scenarios.configurations, self._resolved))
+            return scenarios.bought_as(scenarios.configurations.made(self._resolved))
         except DomainError:
             return None
 

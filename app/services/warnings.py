@@ -1,6 +1,6 @@
 """What a caller should know before trusting a forecast's figures."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from math import exp
 from typing import Final
@@ -23,28 +23,37 @@ _FEW_RUNS_REMEDY: Final = "Upload runs of further configurations and fit again."
 
 
 class Warnings:
-    """Warns of many forecasts by one regressor; what it is to be warned of itself is told once.
-
-    The questions and what they are answered by must outlive it.
-    """
+    """Warns of many forecasts by one regressor; what it is to be warned of itself is told once."""
 
     def __init__(self, served: ServedRegressor, now: datetime) -> None:
         self._served, self._now = served, now
-        self._told: dict[tuple[int, ...], tuple[ForecastWarning, ...]] = {}
         self._has_outliers = bool(served.portfolio.report.evidence.outliers)
         self._on_regressor = tuple(_on_regressor(served))
 
-    def of(
+    def of_rows(
+        self,
+        on_grounds: Iterable[tuple[ForecastWarning, ...]],
+        support: Sequence[Support],
+        fits_probability: Sequence[float | None],
+        confidence: Sequence[float],
+    ) -> list[tuple[ForecastWarning, ...]]:
+        """Return the warnings of each: on memory, its duration, then those of `on_grounds`."""
+        told = list(on_grounds)
+        asked = enumerate(zip(support, fits_probability, confidence, strict=True))
+        for row, (own, chance, level) in asked:
+            # Of most rows there is nothing to be told but their grounds.
+            is_doubtful = chance is not None and chance < level
+            if is_doubtful or self._has_outliers or not own.within_range:
+                told[row] = self._of(told[row], own, chance, level)
+        return told
+
+    def _of(
         self,
         on_grounds: tuple[ForecastWarning, ...],
         support: Support,
         fits_probability: float | None,
         confidence: float,
     ) -> tuple[ForecastWarning, ...]:
-        """Return the warnings of one: on memory, its duration, then those of `on_grounds`."""
-        is_doubtful = fits_probability is not None and fits_probability < confidence
-        if support.within_range and not (is_doubtful or self._has_outliers):
-            return on_grounds
         on_memory = _on_memory(fits_probability, confidence)
         on_outliers = _on_outliers(support, self._served) if self._has_outliers else ()
         return (*on_memory, *_on_support(support), *on_outliers, *on_grounds)
@@ -56,21 +65,13 @@ class Warnings:
         offer: Offer | None,
         factor: GridFactor | None,
     ) -> tuple[ForecastWarning, ...]:
-        """Return the warnings on the regressor, on cost and on carbon.
-
-        They are told once for questions that share their grounds, in the same object.
-        """
-        key = (id(offer), id(pricing), id(configuration), id(factor))
-        told = self._told.get(key)
-        if told is None:
-            as_of = pricing.as_of or self._now
-            told = (
-                *self._on_regressor,
-                *_on_price(configuration, offer, as_of),
-                *_on_factor(factor, as_of),
-            )
-            self._told[key] = told
-        return told
+        """Return the warnings on the regressor, on cost and on carbon."""
+        as_of = pricing.as_of or self._now
+        return (
+            *self._on_regressor,
+            *_on_price(configuration, offer, as_of),
+            *_on_factor(factor, as_of),
+        )
 
 
 def _on_support(support: Support) -> Iterator[ForecastWarning]:
@@ -96,8 +97,8 @@ def _on_support(support: Support) -> Iterator[ForecastWarning]:
         yield ForecastWarning(
             "unidentified",
             f"The runs cannot show the effect of {', '.join(support.unidentified)}:"
-            " not given here, or never varied.",
-            "Give every feature that the runs have; measure runs that differ in them.",
+            " not given here, never varied, or varied together only.",
+            "Give every feature that the runs have; measure runs that differ in them one by one.",
         )
 
 

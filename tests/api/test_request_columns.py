@@ -118,3 +118,16 @@ def test_entries_that_differ_in_form_or_are_refused_are_left_to_the_checker(
 ) -> None:
     with pytest.raises(NotColumnsError):
         read_alike(completed(GOOD[0]), [GOOD[0], second])
+
+
+def test_members_may_come_in_any_order_but_parameters_are_told_as_sent() -> None:
+    first = {"work": {"dataset_size": 1, "epochs": 2}, "confidence": 0.8}
+    second = {"confidence": 0.7, "work": {"epochs": 4, "dataset_size": 3}}
+
+    found = list(read_alike(completed(first), [first, second]))
+
+    assert found == read_forecasts([completed(first), completed(second)])
+    with pytest.raises(NotColumnsError):
+        read_alike(
+            completed(first), [{"parameters": {"a": 1, "b": 2}}, {"parameters": {"b": 1, "a": 2}}]
+        )
