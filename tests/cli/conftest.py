@@ -36,11 +36,12 @@ def service_url(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture
-def stage(services: Services, application: FastAPI) -> Stage:
+def stage(services: Services, application: FastAPI) -> Iterator[Stage]:
     """An application that has answered what is asked of it again."""
     publish_regressor(services)
     stage = Stage(application, services)
     stage.converse([PLAIN, PLAIN, RECORDED, RECORDED], GuardedProtocol)
     stage.converse([PLAIN, RECORDED])
     assert stage.n_direct == 0
-    return stage
+    yield stage
+    services.close()

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -15,8 +17,7 @@ from app.cli.direct_connections import is_as_known
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.quotas import Limit
 from app.main import build_app
-from app.services.wiring import Services
-from app.settings import Settings
+from app.services.wiring import Services, build_services
 from tests.support.clock import FakeClock
 from tests.support.connections import listening, read_answer
 from tests.support.direct import (
@@ -30,6 +31,13 @@ from tests.support.direct import (
     status_of,
 )
 from tests.support.regressors import fit
+
+
+def anew(services: Services, tracing: TracerProvider | None = None, **changes: Any) -> Stage:
+    """Return an application of other settings that knows nothing yet."""
+    settings = services.context.settings.model_copy(update=changes)
+    others = build_services(replace(services.context, settings=settings))
+    return Stage(build_app(settings, others, tracing), others)
 
 
 def keyed(token: str) -> bytes:
@@ -97,12 +105,10 @@ def test_caller_that_is_counted_is_answered_by_the_application(
     assert stage.n_direct == 0
 
 
-@pytest.mark.parametrize("changes", [{"require_keys": True}])
 def test_caller_without_a_key_is_refused_where_keys_are_required(
-    stage: Stage, settings: Settings, services: Services, changes: dict[str, bool]
+    stage: Stage, services: Services
 ) -> None:
-    strict = build_app(settings.model_copy(update=changes))
-    guarded = Stage(strict, strict.state.services)
+    guarded = anew(services, require_keys=True)
 
     assert [status_of(each) for each in guarded.converse([PLAIN] * 2)] == [401, 401]
     assert guarded.n_direct == 0
@@ -165,13 +171,13 @@ def test_requests_that_are_logged_pass_the_application(stage: Stage) -> None:
 @pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("per_minute", [0, 10])
 def test_protocol_answers_where_nothing_is_traced_or_counted(
-    settings: Settings, *, is_traced: bool, per_minute: int
+    services: Services, *, is_traced: bool, per_minute: int
 ) -> None:
-    changed = settings.model_copy(update={"rate_limit_per_minute": per_minute})
-    application = build_app(changed, tracing=TracerProvider() if is_traced else None)
+    tracing = TracerProvider() if is_traced else None
+    changed = anew(services, tracing, rate_limit_per_minute=per_minute)
 
     async def start() -> bool:
-        async with application.router.lifespan_context(application) as state:
+        async with changed.application.router.lifespan_context(changed.application) as state:
             return "direct_answers" in (state or {})
 
     assert asyncio.run(start()) is not (is_traced or per_minute > 0)
@@ -287,11 +293,10 @@ def test_connection_stays_open_while_a_question_waits(stage: Stage) -> None:
     assert stage.n_direct == 1
 
 
-def test_default_project_is_nobodys_when_it_is_not_known_yet(
-    settings: Settings, stage: Stage
+def test_caller_is_not_let_in_before_the_database_was_asked(
+    services: Services, stage: Stage
 ) -> None:
-    fresh = build_app(settings)
-    direct = fresh.state.direct_answers
+    direct = anew(services).state["direct_answers"]
     direct.learn(PLAIN, [(b"content-length", b"%d" % 3)])
     head = direct.head_of(PLAIN)
 

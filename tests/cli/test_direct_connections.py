@@ -27,6 +27,10 @@ from tests.support.direct import (
 _BODY = orjson.dumps({**ASKED, "record": False})
 
 
+# Which database it is makes no difference to a connection.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
 class Impatient(DirectProtocol):
     """Waits for no body."""
 
