@@ -138,12 +138,26 @@ def learn_numeric(
 
 
 def _learn(name: str, raw: FloatArray, workers: FloatArray | None) -> NumericFeature:
-    role = CORE_ROLES.get(name, "parameter")
     quotient = _choose_quotient(name, raw, workers)
     values = quotient_of(raw, workers, quotient)
     if np.isnan(values).all():
         quotient, values = "", raw
-    transform, unit, floor = _choose_transform(values[~np.isnan(values)])
+    return _measure(name, quotient, values, _choose_transform(values[~np.isnan(values)]))
+
+
+def learn_logarithmic(feature: NumericFeature, features: FeatureTable) -> NumericFeature:
+    """Return a column with zeros, and no quotient, by its logarithm instead of as it is."""
+    values = snapped(features.numeric[feature.column])
+    smallest = float(values[values > 0].min())
+    return _measure(feature.column, feature.quotient, values, ("log1p", smallest, 0.0))
+
+
+def _measure(
+    name: str, quotient: Quotient, values: FloatArray, scale: tuple[Transform, float, float]
+) -> NumericFeature:
+    """Return the feature of a column's values, given transform, unit and smallest value."""
+    role = CORE_ROLES.get(name, "parameter")
+    transform, unit, floor = scale
     draft = NumericFeature(
         name, role, quotient, transform, unit, floor, 0, 0, 0, 0, 0,
         always_known=True, flagged=False, used=True,

@@ -99,10 +99,10 @@ class MemoryFeatures:
         """Every level of every category, in the order of the columns of `MemoryRows.levels`."""
         return [level for _, levels in self.categories for level in levels]
 
-    def design(self, features: FeatureTable, further: Sequence[Sequence[float]]) -> FloatArray:
+    def design(self, features: FeatureTable, further: FloatArray) -> FloatArray:
         """Return the rows of a table as `MemoryRows.design` has them, and `further` columns."""
         if features.n_rows != 1:
-            return np.concatenate([self.rows(features).design(), np.array(further)], axis=1)
+            return np.concatenate([self.rows(features).design(), further], axis=1)
         # By numbers where there is one row: arrays of one cost ten times as much.
         numeric, categorical = features.numeric, features.categorical
         batch = 0.0
@@ -118,7 +118,7 @@ class MemoryFeatures:
             row += [float(level == each) for each in known]
             if level is not None and level not in known:
                 unseen, n_unseen = unseen + prior_effect(level), n_unseen + 1
-        found: FloatArray = np.array([[*row, unseen, sqrt(n_unseen), *further[0]]])
+        found: FloatArray = np.array([[*row, unseen, sqrt(n_unseen), *further[0].tolist()]])
         return found
 
     def rows(self, features: FeatureTable) -> MemoryRows:

@@ -86,14 +86,17 @@ class MemoryLaw:
         """Return the probability that each row fits into memory, rising in the memory alone."""
         names = capacity_names(asked)
         places = {name: self._place(name) for name in set(names)}
-        design = self.features.design(asked, [places[name] for name in names])
+        order = dict(zip(places, range(len(places)), strict=True))
+        further = np.array(list(places.values())).take([order[name] for name in names], axis=0)
+        design = self.features.design(asked, further)
         is_known = {name: name in self.capacities or name in self.latent for name in places}
-        batches: list[float] = design[:, 1].tolist()
-        if all(is_known.values()) and not any(map(isnan, batches)):
+        # A sum is finite where every term is.
+        if all(is_known.values()) and not isnan(np.add.reduce(design[:, 1])):
             basis = (self._basis,) * len(names)
             return Feasibility(self._chances(design), basis, self.is_tested)
         usable = [
-            is_known[name] and not isnan(batch) for name, batch in zip(names, batches, strict=True)
+            is_known[name] and not isnan(batch)
+            for name, batch in zip(names, design[:, 1].tolist(), strict=True)
         ]
         chances = np.full(len(names), np.nan)
         if any(usable):

@@ -1,5 +1,6 @@
 """Which runs were measured on the configurations most like a question."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -35,20 +36,23 @@ class Neighbours:
         self._levels = np.ascontiguousarray(memory.codes[:: self._step].T)
         self._runs = lru_cache(maxsize=2 * MAX_NEIGHBOURS)(memory.names.of_row)
 
-    def nearest(self, encoded: Encoded) -> list[tuple[str, ...]]:
-        """Return up to three runs most like each row."""
+    def nearest(self, encoded: Encoded) -> tuple[list[tuple[str, ...]], list[int]]:
+        """Return the groups of up to three runs most like some row, and which one each row has."""
         asked, codes = encoded.X[:, : len(self._spans)] / self._spans, encoded.codes
         if len(asked) == 1:
-            return [self._named(self._smallest(asked[0], codes[0]))]
-        nearest: list[tuple[int, ...]] = []
-        for start in range(0, len(asked), _PART):
-            part = slice(start, start + _PART)
-            best = _smallest(self._distances(asked[part], codes[part]))
-            nearest += map(tuple, (best * self._step).tolist())
-        named = {rows: self._named(rows) for rows in set(nearest)}
-        return list(map(named.__getitem__, nearest))
+            return [self._named(self._smallest(asked[0], codes[0]))], [0]
+        starts = range(0, len(asked), _PART)
+        parts = [slice(start, start + _PART) for start in starts]
+        found = [_smallest(self._distances(asked[part], codes[part])) for part in parts]
+        best = np.concatenate(found) if found else np.empty((0, N_NEAREST), dtype=np.int64)
+        # Groups are told by whole numbers, which are sooner compared than tuples.
+        keys = (best @ self._known.shape[1] ** np.arange(best.shape[1])).tolist()
+        rows = dict(zip(keys, range(len(keys)), strict=True))
+        places = dict(zip(rows, range(len(rows)), strict=True))
+        groups = (best[list(rows.values())] * self._step).tolist()
+        return list(map(self._named, groups)), list(map(places.__getitem__, keys))
 
-    def _named(self, rows: tuple[int, ...]) -> tuple[str, ...]:
+    def _named(self, rows: Sequence[int]) -> tuple[str, ...]:
         """Return one run of each configuration first, then further repetitions."""
         runs = list(map(self._runs, rows))
         firsts = [found[0] for found in runs]

@@ -1,6 +1,7 @@
 """How well the runs support a question: ranges, levels, what cannot be known, nearest runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,13 +9,23 @@ from models.encoding import UNASKED, UNSEEN, Encoded, Encoder
 from models.features import NumericFeature
 from models.memory import Memory
 from models.neighbours import Neighbours
+from models.once import once
 from models.regimes import RegimeMap
 from models.reports import AxisSupport, Basis, Support
-from models.tables import BoolArray, FeatureTable
+from models.tables import BoolArray, FeatureTable, IntArray
 from models.transfer import LevelTransfer
 
 _TINY = 1e-9
 _SUFFIX = {"": "", "per_worker": "_per_worker", "workers_per": ""}
+
+
+class _Row(NamedTuple):
+    """A row that may leave what was measured: how far, whether that tells, its levels' codes."""
+
+    row: int
+    distances: list[float]
+    is_telling: bool
+    codes: IntArray
 
 
 class SupportGrounds:
@@ -48,18 +59,32 @@ class SupportGrounds:
         self, features: FeatureTable, encoded: Encoded, signatures: Sequence[bytes]
     ) -> list[Support]:
         """Return the support of each row of `features`, which is encoded and settled."""
-        nearest = self._neighbours.nearest(encoded)
+        groups, places = self._neighbours.nearest(encoded)
         unknown = self._unknown(features, encoded)
         is_known = list(map(self._memory.signatures.__contains__, signatures))
-        is_odd, is_rare = _is_odd(encoded), self._is_rare(encoded)
         # Most rows are inside: those with the same neighbours on the same ground share one.
-        keys = list(zip(nearest, is_known, is_rare, strict=True))
-        alike = {key: self._inside(*key) for key in set(keys)}
+        keys = list(zip(places, is_known, self._is_rare(encoded), strict=True))
+        alike = {key: self._inside(groups[key[0]], *key[1:]) for key in set(keys)}
         supports = list(map(alike.__getitem__, keys))
-        for row, names in enumerate(unknown):
-            if is_odd[row] or names:
-                supports[row] = self._of_row(features, encoded, row, names, *keys[row])
+        odd = [row for row, is_odd in enumerate(_is_odd(encoded)) if is_odd or unknown[row]]
+        for asked in self._rows(encoded, odd):
+            row = asked.row
+            supports[row] = self._outside(features, asked, unknown[row], supports[row], keys[row])
         return supports
+
+    def _rows(self, encoded: Encoded, rows: Sequence[int]) -> Iterator["_Row"]:
+        """Yield what is looked at of some rows, as numbers."""
+        if not rows:
+            return
+        distances = encoded.distances[rows]
+        telling = self._regime_map.telling(self._encoder, distances).max(axis=1, initial=0.0)
+        yield from map(
+            _Row,
+            rows,
+            distances.tolist(),
+            (telling > _TINY).tolist(),
+            encoded.codes[rows],
+        )
 
     def _inside(self, nearest: tuple[str, ...], is_known: bool, is_rare: bool) -> Support:  # noqa: FBT001 - a key
         """Return the support of rows within all that was measured."""
@@ -72,34 +97,47 @@ class SupportGrounds:
             basis=self._basis(measured=is_known, rare=is_rare),
         )
 
-    def _of_row(
+    def _outside(
         self,
         features: FeatureTable,
-        encoded: Encoded,
-        row: int,
+        asked: "_Row",
         unknown: tuple[str, ...],
-        nearest: tuple[str, ...],
-        is_known: bool,  # noqa: FBT001 - of the key that rows inside share
-        is_rare: bool,  # noqa: FBT001 - as above
+        inside: Support,
+        key: tuple[int, bool, bool],
     ) -> Support:
-        """Return the support of a row that may leave what was measured."""
-        codes = encoded.codes[row].tolist()
+        """Return the support of a row that may leave what was measured.
+
+        `inside` is that of the rows with the same neighbours within it.
+        """
+        codes = asked.codes.tolist()
         levels: Mapping[str, str | None] = {}
         unseen: tuple[tuple[str, str], ...] = ()
         if codes and min(codes) < 0:
-            levels = {name: column[row] for name, column in features.categorical.items()}
+            levels = {name: column[asked.row] for name, column in features.categorical.items()}
             unseen = _unseen(self._encoder, codes, levels)
-        is_out = max(encoded.distances[row].tolist(), default=0.0) > _TINY
-        axes = _axes(features, self._encoder, encoded, row) if is_out else ()
-        telling = self._regime_map.telling(self._encoder, encoded.distances[[row]])[0].tolist()
+        axes = self._axes(features, asked)
+        _, is_known, is_rare = key
         basis = self._basis(
             measured=not (unknown or axes) and is_known,
-            described=bool(unseen) and self._transfer.is_described(encoded.codes[row], levels),
+            described=bool(unseen) and self._transfer.is_described(asked.codes, levels),
             rare=is_rare,
             n_unseen=len(unseen),
-            outside=max(telling, default=0.0) > _TINY,
+            outside=asked.is_telling,
         )
-        return Support(not (axes or unseen or unknown), axes, unseen, unknown, nearest, basis)
+        is_within = not (axes or unseen or unknown)
+        return Support(is_within, axes, unseen, unknown, inside.nearest_run_ids, basis)
+
+    def _axes(self, features: FeatureTable, asked: "_Row") -> tuple[AxisSupport, ...]:
+        axes = [
+            _axis(self._encoder.numeric[index], self._ranges[index], features, asked.row, distance)
+            for index, distance in enumerate(asked.distances)
+            if distance > _TINY
+        ]
+        return tuple(sorted(axes, key=lambda axis: -axis.distance))
+
+    @once
+    def _ranges(self) -> list[tuple[float, float]]:
+        return list(map(_measured_range, self._encoder.numeric))
 
     def _is_rare(self, encoded: Encoded) -> list[bool]:
         """Return which rows have a level with few runs."""
@@ -198,19 +236,12 @@ def _spans(encoder: Encoder) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.array(spans, dtype=np.float64)
 
 
-def _axes(
-    features: FeatureTable, encoder: Encoder, encoded: Encoded, row: int
-) -> tuple[AxisSupport, ...]:
-    outside = np.flatnonzero(encoded.distances[row] > _TINY)
-    axes = [
-        _axis(encoder.numeric[index], features, row, float(encoded.distances[row, index]))
-        for index in outside
-    ]
-    return tuple(sorted(axes, key=lambda axis: -axis.distance))
-
-
 def _axis(
-    feature: NumericFeature, features: FeatureTable, row: int, distance: float
+    feature: NumericFeature,
+    measured: tuple[float, float],
+    features: FeatureTable,
+    row: int,
+    distance: float,
 ) -> AxisSupport:
     asked = float(features.numeric[feature.column][row])
     name = feature.column + _SUFFIX[feature.quotient]
@@ -218,7 +249,7 @@ def _axis(
         workers = float(features.numeric["workers"][row])
         asked = asked / workers if feature.quotient == "per_worker" else workers / asked
         name = "workers_per_node" if feature.quotient == "workers_per" else name
-    return AxisSupport(name, asked, *_measured_range(feature), distance)
+    return AxisSupport(name, asked, *measured, distance)
 
 
 def _measured_range(feature: NumericFeature) -> tuple[float, float]:

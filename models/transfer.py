@@ -279,11 +279,11 @@ class LevelTransfer:
         weights = np.maximum(weights, _LEAST_WEIGHT)
         distinct, which = np.unique(codes[told], return_inverse=True)
         names = [*(levels[code] for code in distinct), asked]
-        mean, covariance = effects.joint(names, self.encoder.hardware)
+        _, covariance = effects.joint(names, self.encoder.hardware)
         runs = np.bincount(which, weights[told])
         of_level, variance = _kriging(covariance, _SEEN_SD**2 / len(distinct) / runs)
         shift, shares = np.zeros(len(codes)), np.zeros(len(codes))
-        shift[told] = mean[-1] - mean[:-1][which]
+        shift[told] = effects.differences(names, self.encoder.hardware)[which]
         shares[told] = of_level[which] * weights[told] / runs[which]
         return shares, shift, variance
 

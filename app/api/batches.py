@@ -1,6 +1,7 @@
 """Answers a batch: completes the requests, asks once, trims the answers."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from app.api import problems
 from app.api.bodies import check
 from app.api.forecast_documents import FORECAST_MEMBERS, Document
 from app.api.forecast_requests import read_alike, read_forecasts
-from app.api.negotiation import JSON
+from app.api.parts_response import PartsResponse
 from app.api.request_columns import NotColumnsError
 from app.api.schemas.forecasts import MAX_BATCH, BatchIn
 from app.domain.alike import AlikeRequests
@@ -23,38 +24,72 @@ from app.domain.spelling import nearest_field
 from app.services.wiring import Services
 
 if TYPE_CHECKING:
+    from app.services.answered import AllAnswered
     from app.services.answers import Asked
     from app.services.forecasts import ForecastService
 
 _BATCH_IN: TypeAdapter[BatchIn] = TypeAdapter(BatchIn)
 _PATH = "/v1/forecasts:batch"
 _NESTED = ("configuration", "work", "parameters", "pricing")
-_FORECAST, _PROBLEM = b',"forecast":', b',"problem":'
-_REF = (str, int, float, bool, NoneType)
+_BEGIN, _NEXT = b'{"forecasts":[', b"},"
+_REFS = frozenset({str, int, float, bool, NoneType})
 
 
 def answer_batch(services: Services, project_id: ProjectId, body: object) -> Response:
     """Return the answers to a batch of requests, in order."""
-    from app.api.forecast_columns import (  # noqa: PLC0415 - numpy and models are not for the start
-        forecast_texts,
+    from app.services.answered import (  # noqa: PLC0415 - numpy and models are not for the start
+        AllAnswered,
     )
 
     batch = _checked(body)
-    fields = _known_fields(batch.fields)
-    answers = _answers(services.forecasts, project_id, _read(batch))
-    texts = forecast_texts(answers, services.context.now(), fields)
-    kinds, failed = [_FORECAST] * len(answers), len(answers) - len(texts)
-    if failed:
-        told = iter(texts)
-        texts = [
-            _refused(each) if isinstance(each, DomainError) else next(told) for each in answers
-        ]
-        kinds = [_PROBLEM if isinstance(each, DomainError) else _FORECAST for each in answers]
-    # One text of all parts: whole answers are megabytes, and each copy takes its time.
-    parts = [b""] * (2 * len(answers))
-    parts[::2], parts[1::2] = _heads(batch, kinds), texts
-    end = b'%b],"failed":%d}' % (b"}" if answers else b"", failed)
-    return Response(b"".join([b'{"forecasts":[', *parts, end]), media_type=JSON)
+    fields, refs = _known_fields(batch.fields), [entry.get("ref") for entry in batch.requests]
+    answers = _answers(services.forecasts, project_id, _read(batch, refs))
+    now = services.context.now()
+    if isinstance(answers, AllAnswered):
+        return PartsResponse(_all_told(refs, answers, now, fields))
+    return PartsResponse(_told(refs, answers, now, fields))
+
+
+def _all_told(
+    refs: Sequence[Any], answers: "AllAnswered", now: datetime, fields: Sequence[str]
+) -> list[bytes]:
+    """Return the document in parts where nothing is refused."""
+    from app.api.forecast_columns import (  # noqa: PLC0415 - as above
+        forecast_blocks,
+    )
+
+    blocks = forecast_blocks(answers, _heads(refs), now, fields)
+    return [_BEGIN + blocks[0][len(_NEXT) :], *blocks[1:], _end(0)]
+
+
+def _told(
+    refs: Sequence[Any], answers: "Sequence[Asked]", now: datetime, fields: Sequence[str]
+) -> list[bytes]:
+    """Return the document in parts, some of which may tell why there is no forecast."""
+    from app.api.forecast_columns import forecast_texts  # noqa: PLC0415 - as above
+
+    if not answers:
+        return [_BEGIN + _end(0)[1:]]
+    texts = iter(forecast_texts(answers, now, fields))
+    told = [
+        b'{"ref":%b,"problem":%b' % (orjson.dumps(ref), _refused(answer))
+        if isinstance(answer, DomainError)
+        else b'{"ref":%b,"forecast":%b' % (orjson.dumps(ref), next(texts))
+        for ref, answer in zip(refs, answers, strict=True)
+    ]
+    failed = sum(isinstance(answer, DomainError) for answer in answers)
+    return [_BEGIN + b"},".join(told), _end(failed)]
+
+
+def _heads(refs: Sequence[Any]) -> bytes | list[bytes]:
+    """Return what stands before each forecast: the end of the one before, the caller's name."""
+    if refs.count(None) == len(refs):
+        return b'},{"ref":null,"forecast":'
+    return [b'},{"ref":%b,"forecast":' % each for each in map(orjson.dumps, refs)]
+
+
+def _end(failed: int) -> bytes:
+    return b'}],"failed":%d}' % failed
 
 
 def _checked(body: object) -> BatchIn:
@@ -86,21 +121,6 @@ def _answers(
     return [next(found) if isinstance(each, ForecastRequest) else each for each in asked]
 
 
-def _heads(batch: BatchIn, kinds: Sequence[bytes]) -> list[bytes]:
-    """Return what stands before each answer: the end of the one before, the caller's own name."""
-    refs = _refs(batch)
-    if refs.count(None) == len(refs):
-        heads = [b'},{"ref":null%b' % kind for kind in kinds]
-    else:
-        named = zip(map(orjson.dumps, refs), kinds, strict=True)
-        heads = [b'},{"ref":%b%b' % each for each in named]
-    return [heads[0][2:], *heads[1:]] if heads else []
-
-
-def _refs(batch: BatchIn) -> list[Any]:
-    return [entry.get("ref") for entry in batch.requests]
-
-
 def _refused(error: DomainError) -> bytes:
     return orjson.dumps(problems.document_of(error, instance=_PATH))
 
@@ -119,7 +139,7 @@ def _known_fields(fields: list[str] | None) -> Sequence[str]:
     raise UnknownFieldError(faults)
 
 
-def _read(batch: BatchIn) -> Sequence[ForecastRequest | DomainError]:
+def _read(batch: BatchIn, refs: Sequence[Any]) -> Sequence[ForecastRequest | DomainError]:
     """Return the question of each entry, or why it is none."""
     defaults = batch.defaults
     nested = {name: base for name in _NESTED if isinstance(base := defaults.get(name), dict)}
@@ -128,10 +148,10 @@ def _read(batch: BatchIn) -> Sequence[ForecastRequest | DomainError]:
         read = _read_alike(batch, nested)
     except NotColumnsError:
         read = read_forecasts([_complete(defaults, nested, entry) for entry in batch.requests])
-    is_named = [isinstance(ref, _REF) for ref in _refs(batch)]
-    if all(is_named):
+    if _REFS.issuperset(map(type, refs)):
         return read
-    return [each if named else _no_ref() for each, named in zip(read, is_named, strict=True)]
+    pairs = zip(read, refs, strict=True)
+    return [each if type(ref) in _REFS else _no_ref() for each, ref in pairs]
 
 
 def _read_alike(

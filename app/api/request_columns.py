@@ -75,6 +75,9 @@ def _columns(rows: Sequence[Any]) -> Columns:
 
 def _checked(group: str, name: str, column: Column) -> Column:
     adapter, kinds = _adapter(group, name), set(map(type, column))
+    if adapter is _parameter_adapter() and kinds <= _NUMBERS:
+        # Which of their types it is does not have to be found out for each.
+        adapter = _number_adapter()
     if kinds <= _TEXTS:
         distinct = list(set(column))
         meanings = dict(zip(distinct, adapter.validate_python(distinct), strict=True))
@@ -98,6 +101,11 @@ def _adapter_of(model: type[RequestModel], name: str) -> TypeAdapter[list[Any]]:
     for constraint in info.metadata:
         annotation = Annotated[annotation, constraint]
     return TypeAdapter(list[annotation], config=_FINITE)
+
+
+@cache
+def _number_adapter() -> TypeAdapter[list[Any]]:
+    return TypeAdapter(list[float], config=_FINITE)
 
 
 @cache

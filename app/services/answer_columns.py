@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -250,7 +251,9 @@ class AnswerColumns:
     def chances_to_fit(self) -> tuple[list[float | None], Sequence[str]]:
         """The probability that each row fits into memory, and what it rests on."""
         found = self.served.portfolio.feasibility(self._inquiry.features)
-        return list(map(known, significant(found.probability, 4))), found.basis
+        chances = significant(found.probability, 4)
+        # Nearly always all of them are known.
+        return (list(map(known, chances)) if isnan(sum(chances)) else [*chances]), found.basis
 
     @once
     def lessons(self) -> list[tuple[Lesson, ...] | None]:
