@@ -21,6 +21,7 @@ SPLIT_FIELDS = ("feature", "threshold", "is_category", "place")
 _Words = npt.NDArray[np.uint16]
 _ALL, _MAX_SPLITS = 0xFFFF, MAX_LEAVES - 1
 _MAX_WORDS, _MAX_VALUE = 2**21, 100.0
+_FEW = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +115,15 @@ class TreeTables:
             raise ArtifactError(f"The artefact's trees are damaged: {error}") from error
         self._places = np.arange(len(trees.values)) * MAX_LEAVES
         self._leaves = trees.values.ravel()
+        self._firsts = np.array([[table.first] for table in self._tables], dtype=np.intp)
 
     def predict(self, X: FloatArray) -> FloatArray:
         """Return the sum of the trees, shape (n,), for finite X of shape (n, n_features)."""
-        open_leaves = self._one(X[0]) if len(X) == 1 else self._many(X)
+        if len(X) == 1:
+            open_leaves = self._one(X[0])
+        else:
+            is_few = len(X) <= _FEW and bool(self._tables)
+            open_leaves = self._few(X) if is_few else self._many(X)
         leaves = self._leaves.take(_LOWEST_BIT.take(open_leaves) + self._places)
         total: FloatArray = np.add.reduce(leaves, axis=1)
         return total
@@ -128,6 +134,12 @@ class TreeTables:
         rows = np.array([t.first + t.rank(values[t.feature]) for t in self._tables], dtype=np.intp)
         open_leaves: _Words = np.bitwise_and.reduce(self._words.take(rows, axis=0), axis=0)
         return open_leaves[None]
+
+    def _few(self, X: FloatArray) -> _Words:
+        """Return what `_many` does by fewer calls of numpy, in more memory."""
+        rows = np.array([t.ranks(X[:, t.feature]) for t in self._tables]) + self._firsts
+        open_leaves: _Words = np.bitwise_and.reduce(self._words.take(rows, axis=0), axis=0)
+        return open_leaves
 
     def _many(self, X: FloatArray) -> _Words:
         open_leaves: _Words = np.full((len(X), len(self._places)), _ALL, dtype=np.uint16)

@@ -42,8 +42,9 @@ def answer_batch(services: Services, project_id: ProjectId, body: object) -> Res
     )
 
     batch = _checked(body)
-    fields, refs = _known_fields(batch.fields), [entry.get("ref") for entry in batch.requests]
-    answers = _answers(services.forecasts, project_id, _read(batch, refs))
+    fields = _known_fields(batch.fields)
+    asked, refs = _read(batch)
+    answers = _answers(services.forecasts, project_id, asked)
     now = services.context.now()
     if isinstance(answers, AllAnswered):
         return PartsResponse(_all_told(refs, answers, now, fields))
@@ -139,19 +140,22 @@ def _known_fields(fields: list[str] | None) -> Sequence[str]:
     raise UnknownFieldError(faults)
 
 
-def _read(batch: BatchIn, refs: Sequence[Any]) -> Sequence[ForecastRequest | DomainError]:
-    """Return the question of each entry, or why it is none."""
+def _read(batch: BatchIn) -> tuple[Sequence[ForecastRequest | DomainError], Sequence[Any]]:
+    """Return the question of each entry, or why it is none; and the caller's name for it."""
     defaults = batch.defaults
     nested = {name: base for name in _NESTED if isinstance(base := defaults.get(name), dict)}
     read: Sequence[ForecastRequest | DomainError]
     try:
         read = _read_alike(batch, nested)
+        if read and "ref" not in batch.requests[0]:  # they have the same names
+            return read, [None] * len(read)
     except NotColumnsError:
         read = read_forecasts([_complete(defaults, nested, entry) for entry in batch.requests])
+    refs = [entry.get("ref") for entry in batch.requests]
     if _REFS.issuperset(map(type, refs)):
-        return read
+        return read, refs
     pairs = zip(read, refs, strict=True)
-    return [each if type(ref) in _REFS else _no_ref() for each, ref in pairs]
+    return [each if type(ref) in _REFS else _no_ref() for each, ref in pairs], refs
 
 
 def _read_alike(

@@ -1,5 +1,6 @@
 """Batches: order, defaults, problems beside forecasts, trimmed answers."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -118,3 +119,22 @@ def test_too_many_requests_are_refused(client: TestClient) -> None:
 
 def test_empty_batch_is_answered(client: TestClient) -> None:
     assert batch(client, []) == {"forecasts": [], "failed": 0}
+
+
+def test_answer_of_several_parts_is_whole_and_replayed_as_it_was(
+    client: TestClient, published: Services
+) -> None:
+    requests = [{"ref": row, "configuration": {"workers": row + 1}} for row in range(600)]
+    ask = partial(
+        client.post,
+        "/v1/forecasts:batch",
+        json={"defaults": DEFAULTS, "requests": requests},
+        headers={"Idempotency-Key": "large"},
+    )
+
+    answer, again = ask(), ask()
+
+    assert int(answer.headers["Content-Length"]) == len(answer.content) > 2**19
+    assert [entry["ref"] for entry in answer.json()["forecasts"]] == [*range(600)]
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert again.content == answer.content

@@ -15,6 +15,7 @@ from models import (
     RunTable,
     fit_portfolio,
 )
+from models.boosting import BoostedTrees, ResidualTrees
 from tests.models.workloads import fit, grid, make_runs
 
 GPUS = {"T4": 1.0, "V100": 0.4, "mine": 0.7}
@@ -112,3 +113,21 @@ def test_a_small_fit_answers_one_as_many(plain: FittedPortfolio) -> None:
 
     _assert_alike(plain, asked)
     _assert_alike(plain, replace(asked, categorical={}))
+
+
+@pytest.mark.parametrize("n", [2, 16, 32, 33])
+def test_few_questions_are_answered_as_among_many(rich: FittedPortfolio, n: int) -> None:
+    asked = _features(300, 3, is_odd=True)
+    every = rich.ask(asked)
+
+    few = rich.ask(asked.take(np.arange(n)))
+
+    assert few.support == every.support[:n]
+    assert few.forecast.log_median == pytest.approx(every.forecast.log_median[:n], abs=1e-12)
+    assert few.forecast.scale == pytest.approx(every.forecast.scale[:n], rel=1e-11)
+    X = every.encoded.X
+    for member in rich.members.values():
+        if isinstance(member, ResidualTrees | BoostedTrees):
+            of_all, _ = member.predict_moments(X)
+            of_few, _ = member.predict_moments(X[:n])
+            assert of_few == pytest.approx(of_all[:n], abs=1e-12)
