@@ -132,8 +132,10 @@ class Companions:
     A question in which both go on together asks what the runs show. One that moves one of them
     alone is answered by the kept column as if the effect were all its own; it might as well be all
     the other's. Both readings count alike: the forecast lies between them, and its interval tells
-    how far apart they are. Columns of which no two go together, but three or more do, are all kept:
-    the members' own uncertainty widens the interval there, and the columns are named.
+    how far apart they are. The batch, nodes and epochs, of which physics knows the part, are named
+    alone where they repeat another column. Columns of which no two go together, but three or more
+    do, are all kept: the members' own uncertainty widens the interval there, and the columns are
+    named.
     """
 
     encoder: Encoder
@@ -181,6 +183,8 @@ class Companions:
         index = self.encoder.axis_names().index(companion.of)
         far = np.abs(told - encoded.X[:, place])
         apart = (far > companion.tolerance + _PARTED) & ~encoded.missing[:, index]
+        # Physics knows what the batch and the nodes do: workers that repeat them keep their part.
+        told = told if feature.role == "parameter" else np.full(len(told), np.nan)
         _tell(X[:, place], told, apart, names, (companion.of, feature.column))
         return np.where(apart, far, 0.0)
 

@@ -218,3 +218,21 @@ def test_few_configurations_tell_no_plane() -> None:
     asked: Row = {"dataset_size": 4000, "param.length": 100, "param.lines": 20}
 
     assert _support(portfolio, asked).unidentified == ()
+
+
+def test_nodes_that_went_with_the_workers_are_named_and_leave_the_forecast_to_physics() -> None:
+    rows: list[Row] = [
+        {"workers": workers, "nodes": 1.0, "dataset_size": size}
+        for workers in _WORKERS
+        for size in _SIZES
+    ]
+    portfolio = _fit(rows, _by("dataset_size", rows))
+    kept: Row = {"workers": 4.0, "nodes": 1.0, "dataset_size": 4000.0}
+    asked = make_features([kept, kept | {"nodes": 4.0}])
+
+    one, four = portfolio.predict(asked).median()
+    widths = np.log(np.divide(*portfolio.predict(asked).interval(0.9)[::-1]))
+
+    assert four == pytest.approx(one, rel=0.05)
+    assert widths[1] > 2 * widths[0]
+    assert _support(portfolio, kept | {"nodes": 4.0}).unidentified == ("workers", "nodes")
