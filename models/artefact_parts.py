@@ -10,12 +10,13 @@ from models.aliases import alias_values
 from models.arms import plain_name
 from models.candidates import CANDIDATES, Setting
 from models.checks import MAX_LOG, check_bounded, check_codes, check_rows, check_weights, demand
+from models.companions import find_plane
 from models.configurations import UNBOUNDED
 from models.convergence import build_convergence
 from models.distribution import LEVELS
 from models.encoding import Encoder
 from models.errors import ArtifactError
-from models.features import CategoryFeature, NumericFeature
+from models.features import CategoryFeature, Companion, NumericFeature
 from models.hardware import DataSheets
 from models.level_effects import LevelEffects
 from models.memory import Memory
@@ -63,6 +64,7 @@ class _Regimes:
 _read_report = json_reader(FitReport, allows_nan=True)
 _read_regimes = json_reader(_Regimes)
 _read_numeric, _read_category = json_reader(NumericFeature), json_reader(CategoryFeature)
+_read_companion = json_reader(Companion)
 
 
 def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> FloatArray:
@@ -226,6 +228,7 @@ def _build_transfer(
         counts,
         effects,
         alias_values(encoder, memory.X, memory.codes.astype(np.int64)),
+        find_plane(encoder, memory.X),
     )
 
 
@@ -235,17 +238,43 @@ def _build_encoder(header: Mapping[str, Any], figures: FloatArray) -> Encoder:
     columns = [item.column for item in numeric] + [item.column for item in categories]
     demand(len(set(columns)) == len(columns), "a column is there twice")
     for feature in numeric:
-        logs = (feature.center, feature.fill, feature.low, feature.high, feature.spread)
-        demand(max(map(abs, logs)) <= MAX_LOG, "a feature is out of range")
-        demand(feature.low <= feature.high and feature.spread >= 0, "a range is turned round")
-        is_log = feature.transform == "log"
-        demand(feature.unit > 0 and not (is_log and feature.floor <= 0), "a unit is not positive")
+        _check_numeric(feature)
     for category in categories:
         demand(0 < len(set(category.levels)) == len(category.levels), "a level is there twice")
         demand(len(category.counts) == len(category.levels), "counts are of other levels")
     demand(isinstance(header["multi_node"], bool), "a truth value is none")
-    hardware = DataSheets(read_texts(header["hardware"]), figures)
-    return Encoder(numeric, categories, hardware, multi_node=header["multi_node"])
+    companions = tuple(map(_read_companion, header["companions"]))
+    _check_companions(companions, numeric, columns)
+    return Encoder(
+        numeric,
+        categories,
+        DataSheets(read_texts(header["hardware"]), figures),
+        multi_node=header["multi_node"],
+        companions=companions,
+    )
+
+
+def _check_companions(
+    companions: Iterable[Companion], numeric: Iterable[NumericFeature], columns: Iterable[str]
+) -> None:
+    """Check that every column that was left out is one more, of a feature that is used."""
+    used, known = {item.column for item in numeric if item.used}, set(columns)
+    for item in companions:
+        demand(item.of in used and item.feature.column not in known, "a companion has no feature")
+        demand(not item.feature.used, "a companion is a feature")
+        known.add(item.feature.column)
+        _check_numeric(item.feature)
+        told = (item.slope, item.intercept, item.tolerance)
+        demand(max(map(abs, told)) <= MAX_LOG, "a companion is out of range")
+        demand(item.slope != 0 and item.tolerance >= 0, "a companion tells nothing")
+
+
+def _check_numeric(feature: NumericFeature) -> None:
+    logs = (feature.center, feature.fill, feature.low, feature.high, feature.spread)
+    demand(max(map(abs, logs)) <= MAX_LOG, "a feature is out of range")
+    demand(feature.low <= feature.high and feature.spread >= 0, "a range is turned round")
+    is_log = feature.transform == "log"
+    demand(feature.unit > 0 and not (is_log and feature.floor <= 0), "a unit is not positive")
 
 
 def _build_memory(

@@ -10,6 +10,7 @@ import numpy as np
 from models.damping import damped
 from models.features import (
     CategoryFeature,
+    Companion,
     NumericFeature,
     learn_categories,
     learn_numeric,
@@ -26,6 +27,27 @@ UNIDENTIFIED_SD = 0.35
 """Prior standard deviation of the exponent of a parameter that was constant in the runs."""
 
 MAX_UNIDENTIFIED_VARIANCE = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Other readings of questions that part what went together in all runs.
+
+    Parameters
+    ----------
+    X
+        What the columns of `Encoded.X` are in the other reading, NaN where the same; shape (n,
+        n_columns).
+    variance
+        Variance of the log duration beside that between the readings, shape (n,): an effect may be
+        more than the whole of both, or of opposite sign.
+    names
+        The columns of each row that cannot be told apart.
+    """
+
+    X: FloatArray
+    variance: FloatArray
+    names: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +69,8 @@ class Encoded:
         Variance of the log duration from what the runs could not identify, shape (n,).
     codes
         Level codes of all categories, the unused included, shape (n, n_categories).
+    readings
+        Other readings (`models.companions`), None where nothing is parted or nobody looked.
     """
 
     X: FloatArray
@@ -55,6 +79,7 @@ class Encoded:
     missing: BoolArray
     variance: FloatArray
     codes: IntArray
+    readings: Readings | None = None
 
 
 class Encoder:
@@ -68,6 +93,8 @@ class Encoder:
         Whether an indicator of several nodes is a feature (both kinds were measured).
     hardware
         Data sheets of accelerators by GPU type.
+    companions
+        Numeric columns that repeat another one in all runs.
     """
 
     def __init__(
@@ -77,7 +104,9 @@ class Encoder:
         hardware: Mapping[str, HardwareDescription],
         *,
         multi_node: bool,
+        companions: tuple[Companion, ...] = (),
     ) -> None:
+        self.companions = companions
         self.numeric, self.categories = numeric, categories
         self.hardware, self.multi_node = hardware, multi_node
         self.layout = self._build_layout()
@@ -122,8 +151,13 @@ class Encoder:
         categories = learn_categories(features)
         nodes = features.numeric.get("nodes")
         multi_node = nodes is not None and bool((nodes > 1).any() and (nodes <= 1).any())
+        numeric, companions = learn_numeric(features)
         return cls(
-            tuple(learn_numeric(features)), tuple(categories), hardware or {}, multi_node=multi_node
+            numeric,
+            tuple(categories),
+            hardware or {},
+            multi_node=multi_node,
+            companions=companions,
         )
 
     def encode(self, features: FeatureTable) -> Encoded:

@@ -1,7 +1,7 @@
 """From raw columns to the log features, ranges and level codes that regressors see."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -63,6 +63,21 @@ class NumericFeature:
         return max(self.high - self.low, 0.2)
 
 
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A numeric column that is left out since in all runs it went along with another one.
+
+    ``feature = intercept + slope * of`` holds for the transformed, centred values to `tolerance` in
+    units of the kept column `of`.
+    """
+
+    feature: NumericFeature
+    of: str
+    slope: float
+    intercept: float
+    tolerance: float
+
+
 def snapped(values: FloatArray) -> FloatArray:
     """Return the values with those next to zero set to zero.
 
@@ -89,8 +104,13 @@ def quotient_of(column: FloatArray, workers: FloatArray | None, quotient: Quotie
     return np.where(np.isfinite(per), per, np.nan)
 
 
-def learn_numeric(features: FeatureTable) -> list[NumericFeature]:
-    """Learn the transform of every numeric column, the core columns first, then by content."""
+def learn_numeric(
+    features: FeatureTable,
+) -> tuple[tuple[NumericFeature, ...], tuple[Companion, ...]]:
+    """Learn the transform of every numeric column, the core columns first, then by content.
+
+    A column that repeats an earlier one is left out and becomes its companion.
+    """
     workers = features.numeric.get("workers")
     workers = None if workers is None else snapped(workers)
     if workers is not None and (np.isnan(workers).any() or workers.min(initial=np.inf) <= 0):
@@ -98,7 +118,8 @@ def learn_numeric(features: FeatureTable) -> list[NumericFeature]:
     first = [name for name in (*CORE_COLUMNS, "nodes") if name in features.numeric]
     names = [*first, *numeric_parameters(features)]
     learned: list[NumericFeature] = []
-    kept: list[FloatArray] = []
+    companions: list[Companion] = []
+    kept: dict[str, FloatArray] = {}
     for name in names:
         raw = snapped(features.numeric[name])
         if np.isnan(raw).all():
@@ -106,21 +127,37 @@ def learn_numeric(features: FeatureTable) -> list[NumericFeature]:
         feature = _learn(name, raw, workers)
         values = apply_transform(feature, quotient_of(raw, workers, feature.quotient))
         values = np.where(np.isnan(values), feature.fill, values)
-        if any(_duplicates(values, earlier) for earlier in kept):
+        repeated = next((other for other, has in kept.items() if _duplicates(values, has)), None)
+        if repeated is not None:
+            companions.append(_companion(feature, values, repeated, kept[repeated]))
             continue
         if feature.spread > 0:
-            kept.append(values)
+            kept[name] = values
         learned.append(feature)
-    return learned
+    return tuple(learned), tuple(companions)
 
 
 def _learn(name: str, raw: FloatArray, workers: FloatArray | None) -> NumericFeature:
-    role = CORE_ROLES.get(name, "parameter")
     quotient = _choose_quotient(name, raw, workers)
     values = quotient_of(raw, workers, quotient)
     if np.isnan(values).all():
         quotient, values = "", raw
-    transform, unit, floor = _choose_transform(values[~np.isnan(values)])
+    return _measure(name, quotient, values, _choose_transform(values[~np.isnan(values)]))
+
+
+def learn_logarithmic(feature: NumericFeature, features: FeatureTable) -> NumericFeature:
+    """Return a column with zeros, and no quotient, by its logarithm instead of as it is."""
+    values = snapped(features.numeric[feature.column])
+    smallest = float(values[values > 0].min())
+    return _measure(feature.column, feature.quotient, values, ("log1p", smallest, 0.0))
+
+
+def _measure(
+    name: str, quotient: Quotient, values: FloatArray, scale: tuple[Transform, float, float]
+) -> NumericFeature:
+    """Return the feature of a column's values, given transform, unit and smallest value."""
+    role = CORE_ROLES.get(name, "parameter")
+    transform, unit, floor = scale
     draft = NumericFeature(
         name, role, quotient, transform, unit, floor, 0, 0, 0, 0, 0,
         always_known=True, flagged=False, used=True,
@@ -180,6 +217,17 @@ def _duplicates(values: FloatArray, earlier: FloatArray) -> bool:
     deviation, other = values - values.mean(), earlier - earlier.mean()
     scale = np.sqrt((deviation @ deviation) * (other @ other))
     return bool(scale > 0 and abs(deviation @ other) > DUPLICATE_CORRELATION * scale)
+
+
+def _companion(
+    feature: NumericFeature, values: FloatArray, of: str, earlier: FloatArray
+) -> Companion:
+    deviation, other = values - values.mean(), earlier - earlier.mean()
+    slope = float(deviation @ other / (other @ other))
+    intercept = float(values.mean() - slope * earlier.mean())
+    off = (values - intercept) / slope - earlier
+    left_out = replace(feature, used=False)
+    return Companion(left_out, of, slope, intercept, float(np.abs(off).max()))
 
 
 @dataclass(frozen=True, slots=True)

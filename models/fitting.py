@@ -45,6 +45,7 @@ from models.relevance import with_relevance
 from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
 from models.run_names import RunNames
 from models.selection import HeldOut, combine
+from models.shares import with_shares
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.threads import single_thread
 from models.transfer import LevelTransfer
@@ -124,9 +125,12 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     present = at_present(runs, changes)
     prepared = impute(present, evidence.unfinished, hardware, seed=seed)
     configurations = collapse(prepared.runs)
-    encoder = Encoder.learn(configurations.features, hardware)
-    encoded = encoder.encode(configurations.features)
     center = float(np.median(configurations.log_duration))
+    encoder = Encoder.learn(configurations.features, hardware)
+    encoder = with_shares(
+        encoder, configurations.features, configurations.log_duration - center, seed
+    )
+    encoded = encoder.encode(configurations.features)
     data = TrainingData(
         with_relevance(encoder.layout, encoded.X, configurations.log_duration - center, seed),
         encoded.X,

@@ -82,7 +82,9 @@ class Inquiry:
     @once
     def encoded(self) -> Encoded:
         """The rows as the regressors see them."""
-        return self._grounds.transfer.settle(self._grounds.encoder.encode(self.features))
+        return self._grounds.transfer.settle(
+            self._grounds.encoder.encode(self.features), self.features
+        )
 
     @once
     def regimes(self) -> tuple[str, ...]:

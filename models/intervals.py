@@ -21,11 +21,11 @@ _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("short_axis", False): 1.5,
     ("short_axis", True): 0.95,
 }
-"""Half width at 90 % in predicted standard deviations, by kind and fewer than 12 configurations."""
+"""Half width at 90 % in predicted standard deviations: of many configurations, and of few."""
 
 _SHAPES: Mapping[bool, FloatArray] = {
-    False: np.array([0.37, 0.68, 1.0, 1.35, 2.1]),
-    True: np.array([0.28, 0.62, 1.0, 1.4, 2.2]),
+    False: np.array([0.33, 0.66, 1.0, 1.35, 2.1]),
+    True: np.array([0.25, 0.6, 1.0, 1.4, 2.2]),
 }
 """Prior half widths at `LEVELS` relative to that at 90 %, inside and beyond the measured range.
 
@@ -65,20 +65,22 @@ def tempered(scale: Scale) -> Scale:
 def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -> FloatArray:
     """Return prior half widths at `LEVELS`, wider for few configurations; a heuristic.
 
-    ``q0 = q00 (1 + 6 / n)``, and ``q00 (1 + min(2, 5 / n))`` where other workloads tell the spread
+    ``q0 = q00 (1 + 6 / n)`` with q00 that of few up to 12 configurations, whose share falls as
+    ``12 / n`` beyond them, and ``q00 (1 + min(2, 5 / n))`` where other workloads tell the spread
     of what fewer than 12 configurations leave open. Beyond an axis of three levels they do not: its
     trend is the runs' own, and whether it goes on no other workload knows.
 
     Examples
     --------
     >>> prior_curve("interpolation", 60).round(2).tolist()
-    [0.61, 1.12, 1.65, 2.23, 3.47]
+    [0.53, 1.07, 1.62, 2.18, 3.4]
     """
-    few = n_configurations < FEW_CONFIGURATIONS
+    few = min(FEW_CONFIGURATIONS / n_configurations, 1.0)
     doubt = _DOUBT / n_configurations
-    if is_pooled and few and kind != "extrapolation":
+    if is_pooled and n_configurations < FEW_CONFIGURATIONS and kind != "extrapolation":
         doubt = min(_POOLED_DOUBT / n_configurations, _MOST_POOLED_DOUBT)
-    return _PRIOR_90[kind, few] * _shape(kind) * (1 + doubt)
+    width = few * _PRIOR_90[kind, True] + (1 - few) * _PRIOR_90[kind, False]
+    return width * _shape(kind) * (1 + doubt)
 
 
 def _shape(kind: Kind) -> FloatArray:

@@ -120,6 +120,7 @@ class Memory:
                 span is None
                 or (encoded.excess[row] > _ROUNDING).any()
                 or encoded.missing[row].any()
+                or (encoded.readings is not None and encoded.readings.names[row])
             ):
                 continue
             if found is log_median:

@@ -15,13 +15,17 @@ IRRELEVANT = 0.1
 
 _LEAST_LOG_ODDS = 1.0
 _LEAST_CONFIGURATIONS = 12
+_LEAST_OWN_SHARE = 0.01
+"""Share of a parameter's variance that others must leave to it for the runs to say anything."""
 
 
 def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> Layout:
     """Return the layout with what the runs say against each parameter's relevance.
 
     A parameter counts as irrelevant where the Bayes factor for exponents of zero in all terms,
-    by the Savage-Dickey ratio under the most plausible template of the full law, is above e.
+    by the Savage-Dickey ratio under the most plausible template of the full law, is above e. One
+    that the other features tell to 99 % of its variance does not: that its part is theirs is what
+    the prior says, not the runs.
 
     Parameters
     ----------
@@ -46,9 +50,21 @@ def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> L
         return layout
     factors = np.ones(layout.n_numeric)
     for column in columns:
+        if _own_share(layout.numeric(X), column) < _LEAST_OWN_SHARE:
+            continue
         if _log_odds_of_zero(best, _exponents(best, layout.n_numeric, column)) > _LEAST_LOG_ODDS:
             factors[column] = IRRELEVANT
     return replace(layout, relevance=tuple(factors.tolist()))
+
+
+def _own_share(numeric: FloatArray, column: int) -> float:
+    """Return the share of a feature's variance that is no linear function of the others."""
+    centred = numeric - numeric.mean(axis=0)
+    others = np.delete(centred, column, axis=1)
+    told = others @ np.linalg.lstsq(others, centred[:, column])[0]
+    total = float(centred[:, column] @ centred[:, column])
+    left = centred[:, column] - told
+    return float(left @ left) / total if total > 0 else 1.0
 
 
 def _exponents(law: FittedLaw, width: int, column: int) -> Sequence[int]:

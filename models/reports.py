@@ -167,8 +167,8 @@ class Support:
     unseen_levels
         (column, level) pairs that no run has.
     unidentified
-        Columns whose effect the runs cannot show: constant there but asked otherwise, unknown to
-        the fit, or left out of the question.
+        Columns whose effect the runs cannot show: constant there but asked otherwise, moved apart
+        though they went together in all runs, unknown to the fit, or left out of the question.
     nearest_run_ids
         Up to three runs whose configurations resemble the question most.
     basis

@@ -31,7 +31,7 @@ from models.packing import pack, unpack
 from models.portfolio import FittedPortfolio
 from models.tables import FloatArray
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 ARRAYS, HEADER = "arrays.f64", "header.json"
@@ -206,6 +206,7 @@ def _encoder_header(encoder: Encoder) -> dict[str, Any]:
         "categories": [asdict(category) for category in encoder.categories],
         "hardware": sorted(encoder.hardware),
         "multi_node": encoder.multi_node,
+        "companions": [asdict(companion) for companion in encoder.companions],
     }
 
 

@@ -171,21 +171,26 @@ class SupportGrounds:
     def _unknown(self, features: FeatureTable, encoded: Encoded) -> list[tuple[str, ...]]:
         """Return for each row the columns whose effect on it the runs cannot show.
 
-        First the known ones, then those with a value that no run has ever had.
+        First the known ones, then those that went together in all runs, then those with a value
+        that no run has ever had.
         """
+        parted = encoded.readings
         found: list[tuple[str, ...]] = [()] * len(encoded.X)
+        if parted is not None:
+            found = list(parted.names)
         known = self._memory.known_columns
         strangers = [
             name for name in (*features.numeric, *features.categorical) if name not in known
         ]
-        if not strangers and self._is_inside(encoded):
+        if not strangers and parted is None and self._is_inside(encoded):
             return found
         is_unasked = encoded.codes == UNASKED
         is_out = encoded.missing | (self._constant & (encoded.excess > _TINY))
         if is_out.any() or is_unasked.any():
             flags = np.hstack([is_out, is_unasked])
             for row in np.flatnonzero(flags.any(axis=1)).tolist():
-                found[row] = tuple(self._names[index] for index in np.flatnonzero(flags[row]))
+                shown = (self._names[index] for index in np.flatnonzero(flags[row]))
+                found[row] = tuple(dict.fromkeys((*shown, *found[row])))
         for name in sorted(strangers):
             given = _given(features, name)
             found = [

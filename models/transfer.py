@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.aliases import alias_values
-from models.encoding import UNSEEN, Encoded, Encoder
+from models.companions import Companions, Plane, find_plane, paired_categories
+from models.encoding import MAX_UNIDENTIFIED_VARIANCE, UNSEEN, Encoded, Encoder
 from models.hardware import UNKNOWN_SD
 from models.level_effects import LevelEffects
 from models.once import once
@@ -64,6 +65,8 @@ class LevelTransfer:
     aliases
         Columns of X that the GPU type tells (rated power, say), shape (k,), and their values for
         each measured type, shape (n_types, k).
+    plane
+        On which the numeric features of all configurations lie, None if on none.
     """
 
     def __init__(
@@ -73,9 +76,10 @@ class LevelTransfer:
         counts: FloatArray,
         effects: Mapping[str, LevelEffects],
         aliases: tuple[IntArray, FloatArray],
+        plane: Plane | None = None,
     ) -> None:
         self.encoder, self.combinations, self.counts = encoder, combinations, counts
-        self.effects, self._aliases = effects, aliases
+        self.effects, self._aliases, self._plane = effects, aliases, plane
         self._used = [c for c, item in enumerate(encoder.categories) if item.used]
         names = [category.column for category in encoder.categories]
         self._gpu = names.index("gpu_type") if "gpu_type" in names else None
@@ -91,20 +95,32 @@ class LevelTransfer:
         effects: Mapping[str, LevelEffects],
     ) -> "LevelTransfer":
         """Learn the measured combinations from X, codes and runs of all configurations."""
-        aliases = alias_values(encoder, X, codes)
+        aliases, plane = alias_values(encoder, X, codes), find_plane(encoder, X)
         if not codes.shape[1]:
             nothing = np.zeros((1, 0), dtype=np.int64)
-            return cls(encoder, nothing, counts.sum(keepdims=True), effects, aliases)
+            return cls(encoder, nothing, counts.sum(keepdims=True), effects, aliases, plane)
         combinations, inverse = np.unique(codes, axis=0, return_inverse=True)
         weights: FloatArray = np.zeros(len(combinations))
         np.add.at(weights, inverse.ravel(), counts)
-        return cls(encoder, combinations, weights, effects, aliases)
+        return cls(encoder, combinations, weights, effects, aliases, plane)
 
-    def settle(self, encoded: Encoded) -> Encoded:
-        """Return the rows with nothing outside that a type which no run has tells by itself.
+    @once
+    def _companions(self) -> Companions:
+        """What went together in all runs."""
+        pairs = paired_categories(self.encoder, self.combinations)
+        return Companions(self.encoder, pairs, self._plane)
 
-        The effect of such a type is known; its rated power, say, is not another axis.
+    def settle(self, encoded: Encoded, features: FeatureTable) -> Encoded:
+        """Return the rows of questions as these stand to the runs.
+
+        With the other readings of those that part what went together in all runs, and nothing
+        outside that a type which no run has tells by itself: the effect of such a type is known;
+        its rated power, say, is not another axis.
         """
+        readings = self._companions.read(features, encoded)
+        if readings is not None:
+            variance = np.minimum(encoded.variance + readings.variance, MAX_UNIDENTIFIED_VARIANCE)
+            encoded = replace(encoded, readings=readings, variance=variance)
         columns = self._aliases[0]
         if self._gpu is None or not len(columns):
             return encoded
@@ -122,10 +138,11 @@ class LevelTransfer:
         """Return stand-ins for open levels, None if every level was measured.
 
         An unseen level that the pool or a data sheet knows, as are measured ones, is shifted by
-        `models.level_effects`; any other unseen level adds a variance of 0.5 squared.
+        `models.level_effects`; any other unseen level adds a variance of 0.5 squared. Rows with
+        another reading are answered by both, half by each.
         """
         if encoded.codes.min(initial=0) >= 0:
-            return None
+            return _read_twice(None, encoded)
         open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
         # Many questions leave the same levels open: their stand-ins are found once.
         known: dict[tuple[tuple[int, ...], tuple[str | None, ...]], _StandIns] = {}
@@ -152,7 +169,7 @@ class LevelTransfer:
         weights, shift, variance = (
             np.concatenate([part[index] for part in parts]) for index in (1, 2, 3)
         )
-        return Expansion(X, source, weights, shift, variance)
+        return _read_twice(Expansion(X, source, weights, shift, variance), encoded)
 
     def _asked(
         self, levels: Sequence[int], features: FeatureTable, row: int
@@ -316,3 +333,25 @@ def _kriging(covariance: FloatArray, noise: FloatArray) -> tuple[FloatArray, flo
     weights /= weights.sum()
     variance = covariance[n, n] - 2 * weights @ covariance[:n, n] + weights @ known @ weights
     return weights, float(variance)
+
+
+def _read_twice(expansion: Expansion | None, encoded: Encoded) -> Expansion | None:
+    """Return the expansion with both readings of the questions that part companions."""
+    if encoded.readings is None:
+        return expansion
+    n = len(encoded.X)
+    if expansion is None:
+        expansion = Expansion(encoded.X, np.arange(n), np.ones(n), np.zeros(n), np.zeros(n))
+    other = encoded.readings.X[expansion.source]
+    parted = np.flatnonzero(~np.isnan(other).all(axis=1))
+    second = np.where(np.isnan(other), expansion.X, other)[parted]
+    weights = expansion.weights.copy()
+    weights[parted] /= 2
+    rows = np.concatenate([np.arange(len(weights)), parted])
+    return Expansion(
+        np.vstack([expansion.X, second]),
+        expansion.source[rows],
+        weights[rows],
+        expansion.shift[rows],
+        expansion.variance[rows],
+    )

@@ -97,8 +97,8 @@ def _on_support(support: Support) -> Iterator[ForecastWarning]:
         yield ForecastWarning(
             "unidentified",
             f"The runs cannot show the effect of {', '.join(support.unidentified)}:"
-            " not given here, or never varied.",
-            "Give every feature that the runs have; measure runs that differ in them.",
+            " not given here, never varied, or varied together only.",
+            "Give every feature that the runs have; measure runs that differ in them one by one.",
         )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.accuracy.judging import Judgement
+from benchmarks.accuracy.own_error import attainable_share
 from benchmarks.accuracy.tables import Group, geometric, groups_of, median
 
 MAX_GROUP_MAPE, MAX_PEER_RATIO, MIN_SHARE_BETTER, MAX_WORST_RATIO = 0.10, 0.80, 0.70, 3.0
@@ -209,17 +210,17 @@ def _own_error(judgements: Sequence[Judgement]) -> Goal:
         f"at least {MIN_SHARE_KNOWN:.0%}",
         f"{share:.1%}",
         share >= MIN_SHARE_KNOWN,
-        _share_known_of_many(judgements),
+        "; ".join(_bounds_of_known(judgements)),
     )
 
 
-def _share_known_of_many(judgements: Sequence[Judgement]) -> str:
-    """Tell the share where the true error is known best: few test runs make it a draw itself."""
+def _bounds_of_known(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Tell what stands in the way: few test runs make the true error a draw itself."""
+    yield f"exactly calibrated forecasts would know {attainable_share(judgements):.1%}"
     many = [item for item in judgements if item.n_test >= MANY_TEST_RUNS]
-    if not many:
-        return ""
-    share = float(np.mean([item.knows_itself for item in many]))
-    return f"{share:.1%} of the {len(many)} tasks with {MANY_TEST_RUNS} test runs or more"
+    if many:
+        share = float(np.mean([item.knows_itself for item in many]))
+        yield f"{share:.1%} of the {len(many)} tasks with {MANY_TEST_RUNS} test runs or more"
 
 
 def _medians(judgements: Sequence[Judgement], targets: Targets) -> Goal:

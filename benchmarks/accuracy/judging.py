@@ -15,12 +15,16 @@ SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Measured and forecast seconds of the runs asked for, with the bounds of the .9 interval."""
+    """Measured and forecast seconds of the runs asked for, with the bounds of the .9 interval.
+
+    ``typical`` is the relative error (a fraction) that each forecast announced for itself.
+    """
 
     observed: tuple[float, ...]
     predicted: tuple[float, ...]
     lower: tuple[float, ...]
     upper: tuple[float, ...]
+    typical: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ def judge(
     fit_seconds = time.perf_counter() - started
     forecast = portfolio.predict(test.features)
     observed, predicted = test.duration_seconds, forecast.median()
+    typical = forecast.typical_error()
     lower, upper = forecast.interval(0.9)
     data_set, kind, axis = task.group()
     report = portfolio.report
@@ -112,10 +117,12 @@ def judge(
         coverage_90=coverage(observed, lower, upper),
         width_90=relative_width(predicted, lower, upper),
         score_90=log_interval_score(observed, lower, upper, 0.9),
-        own_estimate=float(forecast.typical_error().mean()),
+        own_estimate=float(typical.mean()),
         held_out_error=_held_out_error(report.accuracy_by_axis, forecast.regimes),
         fit_seconds=fit_seconds,
         noise_floor=report.noise_floor if report.noise_floor is not None else np.nan,
         peer_mape=peers.get(task.name, np.nan),
-        points=Points(*(tuple(each.tolist()) for each in (observed, predicted, lower, upper))),
+        points=Points(
+            *(tuple(each.tolist()) for each in (observed, predicted, lower, upper, typical))
+        ),
     )

@@ -1,8 +1,8 @@
 """Compare a workload's forecasts without and with what other workloads and data sheets tell.
 
-Usage: ``python -m benchmarks.pooling --data DIR [--hardware FILE.csv] [--full] [--draws N]
-[--types N] [--jobs N] [--only NAME ...] --out result.csv``. Each folder of DIR holds ``runs.csv``;
-it stands for a project, and is left out of its own factory prior. Rows are written as they come.
+Usage: ``python -m benchmarks.pooling --data DIR [--hardware FILE.csv] [--draws N] [--types N]
+[--jobs N] [--only NAME ...] --out result.csv``. Each folder of DIR holds ``runs.csv``; it stands
+for a project, and is left out of its own factory prior. Rows are written as they come.
 """
 
 import argparse
@@ -33,7 +33,6 @@ from benchmarks.pooling.workloads import (  # noqa: E402 - see above
 )
 
 FIRST_RUNS = (1, 3, 6)
-FULL_DRAWS, FULL_TYPES = 5, 12
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -64,19 +63,16 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--hardware", type=Path, default=SHIPPED_HARDWARE, help="CSV of GPU specifications"
     )
     parser.add_argument("--out", type=Path, required=True, help="CSV of one row per task and arm")
-    parser.add_argument("--draws", type=int, default=2, help="draws of first runs per workload")
-    parser.add_argument("--types", type=int, default=2, help="GPU types left out per workload")
-    parser.add_argument("--full", action="store_true", help="five draws, every GPU type")
+    parser.add_argument("--draws", type=int, default=5, help="draws of first runs per workload")
+    parser.add_argument("--types", type=int, help="GPU types left out per workload, default all")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", nargs="*", help="names of folders whose workloads are targets")
     return parser.parse_args(argv)
 
 
 def _tasks(workload: MeasuredWorkload, arguments: argparse.Namespace) -> Iterable[Task]:
-    draws = FULL_DRAWS if arguments.full else arguments.draws
-    types = FULL_TYPES if arguments.full else arguments.types
-    yield from first_runs_tasks(workload, FIRST_RUNS, draws)
-    yield from unseen_type_tasks(workload, types)
+    yield from first_runs_tasks(workload, FIRST_RUNS, arguments.draws)
+    yield from unseen_type_tasks(workload, arguments.types)
 
 
 def _judge_all(

@@ -83,8 +83,11 @@ def first_runs_tasks(
             yield _task(workload, name, f"first {count}", train, test)
 
 
-def unseen_type_tasks(workload: MeasuredWorkload, most: int) -> Iterator[Task]:
-    """Return tasks that leave out every run of one GPU type, for up to `most` types."""
+def unseen_type_tasks(workload: MeasuredWorkload, most: int | None = None) -> Iterator[Task]:
+    """Return tasks that leave out every run of one GPU type, for all or up to `most` types.
+
+    These stand in the order of a hash of their names: the same ones come first in every workload.
+    """
     types = sorted({row["gpu_type"] for row in workload.rows if row["gpu_type"]}, key=_shuffled)
     if len(types) < 2:  # noqa: PLR2004 - nothing would be left
         return

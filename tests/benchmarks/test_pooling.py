@@ -58,7 +58,7 @@ def test_tasks_hold_out_configurations_and_types(data: Path) -> None:
     workload = read_workloads(data, only=["second"])[0]
 
     first = next(first_runs_tasks(workload, (3,), 1))
-    unseen = list(unseen_type_tasks(workload, 9))
+    unseen = list(unseen_type_tasks(workload))
 
     assert (len(first.train), len(first.test)) == (3, 5)
     assert {row["run_id"] for row in first.train}.isdisjoint(row["run_id"] for row in first.test)
@@ -67,6 +67,14 @@ def test_tasks_hold_out_configurations_and_types(data: Path) -> None:
         {row["gpu_type"] for row in task.train}.isdisjoint(row["gpu_type"] for row in task.test)
         for task in unseen
     )
+
+
+def test_as_many_types_are_left_out_as_asked_for(data: Path) -> None:
+    workload = read_workloads(data, only=["second"])[0]
+
+    names = [task.name for task in unseen_type_tasks(workload)]
+
+    assert [task.name for task in unseen_type_tasks(workload, 1)] == names[:1]
 
 
 def test_prior_of_a_workload_never_holds_itself_nor_its_data_set_as_public(data: Path) -> None:

@@ -1,0 +1,194 @@
+"""Columns that went together in all runs: a question that parts them can be read in two ways."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+import numpy as np
+
+from models.damping import damped
+from models.encoding import UNIDENTIFIED_SD, Encoded, Encoder, Readings
+from models.features import Companion, apply_transform, quotient_of, snapped
+from models.hardware import UNKNOWN_SD
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
+
+_PARTED = 0.01
+"""Further from its companion than any run, by this much in units of the feature, is apart."""
+
+_LEAST_VARIANCE = 0.01
+"""Share of a standardised feature's variance below which a direction was hardly varied."""
+
+_LEAST_CONFIGURATIONS = 12
+_LEAST_PART, _OFF_PLANE = 0.2, 0.1
+
+Pair = tuple[int, int, IntArray]
+"""A category that was left out, the one it went with, and the code there of each own code."""
+
+
+def paired_categories(encoder: Encoder, combinations: IntArray) -> list[Pair]:
+    """Return the categories that were left out since their levels pair off with another's.
+
+    Parameters
+    ----------
+    encoder
+        The encoder of the fit.
+    combinations
+        Distinct rows of level codes among the configurations, shape (k, n_categories).
+    """
+    pairs: list[Pair] = []
+    for own, other in permutations(range(len(encoder.categories)), 2):
+        left_out, kept = encoder.categories[own], encoder.categories[other]
+        if left_out.used or not kept.used or len(left_out.levels) != len(kept.levels):
+            continue
+        distinct = np.unique(combinations[:, [own, other]], axis=0)
+        if len(distinct) == len(left_out.levels):
+            codes = np.zeros(len(distinct), dtype=np.int64)
+            codes[distinct[:, 0]] = distinct[:, 1]
+            pairs.append((own, other, codes))
+    return pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """What several features of all configurations have in common: a plane on which they lie.
+
+    `directions` are what hardly varied, as functions of the numeric columns of X around `middle`;
+    no configuration is further from the plane than `limit`, and `columns` are those it concerns.
+    """
+
+    middle: FloatArray
+    directions: FloatArray
+    limit: float
+    columns: tuple[str, ...]
+
+    def is_off(self, X: FloatArray) -> BoolArray:
+        """Return which rows are further from the plane than any configuration, shape (n,)."""
+        far = self.distance(X)
+        return np.asarray(far > self.limit + _OFF_PLANE, dtype=np.bool_)
+
+    def distance(self, X: FloatArray) -> FloatArray:
+        """Return how far rows are from the plane, in standard deviations; shape (n,)."""
+        off = (X[:, : len(self.middle)] - self.middle) @ self.directions
+        return np.asarray(np.sqrt((off * off).sum(axis=1)))
+
+
+def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
+    """Return the plane on which the features of the configurations lie, None if on none.
+
+    Told by principal components of next to no variance (Jolliffe 2002, Principal component
+    analysis, ch. 10), where a parameter takes part and the configurations are many enough.
+
+    Parameters
+    ----------
+    encoder
+        The encoder of the fit.
+    X
+        Its configurations, shape (n, n_columns).
+    """
+    used = [feature for feature in encoder.numeric if feature.used]
+    varied = [place for place in range(len(used)) if np.ptp(X[:, place]) > 0]
+    if len(varied) < 2 or len(X) < max(_LEAST_CONFIGURATIONS, 2 * len(varied)):  # noqa: PLR2004
+        return None
+    middle = X[:, : len(used)].mean(axis=0)
+    centred = X[:, varied] - middle[varied]
+    scale = np.sqrt((centred**2).mean(axis=0))
+    spread, axes = np.linalg.eigh(centred.T @ centred / len(X) / np.outer(scale, scale))
+    flat = axes[:, spread < _LEAST_VARIANCE]
+    part = np.sqrt((flat**2).sum(axis=1)) > _LEAST_PART
+    concerned = [
+        used[place] for place, has_part in zip(varied, part.tolist(), strict=True) if has_part
+    ]
+    if not any(feature.role == "parameter" for feature in concerned):
+        return None
+    directions = np.zeros((len(used), flat.shape[1]))
+    directions[varied] = flat / scale[:, None]
+    names = tuple(feature.column for feature in concerned)
+    plane = Plane(middle, directions, 0.0, names)
+    return replace(plane, limit=float(plane.distance(X).max()))
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """What went together in all runs of a workload, so that one of two columns was left out.
+
+    A question in which both go on together asks what the runs show. One that moves one of them
+    alone is answered by the kept column as if the effect were all its own; it might as well be all
+    the other's. Both readings count alike: the forecast lies between them, and its interval tells
+    how far apart they are. Columns of which no two go together, but three or more do, are all kept:
+    the members' own uncertainty widens the interval there, and the columns are named.
+    """
+
+    encoder: Encoder
+    pairs: Sequence[Pair]
+    plane: Plane | None
+
+    def read(self, features: FeatureTable, encoded: Encoded) -> Readings | None:
+        """Return the other readings of the rows that part companions, None without such a row."""
+        if not (self.encoder.companions or self.pairs or self.plane):
+            return None
+        X, variance = np.full(encoded.X.shape, np.nan), np.zeros(len(encoded.X))
+        names: list[tuple[str, ...]] = [()] * len(X)
+        for companion in self.encoder.companions:
+            far = self._read_numeric(companion, features, encoded, X, names)
+            variance += (UNIDENTIFIED_SD * far) ** 2
+        for pair in self.pairs:
+            variance += UNKNOWN_SD**2 * self._read_category(pair, encoded, X, names)
+        if self.plane is not None:
+            for row in np.flatnonzero(self.plane.is_off(encoded.X)).tolist():
+                names[row] = tuple(dict.fromkeys((*names[row], *self.plane.columns)))
+        return Readings(X, variance, tuple(names)) if any(names) else None
+
+    def _read_numeric(
+        self,
+        companion: Companion,
+        features: FeatureTable,
+        encoded: Encoded,
+        X: FloatArray,
+        names: list[tuple[str, ...]],
+    ) -> FloatArray:
+        """Write what a column tells of the kept one, and return how far apart they are."""
+        feature = companion.feature
+        asked = features.numeric.get(feature.column)
+        if asked is None:
+            return np.zeros(len(X))
+        workers = features.numeric.get("workers")
+        workers = None if workers is None else snapped(workers)
+        values = apply_transform(feature, quotient_of(snapped(asked), workers, feature.quotient))
+        told = (values - companion.intercept) / companion.slope
+        used = [item for item in self.encoder.numeric if item.used]
+        place = [item.column for item in used].index(companion.of)
+        kept = used[place]
+        if kept.role == "local_batch" and kept.transform == "log":
+            told = damped(told, kept.low, kept.high)
+        index = self.encoder.axis_names().index(companion.of)
+        far = np.abs(told - encoded.X[:, place])
+        apart = (far > companion.tolerance + _PARTED) & ~encoded.missing[:, index]
+        _tell(X[:, place], told, apart, names, (companion.of, feature.column))
+        return np.where(apart, far, 0.0)
+
+    def _read_category(
+        self, pair: Pair, encoded: Encoded, X: FloatArray, names: list[tuple[str, ...]]
+    ) -> BoolArray:
+        """Write what a category tells of the kept one, and return where they are apart."""
+        own, other, codes = pair
+        asked, kept = encoded.codes[:, own], encoded.codes[:, other]
+        told = codes[np.maximum(asked, 0)]
+        apart: BoolArray = (asked >= 0) & (kept >= 0) & (told != kept)
+        used = [index for index, item in enumerate(self.encoder.categories) if item.used]
+        place = self.encoder.layout.n_numeric + 1 + used.index(other)
+        columns = self.encoder.categories[other].column, self.encoder.categories[own].column
+        _tell(X[:, place], told.astype(np.float64), apart, names, columns)
+        return apart
+
+
+def _tell(
+    column: FloatArray,
+    told: FloatArray,
+    apart: BoolArray,
+    names: list[tuple[str, ...]],
+    columns: tuple[str, str],
+) -> None:
+    """Write what the companion tells into a column of readings, and the names of both."""
+    column[apart] = told[apart]
+    for row in np.flatnonzero(apart).tolist():
+        names[row] = tuple(dict.fromkeys((*names[row], *columns)))

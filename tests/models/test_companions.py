@@ -1,0 +1,182 @@
+"""Columns that went together in all runs: what is said where a question parts them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from models import FittedPortfolio, RunTable, Support, dumps, fit_portfolio, loads
+from models.errors import ArtifactError
+from models.layout import Layout
+from models.packing import pack, unpack
+from models.relevance import with_relevance
+from models.serialization import HEADER
+from tests.models.workloads import make_features
+
+Row = dict[str, float | str]
+
+_WORKERS, _SIZES = (1.0, 2.0, 4.0, 8.0, 16.0), (1000.0, 2000.0, 4000.0, 8000.0)
+
+
+def _grid(**columns: float) -> list[Row]:
+    """Return a grid in which further columns are multiples of the size of the data set."""
+    return [
+        {
+            "workers": workers,
+            "dataset_size": size,
+            **{name: factor * size for name, factor in columns.items()},
+        }
+        for workers in _WORKERS
+        for size in _SIZES
+    ]
+
+
+def _fit(rows: list[Row], seconds: list[float]) -> FittedPortfolio:
+    noisy = np.array(seconds) * np.exp(
+        0.02 * np.random.default_rng(0).standard_normal(len(seconds))
+    )
+    runs = RunTable(make_features(rows), noisy, [f"run_{i}" for i in range(len(rows))])
+    return fit_portfolio(runs, seed=0, time_budget_s=600)
+
+
+def _by(column: str, rows: list[Row], factor: float = 1.0) -> list[float]:
+    return [0.5 * float(row[column]) / factor / float(row["workers"]) + 5 for row in rows]
+
+
+@pytest.fixture(scope="module")
+def lines() -> FittedPortfolio:
+    rows = _grid(**{"param.lines": 100.0})
+    return _fit(rows, _by("dataset_size", rows))
+
+
+_ASKED: Row = {"workers": 4.0, "dataset_size": 4000.0, "param.lines": 4e5}
+
+
+def _support(portfolio: FittedPortfolio, row: Row) -> Support:
+    return portfolio.support(make_features([row]))[0]
+
+
+def test_question_that_keeps_companions_together_is_as_sure_as_before(
+    lines: FittedPortfolio,
+) -> None:
+    support = _support(lines, _ASKED)
+    lower, upper = lines.predict(make_features([_ASKED])).interval(0.9)
+
+    assert (support.basis, support.within_range, support.unidentified) == ("measured", True, ())
+    assert upper[0] / lower[0] < 1.2
+
+
+@pytest.mark.parametrize("moved", [{"param.lines": 2e5}, {"dataset_size": 2000.0}])
+def test_interval_holds_the_effect_of_either_companion(lines: FittedPortfolio, moved: Row) -> None:
+    asked = make_features([_ASKED | moved])
+    lower, upper = lines.predict(asked).interval(0.9)
+    support = _support(lines, _ASKED | moved)
+
+    assert lower[0] < 0.5 * 2000 / 4 + 5
+    assert upper[0] > 0.5 * 4000 / 4 + 5
+    assert support.unidentified == ("dataset_size", "param.lines")
+    assert support.basis == "interpolated"
+    assert not support.within_range
+
+
+def test_companion_that_a_question_leaves_out_goes_along(lines: FittedPortfolio) -> None:
+    asked = {name: value for name, value in _ASKED.items() if name != "param.lines"}
+
+    assert lines.predict(make_features([asked])).median() == pytest.approx(
+        lines.predict(make_features([_ASKED])).median()
+    )
+    assert _support(lines, asked).unidentified == ()
+
+
+def test_companions_survive_the_artefact(lines: FittedPortfolio) -> None:
+    asked = make_features([_ASKED, _ASKED | {"param.lines": 1e4}])
+
+    again = loads(dumps(lines))
+
+    assert again.predict(asked).median().tolist() == lines.predict(asked).median().tolist()
+    assert again.predict(asked).scale.tolist() == lines.predict(asked).scale.tolist()
+    assert again.support(asked) == lines.support(asked)
+
+
+def test_rows_of_one_table_and_single_rows_are_read_alike(lines: FittedPortfolio) -> None:
+    rows = [_ASKED, _ASKED | {"param.lines": 1e4}, _ASKED | {"dataset_size": 1000.0}]
+
+    together = lines.predict(make_features(rows)).median()
+    alone = [float(lines.predict(make_features([row])).median()[0]) for row in rows]
+
+    assert together == pytest.approx(alone)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"of": "param.other"},
+        {"slope": 0.0},
+        {"tolerance": -1.0},
+        {"intercept": 1e9},
+    ],
+)
+def test_artefact_with_an_absurd_companion_is_refused(
+    lines: FittedPortfolio, change: dict[str, float | str]
+) -> None:
+    parts = {name: bytes(part) for name, part in unpack(dumps(lines)).items()}
+    header = json.loads(parts[HEADER])
+    header["encoder"]["companions"][0] |= change
+
+    with pytest.raises(ArtifactError):
+        loads(pack(parts | {HEADER: json.dumps(header).encode()}))
+
+
+def test_categories_that_pair_off_are_read_both_ways_where_a_question_mixes_them() -> None:
+    rows: list[Row] = [
+        {"workers": workers, "dataset_size": size, "gpu_type": gpu, "param.library": library}
+        for gpu, library in (("V100", "old"), ("T4", "new"))
+        for workers in _WORKERS
+        for size in _SIZES
+    ]
+    slower = [3.0 if row["gpu_type"] == "T4" else 1.0 for row in rows]
+    seconds = [s * factor for s, factor in zip(_by("dataset_size", rows), slower, strict=True)]
+    portfolio = _fit(rows, seconds)
+    kept: Row = {"workers": 4.0, "dataset_size": 4000.0, "gpu_type": "T4", "param.library": "new"}
+    mixed = kept | {"param.library": "old"}
+
+    lower, upper = portfolio.predict(make_features([mixed])).interval(0.9)
+
+    assert upper[0] / lower[0] > 2.9
+    assert set(_support(portfolio, mixed).unidentified) == {"gpu_type", "param.library"}
+    assert _support(portfolio, kept).unidentified == ()
+
+
+def test_three_columns_of_which_one_follows_from_two_are_named_together() -> None:
+    generator = np.random.default_rng(1)
+    rows = _grid()
+    for row in rows:
+        row["param.length"] = float(generator.choice([50, 100, 200]))
+        row["param.lines"] = float(row["dataset_size"]) / float(row["param.length"])
+    portfolio = _fit(rows, _by("dataset_size", rows))
+    kept: Row = {"workers": 4, "dataset_size": 4000, "param.length": 100, "param.lines": 40}
+
+    support = _support(portfolio, kept | {"param.lines": 20.0})
+    known, parted = (
+        float(np.log(upper / lower)[0])
+        for lower, upper in (
+            portfolio.predict(make_features([kept | change])).interval(0.9)
+            for change in ({}, {"param.lines": 20.0})
+        )
+    )
+
+    assert _support(portfolio, kept).unidentified == ()
+    assert set(support.unidentified) == {"dataset_size", "param.length", "param.lines"}
+    assert parted > 2 * known
+
+
+def test_parameter_that_others_tell_is_not_called_irrelevant() -> None:
+    generator = np.random.default_rng(0)
+    z = generator.normal(size=(40, 3))
+    z[:, 2] = z[:, 0] - z[:, 1]
+    layout = Layout(("dataset_size", "parameter", "parameter"), (), ())
+    y = z[:, 0] + 0.02 * generator.normal(size=40)
+
+    found = with_relevance(layout, np.column_stack([z, np.zeros(40)]), y, seed=0)
+
+    assert found.relevance == (1.0, 1.0, 1.0)
