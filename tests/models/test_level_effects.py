@@ -77,3 +77,19 @@ def test_type_like_the_measured_one_is_forecast_as_it() -> None:
     median, (lower, upper) = asked.median(), asked.interval(0.9)
     assert median[1] == pytest.approx(median[0], rel=1e-2)
     assert upper[1] / lower[1] > upper[0] / lower[0]
+
+
+def test_gpu_type_of_which_nothing_is_known_is_as_uncertain_as_types_differ() -> None:
+    rows = [{**row, "param.mode": "fast"} for row in grid(gpu_types=("K80",))]
+    rows += [{**row, "param.mode": "slow"} for row in grid(gpu_types=("V100",))]
+    portfolio = fit_portfolio(make_runs(rows), seed=0, time_budget_s=60)
+    row: dict[str, float | str] = {"workers": 4, "dataset_size": 1000, "epochs": 2}
+    asked = [
+        {**row, "gpu_type": "V100", "param.mode": "other"},
+        {**row, "gpu_type": "TPU", "param.mode": "slow"},
+    ]
+
+    lower, upper = portfolio.predict(make_features(asked)).interval(0.9)
+
+    assert upper[1] / lower[1] > 1.3 * upper[0] / lower[0]
+    assert upper[1] / lower[1] > 4
