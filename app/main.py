@@ -1,6 +1,6 @@
 """Wires settings, services and routes into one application; decides nothing."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 
 from app.api import health, openapi, problems
+from app.api.direct_answers import DirectAnswers
 from app.api.encoded_answers import EncodedAnswers
 from app.api.forecast_shortcut import ForecastShortcut
 from app.api.gathering import Gatherer
@@ -22,6 +23,7 @@ from app.api.middleware.exchanges import ExchangeMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.routing import ROUTERS
+from app.api.serving_metrics import DirectCollector
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
@@ -47,8 +49,8 @@ class _Untraced(FastAPI):
         return layer
 
 
-def _add_middleware(app: FastAPI, services: Services) -> None:
-    """Wrap the routes, the innermost layer first."""
+def _add_middleware(app: FastAPI, services: Services) -> DirectAnswers:
+    """Wrap the routes, the innermost layer first; return what answers in their place."""
     settings = services.context.settings
     answers = app.state.answers = EncodedAnswers(settings.answer_cache_size)
     gatherer = Gatherer(services, answers)
@@ -66,6 +68,9 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
     )
     metrics = health.install_metrics(app, services, answers, gatherer)
     app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics)
+    direct = app.state.direct_answers = DirectAnswers(services, answers, gatherer, metrics)
+    app.state.metrics_registry.register(DirectCollector(direct.figures))
+    return direct
 
 
 def build_app(
@@ -101,11 +106,13 @@ def build_app(
     tracing = tracing or at_the_end.enter_context(exporting(settings))
 
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[Mapping[str, object]]:
         # A thread without a connection would only wait for one.
         limiter = to_thread.current_default_thread_limiter()
         limiter.total_tokens = settings.database_pool_size
-        yield
+        # Callers that are counted and requests that are traced pass the layers.
+        is_direct = tracing is None and not settings.rate_limit_per_minute
+        yield {"direct_answers": direct} if is_direct else {}
         services.close()
         at_the_end.close()
 
@@ -128,5 +135,5 @@ def build_app(
         app.include_router(router)
     app.include_router(pages.router)
     openapi.install(app, requires_keys=services.access.requires_keys)
-    _add_middleware(app, services)
+    direct = _add_middleware(app, services)
     return app

@@ -17,6 +17,9 @@ _N_FIGURES = 4
 UNKNOWN_SD = 0.5
 """Log standard deviation of a level about which nothing is known."""
 
+UNKNOWN_GPU_SD = 1.0
+"""That of a GPU type: so far does what the shipped data sheets say of durations spread."""
+
 
 @dataclass(frozen=True, slots=True)
 class HardwareDescription:

@@ -79,26 +79,57 @@ class LevelEffects:
         no specification is as uncertain as one about which nothing is known.
         """
         own, deviation, slope = self.sds
-        positions = {level: index for index, level in enumerate(self.levels)}
+        design = self._design(names, hardware)
+        x = design[:, len(self.levels) :]
+        variance = np.full(len(names), deviation**2)
+        for row, name in enumerate(names):
+            if name in self.levels:
+                continue
+            is_described = _is_described(self.category, name, hardware)
+            variance[row] += (own if is_described else max(own, UNKNOWN_SD)) ** 2
+        covariance = design @ self.covariance @ design.T + slope**2 * (x @ x.T) + np.diag(variance)
+        mean = design @ self.mean
+        covariance += self.response**2 * np.outer(mean, mean)
+        return mean, (covariance + covariance.T) / 2
+
+    def differences(
+        self, names: Sequence[str | None], hardware: Mapping[str, HardwareDescription]
+    ) -> FloatArray:
+        """Return what is expected of the last named level beyond each other one, shape (n - 1,).
+
+        A difference between two levels that the pool measured counts as none where it is smaller
+        than its own posterior standard deviation: boards that hardly differ keep their forecasts.
+
+        References
+        ----------
+        Judge and Bock (1978), The statistical implications of pre-test and Stein-rule estimators in
+        econometrics, ch. 3.
+
+        Examples
+        --------
+        >>> mean, covariance = np.array([0.5, 0.4, 0.375, 0, 0, 0]), np.eye(6) / 1000
+        >>> effects = LevelEffects("color", ("a", "b", "c"), mean, covariance, (0.1, 0.1, 0.1))
+        >>> effects.differences(["a", "b", "c"], {}).tolist()
+        [-0.125, 0.0]
+        """
+        design = self._design(names, hardware)
+        apart = design[-1] - design[:-1]
+        found = apart @ self.mean
+        is_measured = np.array([name in self.levels for name in names], dtype=np.bool_)
+        is_untold = found**2 < np.vecdot(apart @ self.covariance, apart)
+        return np.where(is_measured[:-1] & is_measured[-1] & is_untold, 0.0, found)
+
+    def _design(
+        self, names: Sequence[str | None], hardware: Mapping[str, HardwareDescription]
+    ) -> FloatArray:
+        """Return what each named level has of e and of u, shape (n, n_levels + 3)."""
         x = _specifications(self.category, names, hardware)
         told = np.array([self.is_known(name, hardware) for name in names], dtype=np.bool_)
         if told.any():
             # About a level of which nothing is known, the others are the best guess.
             x[~told] = x[told].mean(axis=0)
-        design = np.zeros((len(names), len(self.mean)))
-        design[:, len(self.levels) :] = x
-        variance = np.full(len(names), deviation**2)
-        for row, name in enumerate(names):
-            if name in positions:
-                design[row, positions[name]] = 1.0
-            elif _is_described(self.category, name, hardware):
-                variance[row] += own**2
-            else:
-                variance[row] += max(own, UNKNOWN_SD) ** 2
-        covariance = design @ self.covariance @ design.T + slope**2 * (x @ x.T) + np.diag(variance)
-        mean = design @ self.mean
-        covariance += self.response**2 * np.outer(mean, mean)
-        return mean, (covariance + covariance.T) / 2
+        own = np.array([[name == level for level in self.levels] for name in names], dtype=float)
+        return np.hstack([own.reshape(len(names), -1), x])
 
     def is_known(self, name: str | None, hardware: Mapping[str, HardwareDescription]) -> bool:
         """Return whether the pool or a specification says anything about a level."""

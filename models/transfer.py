@@ -8,7 +8,7 @@ import numpy as np
 from models.aliases import alias_values
 from models.companions import Companions, Plane, find_plane, paired_categories
 from models.encoding import MAX_UNIDENTIFIED_VARIANCE, UNSEEN, Encoded, Encoder
-from models.hardware import UNKNOWN_SD
+from models.hardware import UNKNOWN_GPU_SD, UNKNOWN_SD
 from models.level_effects import LevelEffects
 from models.once import once
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
@@ -138,8 +138,8 @@ class LevelTransfer:
         """Return stand-ins for open levels, None if every level was measured.
 
         An unseen level that the pool or a data sheet knows, as are measured ones, is shifted by
-        `models.level_effects`; any other unseen level adds a variance of 0.5 squared. Rows with
-        another reading are answered by both, half by each.
+        `models.level_effects`; any other unseen level adds a variance of 0.5 squared, a GPU type
+        one of 1. Rows with another reading are answered by both, half by each.
         """
         if encoded.codes.min(initial=0) >= 0:
             return _read_twice(None, encoded)
@@ -258,6 +258,8 @@ class LevelTransfer:
 
     def _unknown_variance(self, category: int) -> float:
         column = self.encoder.categories[category].column
+        if column == "gpu_type":
+            return UNKNOWN_GPU_SD**2
         beside_gpu = column == "instance_type" and self._gpu is not None
         return (BESIDE_GPU_SD if beside_gpu else UNKNOWN_SD) ** 2
 
@@ -279,11 +281,11 @@ class LevelTransfer:
         weights = np.maximum(weights, _LEAST_WEIGHT)
         distinct, which = np.unique(codes[told], return_inverse=True)
         names = [*(levels[code] for code in distinct), asked]
-        mean, covariance = effects.joint(names, self.encoder.hardware)
+        _, covariance = effects.joint(names, self.encoder.hardware)
         runs = np.bincount(which, weights[told])
         of_level, variance = _kriging(covariance, _SEEN_SD**2 / len(distinct) / runs)
         shift, shares = np.zeros(len(codes)), np.zeros(len(codes))
-        shift[told] = mean[-1] - mean[:-1][which]
+        shift[told] = effects.differences(names, self.encoder.hardware)[which]
         shares[told] = of_level[which] * weights[told] / runs[which]
         return shares, shift, variance
 

@@ -14,11 +14,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
 from app.api.bodies import parse_json
-from app.api.encoded_answers import MAX_BODY_BYTES, EncodedAnswers, named
+from app.api.encoded_answers import MAX_BODY_BYTES, EncodedAnswers
 from app.api.forecasts import PATH, make_forecast, router
 from app.api.gathering import Gatherer
-from app.api.middleware.exchanges import exchange_of
-from app.api.told_forecasts import answer_at_once
+from app.api.middleware.exchanges import exchange_of, json_headers
+from app.api.told_forecasts import answer_again, answer_at_once
 from app.domain.access import Principal
 from app.domain.access import Scope as AccessScope
 from app.domain.errors import DomainError, ForbiddenError
@@ -27,7 +27,6 @@ from app.services.wiring import Services
 _JSON_TYPES: Final = frozenset({b"application/json", b"application/json; charset=utf-8"})
 _JSON_ACCEPTED: Final = frozenset({b"*/*", b"application/json"})
 _ROUTE: Final = next(route for route in router.routes if getattr(route, "path", "") == PATH)
-_JSON_HEADER: Final = (b"content-type", b"application/json")
 
 
 class ForecastShortcut:
@@ -66,11 +65,9 @@ class ForecastShortcut:
             body = await _read(receive)
             if Services.forecasts.made_by(self._services) is None:
                 await run_in_threadpool(self._import)
-            answer = self._remembered(scope, principal, body) or await self._new(
-                scope, principal, body
-            )
+            answer = await self._answer(scope, principal, body)
             if answer is not None:
-                headers = [(b"content-length", b"%d" % len(answer)), _JSON_HEADER]
+                headers = json_headers(b"%d" % len(answer))
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
                 await send({"type": "http.response.body", "body": answer})
                 return
@@ -85,42 +82,26 @@ class ForecastShortcut:
 
         _ = self._services.forecasts
 
-    def _remembered(self, scope: Scope, principal: Principal, body: bytes) -> bytes | None:
-        """Return the answer to a body that was answered before, where it still holds."""
-        project_id, figures = principal.project_id, self._answers.figures
-        known = self._answers.find(project_id, body)
-        if known is None or not _is_plain(exchange_of(scope).headers):
-            figures.misses += 1
+    async def _answer(self, scope: Scope, principal: Principal, body: bytes) -> bytes | None:
+        """Return the answer, None where it is no JSON or something of it is not in memory."""
+        answers, project_id = self._answers, principal.project_id
+        if not is_plain(exchange_of(scope).headers):
+            answers.figures.misses += 1
             return None
         forecasts = self._services.forecasts
-        now = forecasts.now()
-        if now >= known.until or not forecasts.rests_on(
-            known.grounds, project_id, known.asked, now
-        ):
-            figures.misses += 1
-            return None
-        figures.hits += 1
-        if known.record is None:
-            return named(None, known.rest)
-        forecast_id = forecasts.new_id(now)
-        answer = named(forecast_id, known.rest)
-        forecasts.record_again(known.record, forecast_id, now, answer)
-        return answer
-
-    async def _new(self, scope: Scope, principal: Principal, body: bytes) -> bytes | None:
-        """Return the answer to another body, where all it rests on is in memory."""
-        if not _is_plain(exchange_of(scope).headers):
-            return None
-        question, project_id = parse_json(body), principal.project_id
+        answer = answer_again(forecasts, answers, project_id, body)
+        if answer is not None:
+            return answer
+        answers.figures.misses += 1
+        question = parse_json(body)
         if len(body) <= MAX_BODY_BYTES:
             answer = await self._gatherer.ask(project_id, body, question)
-            if answer is not None:
-                return answer
-        forecasts = self._services.forecasts
-        return answer_at_once(forecasts, self._answers, project_id, body, question)
+        if answer is None:
+            answer = answer_at_once(forecasts, answers, project_id, body, question)
+        return answer
 
 
-def _is_plain(headers: Mapping[bytes, bytes]) -> bool:
+def is_plain(headers: Mapping[bytes, bytes]) -> bool:
     """Whether JSON is sent and JSON is wanted, without more to be said about either."""
     return (
         headers.get(b"accept", b"*/*") in _JSON_ACCEPTED

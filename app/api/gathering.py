@@ -9,7 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from app.api.encoded_answers import EncodedAnswer, EncodedAnswers
 from app.api.joint_answers import JointAnswer, answer_together
@@ -27,9 +27,29 @@ MOST: Final = 64
 """So many are answered in one turn of the loop; the others wait for the next."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A question that waits for an answer, or for the word that it is to be answered alone."""
+class Question(Protocol):
+    """A question that waits for an answer, or for the word that it is to be answered alone.
+
+    `document` is what `body` tells as JSON.
+    """
+
+    project_id: ProjectId
+    body: bytes
+    document: Any
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether an answer would still be sent."""
+        ...
+
+    def settle(self, answer: bytes | None) -> None:
+        """Take the answer, None where it is to be answered alone; called once, and last."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Awaited:
+    """A question of a request that awaits its answer."""
 
     project_id: ProjectId
     body: bytes
@@ -39,10 +59,15 @@ class _Waiting:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether an answer would still be sent."""
+        """Whether the caller is still there, and its time not over."""
         if self.answer.done():
             return False
         return self.deadline is None or not self.deadline.has_ended
+
+    def settle(self, answer: bytes | None) -> None:
+        """Let the request go on."""
+        if not self.answer.done():
+            self.answer.set_result(answer)
 
 
 @dataclass(slots=True)
@@ -50,7 +75,7 @@ class _Gathering:
     """What waits for the next turn of one event loop."""
 
     loop: asyncio.AbstractEventLoop
-    waiting: list[_Waiting] = field(default_factory=list)
+    waiting: list[Question] = field(default_factory=list)
     n_seen: int = 1
 
     def grows(self) -> bool:
@@ -95,15 +120,19 @@ class Gatherer:
 
         That is known when all has been read that has arrived: nobody waits for time to pass.
         """
+        answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        deadline = deadlines.current.get()
+        self.gather(_Awaited(project_id, body, document, deadline, answer))
+        return answer
+
+    def gather(self, question: Question) -> None:
+        """Settle a question soon: when all has been read that has arrived."""
         loop = asyncio.get_running_loop()
         gathering = self._open
         if gathering is None or gathering.loop is not loop:
             gathering = self._open = _Gathering(loop)
             loop.call_soon(self._answer, gathering)
-        answer: asyncio.Future[bytes | None] = loop.create_future()
-        deadline = deadlines.current.get()
-        gathering.waiting.append(_Waiting(project_id, body, document, deadline, answer))
-        return answer
+        gathering.waiting.append(question)
 
     def _answer(self, gathering: _Gathering) -> None:
         """Answer what has been gathered; what is too much for one turn waits for the next.
@@ -120,27 +149,29 @@ class Gatherer:
             gathering.loop.call_soon(self._answer, gathering)
         elif self._open is gathering:
             self._open = None
+        answers: dict[int, bytes] = {}
         try:
             if len(now) >= FEWEST:
                 # The deadline of the one that came first is not that of the others.
                 with deadlines.unlimited():
-                    self._answer_groups([each for each in now if each.is_wanted])
+                    self._answer_groups([each for each in now if each.is_wanted], answers)
         finally:
             for each in now:
-                if not each.answer.done():
-                    each.answer.set_result(None)
+                each.settle(answers.get(id(each)))
 
-    def _answer_groups(self, waiting: Sequence[_Waiting]) -> None:
-        groups: defaultdict[_Group, list[_Waiting]] = defaultdict(list)
+    def _answer_groups(self, waiting: Sequence[Question], answers: dict[int, bytes]) -> None:
+        groups: defaultdict[_Group, list[Question]] = defaultdict(list)
         for each in waiting:
             if isinstance(each.document, dict):
                 named = map(str, map(each.document.get, _ONE_REGRESSOR))
                 groups[each.project_id, *named].append(each)
         for (project_id, *_), members in groups.items():
             if len(members) >= FEWEST:
-                self._answer_group(project_id, members)
+                self._answer_group(project_id, members, answers)
 
-    def _answer_group(self, project_id: ProjectId, members: Sequence[_Waiting]) -> None:
+    def _answer_group(
+        self, project_id: ProjectId, members: Sequence[Question], answers: dict[int, bytes]
+    ) -> None:
         try:
             found = answer_together(
                 self._services.forecasts, project_id, [each.document for each in members]
@@ -158,9 +189,9 @@ class Gatherer:
         self.figures.evaluations += bool(answered)
         self.figures.forecasts += len(answered)
         for each, answer in answered:
-            each.answer.set_result(self._tell(each, answer))
+            answers[id(each)] = self._tell(each, answer)
 
-    def _tell(self, asked: _Waiting, found: JointAnswer) -> bytes:
+    def _tell(self, asked: Question, found: JointAnswer) -> bytes:
         forecasts = self._services.forecasts
         answer, record = identified(
             forecasts, found.answered, found.asked, asked.document, found.rest, forecasts.now()

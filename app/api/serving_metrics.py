@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from app.api.direct_answers import DirectFigures
 from app.api.encoded_answers import EncodedAnswers
 from app.api.gathering import GatheringFigures
 from app.domain.accuracy import RealisedAccuracy
@@ -78,6 +79,21 @@ class GatheringCollector(Collector):
             "trainfare_gathered_evaluations",
             "Evaluations that answered them.",
             value=self._figures.evaluations,
+        )
+
+
+class DirectCollector(Collector):
+    """Tells how many forecasts of one process the server's protocol answered, when it is asked."""
+
+    def __init__(self, figures: DirectFigures) -> None:
+        self._figures = figures
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "trainfare_direct_forecasts",
+            "Forecasts that were answered without a request being made of what came.",
+            value=self._figures.forecasts,
         )
 
 

@@ -74,6 +74,28 @@ def identified(
     return answer, forecasts.record(forecast, forecast_id, now, request=request, answer=answer)
 
 
+def answer_again(
+    forecasts: "ForecastService", answers: EncodedAnswers, project_id: ProjectId, body: bytes
+) -> bytes | None:
+    """Return the answer to a body that was answered before, None where it does not hold any more.
+
+    It has an identifier and a record of its own where the first one had.
+    """
+    known = answers.find(project_id, body)
+    if known is None:
+        return None
+    now = forecasts.now()
+    if now >= known.until or not forecasts.rests_on(known.grounds, project_id, known.asked, now):
+        return None
+    answers.figures.hits += 1
+    if known.record is None:
+        return named(None, known.rest)
+    forecast_id = forecasts.new_id(now)
+    answer = named(forecast_id, known.rest)
+    forecasts.record_again(known.record, forecast_id, now, answer)
+    return answer
+
+
 def answer_at_once(
     forecasts: "ForecastService",
     answers: EncodedAnswers,

@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from app.cli import collecting
-from app.cli.connections import GuardedProtocol
+from app.cli.direct_connections import DirectProtocol
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging, log_config
 from app.cli.web_process import build
@@ -93,7 +93,7 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
         host=settings.host,
         port=settings.port,
         loop="uvloop",
-        http=GuardedProtocol,
+        http=DirectProtocol,
         ws="none",
         workers=settings.web_workers,
         access_log=access_log,

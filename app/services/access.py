@@ -38,6 +38,8 @@ _MAX_TOKEN_LENGTH: Final = 200
 _FRESH_FOR: Final = timedelta(seconds=5)
 _NOTE_USE_EVERY: Final = timedelta(minutes=1)
 _MAX_CACHED: Final = 10_000
+_ANYBODY: Final = ""
+"""The name of a caller without a key; that of a key is a hash."""
 
 
 def is_loopback(host: str) -> bool:
@@ -96,6 +98,10 @@ class _Known:
     use_noted_at: datetime | None = None
     is_reading: bool = False
 
+    def is_fresh(self, now: datetime) -> bool:
+        """Whether it serves without being read again, or while somebody reads it."""
+        return self.is_reading or now - self.read_at < _FRESH_FOR
+
 
 class AccessService:
     """Use cases of projects, keys and who calls."""
@@ -135,15 +141,37 @@ class AccessService:
         if not known.key.is_usable(now):
             state = "expired" if known.key.revoked_at is None else "revoked"
             raise UnauthenticatedError(f"the key {known.key.key_id!r} is {state}")
-        self._note_use(known, known.key.key_id, now)
-        return Principal(
-            known.key.project_id, known.key.scopes, known.key.key_id, known.requests_per_minute
-        )
+        return self._admit(known, known.key, now)
+
+    def name_of(self, authorization: str | None) -> str | None:
+        """Return the name that `at_hand` knows a caller by; it tells nobody the secret.
+
+        None where an Authorization header has to be looked at each time.
+        """
+        token = _bearer_token(authorization)
+        if token is None:
+            return _ANYBODY
+        is_verified = self._tokens is not None and is_token(token)
+        return None if is_verified or len(token) > _MAX_TOKEN_LENGTH else _sha256(token)
+
+    def at_hand(self, name: str) -> Principal | None:
+        """Return a caller as `authenticate` does, None where that would wait, or refuse."""
+        if name == _ANYBODY:
+            return None if self.requires_keys else self._anybody.at_hand()
+        now = self._context.now()
+        known = self._known.get(name)
+        if known is None or known.key is None or not known.is_fresh(now):
+            return None
+        return self._admit(known, known.key, now) if known.key.is_usable(now) else None
+
+    def _admit(self, known: _Known, key: ApiKey, now: datetime) -> Principal:
+        self._note_use(known, key.key_id, now)
+        return Principal(key.project_id, key.scopes, key.key_id, known.requests_per_minute)
 
     async def _know(self, token: str, now: datetime) -> _Known:
         digest = _sha256(token)
         known = self._known.get(digest)
-        if known is not None and (known.is_reading or now - known.read_at < _FRESH_FOR):
+        if known is not None and known.is_fresh(now):
             return known
         if known is not None:
             known.is_reading = True

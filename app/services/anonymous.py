@@ -25,10 +25,16 @@ class AnonymousCaller:
 
     async def principal(self) -> Principal:
         """Return the caller; only the first one waits for the database."""
-        now = self._context.now()
         if self._read_at is None:
-            await asyncio.to_thread(self._read, now)
-        elif now - self._read_at >= _FRESH_FOR and (self.reading is None or self.reading.done()):
+            await asyncio.to_thread(self._read, self._context.now())
+        return self.at_hand() or self._principal
+
+    def at_hand(self) -> Principal | None:
+        """Return the caller, None before the first one has waited for the database."""
+        if self._read_at is None:
+            return None
+        now = self._context.now()
+        if now - self._read_at >= _FRESH_FOR and (self.reading is None or self.reading.done()):
             self.reading = asyncio.create_task(asyncio.to_thread(self._read, now))
         return self._principal
 

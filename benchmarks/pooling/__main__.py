@@ -1,8 +1,9 @@
 """Compare a workload's forecasts without and with what other workloads and data sheets tell.
 
 Usage: ``python -m benchmarks.pooling --data DIR [--hardware FILE.csv] [--draws N] [--types N]
-[--jobs N] [--only NAME ...] --out result.csv``. Each folder of DIR holds ``runs.csv``; it stands
-for a project, and is left out of its own factory prior. Rows are written as they come.
+[--arms ARM ...] [--jobs N] [--only NAME ...] --out result.csv``. Each folder of DIR holds
+``runs.csv``; it stands for a project, and is left out of its own factory prior. Rows are written as
+they come.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from rich.console import Console  # noqa: E402 - see above
 from rich.progress import track  # noqa: E402 - see above
 
 from benchmarks.accuracy.traces import SHIPPED_HARDWARE, Task, read_hardware  # noqa: E402 - see above
-from benchmarks.pooling.arms import Priors, summarise_all  # noqa: E402 - see above
+from benchmarks.pooling.arms import ARMS, Priors, summarise_all  # noqa: E402 - see above
 from benchmarks.pooling.judging import Result, judge  # noqa: E402 - see above
 from benchmarks.pooling.tables import print_results  # noqa: E402 - see above
 from benchmarks.pooling.workloads import (  # noqa: E402 - see above
@@ -43,11 +44,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     summaries = summarise_all(track(workloads, "summarising", console=Console(stderr=True)))
     priors = Priors(summaries, read_hardware(arguments.hardware))
     work = [(item, tuple(_tasks(item, arguments))) for item in targets]
+    arms = [arm for arm in ARMS if arm in {ARMS[0], *arguments.arms}]
     results: list[Result] = []
     with arguments.out.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, [field.name for field in fields(Result)])
         writer.writeheader()
-        for found in _judge_all([pair for pair in work if pair[1]], priors, arguments.jobs):
+        for found in _judge_all([pair for pair in work if pair[1]], priors, arms, arguments.jobs):
             results += found
             writer.writerows(asdict(item) for item in found)
             stream.flush()
@@ -65,6 +67,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="CSV of one row per task and arm")
     parser.add_argument("--draws", type=int, default=5, help="draws of first runs per workload")
     parser.add_argument("--types", type=int, help="GPU types left out per workload, default all")
+    parser.add_argument(
+        "--arms", nargs="*", choices=ARMS, default=ARMS, help=f"priors beside {ARMS[0]}; all"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", nargs="*", help="names of folders whose workloads are targets")
     return parser.parse_args(argv)
@@ -76,16 +81,19 @@ def _tasks(workload: MeasuredWorkload, arguments: argparse.Namespace) -> Iterabl
 
 
 def _judge_all(
-    work: Sequence[tuple[MeasuredWorkload, tuple[Task, ...]]], priors: Priors, jobs: int
+    work: Sequence[tuple[MeasuredWorkload, tuple[Task, ...]]],
+    priors: Priors,
+    arms: Sequence[str],
+    jobs: int,
 ) -> Iterator[list[Result]]:
     console = Console(stderr=True)
     if jobs == 1:
         for workload, tasks in track(work, "judging", console=console):
-            yield judge(workload, tasks, priors)
+            yield judge(workload, tasks, priors, arms)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        futures = [pool.submit(judge, workload, tasks, priors) for workload, tasks in work]
+        futures = [pool.submit(judge, workload, tasks, priors, arms) for workload, tasks in work]
         for future in track(as_completed(futures), "judging", len(futures), console=console):
             yield future.result()
 

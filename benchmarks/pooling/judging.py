@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.accuracy.traces import Task, to_tables
-from benchmarks.pooling.arms import ARMS, Priors
+from benchmarks.pooling.arms import Priors
 from benchmarks.pooling.workloads import MeasuredWorkload
 from models import fit_portfolio
 from models.metrics import coverage, mape, relative_width
@@ -28,10 +28,12 @@ class Result:
     fit_seconds: float
 
 
-def judge(workload: MeasuredWorkload, tasks: Sequence[Task], priors: Priors) -> list[Result]:
-    """Fit and judge the tasks of one workload in every arm."""
+def judge(
+    workload: MeasuredWorkload, tasks: Sequence[Task], priors: Priors, arms: Sequence[str]
+) -> list[Result]:
+    """Fit and judge the tasks of one workload in each arm."""
     results = []
-    for arm in ARMS:
+    for arm in arms:
         prior = priors.prior(arm, workload.folder, workload.name)
         for task in tasks:
             train, test = to_tables(task)

@@ -39,7 +39,8 @@ def _add_rows(
     table: Table, results: Sequence[Result], group: tuple[str, str], alone: Mapping[str, float]
 ) -> None:
     style = "bold" if group[1] == "all" else ""
-    for arm in ARMS:
+    judged = {item.arm for item in results}
+    for arm in (arm for arm in ARMS if arm in judged):
         members = [
             item for item in results if item.arm == arm and group[1] in (item.data_set, "all")
         ]

@@ -47,6 +47,19 @@ def test_every_task_and_prior_is_a_row_of_the_file(
     assert "worse" in capsys.readouterr().out
 
 
+def test_priors_that_are_asked_for_are_compared_with_none(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = data / "result.csv"
+    options = ["--only", "second", "--draws", "1", "--types", "1", "--arms", "both"]
+
+    main(["--data", str(data), *options, "--out", str(out)])
+
+    with out.open(newline="") as stream:
+        assert {row["arm"] for row in csv.DictReader(stream)} == {"alone", "both"}
+    assert "factory" not in capsys.readouterr().out
+
+
 def test_folder_without_enough_configurations_is_refused(data: Path) -> None:
     (data / "first" / "runs.csv").unlink()
 

@@ -5,7 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 
+from app.cli.connections import GuardedProtocol
+from app.services.wiring import Services
+from tests.support.direct import PLAIN, RECORDED, Stage
+from tests.support.regressors import publish_regressor
 from tests.support.server import running_service
 from tests.support.terminal import Terminal
 
@@ -28,3 +33,15 @@ def service_url(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory)
     shutil.copy(sqlite_template, copy)
     with running_service(f"sqlite:///{copy}", "--with-fitter") as service:
         yield service.url
+
+
+@pytest.fixture
+def stage(services: Services, application: FastAPI) -> Iterator[Stage]:
+    """An application that has answered what is asked of it again."""
+    publish_regressor(services)
+    stage = Stage(application, services)
+    stage.converse([PLAIN, PLAIN, RECORDED, RECORDED], GuardedProtocol)
+    stage.converse([PLAIN, RECORDED])
+    assert stage.n_direct == 0
+    yield stage
+    services.close()

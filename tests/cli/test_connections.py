@@ -2,16 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
-from uvicorn.server import ServerState
 
 from app.cli.connections import GuardedProtocol
+from tests.support.connections import listening
 
 _WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -20,35 +17,20 @@ class _Impatient(GuardedProtocol):
     head_timeout_s = 0.05
 
 
-@asynccontextmanager
-async def _connected(
-    application: FastAPI, protocol: type[GuardedProtocol]
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    config = uvicorn.Config(application, http=protocol, ws="none", lifespan="off", log_config=None)
-    config.load()
-    state = ServerState()
-    server = await asyncio.get_running_loop().create_server(
-        lambda: protocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
-    )
-    async with server:
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        try:
-            yield reader, writer
-        finally:
-            writer.close()
-
-
 def _talk(
     application: FastAPI, *pieces: bytes, protocol: type[GuardedProtocol] = _Impatient
 ) -> bytes:
     """Send the pieces and return all that came until the service closed the connection."""
 
     async def talk() -> bytes:
-        async with _connected(application, protocol) as (reader, writer):
+        async with listening(application, protocol) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             for piece in pieces:
                 writer.write(piece)
                 await writer.drain()
-            return await reader.read()
+            answer = await reader.read()
+            writer.close()
+        return answer
 
     return asyncio.run(talk())
 

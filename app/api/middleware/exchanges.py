@@ -9,18 +9,16 @@ import logging
 import re
 import time
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
 from app.api.middleware.deadlines import DeadlineWatch
+from app.api.middleware.metrics import NO_ROUTE, RequestMetrics
 from app.domain import deadlines, log_fields
 from app.domain.errors import DeadlineExceededError, OverloadedError
 from app.domain.identifiers import random_bytes
-
-if TYPE_CHECKING:
-    from app.api.middleware.metrics import RequestMetrics
 
 _logger = logging.getLogger(__name__)
 _Headers = tuple[tuple[bytes, bytes], ...]
@@ -36,6 +34,7 @@ _REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _TRACE_PARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 """A trace's id is of the form of our own (W3C Trace Context)."""
 _UNANSWERED: Final = 500
+_TIMING: Final = b"app;dur=%.2f"
 
 
 class Body(Protocol):
@@ -112,13 +111,8 @@ class Exchange:
             if name == _POLICY:
                 strict = _STRICT
         elapsed_ms = self.elapsed_s() * 1e3
-        return [
-            *own,
-            *self.told,
-            (b"x-request-id", self.request_id.encode()),
-            (b"server-timing", b"app;dur=%.2f" % elapsed_ms),
-            *strict,
-        ]
+        timing = _TIMING % elapsed_ms
+        return [*own, *self.told, *_about(self.request_id.encode(), timing, strict)]
 
     async def _drain_and_send(self, unread: Body, message: Message) -> None:
         await unread.drain()
@@ -144,6 +138,29 @@ class Exchange:
     def _send_refusal(self, message: Message) -> Awaitable[None]:
         is_start = message["type"] == "http.response.start"
         return self._begin(message) if is_start else self._send(message)
+
+
+def _about(request_id: bytes, timing: bytes, strict: _Headers) -> _Headers:
+    """Return what every answer tells besides its own headers."""
+    return ((b"x-request-id", request_id), (b"server-timing", timing), *strict)
+
+
+def json_headers(length: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the headers that an answer of JSON brings itself."""
+    return [(b"content-length", length), (b"content-type", b"application/json")]
+
+
+_JSON_HEAD: Final = b"%b\r\n" % b"".join(
+    b"%b: %b\r\n" % header for header in (*json_headers(b"%d"), *_about(b"%b", _TIMING, _STRICTEST))
+)
+
+
+def json_head(length: int, elapsed_s: float) -> bytes:
+    """Return all headers of an answer of JSON as they are sent, and the line that ends them.
+
+    The request has brought no id of its own.
+    """
+    return _JSON_HEAD % (length, random_bytes().hex().encode(), elapsed_s * 1e3)
 
 
 async def _drop() -> None:
@@ -180,7 +197,7 @@ class ExchangeMiddleware:
         Counts and times the requests.
     """
 
-    def __init__(self, app: ASGIApp, watch: DeadlineWatch, metrics: "RequestMetrics") -> None:
+    def __init__(self, app: ASGIApp, watch: DeadlineWatch, metrics: RequestMetrics) -> None:
         self._app = app
         self._watch = watch
         self._metrics = metrics
@@ -213,4 +230,6 @@ class ExchangeMiddleware:
             del scope["state"]["exchange"]
             deadlines.current.reset(deadline)
             log_fields.current.reset(fields)
-            self._metrics.observe(scope, exchange.status or _UNANSWERED, exchange.elapsed_s())
+            route = getattr(scope.get("route"), "path", NO_ROUTE)
+            status = exchange.status or _UNANSWERED
+            self._metrics.observe(scope["method"], route, status, exchange.elapsed_s())

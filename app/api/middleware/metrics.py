@@ -8,12 +8,11 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
-from starlette.types import Scope
 from typing_extensions import override
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 _BOUNDS: Final = (*map(str, _BUCKETS), "+Inf")
-_NO_ROUTE: Final = "(none)"
+NO_ROUTE: Final = "(none)"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -39,9 +38,9 @@ class RequestMetrics(Collector):
         self._observed: dict[tuple[str, str], _Observed] = {}
         registry.register(self)
 
-    def observe(self, scope: Scope, status: int, elapsed_s: float) -> None:
-        """Count one request; what never reached a route is counted under one name."""
-        key = (scope["method"], getattr(scope.get("route"), "path", _NO_ROUTE))
+    def observe(self, method: str, route: str, status: int, elapsed_s: float) -> None:
+        """Count one request; what never reached a route is counted under `NO_ROUTE`."""
+        key = (method, route)
         observed = self._observed.get(key)
         if observed is None:
             observed = self._observe_anew(*key)

@@ -1,0 +1,215 @@
+"""Answers forecasts for the server's protocol itself, whose request begins as one did before.
+
+A caller repeats its headers byte by byte. What they say was told by the parser the first time; who
+calls, and what holds, is looked at each time.
+"""
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from app.api.encoded_answers import MAX_BODY_BYTES, EncodedAnswers
+from app.api.forecast_shortcut import is_plain
+from app.api.forecasts import PATH
+from app.api.gathering import Gatherer
+from app.api.middleware.exchanges import json_head
+from app.api.middleware.metrics import RequestMetrics
+from app.api.told_forecasts import answer_again, answer_at_once
+from app.domain import deadlines
+from app.domain.access import Scope
+from app.domain.errors import DomainError
+from app.domain.identifiers import ProjectId
+from app.services.wiring import Services
+
+_logger = logging.getLogger(__name__)
+_Headers = Sequence[tuple[bytes, bytes]]
+_REQUEST_LINE: Final = b"POST %b HTTP/1.1\r\n" % PATH.encode()
+_END: Final = b"\r\n\r\n"
+_UNDERSTOOD: Final = frozenset(
+    {
+        b"accept",
+        b"accept-encoding",
+        b"accept-language",
+        b"authorization",
+        b"connection",
+        b"content-length",
+        b"content-type",
+        b"host",
+        b"user-agent",
+    }
+)
+"""A request with any other header goes the usual way, whatever that header may mean there."""
+
+_MAX_HEAD_BYTES: Final = 2048
+MAX_HEADS: Final = 1024
+"""So many are known; all are forgotten before one more is."""
+
+
+class Head(NamedTuple):
+    """What headers say: the name by which their caller is known, and the length of the body."""
+
+    caller: str
+    length: int
+
+
+@dataclass(slots=True, eq=False)
+class Question:
+    """A question of a connection that waits to be answered beside others, or alone."""
+
+    project_id: ProjectId
+    body: bytes
+    document: Any
+    _alone: Callable[["Question"], bytes | None]
+    _told: Callable[[bytes | None], None]
+    is_wanted: bool = True
+    """Whether the connection still waits for it."""
+
+    def settle(self, answer: bytes | None) -> None:
+        """Tell the connection the answer, None where it is to go the usual way."""
+        if self.is_wanted:
+            self.is_wanted = False
+            self._told(self._alone(self) if answer is None else answer)
+
+
+@dataclass(slots=True)
+class DirectFigures:
+    """How many forecasts were answered so."""
+
+    forecasts: int = 0
+
+
+class DirectAnswers:
+    """Knows heads of requests that were read before, and answers what may follow them.
+
+    Whatever is not a plain success from memory is left to the application: it words refusals,
+    waits for the database, counts what is limited.
+
+    Parameters
+    ----------
+    services
+        Whose forecasts answer, and who know the callers.
+    answers
+        What was answered before.
+    gatherer
+        Answers together what is asked at the same time.
+    metrics
+        Counts and times the requests.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        answers: EncodedAnswers,
+        gatherer: Gatherer,
+        metrics: RequestMetrics,
+    ) -> None:
+        self._services = services
+        self._answers = answers
+        self._gatherer = gatherer
+        self._metrics = metrics
+        self._heads: dict[bytes, Head] = {}
+        self.figures = DirectFigures()
+        self._server_headers: _Headers = ()
+        self._beginning = _beginning(())
+
+    def learn(self, data: bytes, headers: _Headers) -> None:
+        """Remember what a request's head says that the parser has read from the beginning of data.
+
+        The connection stays open after it.
+        """
+        if not data.startswith(_REQUEST_LINE):
+            return
+        told = dict(headers)
+        if len(told) != len(headers) or not told.keys() <= _UNDERSTOOD or not is_plain(told):
+            return
+        given, length = told.get(b"authorization"), told.get(b"content-length", b"")
+        caller = self._services.access.name_of(None if given is None else given.decode("latin-1"))
+        end = data.find(_END) + len(_END)
+        is_short = length.isdigit() and int(length) <= MAX_BODY_BYTES and end <= _MAX_HEAD_BYTES
+        if caller is not None and is_short:
+            if len(self._heads) >= MAX_HEADS:
+                self._heads.clear()
+            self._heads[_named(data[:end])] = Head(caller, int(length))
+
+    def head_of(self, data: bytes) -> tuple[Head, int] | None:
+        """Return the known head that data begins with, and where it ends."""
+        if not data.startswith(_REQUEST_LINE):
+            return None
+        end = data.find(_END) + len(_END)
+        head = self._heads.get(_named(data[:end]))
+        return None if head is None else (head, end)
+
+    def project_of(self, head: Head) -> ProjectId | None:
+        """Return whose forecasts a caller may ask for without being counted or waited for."""
+        if Services.forecasts.made_by(self._services) is None:
+            return None
+        caller = self._services.access.at_hand(head.caller)
+        if caller is None or caller.requests_per_minute is not None:
+            return None
+        return caller.project_id if caller.allows(Scope.READ) else None
+
+    def again(self, project_id: ProjectId, body: bytes) -> bytes | None:
+        """Return the answer to a body that was answered before, where it still holds."""
+        return answer_again(self._services.forecasts, self._answers, project_id, body)
+
+    def ask(
+        self, project_id: ProjectId, body: bytes, told: Callable[[bytes | None], None]
+    ) -> Question | None:
+        """Return a question that will be told its answer, None where the body is no JSON."""
+        try:
+            document = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            return None
+        question = Question(project_id, body, document, self._alone, told)
+        self._gatherer.gather(question)
+        return question
+
+    def _alone(self, question: Question) -> bytes | None:
+        forecasts, body = self._services.forecasts, question.body
+        try:
+            # The loop works for the one that asked first, perhaps a request with a deadline.
+            with deadlines.unlimited():
+                return answer_at_once(
+                    forecasts, self._answers, question.project_id, body, question.document
+                )
+        except DomainError:
+            return None
+        except Exception:
+            # The usual way tells whose request it was.
+            _logger.exception("a question is asked again the usual way")
+            return None
+
+    def message(self, server_headers: _Headers, answer: bytes, started_at: float) -> bytes:
+        """Return an answer as it is sent: status, headers, body; it is counted as sent.
+
+        Parameters
+        ----------
+        server_headers
+            What the server says of itself; another object where it says something else.
+        answer
+            The body.
+        started_at
+            When the request came, by `time.perf_counter`.
+        """
+        if server_headers is not self._server_headers:
+            self._server_headers = server_headers
+            self._beginning = _beginning(server_headers)
+        elapsed_s = time.perf_counter() - started_at
+        self._metrics.observe("POST", PATH, 200, elapsed_s)
+        self.figures.forecasts += 1
+        return b"".join((self._beginning, json_head(len(answer), elapsed_s), answer))
+
+
+def _named(head: bytes) -> bytes:
+    """Return a name of a head that tells nobody the key in it."""
+    return hashlib.sha256(head).digest()
+
+
+def _beginning(server_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    lines = b"".join(b"%b: %b\r\n" % header for header in server_headers)
+    return b"HTTP/1.1 200 OK\r\n" + lines
