@@ -42,6 +42,7 @@ from models.reports import (
 )
 from models.serialization import FORMAT_VERSION, dumps, loads
 from models.summaries import FORMAT_OF_SUMMARIES, WorkloadSummary, summarise
+from models.support import SupportColumns
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
 __all__ = [
@@ -87,6 +88,7 @@ __all__ = [
     "PriorForecast",
     "RunTable",
     "Support",
+    "SupportColumns",
     "TermShare",
     "UnfinishedCounts",
     "UnfinishedRuns",

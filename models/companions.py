@@ -34,6 +34,14 @@ def paired_categories(encoder: Encoder, combinations: IntArray) -> list[Pair]:
         The encoder of the fit.
     combinations
         Distinct rows of level codes among the configurations, shape (k, n_categories).
+
+    Examples
+    --------
+    >>> levels = {"gpu_type": ["T4", "V100"], "param.driver": ["new", "old"]}
+    >>> encoder = Encoder.learn(FeatureTable({}, levels, 2))
+    >>> ((own, other, codes),) = paired_categories(encoder, np.array([[0, 0], [1, 1]]))
+    >>> own, other, codes.tolist()
+    (1, 0, [0, 1])
     """
     pairs: list[Pair] = []
     for own, other in permutations(range(len(encoder.categories)), 2):
@@ -84,6 +92,16 @@ def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
         The encoder of the fit.
     X
         Its configurations, shape (n, n_columns).
+
+    Examples
+    --------
+    >>> size, length = np.random.default_rng(0).lognormal(size=(2, 20))
+    >>> columns = {"dataset_size": size, "param.length": length, "param.lines": size / length}
+    >>> table = FeatureTable(columns, {}, 20)
+    >>> encoder = Encoder.learn(table)
+    >>> plane = find_plane(encoder, encoder.encode(table).X)
+    >>> sorted(plane.columns)
+    ['dataset_size', 'param.length', 'param.lines']
     """
     used = [feature for feature in encoder.numeric if feature.used]
     varied = [place for place in range(len(used)) if np.ptp(X[:, place]) > 0]
@@ -114,8 +132,10 @@ class Companions:
     A question in which both go on together asks what the runs show. One that moves one of them
     alone is answered by the kept column as if the effect were all its own; it might as well be all
     the other's. Both readings count alike: the forecast lies between them, and its interval tells
-    how far apart they are. Columns of which no two go together, but three or more do, are all kept:
-    the members' own uncertainty widens the interval there, and the columns are named.
+    how far apart they are. The batch, nodes and epochs, of which physics knows the part, are named
+    alone where they repeat another column. Columns of which no two go together, but three or more
+    do, are all kept: the members' own uncertainty widens the interval there, and the columns are
+    named.
     """
 
     encoder: Encoder
@@ -163,6 +183,8 @@ class Companions:
         index = self.encoder.axis_names().index(companion.of)
         far = np.abs(told - encoded.X[:, place])
         apart = (far > companion.tolerance + _PARTED) & ~encoded.missing[:, index]
+        # Physics knows what the batch and the nodes do: workers that repeat them keep their part.
+        told = told if feature.role == "parameter" else np.full(len(told), np.nan)
         _tell(X[:, place], told, apart, names, (companion.of, feature.column))
         return np.where(apart, far, 0.0)
 

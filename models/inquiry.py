@@ -23,7 +23,7 @@ from models.once import once
 from models.phases import PhaseLaw
 from models.regimes import RegimeMap
 from models.reports import Support
-from models.support import SupportGrounds
+from models.support import SupportColumns, SupportGrounds
 from models.tables import FeatureTable, FloatArray, IntArray
 from models.transfer import Expansion, LevelTransfer
 
@@ -114,9 +114,14 @@ class Inquiry:
         return ForecastDistribution(median, scale, self.regimes, self._curves())
 
     @once
+    def supports(self) -> SupportColumns:
+        """How well the runs support the rows, in columns."""
+        return self._grounds.supports.describe(self.features, self.encoded, self._signatures)
+
+    @once
     def support(self) -> list[Support]:
         """How well the runs support each row."""
-        return self._grounds.supports.describe(self.features, self.encoded, self._signatures)
+        return self.supports.rows()
 
     @once
     def explanation(self) -> list[tuple[TermShare, ...]]:

@@ -36,6 +36,14 @@ def with_shares(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: i
     ----------
     Box and Tidwell (1962), Transformation of the independent variables, Technometrics 4(4).
     MacKay (1992), Bayesian interpolation, Neural Computation 4(3), on evidence.
+
+    Examples
+    --------
+    >>> share = np.tile([0.0, 0.25, 0.5, 1.0], 4)
+    >>> table = FeatureTable({"param.share": share}, {}, 16)
+    >>> added = with_shares(Encoder.learn(table), table, np.log(1 + 8 * share) - 1, seed=0)
+    >>> added.numeric[0].transform
+    'log1p'
     """
     if len(y) < _LEAST_CONFIGURATIONS:
         return encoder

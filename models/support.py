@@ -1,6 +1,7 @@
 """How well the runs support a question: ranges, levels, what cannot be known, nearest runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,56 @@ class _Row(NamedTuple):
     distances: list[float]
     is_telling: bool
     codes: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class SupportColumns:
+    """How well the runs support many questions.
+
+    Parameters
+    ----------
+    nearest
+        Groups of up to three runs that are most like some question.
+    places
+        Which of the groups each question has, shape (n,).
+    bases
+        Where each forecast comes from if its question is within all that was measured, shape (n,).
+    outside
+        The support of the questions that are not, by row.
+    """
+
+    nearest: Sequence[tuple[str, ...]]
+    places: Sequence[int]
+    bases: Sequence[Basis]
+    outside: Mapping[int, Support]
+
+    def of(self, row: int) -> Support:
+        """Return the support of one question."""
+        found = self.outside.get(row)
+        if found is None:
+            found = _within(self.nearest[self.places[row]], self.bases[row])
+        return found
+
+    def rows(self) -> list[Support]:
+        """Return the support of each question; those alike share one."""
+        keys = list(zip(self.places, self.bases, strict=True))
+        alike = {key: _within(self.nearest[key[0]], key[1]) for key in set(keys)}
+        supports = list(map(alike.__getitem__, keys))
+        for row, support in self.outside.items():
+            supports[row] = support
+        return supports
+
+
+def _within(nearest: tuple[str, ...], basis: Basis) -> Support:
+    """Return the support of questions within all that was measured."""
+    return Support(
+        within_range=True,
+        axes=(),
+        unseen_levels=(),
+        unidentified=(),
+        nearest_run_ids=nearest,
+        basis=basis,
+    )
 
 
 class SupportGrounds:
@@ -57,20 +108,22 @@ class SupportGrounds:
 
     def describe(
         self, features: FeatureTable, encoded: Encoded, signatures: Sequence[bytes]
-    ) -> list[Support]:
-        """Return the support of each row of `features`, which is encoded and settled."""
-        groups, places = self._neighbours.nearest(encoded)
+    ) -> "SupportColumns":
+        """Return the support of the rows of `features`, which are encoded and settled."""
+        nearest, places = self._neighbours.nearest(encoded)
         unknown = self._unknown(features, encoded)
-        is_known = list(map(self._memory.signatures.__contains__, signatures))
-        # Most rows are inside: those with the same neighbours on the same ground share one.
-        keys = list(zip(places, is_known, self._is_rare(encoded), strict=True))
-        alike = {key: self._inside(groups[key[0]], *key[1:]) for key in set(keys)}
-        supports = list(map(alike.__getitem__, keys))
+        is_known = map(self._memory.signatures.__contains__, signatures)
+        grounds = list(zip(is_known, self._is_rare(encoded), strict=True))
+        basis_of = {key: self._basis(measured=key[0], rare=key[1]) for key in set(grounds)}
         odd = [row for row, is_odd in enumerate(_is_odd(encoded)) if is_odd or unknown[row]]
-        for asked in self._rows(encoded, odd):
-            row = asked.row
-            supports[row] = self._outside(features, asked, unknown[row], supports[row], keys[row])
-        return supports
+        outside = {
+            asked.row: self._outside(
+                features, asked, unknown[asked.row], nearest[places[asked.row]], grounds[asked.row]
+            )
+            for asked in self._rows(encoded, odd)
+        }
+        bases = list(map(basis_of.__getitem__, grounds))
+        return SupportColumns(nearest, places, bases, outside)
 
     def _rows(self, encoded: Encoded, rows: Sequence[int]) -> Iterator["_Row"]:
         """Yield what is looked at of some rows, as numbers."""
@@ -86,29 +139,15 @@ class SupportGrounds:
             encoded.codes[rows],
         )
 
-    def _inside(self, nearest: tuple[str, ...], is_known: bool, is_rare: bool) -> Support:  # noqa: FBT001 - a key
-        """Return the support of rows within all that was measured."""
-        return Support(
-            within_range=True,
-            axes=(),
-            unseen_levels=(),
-            unidentified=(),
-            nearest_run_ids=nearest,
-            basis=self._basis(measured=is_known, rare=is_rare),
-        )
-
     def _outside(
         self,
         features: FeatureTable,
         asked: "_Row",
         unknown: tuple[str, ...],
-        inside: Support,
-        key: tuple[int, bool, bool],
+        nearest: tuple[str, ...],
+        grounds: tuple[bool, bool],
     ) -> Support:
-        """Return the support of a row that may leave what was measured.
-
-        `inside` is that of the rows with the same neighbours within it.
-        """
+        """Return the support of a row that may leave what was measured."""
         codes = asked.codes.tolist()
         levels: Mapping[str, str | None] = {}
         unseen: tuple[tuple[str, str], ...] = ()
@@ -116,7 +155,7 @@ class SupportGrounds:
             levels = {name: column[asked.row] for name, column in features.categorical.items()}
             unseen = _unseen(self._encoder, codes, levels)
         axes = self._axes(features, asked)
-        _, is_known, is_rare = key
+        is_known, is_rare = grounds
         basis = self._basis(
             measured=not (unknown or axes) and is_known,
             described=bool(unseen) and self._transfer.is_described(asked.codes, levels),
@@ -125,7 +164,7 @@ class SupportGrounds:
             outside=asked.is_telling,
         )
         is_within = not (axes or unseen or unknown)
-        return Support(is_within, axes, unseen, unknown, inside.nearest_run_ids, basis)
+        return Support(is_within, axes, unseen, unknown, nearest, basis)
 
     def _axes(self, features: FeatureTable, asked: "_Row") -> tuple[AxisSupport, ...]:
         axes = [

@@ -36,7 +36,6 @@ from app.domain.alike import AlikeScenarios, configurations_of
 from app.domain.columns import Repeated
 from app.domain.configurations import Work
 from app.domain.forecasts import Interval
-from app.domain.identifiers import RunId
 from app.pricing.billing import Bill, bill
 from app.pricing.offers import Offer
 from app.services.answer_columns import AnswerColumns
@@ -215,22 +214,24 @@ def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     """Return supports: those inside differ in the names of the nearest runs alone."""
-    texts: dict[int, bytes] = {}
-    around: list[bytes] = []
-    for name, support in {id(each): each for each in columns.support}.items():
-        if not support.within_range:
-            texts[name] = orjson.dumps(documents.support_document(columns.report_of(support)))
-            continue
-        if not around:
-            holed = replace(columns.report_of(support), nearest_runs=(RunId(_RUNS_HOLE),))
-            around = parts_around(documents.support_document(holed), [f'["{_RUNS_HOLE}"]'])
-        runs = orjson.dumps(support.nearest_run_ids)
-        texts[name] = b"%b%b%b" % (around[0], runs, around[1])
-    yield [texts[id(each)] for each in columns.support]
+    supports = columns.supports
+    texts = {
+        row: orjson.dumps(documents.support_document(columns.report_of(support)))
+        for row, support in supports.outside.items()
+    }
+    holed = documents.support_document(columns.report_within((_RUNS_HOLE,)))
+    before, after = parts_around(holed, [f'["{_RUNS_HOLE}"]'])
+    runs = list(map(orjson.dumps, supports.nearest))
+    told: list[Piece] = [before, list(map(runs.__getitem__, supports.places)), after]
+    return overwritten(told, texts, len(supports.places))
 
 
 def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    yield distinct_texts([each.basis for each in columns.support], str)
+    supports = columns.supports
+    told = list(supports.bases)
+    for row, support in supports.outside.items():
+        told[row] = support.basis
+    yield distinct_texts(told, str)
 
 
 def _energy(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:

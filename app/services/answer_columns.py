@@ -47,7 +47,7 @@ from app.services.serving import ServedRegressor
 from app.services.spot_terms import report_of
 from app.services.targets import targets_of
 from app.services.warnings import Warnings
-from models import FloatArray, IntArray, Support, once
+from models import FloatArray, IntArray, Support, SupportColumns, once
 
 
 class AnswerColumns:
@@ -212,6 +212,11 @@ class AnswerColumns:
         """How well the runs support each row, in the words of the library."""
         return self._inquiry.support
 
+    @property
+    def supports(self) -> SupportColumns:
+        """The same in columns."""
+        return self._inquiry.supports
+
     @once
     def reports(self) -> list[SupportReport]:
         """How well the runs support each row; rows that share their support share one."""
@@ -231,6 +236,10 @@ class AnswerColumns:
             pooled_from=() if pooling is None else tuple(map(Slug, pooling.contributors)),
             factory_prior=pooling is not None and pooling.factory > 0,
         )
+
+    def report_within(self, nearest: tuple[str, ...]) -> SupportReport:
+        """Return the report of a row within all that was measured, with these nearest runs."""
+        return self.report_of(SupportColumns([nearest], [0], ["interpolated"], {}).of(0))
 
     @once
     def explanations(self) -> list[dict[str, float]]:
@@ -283,7 +292,7 @@ class AnswerColumns:
         )
         common = grounds.made(lambda each: warnings.on_grounds(*each))
         levels = self.figures.levels
-        return warnings.of_rows(common, self.support, self.chances_to_fit[0], levels)
+        return warnings.of_rows(common, self.supports, self.chances_to_fit[0], levels)
 
 
 def _is_about_spot(terms: SpotTerms) -> bool:

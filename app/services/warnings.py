@@ -15,7 +15,7 @@ from app.pricing.grid import is_stale_factor
 from app.pricing.offers import Offer
 from app.pricing.resolution import is_stale
 from app.services.serving import ServedRegressor
-from models import Support
+from models import Support, SupportColumns
 
 FEW_CONFIGURATIONS: Final = 5
 _MOST_NAMED: Final = 3
@@ -33,18 +33,18 @@ class Warnings:
     def of_rows(
         self,
         on_grounds: Iterable[tuple[ForecastWarning, ...]],
-        support: Sequence[Support],
+        supports: SupportColumns,
         fits_probability: Sequence[float | None],
         confidence: Sequence[float],
     ) -> list[tuple[ForecastWarning, ...]]:
         """Return the warnings of each: on memory, its duration, then those of `on_grounds`."""
         told = list(on_grounds)
-        asked = enumerate(zip(support, fits_probability, confidence, strict=True))
-        for row, (own, chance, level) in asked:
+        outside = supports.outside
+        for row, (chance, level) in enumerate(zip(fits_probability, confidence, strict=True)):
             # Of most rows there is nothing to be told but their grounds.
             is_doubtful = chance is not None and chance < level
-            if is_doubtful or self._has_outliers or not own.within_range:
-                told[row] = self._of(told[row], own, chance, level)
+            if is_doubtful or row in outside or self._has_outliers:
+                told[row] = self._of(told[row], supports.of(row), chance, level)
         return told
 
     def _of(

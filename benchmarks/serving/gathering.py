@@ -25,7 +25,7 @@ def measure_gathering(stage: Stage, slices: int, _seconds: float) -> Iterator[Fi
     """Yield the CPU time of questions answered together to that of the same one by one."""
     forecasts = stage.services.forecasts
     template = forecast_body(record=False, is_new=True)
-    forecasts.forecast(DEFAULT_PROJECT, read_forecast(_document(template, 0)))
+    first = read_forecast(_document(template, 0))
     numbers = count(1)
     remembered = EncodedAnswers(1)
 
@@ -33,6 +33,7 @@ def measure_gathering(stage: Stage, slices: int, _seconds: float) -> Iterator[Fi
         return [_document(template, next(numbers)) for _ in range(n)]
 
     def alone() -> None:
+        forecasts.forecast(DEFAULT_PROJECT, first)  # the regressor is known for a second only
         for document in documents(_ASKED):
             answer_at_once(forecasts, remembered, DEFAULT_PROJECT, b"", document)
 
@@ -40,6 +41,7 @@ def measure_gathering(stage: Stage, slices: int, _seconds: float) -> Iterator[Fi
         refused: list[object] = []
 
         def together(n: int = n, refused: list[object] = refused) -> None:
+            forecasts.forecast(DEFAULT_PROJECT, first)
             for _ in range(_ASKED // n):
                 found = answer_together(forecasts, DEFAULT_PROJECT, documents(n))
                 refused.extend(each for each in found if not isinstance(each, JointAnswer))

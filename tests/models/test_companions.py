@@ -180,3 +180,59 @@ def test_parameter_that_others_tell_is_not_called_irrelevant() -> None:
     found = with_relevance(layout, np.column_stack([z, np.zeros(40)]), y, seed=0)
 
     assert found.relevance == (1.0, 1.0, 1.0)
+
+
+def test_companion_of_the_local_batch_is_read_within_its_damped_reach() -> None:
+    rows: list[Row] = [
+        {"workers": w, "dataset_size": 8000.0, "batch_size": w * b, "param.tokens": 128.0 * b}
+        for w in _WORKERS
+        for b in (8.0, 16.0, 32.0)
+    ]
+    seconds = [
+        8000 / float(row["batch_size"]) * (0.2 + 0.01 * float(row["param.tokens"]) / 128)
+        for row in rows
+    ]
+    portfolio = _fit(rows, seconds)
+    kept: Row = {"workers": 2.0, "dataset_size": 8000.0, "batch_size": 32.0, "param.tokens": 2048.0}
+
+    assert _support(portfolio, kept).unidentified == ()
+    assert _support(portfolio, kept | {"param.tokens": 1e5}).unidentified == (
+        "batch_size",
+        "param.tokens",
+    )
+
+
+def test_question_without_a_number_of_workers_parts_nothing(lines: FittedPortfolio) -> None:
+    asked = {name: value for name, value in _ASKED.items() if name != "workers"}
+
+    assert _support(lines, asked).unidentified == ("workers",)
+
+
+def test_few_configurations_tell_no_plane() -> None:
+    generator = np.random.default_rng(1)
+    rows: list[Row] = []
+    for size in (1000.0, 2000.0, 4000.0, 8000.0):
+        length = float(generator.choice([50, 100, 200]))
+        rows.append({"dataset_size": size, "param.length": length, "param.lines": size / length})
+    portfolio = _fit(rows, [float(row["dataset_size"]) for row in rows])
+    asked: Row = {"dataset_size": 4000, "param.length": 100, "param.lines": 20}
+
+    assert _support(portfolio, asked).unidentified == ()
+
+
+def test_nodes_that_went_with_the_workers_are_named_and_leave_the_forecast_to_physics() -> None:
+    rows: list[Row] = [
+        {"workers": workers, "nodes": 1.0, "dataset_size": size}
+        for workers in _WORKERS
+        for size in _SIZES
+    ]
+    portfolio = _fit(rows, _by("dataset_size", rows))
+    kept: Row = {"workers": 4.0, "nodes": 1.0, "dataset_size": 4000.0}
+    asked = make_features([kept, kept | {"nodes": 4.0}])
+
+    one, four = portfolio.predict(asked).median()
+    widths = np.log(np.divide(*portfolio.predict(asked).interval(0.9)[::-1]))
+
+    assert four == pytest.approx(one, rel=0.05)
+    assert widths[1] > 2 * widths[0]
+    assert _support(portfolio, kept | {"nodes": 4.0}).unidentified == ("workers", "nodes")
