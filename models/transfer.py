@@ -210,12 +210,13 @@ class LevelTransfer:
     def _equalised(
         self, filled: IntArray, counts: FloatArray, codes: IntArray, asked: Sequence[str | None]
     ) -> FloatArray:
-        """Return weights by runs, but alike for the levels of a setting of which none is known.
+        """Return weights by runs, but alike for the levels of a setting that is open beside others.
 
-        Its levels are exchangeable: how often one was run says nothing of its likeness to another.
+        Its levels are exchangeable: how often one was run somewhere says nothing of its likeness to
+        another. Those measured with everything else that was asked are counted by their runs there.
         """
-        weights = counts.copy()
-        for category in np.flatnonzero(codes < 0).tolist():
+        weights, open_ones = counts.copy(), np.flatnonzero(codes < 0).tolist()
+        for category in open_ones if len(open_ones) > 1 else ():
             if self._is_setting(category, codes, asked):
                 weights /= np.bincount(filled[:, category], weights)[filled[:, category]]
         return weights

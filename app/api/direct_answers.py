@@ -69,6 +69,10 @@ class Question:
     is_wanted: bool = True
     """Whether the connection still waits for it."""
 
+    def cancel(self) -> None:
+        """Let nobody be told."""
+        self.is_wanted = False
+
     def settle(self, answer: bytes | None) -> None:
         """Tell the connection the answer, None where it is to go the usual way."""
         if self.is_wanted:

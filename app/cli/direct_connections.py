@@ -1,14 +1,18 @@
 """Connections whose protocol answers itself where the application need not be asked."""
 
-import asyncio
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from typing_extensions import override
 
-from app.api.direct_answers import DirectAnswers, Question
 from app.cli.connections import GuardedProtocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+    # The process imports the application when it builds it, not before.
+    from app.api.direct_answers import DirectAnswers, Question
 
 
 @dataclass(slots=True)
@@ -17,14 +21,11 @@ class _Held:
 
     data: bytes
     started_at: float
-    waits_for: asyncio.TimerHandle | Question
+    waits_for: "asyncio.TimerHandle | Question"
 
     def release(self) -> bytes:
         """Return the bytes; what was waited for is not."""
-        if isinstance(self.waits_for, Question):
-            self.waits_for.is_wanted = False
-        else:
-            self.waits_for.cancel()
+        self.waits_for.cancel()
         return self.data
 
 
@@ -92,7 +93,7 @@ class DirectProtocol(GuardedProtocol):
             and not self.transport.is_closing()
         )
 
-    def _take(self, direct: DirectAnswers, data: bytes, *, is_first: bool) -> bool:
+    def _take(self, direct: "DirectAnswers", data: bytes, *, is_first: bool) -> bool:
         """Answer or hold a request; False where it has to be parsed."""
         started_at = time.perf_counter()
         found = direct.head_of(data)
@@ -142,7 +143,7 @@ class DirectProtocol(GuardedProtocol):
         self._unread_head = data if self._is_between else b""
         super().data_received(data)
 
-    def _write(self, direct: DirectAnswers, answer: bytes, started_at: float) -> None:
+    def _write(self, direct: "DirectAnswers", answer: bytes, started_at: float) -> None:
         state = self.server_state
         self.transport.write(direct.message(state.default_headers, answer, started_at))
         state.total_requests += 1

@@ -32,6 +32,12 @@ from threadpoolctl import threadpool_info
 
 print(*(pool["num_threads"] for pool in threadpool_info()))
 """
+_BEFORE_BUILDING = """
+import sys
+import app.cli.serving
+
+print(*sorted({"app.main", "app.api.forecasts", "pydantic.v1"} & set(sys.modules)))
+"""
 _UNNEEDED = {
     "alembic",
     "jinja2",
@@ -98,3 +104,11 @@ def test_linear_algebra_takes_one_thread_unless_the_operator_chose(
 
     expected = min(int(chosen or 1), len(os.sched_getaffinity(0)))
     assert set(answer.stdout.split()) == {str(expected)}
+
+
+def test_application_is_not_imported_before_it_is_built() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", _BEFORE_BUILDING], capture_output=True, text=True, check=True
+    )
+
+    assert answer.stdout.split() == []

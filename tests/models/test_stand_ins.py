@@ -70,11 +70,12 @@ def test_level_never_measured_beside_the_known_one_does_not_stand_in() -> None:
     assert _stand_ins(portfolio, _row("B", "bf16")) == {"mixed": 1.0}
 
 
-def test_levels_of_a_setting_count_alike_however_often_they_were_run() -> None:
+def test_levels_of_a_setting_count_alike_beside_another_open_one() -> None:
     often = _rows(("A", "fp32"), ("B", "fp32"), repeats=3)
     portfolio = _fit(often + _rows(("A", "mixed"), ("B", "mixed")))
 
-    assert _stand_ins(portfolio, _row("A", "bf16")) == pytest.approx({"fp32": 0.5, "mixed": 0.5})
+    assert _stand_ins(portfolio, _row("D", "bf16")) == pytest.approx({"fp32": 0.5, "mixed": 0.5})
+    assert _stand_ins(portfolio, _row("A", "bf16")) == pytest.approx({"fp32": 0.75, "mixed": 0.25})
 
 
 def test_machine_is_answered_by_those_measured_with_the_rest_of_the_question() -> None:
