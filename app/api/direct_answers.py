@@ -30,6 +30,9 @@ _logger = logging.getLogger(__name__)
 _Headers = Sequence[tuple[bytes, bytes]]
 _REQUEST_LINE: Final = b"POST %b HTTP/1.1\r\n" % PATH.encode()
 _END: Final = b"\r\n\r\n"
+_OTHER_LINES: Final = 2
+"""Lines of a head besides its headers: the first, and the empty one that ends it."""
+
 _UNDERSTOOD: Final = frozenset(
     {
         b"accept",
@@ -126,14 +129,15 @@ class DirectAnswers:
 
         The connection stays open after it.
         """
-        if not data.startswith(_REQUEST_LINE):
+        end = _end_of_head(data)
+        # A head that the parser ends elsewhere than its lines do would stand for more than it says.
+        if end is None or data.count(b"\n", 0, end) != len(headers) + _OTHER_LINES:
             return
         told = dict(headers)
         if len(told) != len(headers) or not told.keys() <= _UNDERSTOOD or not is_plain(told):
             return
         given, length = told.get(b"authorization"), told.get(b"content-length", b"")
         caller = self._services.access.name_of(None if given is None else given.decode("latin-1"))
-        end = data.find(_END) + len(_END)
         is_short = length.isdigit() and int(length) <= MAX_BODY_BYTES and end <= _MAX_HEAD_BYTES
         if caller is not None and is_short:
             if len(self._heads) >= MAX_HEADS:
@@ -142,9 +146,9 @@ class DirectAnswers:
 
     def head_of(self, data: bytes) -> tuple[Head, int] | None:
         """Return the known head that data begins with, and where it ends."""
-        if not data.startswith(_REQUEST_LINE):
+        end = _end_of_head(data)
+        if end is None:
             return None
-        end = data.find(_END) + len(_END)
         head = self._heads.get(_named(data[:end]))
         return None if head is None else (head, end)
 
@@ -207,6 +211,12 @@ class DirectAnswers:
         self._metrics.observe("POST", PATH, 200, elapsed_s)
         self.figures.forecasts += 1
         return b"".join((self._beginning, json_head(len(answer), elapsed_s), answer))
+
+
+def _end_of_head(data: bytes) -> int | None:
+    """Return where the head of a forecast ends, None where it is another's or has no end yet."""
+    found = data.find(_END) if data.startswith(_REQUEST_LINE) else -1
+    return None if found < 0 else found + len(_END)
 
 
 def _named(head: bytes) -> bytes:

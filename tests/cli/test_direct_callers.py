@@ -45,6 +45,12 @@ def keyed(token: str) -> bytes:
     return request(None, f"authorization: Bearer {token}", record=False)
 
 
+def headers_of(sent: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a request as the parser tells them."""
+    lines = sent.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
+    return [(name, value) for name, _, value in (line.partition(b": ") for line in lines)]
+
+
 def test_key_is_answered_by_the_protocol_until_it_is_revoked(
     stage: Stage, services: Services, clock: FakeClock
 ) -> None:
@@ -71,6 +77,27 @@ def test_key_is_answered_until_it_expires(
 
     assert [status_of(each) for each in stage.converse([keyed(token)] * 2)] == [401, 401]
     assert stage.n_direct == 2
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        keyed("key").replace(b"\r\n", b"\n"),
+        keyed("key").replace(b"\r\n\r\n", b"\n\n"),
+        keyed("key").replace(b"\r\n\r\n", b"\n\n\r\n\r\n"),
+        keyed("key").partition(b"\r\n\r\n")[0],
+        keyed("key").replace(b"host: x", b"host: x\r\n y"),
+    ],
+)
+def test_head_whose_lines_are_not_its_headers_is_never_remembered(stage: Stage, odd: bytes) -> None:
+    direct = stage.state["direct_answers"]
+    told = headers_of(keyed("key"))
+
+    direct.learn(odd, told)
+
+    assert [direct.head_of(odd[:end]) for end in range(len(odd) + 1)] == [None] * (len(odd) + 1)
+    direct.learn(keyed("key"), told)
+    assert direct.head_of(keyed("key")) is not None
 
 
 def test_key_that_may_not_read_is_refused_each_time(stage: Stage, services: Services) -> None:
@@ -191,7 +218,7 @@ def test_heads_are_forgotten_before_they_fill_the_memory(stage: Stage) -> None:
     direct = stage.state["direct_answers"]
     for number in range(2 * MAX_HEADS):
         head = request(b"", f"user-agent: {number}", length=7)
-        direct.learn(head, [(b"content-length", b"7")])
+        direct.learn(head, headers_of(head))
 
     assert direct.head_of(request(b"", "user-agent: 0", length=7)) is None
     assert direct.head_of(request(b"", f"user-agent: {2 * MAX_HEADS - 1}", length=7)) is not None
@@ -297,7 +324,7 @@ def test_caller_is_not_let_in_before_the_database_was_asked(
     services: Services, stage: Stage
 ) -> None:
     direct = anew(services).state["direct_answers"]
-    direct.learn(PLAIN, [(b"content-length", b"%d" % 3)])
+    direct.learn(PLAIN, headers_of(PLAIN))
     head = direct.head_of(PLAIN)
 
     assert head is not None
