@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from ray.cluster_utils import Cluster
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import FitRequest, FitState
@@ -19,6 +18,7 @@ from app.services.ray_computing import RayComputer
 from app.services.wiring import Services
 from app.settings import Settings
 from tests.support.fit_tasks import make_task
+from tests.support.ray_nodes import RayNodes, running_ray
 from tests.support.regressors import QUICK, store_runs
 from tests.support.server import start_process
 
@@ -37,18 +37,13 @@ class StopComputingError(Exception):
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    # The head computes nothing, so that every task runs on a node that can be lost.
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    cluster.add_node(num_cpus=1)
-    cluster.add_node(num_cpus=1)
-    cluster.wait_for_nodes()
-    yield cluster
-    cluster.shutdown()
+def cluster() -> Iterator[RayNodes]:
+    with running_ray() as nodes:
+        yield nodes
 
 
 @pytest.fixture
-def computer(cluster: Cluster) -> Iterator[RayComputer]:
+def computer(cluster: RayNodes) -> Iterator[RayComputer]:
     computer = RayComputer(cluster.address, beat_s=0.1)
     yield computer
     computer.close()
@@ -70,7 +65,7 @@ def test_cluster_computes_what_this_process_would_to_the_byte(computer: RayCompu
     assert computer.resources() == {"cores": 2.0, "nodes": 3}
 
 
-def test_connection_leaves_what_the_process_does_on_sigterm(cluster: Cluster) -> None:
+def test_connection_leaves_what_the_process_does_on_sigterm(cluster: RayNodes) -> None:
     before = signal.getsignal(signal.SIGTERM)
 
     RayComputer(cluster.address).close()
@@ -107,7 +102,7 @@ def test_caller_that_wants_no_more_frees_the_cluster(computer: RayComputer) -> N
     assert computer.compute(make_task(QUICK), ignore).artifact
 
 
-def test_fit_that_never_ends_is_ended(cluster: Cluster) -> None:
+def test_fit_that_never_ends_is_ended(cluster: RayNodes) -> None:
     computer = RayComputer(cluster.address, beat_s=0.05, limit_s=lambda _budget_s: 0.0)
 
     with pytest.raises(TimedOutError):
@@ -116,25 +111,24 @@ def test_fit_that_never_ends_is_ended(cluster: Cluster) -> None:
     computer.close()
 
 
-def test_fit_goes_on_when_a_node_is_lost(cluster: Cluster, computer: RayComputer) -> None:
+def test_fit_goes_on_when_a_node_is_lost(cluster: RayNodes, computer: RayComputer) -> None:
     task, killed = make_task(LONG, n_runs=60), threading.Event()
 
     def lose_a_node(share: float, step: str) -> None:
         if step.startswith("testing") and share > 0 and not killed.is_set():
             killed.set()
-            cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+            cluster.lose_one()
 
     try:
         outcome = computer.compute(task, lose_a_node)
     finally:
-        cluster.add_node(num_cpus=1)
-        cluster.wait_for_nodes()
+        cluster.add_one()
 
     assert killed.is_set()
     assert outcome == InProcessComputer().compute(task, ignore)
 
 
-def test_fitter_publishes_what_the_cluster_computed(cluster: Cluster, services: Services) -> None:
+def test_fitter_publishes_what_the_cluster_computed(cluster: RayNodes, services: Services) -> None:
     settings = Settings(ray_address=cluster.address, data_dir=services.context.settings.data_dir)
     store_runs(services.context, "resnet")
     asked, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)

@@ -14,9 +14,9 @@ from typing import Final
 from app.storage.database import Database
 from app.storage.migration import migrate
 from tests.soak.clocks import Clock, Clockmaker
-from tests.soak.ray_nodes import RayNodes, running_ray
 from tests.support.disk import SmallDisk, small_disk
 from tests.support.postgresql import PostgreSQLServer, running_postgresql
+from tests.support.ray_nodes import RayNodes, running_ray
 from tests.support.server import LISTENING, RunningProcess, start_process
 
 LEASE_S: Final = 3.0
