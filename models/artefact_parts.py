@@ -228,6 +228,7 @@ def _build_transfer(
         counts,
         effects,
         alias_values(encoder, memory.X, memory.codes.astype(np.int64)),
+        len(memory.X),
         find_plane(encoder, memory.X),
     )
 

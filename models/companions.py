@@ -133,14 +133,16 @@ class Companions:
     alone is answered by the kept column as if the effect were all its own; it might as well be all
     the other's. Both readings count alike: the forecast lies between them, and its interval tells
     how far apart they are. The batch, nodes and epochs, of which physics knows the part, are named
-    alone where they repeat another column. Columns of which no two go together, but three or more
-    do, are all kept: the members' own uncertainty widens the interval there, and the columns are
-    named.
+    alone where they repeat another column. So is all that went together in fewer than 12
+    configurations, where anything does by chance. Columns of which no two go together, but three or
+    more do, are all kept: the members' own uncertainty widens the interval there, and the columns
+    are named.
     """
 
     encoder: Encoder
     pairs: Sequence[Pair]
     plane: Plane | None
+    n_configurations: int
 
     def read(self, features: FeatureTable, encoded: Encoded) -> Readings | None:
         """Return the other readings of the rows that part companions, None without such a row."""
@@ -153,6 +155,8 @@ class Companions:
             variance += (UNIDENTIFIED_SD * far) ** 2
         for pair in self.pairs:
             variance += UNKNOWN_SD**2 * self._read_category(pair, encoded, X, names)
+        if self.n_configurations < _LEAST_CONFIGURATIONS:
+            X[:], variance[:] = np.nan, 0.0
         if self.plane is not None:
             for row in np.flatnonzero(self.plane.is_off(encoded.X)).tolist():
                 names[row] = tuple(dict.fromkeys((*names[row], *self.plane.columns)))

@@ -65,8 +65,10 @@ class LevelTransfer:
     aliases
         Columns of X that the GPU type tells (rated power, say), shape (k,), and their values for
         each measured type, shape (n_types, k).
+    n_configurations
+        How many configurations were measured.
     plane
-        On which the numeric features of all configurations lie, None if on none.
+        On which the numeric features of all of them lie, None if on none.
     """
 
     def __init__(
@@ -76,10 +78,12 @@ class LevelTransfer:
         counts: FloatArray,
         effects: Mapping[str, LevelEffects],
         aliases: tuple[IntArray, FloatArray],
+        n_configurations: int,
         plane: Plane | None = None,
     ) -> None:
         self.encoder, self.combinations, self.counts = encoder, combinations, counts
         self.effects, self._aliases, self._plane = effects, aliases, plane
+        self._n_configurations = n_configurations
         self._used = [c for c, item in enumerate(encoder.categories) if item.used]
         names = [category.column for category in encoder.categories]
         self._gpu = names.index("gpu_type") if "gpu_type" in names else None
@@ -98,17 +102,17 @@ class LevelTransfer:
         aliases, plane = alias_values(encoder, X, codes), find_plane(encoder, X)
         if not codes.shape[1]:
             nothing = np.zeros((1, 0), dtype=np.int64)
-            return cls(encoder, nothing, counts.sum(keepdims=True), effects, aliases, plane)
+            return cls(encoder, nothing, counts.sum(keepdims=True), effects, aliases, len(X), plane)
         combinations, inverse = np.unique(codes, axis=0, return_inverse=True)
         weights: FloatArray = np.zeros(len(combinations))
         np.add.at(weights, inverse.ravel(), counts)
-        return cls(encoder, combinations, weights, effects, aliases, plane)
+        return cls(encoder, combinations, weights, effects, aliases, len(X), plane)
 
     @once
     def _companions(self) -> Companions:
         """What went together in all runs."""
         pairs = paired_categories(self.encoder, self.combinations)
-        return Companions(self.encoder, pairs, self._plane)
+        return Companions(self.encoder, pairs, self._plane, self._n_configurations)
 
     def settle(self, encoded: Encoded, features: FeatureTable) -> Encoded:
         """Return the rows of questions as these stand to the runs.

@@ -147,6 +147,15 @@ def test_categories_that_pair_off_are_read_both_ways_where_a_question_mixes_them
     assert _support(portfolio, kept).unidentified == ()
 
 
+def test_what_went_together_in_few_configurations_is_named_and_read_once() -> None:
+    rows = [row for row in _grid(**{"param.lines": 100.0}) if row["workers"] in (1.0, 4.0)]
+    portfolio = _fit(rows, _by("dataset_size", rows))
+    asked, moved = (make_features([_ASKED | more]) for more in ({}, {"param.lines": 2e5}))
+
+    assert portfolio.support(moved)[0].unidentified == ("dataset_size", "param.lines")
+    assert portfolio.predict(moved).median() == portfolio.predict(asked).median()
+
+
 def test_three_columns_of_which_one_follows_from_two_are_named_together() -> None:
     generator = np.random.default_rng(1)
     rows = _grid()
