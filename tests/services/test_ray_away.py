@@ -18,6 +18,7 @@ from app.fitter import Fitter
 from app.services.fitting import FittingService
 from app.services.ray_computing import RayComputer
 from app.services.wiring import Services
+from tests.support.ray_nodes import before_others
 from tests.support.regressors import QUICK, store_runs
 
 pytestmark = [
@@ -46,15 +47,17 @@ def _start(folder: str, ports: tuple[int, int]) -> subprocess.Popen[str]:
         f"--port={ports[0]}", f"--ray-client-server-port={ports[1]}",
     ]  # fmt: skip
     for _ in range(_TRIES):
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, "RAY_TMPDIR": folder, "RAY_AUTH_MODE": "disabled"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert process.stdout is not None
-        if any("Ray runtime started" in line for line in process.stdout):
+        with before_others(give_way_again=True):
+            process = subprocess.Popen(
+                command,
+                env={**os.environ, "RAY_TMPDIR": folder, "RAY_AUTH_MODE": "disabled"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            assert process.stdout is not None
+            has_started = any("Ray runtime started" in line for line in process.stdout)
+        if has_started:
             return process
         process.wait()
         process.stdout.close()

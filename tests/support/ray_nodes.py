@@ -44,7 +44,7 @@ class RayNodes:
         for attempt in range(1, _TRIES + 1):
             before = _children()
             try:
-                with _before_others(give_way_again=gives_way):
+                with before_others(give_way_again=gives_way):
                     return self._cluster.add_node(wait=False, num_cpus=cores)
             except Exception as error:  # noqa: BLE001 - Ray raises no other after its half minute
                 print(f"Ray node, attempt {attempt}: {error}", flush=True)  # noqa: T201 - a script
@@ -82,7 +82,7 @@ def _children(process: int | str = "self") -> set[int]:
 
 
 @contextmanager
-def _before_others(*, give_way_again: bool) -> Iterator[None]:
+def before_others(*, give_way_again: bool) -> Iterator[None]:
     """Start processes ahead of what else runs, which would starve them of their half minute.
 
     They give way as the trial does once they are up, if they compute. Only root may do so; others
