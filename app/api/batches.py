@@ -79,7 +79,7 @@ def _told(
         for ref, answer in zip(refs, answers, strict=True)
     ]
     failed = sum(isinstance(answer, DomainError) for answer in answers)
-    return [_BEGIN + b"},".join(told), _end(failed)]
+    return [_BEGIN + _NEXT.join(told), _end(failed)]
 
 
 def _heads(refs: Sequence[Any]) -> bytes | list[bytes]:

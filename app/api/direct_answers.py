@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import orjson
-
+from app.api.bodies import parse_json
 from app.api.encoded_answers import MAX_BODY_BYTES, EncodedAnswers
 from app.api.forecast_shortcut import is_plain
 from app.api.forecasts import PATH
@@ -22,7 +21,7 @@ from app.api.middleware.metrics import RequestMetrics
 from app.api.told_forecasts import answer_again, answer_at_once
 from app.domain import deadlines
 from app.domain.access import Scope
-from app.domain.errors import DomainError
+from app.domain.errors import DomainError, InvalidRequestError
 from app.domain.identifiers import ProjectId
 from app.services.wiring import Services
 
@@ -170,8 +169,8 @@ class DirectAnswers:
     ) -> Question | None:
         """Return a question that will be told its answer, None where the body is no JSON."""
         try:
-            document = orjson.loads(body)
-        except orjson.JSONDecodeError:
+            document = parse_json(body)
+        except InvalidRequestError:
             return None
         question = Question(project_id, body, document, self._alone, told)
         self._gatherer.gather(question)

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import repeat
-from typing import Any, Final, overload
+from typing import Any, Final
 
 from typing_extensions import override
 
-from app.domain.columns import Repeated
+from app.domain.columns import Repeated, Rows
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import Slug
@@ -17,7 +17,7 @@ _REQUEST_MEMBERS: Final = tuple(field.name for field in fields(ForecastRequest))
 _WORK_MEMBERS: Final = tuple(field.name for field in fields(Work))
 
 
-class AlikeScenarios(Sequence[Scenario]):
+class AlikeScenarios(Rows[Scenario]):
     """Scenarios with the same parameters, in columns of one value for each.
 
     Parameters
@@ -65,16 +65,8 @@ class AlikeScenarios(Sequence[Scenario]):
     def __len__(self) -> int:
         return len(self.configurations)
 
-    @overload
-    def __getitem__(self, index: int) -> Scenario: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Scenario]: ...
-
     @override
-    def __getitem__(self, index: int | slice) -> Scenario | list[Scenario]:
-        if isinstance(index, slice):
-            return [self[row] for row in range(len(self))[index]]
+    def row(self, index: int) -> Scenario:
         work = Work(*(column[index] for column in self.work.values()))
         parameters = {name: column[index] for name, column in self.parameters.items()}
         return Scenario(self.configurations[index], work, parameters)
@@ -87,7 +79,7 @@ class AlikeScenarios(Sequence[Scenario]):
         return map(Scenario, self.configurations, map(Work, *self.work.values()), parameters)
 
 
-class AlikeRequests(Sequence[ForecastRequest]):
+class AlikeRequests(Rows[ForecastRequest]):
     """Requests that share all but their scenarios and a few columns.
 
     Parameters
@@ -117,16 +109,8 @@ class AlikeRequests(Sequence[ForecastRequest]):
     def __len__(self) -> int:
         return self._n_rows
 
-    @overload
-    def __getitem__(self, index: int) -> ForecastRequest: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[ForecastRequest]: ...
-
     @override
-    def __getitem__(self, index: int | slice) -> ForecastRequest | list[ForecastRequest]:
-        if isinstance(index, slice):
-            return [self[row] for row in range(len(self))[index]]
+    def row(self, index: int) -> ForecastRequest:
         values = {name: getattr(self._shared, name) for name in _REQUEST_MEMBERS}
         values.update((name, column[index]) for name, column in self._columns.items())
         values["scenario"] = self.scenarios[index]

@@ -1,5 +1,6 @@
 """Objects of one form as columns, and columns in which few objects repeat."""
 
+from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
@@ -13,7 +14,29 @@ Item_co = TypeVar("Item_co", covariant=True)
 Made = TypeVar("Made")
 
 
-class Repeated(Sequence[Item_co], Generic[Item_co]):
+class Rows(Sequence[Item_co], Generic[Item_co]):
+    """A sequence that makes an item where it is asked for; a part of it is a list."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def row(self, index: int) -> Item_co:
+        """Return one item."""
+
+    @overload
+    def __getitem__(self, index: int) -> Item_co: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Item_co]: ...
+
+    @override
+    def __getitem__(self, index: int | slice) -> Item_co | list[Item_co]:
+        if isinstance(index, slice):
+            return [self.row(each) for each in range(len(self))[index]]
+        return self.row(index)
+
+
+class Repeated(Rows[Item_co]):
     """A column of few distinct objects: each once, and which of them every row has.
 
     Parameters
@@ -59,16 +82,8 @@ class Repeated(Sequence[Item_co], Generic[Item_co]):
     def __len__(self) -> int:
         return len(self.places)
 
-    @overload
-    def __getitem__(self, index: int) -> Item_co: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Item_co]: ...
-
     @override
-    def __getitem__(self, index: int | slice) -> Item_co | list[Item_co]:
-        if isinstance(index, slice):
-            return [self.distinct[place] for place in self.places[index]]
+    def row(self, index: int) -> Item_co:
         return self.distinct[self.places[index]]
 
     @override

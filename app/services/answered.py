@@ -1,12 +1,12 @@
 """One row of the answers: a forecast whose parts are made when they are asked for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import repeat
-from typing import overload
 
 from typing_extensions import override
 
+from app.domain.columns import Rows
 from app.domain.configurations import Scenario
 from app.domain.energy import EnergyForecast
 from app.domain.forecasts import (
@@ -184,7 +184,7 @@ class Answered:
         )
 
 
-class AllAnswered(Sequence[Answered]):
+class AllAnswered(Rows[Answered]):
     """All rows of answers that can all be answered, in their order.
 
     Parameters
@@ -202,16 +202,8 @@ class AllAnswered(Sequence[Answered]):
     def __len__(self) -> int:
         return len(self.columns.requests)
 
-    @overload
-    def __getitem__(self, index: int) -> Answered: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Answered]: ...
-
     @override
-    def __getitem__(self, index: int | slice) -> Answered | list[Answered]:
-        if isinstance(index, slice):
-            return [Answered(self.columns, row) for row in range(len(self))[index]]
+    def row(self, index: int) -> Answered:
         return Answered(self.columns, range(len(self))[index])
 
     @override

@@ -20,32 +20,11 @@ from benchmarks.accuracy.goals import (
     read_targets,
     regime_of,
 )
-from benchmarks.accuracy.judging import Judgement, Points
 from benchmarks.accuracy.plots import draw_curve
 from benchmarks.accuracy.profiles import read_profile_tasks
 from benchmarks.accuracy.tables import geometric, groups_of, median
 from benchmarks.accuracy.traces import Task
-
-JUDGED = Judgement(
-    task="a/w/interpolation-random",
-    data_set="a",
-    kind="interpolation",
-    axis="random",
-    n_train=10,
-    n_test=4,
-    mape=0.05,
-    off_by_20=0.0,
-    coverage_80=0.8,
-    coverage_90=0.9,
-    width_90=0.3,
-    score_90=0.4,
-    own_estimate=0.05,
-    held_out_error=0.05,
-    fit_seconds=0.1,
-    noise_floor=0.02,
-    peer_mape=0.1,
-    points=Points((1.0,), (1.0,), (0.9,), (1.1,), (0.05,)),
-)
+from tests.benchmarks.judged import JUDGED
 
 
 @pytest.fixture
@@ -203,8 +182,9 @@ def test_own_error_is_told_apart_where_many_test_runs_fix_the_true_one() -> None
     goal = find(goals_of([drawn, many]), "own error")
 
     assert goal.found == "50.0%"
-    assert goal.remark.endswith("; 100.0% of the 1 tasks with 30 test runs or more")
-    assert "tasks" not in find(goals_of([drawn]), "own error").remark
+    bound = "exactly calibrated forecasts would know 0.0%"
+    assert goal.remark == f"{bound}; 100.0% of the 1 tasks with 30 test runs or more"
+    assert find(goals_of([drawn]), "own error").remark == bound
 
 
 def test_goals_without_peers_group_or_targets_are_left_out() -> None:

@@ -1,10 +1,13 @@
 """How often exactly calibrated forecasts know their own error."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from benchmarks.accuracy.judging import Judgement, Points
 from benchmarks.accuracy.own_error import attainable_share
+from tests.benchmarks.judged import JUDGED
 
 TYPICAL = 0.1
 
@@ -14,24 +17,11 @@ def task_of(log_errors: np.ndarray, *, announced: float = TYPICAL) -> Judgement:
     n = len(log_errors)
     ones, typical = (1.0,) * n, (TYPICAL,) * n
     observed = tuple(np.exp(log_errors).tolist())
-    return Judgement(
-        task="a/w/interpolation-random",
-        data_set="a",
-        kind="interpolation",
-        axis="random",
-        n_train=10,
+    return replace(
+        JUDGED,
         n_test=n,
         mape=float(np.abs(np.expm1(-log_errors)).mean()),
-        off_by_20=0.0,
-        coverage_80=0.8,
-        coverage_90=0.9,
-        width_90=0.3,
-        score_90=0.4,
         own_estimate=announced,
-        held_out_error=0.05,
-        fit_seconds=0.1,
-        noise_floor=0.02,
-        peer_mape=0.1,
         points=Points(observed, ones, ones, ones, typical),
     )
 
