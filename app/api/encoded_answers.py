@@ -5,14 +5,13 @@ these is another, the question is answered anew.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
 from app.api.forecast_documents import Document
-from app.domain.forecasts import Forecast, ForecastRequest, LedgerRecord
+from app.domain.forecasts import Forecast, LedgerRecord
 from app.domain.identifiers import ForecastId, ProjectId
 from app.services.recently_used import CacheFigures, RecentlyUsed
 
@@ -28,11 +27,9 @@ NAMELESS: Final = b'{"forecast_id":null'
 _DAY: Final = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedAnswer:
+class EncodedAnswer(NamedTuple):
     """An answer without its identifier, and what it rests on; `record` is of the first time."""
 
-    asked: ForecastRequest
     grounds: "Grounds"
     until: datetime
     rest: bytes

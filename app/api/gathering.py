@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from app.api.encoded_answers import EncodedAnswer, EncodedAnswers
+from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, named
 from app.api.joint_answers import JointAnswer, answer_together
-from app.api.told_forecasts import identified
+from app.api.told_forecasts import recorded
 from app.domain import deadlines
 from app.domain.deadlines import Deadline
 from app.domain.identifiers import ProjectId
@@ -192,10 +192,14 @@ class Gatherer:
             answers[id(each)] = self._tell(each, answer)
 
     def _tell(self, asked: Question, found: JointAnswer) -> bytes:
-        forecasts = self._services.forecasts
-        answer, record = identified(
-            forecasts, found.answered, found.asked, asked.document, found.rest, forecasts.now()
-        )
-        kept = EncodedAnswer(found.asked, found.grounds, found.until, found.rest, record)
+        rest, record = found.rest, None
+        if found.is_recorded:
+            forecasts = self._services.forecasts
+            answer, record = recorded(
+                forecasts, found.answered, asked.document, rest, forecasts.now()
+            )
+        else:
+            answer = named(None, rest)
+        kept = EncodedAnswer(found.grounds, found.until, rest, record)
         self._answers.keep(asked.project_id, asked.body, kept)
         return answer

@@ -1,13 +1,13 @@
 """Answers several single questions by one evaluation: what callers ask at the same moment."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.api.encoded_answers import NAMELESS, ages_hold_until
 from app.api.forecast_documents import FORECAST_MEMBERS
 from app.api.forecast_requests import read_together
-from app.domain.alike import AlikeRequests, rows_by_regressor
+from app.domain.alike import AlikeRequests, column_of, rows_by_regressor
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class JointAnswer(NamedTuple):
-    """One of several answers: its question, what it rests on, its JSON behind the identifier.
+    """One of several answers: what it rests on, its JSON behind the identifier.
 
     The JSON is completed by `encoded_answers.named`; `until` is when an age in days that it tells
-    becomes another.
+    becomes another, `is_recorded` whether it is to be kept.
     """
 
-    asked: ForecastRequest
     grounds: "Grounds"
     answered: "Answered"
     rest: bytes
     until: datetime
+    is_recorded: bool
 
 
 Found = JointAnswer | DomainError | None
@@ -87,23 +87,20 @@ def _answers(
 
     now = forecasts.now()
     answers = forecasts.ask_on(grounds, requests, now)
-    told = [each for each in answers if not isinstance(each, DomainError)]
-    texts = iter(forecast_texts(told, now, FORECAST_MEMBERS))
-    until: Mapping[int, datetime] = _holding(told[0].columns, now) if told else {}
-    for request, answer in zip(requests, answers, strict=True):
+    texts = iter(forecast_texts(answers, now, FORECAST_MEMBERS))
+    holds: Sequence[datetime] | None = None
+    for answer, is_recorded in zip(answers, column_of(requests, "record"), strict=True):
         if isinstance(answer, DomainError):
             yield answer
-        else:
-            rest = next(texts)[len(NAMELESS) :]
-            yield JointAnswer(
-                request, grounds, answer, rest, until[id(answer.columns.offers[answer.row])]
-            )
+            continue
+        if holds is None:
+            holds = _holding(answer.columns, now)
+        rest = next(texts)[len(NAMELESS) :]
+        yield JointAnswer(grounds, answer, rest, holds[answer.row], is_recorded)
 
 
-def _holding(columns: "AnswerColumns", now: datetime) -> dict[int, datetime]:
-    """Return until when answers hold, by the identity of their offers."""
-    offers = {id(offer): offer for offer in columns.offers}
-    return {
-        name: ages_hold_until(() if offer is None else offer.dates, now)
-        for name, offer in offers.items()
-    }
+def _holding(columns: "AnswerColumns", now: datetime) -> Sequence[datetime]:
+    """Return until when answers hold."""
+    return columns.offers.made(
+        lambda offer: ages_hold_until(() if offer is None else offer.dates, now)
+    )

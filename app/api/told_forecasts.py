@@ -26,12 +26,10 @@ class Told(NamedTuple):
     record: LedgerRecord | None
     told_at: datetime
 
-    def encoded(
-        self, forecast: Forecast, asked: ForecastRequest, grounds: "Grounds"
-    ) -> EncodedAnswer:
+    def encoded(self, forecast: Forecast, grounds: "Grounds") -> EncodedAnswer:
         """Return what is remembered of it."""
         until = holds_until(forecast, self.told_at)
-        return EncodedAnswer(asked, grounds, until, self.rest, self.record)
+        return EncodedAnswer(grounds, until, self.rest, self.record)
 
 
 def tell(
@@ -41,33 +39,32 @@ def tell(
     now = forecasts.now()
     document = forecast_document(forecast, now)
     rest = rest_of(document)
-    answer, record = identified(forecasts, forecast, asked, question, rest, now)
+    if not asked.record:
+        return Told(document, rest, named(None, rest), None, now)
+    answer, record = recorded(forecasts, forecast, question, rest, now)
     return Told(document, rest, answer, record, now)
 
 
-def identified(
+def recorded(
     forecasts: "ForecastService",
     forecast: "Forecast | Answered",
-    asked: ForecastRequest,
     question: Any,
     rest: bytes,
     now: datetime,
-) -> tuple[bytes, LedgerRecord | None]:
-    """Return an answer with its identifier and its record; neither where none is to be kept.
+) -> tuple[bytes, LedgerRecord]:
+    """Return an answer with its identifier, and its record, which is kept.
 
     Parameters
     ----------
     forecasts
         Keeps the record.
-    forecast, asked, question
-        What is told, what was asked, and the document that asked it.
+    forecast, question
+        What is told, and the document that asked it.
     rest
         The forecast as JSON behind its identifier.
     now
         When it is told.
     """
-    if not asked.record:
-        return named(None, rest), None
     forecast_id = forecasts.new_id(now)
     answer = named(forecast_id, rest)
     request = orjson.dumps(question)
@@ -85,7 +82,7 @@ def answer_again(
     if known is None:
         return None
     now = forecasts.now()
-    if now >= known.until or not forecasts.rests_on(known.grounds, project_id, known.asked, now):
+    if now >= known.until or not forecasts.holds(known.grounds, project_id, now):
         return None
     answers.figures.hits += 1
     if known.record is None:
@@ -116,5 +113,5 @@ def answer_at_once(
         return None
     forecast = forecasts.forecast_on(grounds, asked)
     told = tell(forecasts, forecast, asked, question)
-    answers.keep(project_id, body, told.encoded(forecast, asked, grounds))
+    answers.keep(project_id, body, told.encoded(forecast, grounds))
     return told.answer

@@ -1,5 +1,6 @@
 """Questions of one form as columns: a row is made only where it is asked for."""
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -9,7 +10,13 @@ from typing import Any, Final
 from typing_extensions import override
 
 from app.domain.columns import Repeated, Rows
-from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
+from app.domain.configurations import (
+    Configuration,
+    ParameterValue,
+    Scenario,
+    Work,
+    scenario_digest,
+)
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import Slug
 
@@ -61,6 +68,12 @@ class AlikeScenarios(Rows[Scenario]):
         """Return the scenarios on other configurations."""
         return AlikeScenarios(configurations, self.work, self.parameters)
 
+    def digest(self, row: int) -> str:
+        """Return what `Scenario.digest` does, of one row."""
+        work = [column[row] for column in self.work.values()]
+        parameters = [(name, column[row]) for name, column in self.parameters.items()]
+        return scenario_digest(self.configurations[row], work, parameters)
+
     @override
     def __len__(self) -> int:
         return len(self.configurations)
@@ -100,10 +113,11 @@ class AlikeRequests(Rows[ForecastRequest]):
     ) -> None:
         self._shared, self._columns, self.scenarios = shared, columns, scenarios
         self._n_rows = len(scenarios)
+        self._alone = array("q", bytes(8 * self._n_rows))
 
     def column(self, name: str) -> Sequence[Any]:
         """Return a member of all requests."""
-        return self._columns.get(name) or Repeated.alone(getattr(self._shared, name), self._n_rows)
+        return self._columns.get(name) or Repeated([getattr(self._shared, name)], self._alone)
 
     @override
     def __len__(self) -> int:
@@ -147,6 +161,13 @@ def rows_by_regressor(
     for row, regressor in enumerate(zip(*asked_of, strict=True)):
         groups[regressor].append(row)
     return groups
+
+
+def digest_of(scenarios: Sequence[Scenario], row: int) -> str:
+    """Return the digest of one of many scenarios."""
+    if isinstance(scenarios, AlikeScenarios):
+        return scenarios.digest(row)
+    return scenarios[row].digest()
 
 
 def configurations_of(scenarios: Sequence[Scenario]) -> Sequence[Configuration]:

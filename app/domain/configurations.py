@@ -1,6 +1,6 @@
 """The measured or proposed cluster and the work that is done on it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -57,16 +57,26 @@ class Scenario:
 
         Where capacity is bought and how it is paid for is left out.
         """
-        configuration, work = self.configuration, self.work
-        facts = (
-            configuration.gpu_type,
-            configuration.instance_type,
-            configuration.nodes,
-            configuration.workers,
-            *map(_plain, (work.dataset_size, work.batch_size, work.epochs)),
-            *sorted((name, _plain(value)) for name, value in self.parameters.items()),
-        )
-        return sha256(repr(facts).encode()).hexdigest()
+        work = self.work
+        amounts = work.dataset_size, work.batch_size, work.epochs
+        return scenario_digest(self.configuration, amounts, self.parameters.items())
+
+
+def scenario_digest(
+    configuration: Configuration,
+    work: Iterable[float | None],
+    parameters: Iterable[tuple[str, ParameterValue]],
+) -> str:
+    """Return `Scenario.digest` of a configuration, the members of its work and its parameters."""
+    facts = (
+        configuration.gpu_type,
+        configuration.instance_type,
+        configuration.nodes,
+        configuration.workers,
+        *map(_plain, work),
+        *sorted([(name, _plain(value)) for name, value in parameters]),
+    )
+    return sha256(repr(facts).encode()).hexdigest()
 
 
 def _plain(value: ParameterValue | None) -> ParameterValue | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.domain.configurations import Purchase, Scenario
 from app.domain.energy import NO_ENERGY_TERMS, EnergyForecast, EnergyTerms
@@ -137,8 +137,7 @@ class PurchaseOption:
     refused: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AxisOutside:
+class AxisOutside(NamedTuple):
     """A feature asked for beyond its measured range; `distance` is in widths of that range."""
 
     name: str
@@ -148,8 +147,7 @@ class AxisOutside:
     distance: float
 
 
-@dataclass(frozen=True, slots=True)
-class SupportReport:
+class SupportReport(NamedTuple):
     """Where the question stands among the measured runs."""
 
     within_range: bool
@@ -162,8 +160,7 @@ class SupportReport:
     factory_prior: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ForecastWarning:
+class ForecastWarning(NamedTuple):
     """Something the caller should know before trusting the figures."""
 
     code: str
@@ -237,9 +234,13 @@ class Forecast:
     purchases: tuple[PurchaseOption, ...] = ()
     to_target: TargetForecast | None = None
 
+    @property
+    def scenario_sha256(self) -> str:
+        """The digest of the scenario."""
+        return self.scenario.digest()
 
-@dataclass(frozen=True, slots=True)
-class LedgerRecord:
+
+class LedgerRecord(NamedTuple):
     """A forecast to be kept: what was asked and answered, as JSON."""
 
     forecast_id: ForecastId

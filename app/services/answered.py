@@ -6,6 +6,7 @@ from itertools import repeat
 
 from typing_extensions import override
 
+from app.domain.alike import column_of, digest_of
 from app.domain.columns import Rows
 from app.domain.configurations import Scenario
 from app.domain.energy import EnergyForecast
@@ -52,7 +53,7 @@ class Answered:
     @property
     def workload(self) -> Slug:
         """Whose regressor answered."""
-        return self.columns.requests[self.row].workload
+        return Slug(column_of(self.columns.requests, "workload")[self.row])
 
     @property
     def workload_id(self) -> WorkloadId:
@@ -73,6 +74,11 @@ class Answered:
     def scenario(self) -> Scenario:
         """What was asked, in the words of the regressor."""
         return self.columns.scenarios[self.row]
+
+    @property
+    def scenario_sha256(self) -> str:
+        """The digest of the scenario."""
+        return digest_of(self.columns.scenarios, self.row)
 
     @property
     def duration_seconds(self) -> Interval:

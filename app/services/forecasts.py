@@ -61,14 +61,12 @@ class ForecastService:
         now = self._context.now()
         served = self._regressors.in_memory(project_id, workload, version, now)
         book = self._prices.book_in_memory(project_id, now)
-        return None if served is None or book is None else Grounds(served, book)
+        return None if served is None or book is None else Grounds(served, book, version)
 
-    def rests_on(
-        self, grounds: Grounds, project_id: ProjectId, request: ForecastRequest, now: datetime
-    ) -> bool:
-        """Whether a request would be answered on these very grounds; never asks the database."""
+    def holds(self, grounds: Grounds, project_id: ProjectId, now: datetime) -> bool:
+        """Whether what was answered on these grounds would be again; never asks the database."""
         served = self._regressors.in_memory(
-            project_id, request.workload, request.regressor_version, now
+            project_id, grounds.served.workload, grounds.version, now
         )
         return served is grounds.served and (
             self._prices.book_in_memory(project_id, now) is grounds.book
@@ -145,7 +143,7 @@ class ForecastService:
             served = self._regressors.get(project_id, slug, version)
         except DomainError as error:
             return [error] * len(requests)
-        return self.ask_on(Grounds(served, book), requests, self._context.now())
+        return self.ask_on(Grounds(served, book, version), requests, self._context.now())
 
     def _one(self, request: ForecastRequest, served: ServedRegressor, book: PriceBook) -> Forecast:
         now = self._context.now()
@@ -177,7 +175,7 @@ class ForecastService:
             created_at=now,
             request=request,
             answer=answer,
-            scenario_sha256=forecast.scenario.digest(),
+            scenario_sha256=forecast.scenario_sha256,
         )
         self._ledger.put(record)
         return record

@@ -16,10 +16,14 @@ MAX_ANSWERS: Final = 8192
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grounds:
-    """What answers rest on besides the question: one regressor and one price book in memory."""
+    """What answers rest on besides the question: one regressor and one price book in memory.
+
+    `version` is the version that was asked for, None for the published one.
+    """
 
     served: ServedRegressor
     book: PriceBook
+    version: int | None
 
 
 @dataclass(frozen=True, slots=True)

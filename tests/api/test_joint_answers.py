@@ -131,4 +131,4 @@ def test_each_tells_what_it_rests_on_and_until_when_it_holds(
     for answer in found:
         assert isinstance(answer, JointAnswer)
         assert answer.until == holds_until(answer.answered.to_forecast(), now)
-        assert published.forecasts.rests_on(answer.grounds, DEFAULT_PROJECT, answer.asked, now)
+        assert published.forecasts.holds(answer.grounds, DEFAULT_PROJECT, now)
