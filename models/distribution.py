@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from models.errors import DamagedForecastError
-from models.tables import FloatArray
+from models.tables import BoolArray, FloatArray
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Confidence levels at which quantiles are calibrated; between them they are interpolated."""
@@ -73,9 +73,9 @@ class ForecastDistribution:
             return
         # What is not finite fails the comparisons: nothing is beyond or within NaN.
         curves, scale = self.curves, self.scale
-        bound = np.abs(self.log_median) + 2 * scale * curves[:, -1:].sum(axis=1)
-        if (bound <= MAX_LOG_BOUND).all() and (scale > 0).all():
-            if (curves[:, :1] > 0).all() and (curves[:, 1:] > curves[:, :-1]).all():
+        bound = np.abs(self.log_median) + 2 * scale * np.add.reduce(curves[:, -1:], axis=1)
+        if _all((bound <= MAX_LOG_BOUND) & (scale > 0)):
+            if _all(curves[:, :1] > 0) and _all(curves[:, 1:] > curves[:, :-1]):
                 return
             raise DamagedForecastError("Calibrated half widths must be positive and increase.")
         if np.isfinite(bound).all() and (scale > 0).all():
@@ -170,9 +170,14 @@ class ForecastDistribution:
 
 def _exp(logs: FloatArray | float) -> FloatArray:
     """Return exponentials as an array; one number costs a tenth of an array of one."""
-    if isinstance(logs, float) and logs <= MAX_LOG_BOUND:
-        return np.array([exp(logs)])
-    return np.atleast_1d(np.exp(logs))
+    if isinstance(logs, float):
+        return np.array([exp(logs) if logs <= MAX_LOG_BOUND else np.exp(logs)])
+    return np.exp(logs)
+
+
+def _all(are_true: BoolArray) -> bool:
+    """Return what `np.all` does of an array, without the function around it."""
+    return bool(np.logical_and.reduce(are_true, axis=None))
 
 
 @lru_cache(maxsize=1024)

@@ -73,9 +73,9 @@ def ranked(shares: FloatArray) -> tuple[IntArray, FloatArray]:
     ([[2, 0, 1]], [[0.75, 0.25, 0.0]])
     """
     told = np.where(shares >= _SMALLEST, shares, 0.0)
-    order = np.argsort(-told, axis=1, kind="stable")
-    total = told.sum(axis=1, keepdims=True)
-    told = np.take_along_axis(told, order, axis=1) / np.where(total > 0.0, total, 1.0)
+    order = (-told).argsort(axis=1, kind="stable")
+    total = np.add.reduce(told, axis=1, keepdims=True)
+    told = told[np.arange(len(told))[:, None], order] / np.where(total > 0.0, total, 1.0)
     return order, told
 
 

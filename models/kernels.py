@@ -134,8 +134,15 @@ class ServingKernel:
                 product *= self._of_level(index, code)
             return product[None]
         product = self._many(asked)
-        for column, known, share in zip(codes.T, self._codes, self._shares, strict=True):
-            product *= 1 + share * np.equal.outer(column, known)
+        if not len(codes):
+            return product
+        is_shared = np.logical_and.reduce(codes == codes[0]).tolist()
+        for index, (is_one, code) in enumerate(zip(is_shared, codes[0].tolist(), strict=True)):
+            if is_one:
+                product *= self._of_level(index, code)
+            else:
+                equal = np.equal.outer(codes[:, index], self._codes[index])
+                product *= 1 + self._shares[index] * equal
         return product
 
     def _of_level(self, index: int, code: float) -> FloatArray:
@@ -161,10 +168,16 @@ class ServingKernel:
     def _many(self, asked: FloatArray) -> FloatArray:
         product = np.full((len(asked), self.n_rows), self._unit)
         if 0 < asked.size * self.n_rows <= _AT_ONCE:
-            # All features at once, multiplied in their order.
-            factors = _factor(asked[:, :, None], self._known, self._strengths[:, None])
-            factors[:, 0] *= self._unit
-            return np.multiply.reduce(factors, axis=1, out=product)
+            # All features at once, multiplied in their order: one row of what the questions share.
+            varied = np.flatnonzero(np.logical_or.reduce(asked != asked[0]))
+            known, strengths = self._known, self._strengths[:, None]
+            factors = list(_factor(asked[0, :, None], known, strengths))
+            own = _factor(asked[:, varied, None], known[varied], strengths[varied])
+            for place, index in enumerate(varied.tolist()):
+                factors[index] = own[:, place]
+            for factor in factors:
+                product *= factor
+            return product
         if len(asked) < _WORTH_SORTING:
             for column, strength, known in zip(asked.T, self._strengths, self._known, strict=True):
                 product *= _factor(column[:, None], known, strength)

@@ -4,9 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, log, nan, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
+from models.once import once
 from models.tables import CORE_COLUMNS, FeatureTable, FloatArray, IntArray
 
 MAX_PARAMETERS = 6
@@ -41,16 +43,29 @@ class MemoryRows:
     unseen: FloatArray
     n_unseen: FloatArray
 
-    def design(self) -> FloatArray:
-        """Return the rows as the columns of one matrix: 1, batch, parameters, levels, unseen."""
-        ones, deviations = np.ones(len(self.log_batch)), np.sqrt(self.n_unseen)
-        rows: FloatArray = np.column_stack(
-            [ones, self.log_batch, self.parameters, self.levels, self.unseen, deviations]
-        )
-        return rows
+    def design(self, *further: FloatArray) -> FloatArray:
+        """Return the rows as the columns of one matrix: 1, batch, parameters, levels, unseen.
+
+        Behind them stand `further` columns, shape (n, any) each.
+        """
+        alone = np.stack([np.ones(len(self.log_batch)), self.log_batch], axis=1)
+        doubt = np.stack([self.unseen, np.sqrt(self.n_unseen)], axis=1)
+        return np.concatenate([alone, self.parameters, self.levels, doubt, *further], axis=1)
 
 
-@dataclass(frozen=True, slots=True)
+class Seen(NamedTuple):
+    """What memory sees of a row: numbers and levels with the names of their columns."""
+
+    numbers: tuple[tuple[str, float], ...]
+    levels: tuple[tuple[str, str | None], ...]
+
+    def table(self) -> FeatureTable:
+        """Return the row."""
+        numeric = {name: np.array([value]) for name, value in self.numbers}
+        return FeatureTable(numeric, {name: [level] for name, level in self.levels}, 1)
+
+
+@dataclass(frozen=True)
 class MemoryFeatures:
     """How rows are turned into what the memory law sees, as learned from runs.
 
@@ -99,10 +114,40 @@ class MemoryFeatures:
         """Every level of every category, in the order of the columns of `MemoryRows.levels`."""
         return [level for _, levels in self.categories for level in levels]
 
+    def seen_of(self, features: FeatureTable) -> "Seen | None":
+        """Return what memory sees of all rows of a table, None where they differ or lack it."""
+        if not features.n_rows:
+            return None
+        numbers, levels = [], []
+        for name in self._words:
+            column = features.categorical.get(name)
+            if column is not None:
+                if column.count(column[0]) < len(column):
+                    return None
+                levels.append((name, column[0]))
+        for name in self._numbers:
+            values = features.numeric.get(name)
+            if values is not None:
+                first = values.item(0)
+                if isnan(first) or np.logical_or.reduce(values != first):
+                    return None
+                numbers.append((name, first))
+        return Seen(tuple(numbers), tuple(levels))
+
+    @once
+    def _numbers(self) -> tuple[str, ...]:
+        """The numeric columns that are looked at."""
+        return "batch_size", "workers", *(name for name, _, _ in self.parameters)
+
+    @once
+    def _words(self) -> tuple[str, ...]:
+        """The categorical columns that are looked at."""
+        return "gpu_type", *(name for name, _ in self.categories)
+
     def design(self, features: FeatureTable, further: FloatArray) -> FloatArray:
         """Return the rows of a table as `MemoryRows.design` has them, and `further` columns."""
         if features.n_rows != 1:
-            return np.concatenate([self.rows(features).design(), further], axis=1)
+            return self.rows(features).design(further)
         # By numbers where there is one row: arrays of one cost ten times as much.
         numeric, categorical = features.numeric, features.categorical
         batch = 0.0

@@ -6,10 +6,13 @@ from math import isnan
 
 import numpy as np
 
-from models.memory_features import MemoryFeatures, capacity_names
+from models.memory_features import MemoryFeatures, Seen, capacity_names
 from models.memory_parameters import Parameters, error_probability
 from models.reports import MemoryCounts
 from models.tables import FeatureTable, FloatArray
+
+_MOST_KNOWN = 1024
+"""Answers to one row that are remembered; all are forgotten before one more is."""
 
 _PART = 256
 """Rows answered at a time: their draws fit a processor's cache."""
@@ -81,9 +84,23 @@ class MemoryLaw:
         self._stacked = parameters.stacked()
         self._per_scale = -1 / parameters.outcome_scale()[:, 0]
         self._basis = self._words()
+        self._known: dict[Seen, Feasibility] = {}
 
     def feasibility(self, asked: FeatureTable) -> Feasibility:
         """Return the probability that each row fits into memory, rising in the memory alone."""
+        seen = self.features.seen_of(asked)
+        if seen is None:
+            return self._feasibility(asked)
+        # Many questions, at once and one after the other, differ in what memory does not depend on.
+        known = self._known.get(seen)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[seen] = self._feasibility(seen.table())
+        n = asked.n_rows
+        return Feasibility(known.probability.repeat(n), known.basis * n, known.is_tested)
+
+    def _feasibility(self, asked: FeatureTable) -> Feasibility:
         names = capacity_names(asked)
         places = {name: self._place(name) for name in set(names)}
         order = dict(zip(places, range(len(places)), strict=True))
@@ -117,13 +134,18 @@ class MemoryLaw:
 
         Many questions differ in what memory does not depend on: equal rows are answered once.
         """
-        if len(design) <= _PART:
+        if len(design) == 1:
             return self._part(design)
         keys = design.view(f"V{design.shape[1] * design.itemsize}").ravel().tolist()
         places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-        rows = np.frombuffer(b"".join(places)).reshape(-1, design.shape[1])
+        rows = design
+        if len(places) < len(keys):
+            rows = np.frombuffer(b"".join(places)).reshape(-1, design.shape[1])
         parts = [self._part(rows[start : start + _PART]) for start in range(0, len(rows), _PART)]
-        chances: FloatArray = np.concatenate(parts).take([places[key] for key in keys])
+        distinct = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if len(places) == len(keys):
+            return distinct
+        chances: FloatArray = distinct.take([places[key] for key in keys])
         return chances
 
     def _part(self, design: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ MAX_NEIGHBOURS = 500
 """Nearest runs are searched among at most this many configurations."""
 
 N_NEAREST = 3
-_PART = 256
+_PART, _FEW = 256, 64
 _AT_ONCE = 20_000
 """So many differences take less time than the calls of numpy that make them one by one."""
 
@@ -47,7 +47,11 @@ class Neighbours:
         parts = [slice(start, start + _PART) for start in starts]
         found = [_smallest(self._distances(asked[part], codes[part])) for part in parts]
         best = np.concatenate(found) if found else np.empty((0, N_NEAREST), dtype=np.int64)
-        # Groups are told by whole numbers, which are sooner compared than tuples.
+        if len(best) <= _FEW:
+            told = list(map(tuple, (best * self._step).tolist()))
+            places = {group: place for place, group in enumerate(dict.fromkeys(told))}
+            return list(map(self._named, places)), list(map(places.__getitem__, told))
+        # Groups of many are told by whole numbers, which are sooner compared than tuples.
         keys = (best @ self._known.shape[1] ** np.arange(best.shape[1])).tolist()
         rows = dict(zip(keys, range(len(keys)), strict=True))
         places = dict(zip(rows, range(len(rows)), strict=True))

@@ -39,5 +39,5 @@ class once(Generic[Value]):  # noqa: N801 - a decorator, as `property` is one
     def __get__(self, instance: object | None, owner: type) -> Self | Value:
         if instance is None:
             return self
-        value = vars(instance)[self._name] = self._method(instance)
+        value = instance.__dict__[self._name] = self._method(instance)
         return value

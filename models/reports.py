@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Basis = Literal["measured", "interpolated", "extrapolated", "transferred", "prior"]
 
@@ -139,8 +139,7 @@ class FitReport:
     evidence: EvidenceReport = EvidenceReport()
 
 
-@dataclass(frozen=True, slots=True)
-class AxisSupport:
+class AxisSupport(NamedTuple):
     """A numeric column asked outside its measured range.
 
     `distance` is how far beyond the range in measured widths, on the scale (mostly logarithmic)
@@ -154,8 +153,7 @@ class AxisSupport:
     distance: float
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
+class Support(NamedTuple):
     """How well the runs support one forecast.
 
     Parameters

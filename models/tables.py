@@ -61,7 +61,7 @@ class FeatureTable:
             if self.n_rows == 1:
                 is_beyond = abs(values.item()) > LARGEST
             else:
-                is_beyond = bool((np.abs(values) > LARGEST).any())
+                is_beyond = bool(np.logical_or.reduce(np.abs(values) > LARGEST))
             if is_beyond:
                 raise ValueError(f"Column {name!r} holds a value beyond {LARGEST:g}.")
 

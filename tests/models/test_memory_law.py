@@ -166,6 +166,24 @@ def test_runs_that_ended_well_on_unknown_hardware_tell_nothing() -> None:
     assert fit_memory_law(MemoryRuns(features, np.zeros(2, bool), np.full(2, np.nan))) is None
 
 
+def test_rows_that_memory_does_not_tell_apart_have_the_chance_of_one() -> None:
+    world = make_world(60, 3)
+    law = fit_memory_law(world.runs(measured=True), HARDWARE)
+    assert law is not None
+    one = world.features.take(np.array([5]))
+    sizes = {"dataset_size": np.array([1e3, 1e6, 1e9])}
+    three = one.take(np.zeros(3, dtype=np.int64))
+    alike = replace(three, numeric={**three.numeric, **sizes})
+
+    several = law.feasibility(world.features)
+    apart, together = law.feasibility(one), law.feasibility(alike)
+
+    assert together.probability.tolist() == apart.probability.tolist() * 3
+    assert together.basis == apart.basis * 3
+    assert together.is_tested == apart.is_tested
+    assert apart.probability[0] == pytest.approx(several.probability[5], abs=1e-12)
+
+
 def test_basis_counts_what_the_law_rests_on_and_successes_alone_refuse_nothing() -> None:
     world = make_world(40, seed=8)
     law = law_of(world.runs(measured=True))
