@@ -1,7 +1,9 @@
 """Writes JSON column by column: what rows share is written once, numbers all at a time."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import repeat
+from math import isnan
 from operator import add
 from typing import Any, Final, TypeVar
 
@@ -20,6 +22,12 @@ _FIFTEEN_DIGITS: Final = 10**14
 """Numbers below, and a digit behind them, are the shortest text of what is nearest to them."""
 
 _MOST_DECIMALS: Final = 18
+_MOST_NAMES: Final = 1024
+"""Names of members whose texts are remembered."""
+
+_FEW: Final = 64
+"""So many numbers are told one by one sooner than an array is made of them."""
+
 _BLOCK = 250
 """Rows that are joined at a time."""
 
@@ -45,6 +53,10 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
     >>> plain_texts([3.0, 0.5, None])
     [b'3', b'0.5', b'null']
     """
+    if 0 < len(numbers) <= _FEW:
+        if numbers.count(numbers[0]) == len(numbers):
+            return _plain_text(numbers[0])
+        return list(map(_plain_text, numbers))
     values = np.array(numbers, dtype=np.float64) + 0.0  # minus nought is nought
     missing = np.isnan(values)
     if missing.all():
@@ -53,6 +65,10 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
         return [orjson.dumps(plain_number(value)) for value in values.tolist()]
     texts = orjson.dumps(values.tolist())[1:-1] + b","
     return texts.replace(b".0,", b",")[:-1].split(b",")
+
+
+def _plain_text(number: float | None) -> bytes:
+    return orjson.dumps(None if number is None or isnan(number) else plain_number(float(number)))
 
 
 def each_text(piece: Piece, n_rows: int) -> list[bytes]:
@@ -163,10 +179,16 @@ def filled(parts: Sequence[Piece], columns: Sequence[Piece]) -> Iterator[Piece]:
 
 def object_pieces(members: Mapping[str, Sequence[Piece]]) -> list[Piece]:
     """Return the object whose members are made of pieces."""
-    pieces: list[Piece] = [b"{"]
-    for place, (name, member) in enumerate(members.items()):
-        pieces += [b"," if place else b"", orjson.dumps(name) + b":", *member]
-    return [*pieces, b"}"]
+    pieces: list[Piece] = []
+    for name, member in members.items():
+        pieces += [_opening(name, is_first=not pieces), *member]
+    return [*pieces, b"}" if pieces else b"{}"]
+
+
+@lru_cache(maxsize=_MOST_NAMES)
+def _opening(name: str, *, is_first: bool) -> bytes:
+    """Return what stands before the value of a member."""
+    return b"%b%b:" % (b"{" if is_first else b",", orjson.dumps(name))
 
 
 def joined(pieces: Sequence[Piece], n_rows: int) -> list[bytes]:

@@ -5,8 +5,7 @@ The form of each member is that of `forecast_documents`, which writes one foreca
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
@@ -16,7 +15,6 @@ import orjson
 from app.api import forecast_documents as documents
 from app.api.column_texts import (
     Piece,
-    decimal_texts,
     distinct_texts,
     filled,
     joined,
@@ -30,18 +28,14 @@ from app.api.column_texts import (
     shared_texts,
     where,
 )
-from app.api.encoded_answers import ages_hold_until
-from app.api.forecast_documents import MEMBERS, Document
+from app.api.cost_texts import cost_pieces
+from app.api.forecast_documents import MEMBERS
 from app.domain.alike import AlikeScenarios, configurations_of
-from app.domain.columns import Repeated
 from app.domain.configurations import Work
-from app.domain.forecasts import Interval
-from app.pricing.billing import Bill, bill
-from app.pricing.offers import Offer
+from app.domain.forecasts import Interval, SupportReport
 from app.services.answer_columns import AnswerColumns
 from app.services.answered import AllAnswered, Answered
 from app.services.answers import Asked
-from app.services.costs import billed
 from app.services.energy import EnergyRate, energies_over
 from app.services.rounding import significant
 
@@ -54,15 +48,8 @@ _ENERGY_HOLES: Final = _BAND_HOLES[:2]
 _MOST_KEPT: Final = 1024
 """Documents with holes that are remembered."""
 
-_LEAST: Final = timedelta.resolution
 _RUNS_HOLE: Final = "*"
 """No run has such a name."""
-
-_WORTH_BILLS: Final = 9
-"""Fewer bills are made sooner one by one."""
-
-_MONEY_HOLES: Final = tuple(f"0.{figure}7{'3' * 38}" for figure in range(1, 6))
-"""No amount and no quantity has forty digits."""
 
 _SAME_IN_GROUP: Final = frozenset(
     {"forecast_id", "workload", "regressor_version", "fitted_at", "explained_by"}
@@ -161,51 +148,6 @@ def _probability(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     return object_pieces({name: [number_texts(column)] for name, column in chances.items()})
 
 
-def _cost(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
-    """Return costs; what bills have in common is written once for each offer."""
-    n_rows = len(columns.requests)
-    if n_rows < _WORTH_BILLS:
-        return [[orjson.dumps(_row_cost(columns, row, now)) for row in range(n_rows)]]
-    bills, offers = columns.bills, columns.offers
-    has_exact = np.zeros(len(offers.distinct), dtype=np.bool_)
-    has_exact[np.frombuffer(offers.places, dtype=np.int64)[bills.is_exact]] = True
-    nothing = [b""] * (len(_MONEY_HOLES) + 1)
-    around = [
-        nothing
-        if offer is None or not is_exact
-        else _around_bill(offer, ages_hold_until(offer.dates, now) - _LEAST)
-        for offer, is_exact in zip(offers.distinct, has_exact.tolist(), strict=True)
-    ]
-    parts = parts_of(Repeated(around, offers.places))
-    money = (bills.median, bills.lower, bills.upper)
-    texts = decimal_texts(
-        np.concatenate([each.units for each in money]),
-        np.concatenate([each.decimals for each in money]),
-    )
-    median, lower, upper = (texts[place * n_rows : (place + 1) * n_rows] for place in range(3))
-    holes: list[Piece] = [median, lower, upper, plain_texts(bills.hours.tolist()), median]
-    rows = np.flatnonzero(~bills.is_exact).tolist()
-    told = {row: orjson.dumps(_row_cost(columns, row, now)) for row in rows}
-    return overwritten(filled(parts, holes), told, n_rows)
-
-
-def _row_cost(columns: AnswerColumns, row: int, now: datetime) -> Document | None:
-    cost = columns.cost_of(row)
-    return None if cost is None else documents.cost_document(cost, now)
-
-
-@lru_cache(maxsize=_MOST_KEPT)
-def _around_bill(offer: Offer, now: datetime) -> Sequence[bytes]:
-    """Return the document of a bill of one item before, between and behind its amounts.
-
-    Those of one day are one: `now` is the last instant at which the ages that it tells hold.
-    """
-    median, lower, upper, hours, amount = map(Decimal, _MONEY_HOLES)
-    [item] = bill(offer, 1.0, 1.0, 1.0).line_items
-    money = Bill(median, lower, upper, (replace(item, quantity=hours, amount=amount),))
-    return parts_around(documents.cost_document(billed(offer, money), now), _MONEY_HOLES)
-
-
 def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     chances, bases = columns.chances_to_fit
     told = [number_texts(chances)], [distinct_texts(bases, str)]
@@ -219,11 +161,18 @@ def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
         row: orjson.dumps(documents.support_document(columns.report_of(support)))
         for row, support in supports.outside.items()
     }
-    holed = documents.support_document(columns.report_within((_RUNS_HOLE,)))
-    before, after = parts_around(holed, [f'["{_RUNS_HOLE}"]'])
+    if len(texts) == len(supports.places):
+        return [[texts[row] for row in range(len(texts))]]
+    before, after = _around_runs(columns.report_within((_RUNS_HOLE,)))
     runs = list(map(orjson.dumps, supports.nearest))
     told: list[Piece] = [before, list(map(runs.__getitem__, supports.places)), after]
     return overwritten(told, texts, len(supports.places))
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _around_runs(report: SupportReport) -> Sequence[bytes]:
+    """Return the document of a report before and behind the runs."""
+    return parts_around(documents.support_document(report), [f'["{_RUNS_HOLE}"]'])
 
 
 def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
@@ -266,19 +215,20 @@ def _around_energy(rate: EnergyRate) -> Sequence[bytes]:
 def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     """Return explanations: of each place among the shares one column, empty where none is told."""
     names, order, shares = columns.ranked_shares
-    is_told = shares > 0.0
     heads = [orjson.dumps({"term": name, "share": 0.5})[:-4] for name in names]
+    n_rows, is_told = len(shares), shares > 0.0
+    n_places = np.count_nonzero(np.logical_or.reduce(is_told))
+    terms, told = order.T.ravel().tolist(), is_told.T.ravel().tolist()
+    texts = number_texts(significant(shares[:, :n_places].T.ravel(), 4))
     yield b"["
-    for place in range(np.count_nonzero(np.logical_or.reduce(is_told))):
-        told = is_told[:, place]
-        before = [*((b"}," if place else b"") + head for head in heads), b""]
-        rows = np.where(told, order[:, place], len(names)).tolist()
-        texts = number_texts(significant(shares[:, place], 4))
-        for row in np.flatnonzero(~told).tolist():
-            texts[row] = b""
-        yield list(map(before.__getitem__, rows))
-        yield texts
-    yield list(map((b"]", b"}]").__getitem__, is_told[:, 0].tolist()))
+    for place in range(n_places):
+        rows = slice(place * n_rows, (place + 1) * n_rows)
+        before = [(b"}," if place else b"") + head for head in heads]
+        pairs = zip(terms[rows], told[rows], strict=True)
+        yield [before[term] if is_here else b"" for term, is_here in pairs]
+        pairs_of_texts = zip(texts[rows], told[rows], strict=True)
+        yield [text if is_here else b"" for text, is_here in pairs_of_texts]
+    yield list(map((b"]", b"}]").__getitem__, told[:n_rows]))
 
 
 def _unless_all_are(nothing: object, name: str, column: str) -> Write:
@@ -286,7 +236,7 @@ def _unless_all_are(nothing: object, name: str, column: str) -> Write:
 
     def write(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
         values = getattr(columns, column)
-        if all(value == nothing for value in values):
+        if values.count(nothing) == len(values):
             return [orjson.dumps(MEMBERS[name](Answered(columns, 0), now))]
         rows = range(len(values))
         return [[orjson.dumps(MEMBERS[name](Answered(columns, row), now)) for row in rows]]
@@ -304,7 +254,7 @@ _WRITERS: Final[Mapping[str, Write]] = {
     "parameters": _parameters,
     "duration_seconds": _duration,
     "time_limit_seconds": _time_limit,
-    "cost": _cost,
+    "cost": cost_pieces,
     "feasibility": _feasibility,
     "probability": _probability,
     "support": _support,

@@ -107,6 +107,8 @@ def _configurations(
         return Repeated.alone(shared, n_rows)
     keys = list(zip(*columns.values(), strict=True))
     places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    if len(places) == 1:  # that of the first question
+        return Repeated.alone(shared, n_rows)
     distinct = [replace(shared, **dict(zip(columns, key, strict=True))) for key in places]
     return Repeated(distinct, array("q", map(places.__getitem__, keys)))
 

@@ -4,7 +4,7 @@ The first request is read whole and tells what all share; of the others only wha
 batch bring themselves is looked at, each column in one call.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import NoneType
 from typing import Annotated, Any, Final, get_args
@@ -18,9 +18,10 @@ from app.api.schemas.forecasts import (
     Parameters,
     WorkIn,
 )
-from app.domain.columns import members_by_name
+from app.domain.columns import Repeated, members_by_name
 
 Column = Sequence[Any]
+Check = Callable[[Column], Column]
 Columns = dict[str, Column]
 _GROUPS: Final[Mapping[str, type[RequestModel]]] = {
     "configuration": ConfigurationIn,
@@ -74,18 +75,19 @@ def _columns(rows: Sequence[Any]) -> Columns:
 
 
 def _checked(group: str, name: str, column: Column) -> Column:
-    adapter, kinds = _adapter(group, name), set(map(type, column))
-    if adapter is _parameter_adapter() and kinds <= _NUMBERS:
+    check, kinds = _check(group, name), set(map(type, column))
+    if group == _PARAMETERS and kinds <= _NUMBERS:
         # Which of their types it is does not have to be found out for each.
-        adapter = _number_adapter()
+        check = _check_numbers()
     if kinds <= _TEXTS:
         distinct = list(set(column))
-        meanings = dict(zip(distinct, adapter.validate_python(distinct), strict=True))
+        if kinds == {str} and len(distinct) == 1:
+            return Repeated.alone(check(distinct)[0], len(column))
+        meanings = dict(zip(distinct, check(distinct), strict=True))
         return list(map(meanings.__getitem__, column))
     if not (kinds <= _NUMBERS or (kinds == _FLAGS and not group)):  # a parameter's is a word
         raise NotColumnsError
-    checked: Column = adapter.validate_python(column)
-    return checked
+    return check(column)
 
 
 @cache
@@ -95,29 +97,34 @@ def _adaptable(model: type[RequestModel]) -> frozenset[str]:
 
 
 @cache
-def _adapter_of(model: type[RequestModel], name: str) -> TypeAdapter[list[Any]]:
+def _check_of(model: type[RequestModel], name: str) -> Check:
     info = model.model_fields[name]
     annotation: Any = info.annotation
     for constraint in info.metadata:
         annotation = Annotated[annotation, constraint]
-    return TypeAdapter(list[annotation], config=_FINITE)
+    return _checking(list[annotation])
 
 
 @cache
-def _number_adapter() -> TypeAdapter[list[Any]]:
-    return TypeAdapter(list[float], config=_FINITE)
+def _check_numbers() -> Check:
+    return _checking(list[float])
 
 
 @cache
-def _parameter_adapter() -> TypeAdapter[list[Any]]:
+def _check_parameters() -> Check:
     _, value = get_args(get_args(Parameters)[0])
-    return TypeAdapter(list[value], config=_FINITE)  # type: ignore[valid-type]  # found at run time
+    return _checking(list[value])  # type: ignore[valid-type]  # found at run time
 
 
-def _adapter(group: str, name: str) -> TypeAdapter[list[Any]]:
+def _checking(kind: Any) -> Check:
+    # The adapter's own method looks at its options again at each call.
+    return TypeAdapter(kind, config=_FINITE).validator.validate_python
+
+
+def _check(group: str, name: str) -> Check:
     if group == _PARAMETERS:
-        return _parameter_adapter()
+        return _check_parameters()
     model = _GROUPS.get(group, ForecastIn)
     if name not in _adaptable(model):
         raise NotColumnsError
-    return _adapter_of(model, name)
+    return _check_of(model, name)

@@ -5,6 +5,8 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from typing_extensions import override
+
 from app.domain.billing import NO_EXTRAS, Extras, Serverless
 from app.domain.configurations import Purchase
 from app.domain.identifiers import PriceId
@@ -54,6 +56,11 @@ class PriceQuery:
     billing_step_s: int | None = None
     extras: Extras = NO_EXTRAS
     serverless: Serverless | None = None
+
+    @override
+    def __hash__(self) -> int:
+        # Looked up for each answer: of all members these tell most queries apart.
+        return hash((self.provider, self.region, self.price_per_hour, self.currency))
 
 
 ANY_PRICE = PriceQuery()

@@ -1,6 +1,6 @@
 """Turns durations into money that adds up to the last digit shown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from typing import Final
@@ -132,9 +132,10 @@ def decimals_for(amount: Decimal) -> int:
     >>> [decimals_for(Decimal(amount)) for amount in ("301.484", "0.000281", "0")]
     [2, 6, 2]
     """
-    if amount == 0:
+    size = amount.adjusted()
+    if size >= _KEPT_DIGITS - 1 - _CENTS or not amount:
         return _CENTS
-    return min(max(_CENTS, _KEPT_DIGITS - 1 - amount.adjusted()), MOST_DECIMALS)
+    return min(_KEPT_DIGITS - 1 - size, MOST_DECIMALS)
 
 
 def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
@@ -163,12 +164,44 @@ def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
     )
 
 
+def is_plain(offer: Offer) -> bool:
+    """Whether an offer is charged by the hours of instances of one type and by nothing else."""
+    return not offer.others and offer.extras is NO_EXTRAS and offer.price.serverless is None
+
+
+def plain_bills(
+    offer: Offer, seconds: Iterable[tuple[float, float, float]]
+) -> Iterator[tuple[Decimal, Decimal, Decimal, Decimal]]:
+    """Yield hours, median, lower and upper of the bills that `bill` makes of a plain offer.
+
+    Parameters
+    ----------
+    offer
+        Is plain.
+    seconds
+        Durations with their lower and upper bounds.
+    """
+    price, count = offer.price, Decimal(offer.instances)
+    has_rules = price.minimum_billed_s is not None or price.billing_step_s
+    multiply, divide, per_hour = _EXACT.multiply, _QUANTITY.divide, price.price_per_hour
+    for durations in seconds:
+        if has_rules:
+            billed = [billed_seconds(price, each) for each in durations]
+        else:
+            billed = list(map(Decimal, map(repr, durations)))
+        hours, low, high = [divide(multiply(each, count), _SECONDS_PER_HOUR) for each in billed]
+        amount = multiply(hours, per_hour)
+        median = _rounded(amount, decimals_for(_ZERO + amount))
+        lower, upper = _ZERO + multiply(low, per_hour), _ZERO + multiply(high, per_hour)
+        yield hours, median, min(_shown(lower), median), max(_shown(upper), median)
+
+
 def _rounded(amount: Decimal, decimals: int) -> Decimal:
     return _EXACT.quantize(amount, _UNITS[decimals])
 
 
 def _shown(amount: Decimal) -> Decimal:
-    return _rounded(amount, decimals_for(amount))
+    return _EXACT.quantize(amount, _UNITS[decimals_for(amount)])
 
 
 def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:

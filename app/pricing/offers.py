@@ -5,6 +5,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
+from typing_extensions import override
+
 from app.domain.billing import NO_EXTRAS, Extras
 from app.domain.exchange_rates import Conversion
 from app.domain.prices import Price
@@ -46,6 +48,11 @@ class Offer:
     conversion: Conversion | None = None
     listed_per_hour: Decimal | None = None
     asked_currency: str | None = None
+
+    @override
+    def __hash__(self) -> int:
+        # Looked up for each answer: of all members these tell most offers apart.
+        return hash((self.price.price_per_hour, self.price.instance_type, self.instances))
 
     @property
     def total_instances(self) -> int:

@@ -145,14 +145,14 @@ class AnswerColumns:
     def purchases(self) -> list[tuple[PurchaseOption, ...]]:
         """Every row about spot capacity beside the same on demand, and vice versa."""
         options: list[tuple[PurchaseOption, ...]] = [()] * len(self.requests)
-        asked, spot = column_of(self.requests, "spot"), self.spot
+        asked, spot = Repeated.of(column_of(self.requests, "spot")), self.spot
+        if not self._is_any_spot and not any(map(_is_about_spot, asked.distinct)):
+            return options
         rows = [
             row
             for row, terms in enumerate(asked)
             if row not in self.refusals and (spot[row] is not None or _is_about_spot(terms))
         ]
-        if not rows:
-            return options
         on_spot = [self.spot[row] is not None for row in rows]
         twins = [
             twin_of(self.requests[row], self.scenarios[row], is_on_spot=is_on_spot)
@@ -302,12 +302,8 @@ def _is_about_spot(terms: SpotTerms) -> bool:
 
 def _axes(support: Support) -> tuple[AxisOutside, ...]:
     return tuple(
-        AxisOutside(
-            name=axis.name,
-            asked=axis.asked,
-            measured_min=axis.measured_min,
-            measured_max=axis.measured_max,
-            distance=axis.distance,
-        )
-        for axis in support.axes
+        [
+            AxisOutside(axis.name, axis.asked, axis.measured_min, axis.measured_max, axis.distance)
+            for axis in support.axes
+        ]
     )

@@ -104,7 +104,7 @@ def _affordable(request: ForecastRequest, offer: Offer | None) -> float | None:
 
 
 def _chances(forecast: InterruptedForecast, seconds: Sequence[float | None]) -> list[float]:
-    if not any(value is not None for value in seconds):
+    if set(seconds) == {None}:
         return [math.nan] * len(seconds)
     asked = np.array([math.nan if value is None else value for value in seconds])
     finite = np.where(np.isfinite(asked) & (asked > 0.0), asked, 1.0)

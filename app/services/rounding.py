@@ -10,7 +10,7 @@ _POWERS: Final = np.array([float(f"1e{power}") for power in range(23)])
 """The powers of ten that are exact in binary: a quotient by one is rounded once."""
 
 _NEAR_HALF: Final = 1e-4
-_FEW: Final = 48
+_FEW: Final = 96
 """So many figures are told by their texts sooner than arrays are made of them."""
 
 
@@ -30,7 +30,8 @@ def significant(values: FloatArray, digits: int) -> list[float]:
     [0.123, 98800.0, -2.5e-30]
     """
     if len(values) <= _FEW:
-        return [float(f"{value:.{digits}g}") for value in values.tolist()]
+        texts = f"%.{digits}g " * len(values) % tuple(values.tolist())
+        return list(map(float, texts.split()))
     with np.errstate(all="ignore"):
         size = np.floor(np.log10(np.abs(values)))
         shift = digits - 1 - size

@@ -33,7 +33,7 @@ def answered(services: Services, asked: list[dict[str, Any]]) -> list[Answered]:
 
 
 @settings(max_examples=80)
-@given(asked=st.lists(documents, min_size=1, max_size=8), times=st.sampled_from([1, 10]))
+@given(asked=st.lists(documents, min_size=1, max_size=8), times=st.sampled_from([1, 10, 64]))
 def test_each_text_is_the_document_of_its_row(
     published: Services, asked: list[dict[str, Any]], times: int
 ) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.domain.billing import Extras
 from app.pricing.bill_columns import BillColumns, MoneyColumn, bills
-from app.pricing.billing import bill
+from app.pricing.billing import bill, plain_bills
 from app.pricing.offers import Lot, Offer
 from tests.support.prices import make_offer
 
@@ -54,6 +54,23 @@ def test_each_is_the_bill_of_its_row(asked: list[tuple[Offer, list[float]]]) -> 
     for row, (offer, _) in enumerate(asked):
         if found.is_exact[row]:
             assert_is_bill(found, row, offer, times[row])
+
+
+@given(offers(), st.lists(st.lists(seconds, min_size=3, max_size=3), min_size=1))
+def test_bills_of_a_plain_offer_are_those_made_one_by_one(
+    offer: Offer, asked: list[list[float]]
+) -> None:
+    times = [(each[1], each[0], each[2]) for each in map(sorted, asked)]
+
+    found = list(plain_bills(offer, times))
+
+    for (hours, median, lower, upper), (median_s, lower_s, upper_s) in zip(
+        found, times, strict=True
+    ):
+        expected = bill(offer, median_s, lower_s, upper_s)
+        [item] = expected.line_items
+        told = (item.quantity, expected.median, expected.lower, expected.upper)
+        assert list(map(str, (hours, median, lower, upper))) == list(map(str, told))
 
 
 def test_usual_prices_and_durations_are_all_billed_at_once() -> None:

@@ -1,0 +1,128 @@
+"""Writes what many forecasts cost as JSON: what bills have in common once for each offer.
+
+The form is that of `forecast_documents.cost_document`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+import orjson
+
+from app.api.column_texts import (
+    Piece,
+    decimal_texts,
+    filled,
+    overwritten,
+    parts_around,
+    parts_of,
+    plain_texts,
+)
+from app.api.encoded_answers import ages_hold_until
+from app.api.forecast_documents import Document, cost_document
+from app.api.schemas.quantities import number_text
+from app.domain.columns import Repeated
+from app.pricing.billing import Bill, bill, is_plain, plain_bills
+from app.pricing.offers import Offer
+from app.services.answer_columns import AnswerColumns
+from app.services.costs import billed
+
+_MOST_KEPT: Final = 1024
+"""Documents with holes that are remembered."""
+
+_LEAST: Final = timedelta.resolution
+_WORTH_COLUMNS: Final = 64
+"""Fewer bills are made sooner one by one than in arrays."""
+
+_MONEY_HOLES: Final = tuple(f"0.{figure}7{'3' * 38}" for figure in range(1, 6))
+"""No amount and no quantity has forty digits."""
+
+
+_NO_TEXTS: Final = ("", "", "", "")
+
+
+class _BillTexts(NamedTuple):
+    """The figures of bills as texts; they mean nothing where `is_told` is false."""
+
+    is_told: Sequence[bool]
+    hours: Piece
+    median: Piece
+    lower: Piece
+    upper: Piece
+
+
+def cost_pieces(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
+    """Return costs; bills that have more than one item are written row by row."""
+    n_rows, offers = len(columns.requests), columns.offers
+    texts = _few_bills(columns) if n_rows < _WORTH_COLUMNS else _many_bills(columns)
+    hours, median = texts.hours, texts.median
+    told = {place for place, is_told in zip(offers.places, texts.is_told, strict=True) if is_told}
+    nothing = [b""] * (len(_MONEY_HOLES) + 1)
+    around = [
+        nothing
+        if offer is None or place not in told
+        else _around_bill(offer, ages_hold_until(offer.dates, now) - _LEAST)
+        for place, offer in enumerate(offers.distinct)
+    ]
+    pieces = filled(
+        parts_of(Repeated(around, offers.places)), [median, texts.lower, texts.upper, hours, median]
+    )
+    others = {
+        row: orjson.dumps(_row_cost(columns, row, now))
+        for row, is_told in enumerate(texts.is_told)
+        if not is_told
+    }
+    return overwritten(pieces, others, n_rows)
+
+
+def _few_bills(columns: AnswerColumns) -> _BillTexts:
+    """Return bills of one item as they are made one by one."""
+    offers, refusals = columns.offers, columns.refusals
+    seconds = list(zip(columns.figures.median, *columns.figures.bounds, strict=True))
+    is_told = [False] * len(seconds)
+    texts = [_NO_TEXTS] * len(seconds)
+    for place, offer in enumerate(offers.distinct):
+        if offer is None or not is_plain(offer):
+            continue
+        rows = [row for row, its_place in enumerate(offers.places) if its_place == place]
+        if refusals:
+            rows = [row for row in rows if row not in refusals]
+        bills = plain_bills(offer, map(seconds.__getitem__, rows))
+        for row, (hours, median, lower, upper) in zip(rows, bills, strict=True):
+            is_told[row] = True
+            texts[row] = number_text(hours), f"{median:f}", f"{lower:f}", f"{upper:f}"
+    columns_of = (list(map(str.encode, column)) for column in zip(*texts, strict=True))
+    return _BillTexts(is_told, *columns_of)
+
+
+def _many_bills(columns: AnswerColumns) -> _BillTexts:
+    """Return bills of one item whose whole numbers will do."""
+    n_rows, bills = len(columns.requests), columns.bills
+    money = (bills.median, bills.lower, bills.upper)
+    texts = decimal_texts(
+        np.concatenate([each.units for each in money]),
+        np.concatenate([each.decimals for each in money]),
+    )
+    shown = (texts[place * n_rows : (place + 1) * n_rows] for place in range(3))
+    return _BillTexts(bills.is_exact.tolist(), plain_texts(bills.hours.tolist()), *shown)
+
+
+def _row_cost(columns: AnswerColumns, row: int, now: datetime) -> Document | None:
+    cost = columns.cost_of(row)
+    return None if cost is None else cost_document(cost, now)
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _around_bill(offer: Offer, now: datetime) -> Sequence[bytes]:
+    """Return the document of a bill of one item before, between and behind its amounts.
+
+    Those of one day are one: `now` is the last instant at which the ages that it tells hold.
+    """
+    median, lower, upper, hours, amount = map(Decimal, _MONEY_HOLES)
+    [item] = bill(offer, 1.0, 1.0, 1.0).line_items
+    money = Bill(median, lower, upper, (replace(item, quantity=hours, amount=amount),))
+    return parts_around(cost_document(billed(offer, money), now), _MONEY_HOLES)
