@@ -32,9 +32,9 @@ def significant(values: FloatArray, digits: int) -> list[float]:
     if len(values) <= _FEW:
         return [float(f"{value:.{digits}g}") for value in values.tolist()]
     with np.errstate(all="ignore"):
-        size = np.floor(np.log10(np.abs(values)))
+        size = np.where(values == 0.0, 0.0, np.floor(np.log10(np.abs(values))))
         shift = digits - 1 - size
-        is_sure = np.abs(shift) < len(_POWERS)  # neither nought nor infinite nor NaN
+        is_sure = np.abs(shift) < len(_POWERS)  # neither infinite nor NaN
         power = _POWERS[np.abs(np.where(is_sure, shift, 0.0)).astype(np.int64)]
         scaled = np.where(shift >= 0, values * power, values / power)
         whole = np.rint(scaled)
