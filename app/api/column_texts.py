@@ -42,6 +42,8 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
     >>> plain_texts([3.0, 0.5, None])
     [b'3', b'0.5', b'null']
     """
+    if isinstance(numbers, Repeated):
+        return numbers.made(lambda each: each_text(plain_texts([each]), 1)[0])
     values = np.array(numbers, dtype=np.float64) + 0.0  # minus nought is nought
     missing = np.isnan(values)
     if missing.all():

@@ -20,6 +20,7 @@ from app.api.column_texts import (
     Piece,
     decimal_texts,
     distinct_texts,
+    each_text,
     filled,
     number_texts,
     object_pieces,
@@ -138,6 +139,8 @@ def _parameters(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 
 def _values(values: Sequence[float | str]) -> Piece:
+    if isinstance(values, Repeated):
+        return values.made(lambda value: each_text(_values([value]), 1)[0])
     numbers = [value for value in values if not isinstance(value, str)]
     if len(numbers) == len(values):
         return plain_texts(numbers)
@@ -222,9 +225,11 @@ def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     }
     holed = documents.support_document(columns.report_within((_RUNS_HOLE,)))
     before, after = parts_around(holed, [f'["{_RUNS_HOLE}"]'])
-    runs = list(map(orjson.dumps, supports.nearest))
-    told: list[Piece] = [before, list(map(runs.__getitem__, supports.places)), after]
-    return overwritten(told, texts, len(supports.places))
+    told = [b"%b%b%b" % (before, orjson.dumps(runs), after) for runs in supports.nearest]
+    places = _places(supports.places)
+    for place, row in enumerate(texts, len(told)):
+        places[row] = place
+    yield Repeated([*told, *texts.values()], places)
 
 
 def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
@@ -293,7 +298,8 @@ def _unless_all_are(nothing: object, name: str, column: str) -> Write:
 
     def write(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
         values = getattr(columns, column)
-        if all(value == nothing for value in values):
+        alike = values.distinct if isinstance(values, Repeated) else values
+        if all(value == nothing for value in alike):
             return [orjson.dumps(MEMBERS[name](Answered(columns, 0), now))]
         rows = range(len(values))
         return [[orjson.dumps(MEMBERS[name](Answered(columns, row), now)) for row in rows]]
