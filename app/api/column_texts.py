@@ -19,6 +19,7 @@ _FIFTEEN_DIGITS: Final = 10**14
 """Numbers below, and a digit behind them, are the shortest text of what is nearest to them."""
 
 _MOST_DECIMALS: Final = 18
+_LONG, _SAMPLE, _FEW = 1000, 256, 64
 
 IntArray = npt.NDArray[np.int64]
 
@@ -42,6 +43,7 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
     >>> plain_texts([3.0, 0.5, None])
     [b'3', b'0.5', b'null']
     """
+    numbers = as_repeated(numbers)
     if isinstance(numbers, Repeated):
         return numbers.made(lambda each: each_text(plain_texts([each]), 1)[0])
     values = np.array(numbers, dtype=np.float64) + 0.0  # minus nought is nought
@@ -52,6 +54,19 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
         return [orjson.dumps(plain_number(value)) for value in values.tolist()]
     texts = orjson.dumps(values.tolist())[1:-1] + b","
     return texts.replace(b".0,", b",")[:-1].split(b",")
+
+
+def as_repeated(values: Sequence[Value]) -> Sequence[Value]:
+    """Return a long column of which few values are likely to be distinct as one that repeats.
+
+    Examples
+    --------
+    >>> as_repeated([0.5, 2.0] * 500).distinct, as_repeated([0.5, 2.0])
+    ([0.5, 2.0], [0.5, 2.0])
+    """
+    if isinstance(values, Repeated) or len(values) < _LONG:
+        return values
+    return Repeated.equal(values) if len(set(values[:_SAMPLE])) <= _FEW else values
 
 
 def each_text(piece: Piece, n_rows: int) -> list[bytes]:

@@ -18,6 +18,7 @@ import orjson
 from app.api import forecast_documents as documents
 from app.api.column_texts import (
     Piece,
+    as_repeated,
     decimal_texts,
     distinct_texts,
     each_text,
@@ -212,7 +213,9 @@ def _around_bill(offer: Offer, now: datetime) -> Sequence[bytes]:
 
 def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     chances, bases = columns.chances_to_fit
-    told = [number_texts(chances)], [distinct_texts(bases, str)]
+    few = as_repeated(chances)
+    known = few.made(orjson.dumps) if isinstance(few, Repeated) else number_texts(few)
+    told = [known], [distinct_texts(bases, str)]
     return object_pieces(dict(zip(("fits_probability", "basis"), told, strict=True)))
 
 

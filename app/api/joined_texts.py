@@ -1,7 +1,7 @@
 """Joins the pieces of many texts: row by row, or in blocks that are made as they are sent."""
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Final
@@ -55,26 +55,38 @@ def joined_blocks(pieces: Sequence[Piece], n_rows: int) -> Blocks:
     (6, [b'[1][2]'])
     """
     merged = _merged(pieces, n_rows)
-    n_bytes = sum(
-        len(piece) * n_rows if isinstance(piece, bytes) else len(b"".join(piece))
-        for piece in merged
-    )
+    n_bytes = sum(_length(piece, n_rows) for piece in merged)
     return Blocks(n_bytes, _blocks(merged, n_rows, n_bytes))
 
 
 def _blocks(merged: Sequence[Piece], n_rows: int, n_bytes: int) -> Iterator[bytes]:
     size = min(-(-n_rows * _BLOCK_BYTES // max(n_bytes, 1)), n_rows, _MOST_ROWS)
     width = len(merged)
-    columns = [(place, piece) for place, piece in enumerate(merged) if isinstance(piece, list)]
+    columns = [(place, piece) for place, piece in enumerate(merged) if not isinstance(piece, bytes)]
     parts = [piece if isinstance(piece, bytes) else b"" for piece in merged] * size
     for start in range(0, n_rows, size or 1):
         del parts[(n_rows - start) * width :]
         for place, column in columns:
-            parts[place::width] = column[start : start + size]
+            parts[place::width] = _rows(column, slice(start, start + size))
         yield b"".join(parts)
 
 
-def _merged(pieces: Sequence[Piece], n_rows: int) -> list[bytes | list[bytes]]:
+def _rows(column: Sequence[bytes], rows: slice) -> Iterable[bytes]:
+    if isinstance(column, Repeated):
+        return map(column.distinct.__getitem__, column.places[rows])
+    return column[rows]
+
+
+def _length(piece: Piece, n_rows: int) -> int:
+    if isinstance(piece, bytes):
+        return len(piece) * n_rows
+    if not isinstance(piece, Repeated):
+        return len(b"".join(piece))
+    lengths = np.fromiter(map(len, piece.distinct), dtype=np.int64)
+    return int(lengths.take(np.frombuffer(piece.places, dtype=np.int64)).sum())
+
+
+def _merged(pieces: Sequence[Piece], n_rows: int) -> list[Piece]:
     """Return the pieces with those that many rows share joined to their neighbours."""
     most = n_rows // _ROWS_A_TEXT
     merged: list[Piece] = [b""]
@@ -85,7 +97,7 @@ def _merged(pieces: Sequence[Piece], n_rows: int) -> list[bytes | list[bytes]]:
             merged.append(piece)
         else:
             merged[-1] = together
-    return [piece if isinstance(piece, bytes) else list(piece) for piece in merged]
+    return merged
 
 
 def _simplest(piece: Piece, n_rows: int) -> Piece:
