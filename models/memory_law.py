@@ -153,7 +153,7 @@ class MemoryLaw:
 def _log_of_sum(one: FloatArray, other: FloatArray) -> FloatArray:
     """Return log(exp(one) + exp(other)) of finite numbers.
 
-    `numpy.logaddexp` is one call but not vectorised: from some rows on it takes three times as long.
+    `numpy.logaddexp` is one call but not vectorised: from some rows on it takes thrice as long.
 
     Examples
     --------
