@@ -85,26 +85,23 @@ class MemoryLaw:
     def feasibility(self, asked: FeatureTable) -> Feasibility:
         """Return the probability that each row fits into memory, rising in the memory alone."""
         names = capacity_names(asked)
-        places = {name: self._place(name) for name in set(names)}
-        order = dict(zip(places, range(len(places)), strict=True))
-        further = np.array(list(places.values())).take([order[name] for name in names], axis=0)
+        order = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        codes = list(map(order.__getitem__, names))
+        further = np.array(list(map(self._place, order))).take(codes, axis=0)
         design = self.features.design(asked, further)
-        is_known = {name: name in self.capacities or name in self.latent for name in places}
+        is_known = [name in self.capacities or name in self.latent for name in order]
         # A sum is finite where every term is.
-        if all(is_known.values()) and not isnan(np.add.reduce(design[:, 1])):
+        if all(is_known) and not isnan(np.add.reduce(design[:, 1])):
             basis = (self._basis,) * len(names)
             return Feasibility(self._chances(design), basis, self.is_tested)
-        usable = [
-            is_known[name] and not isnan(batch)
-            for name, batch in zip(names, design[:, 1].tolist(), strict=True)
-        ]
+        usable = np.array(is_known).take(codes) & ~np.isnan(design[:, 1])
         chances = np.full(len(names), np.nan)
-        if any(usable):
+        if usable.any():
             chances = np.where(usable, self._chances(design), np.nan)
-        basis = tuple(
-            self._basis if is_usable else _why_not(name, is_known=is_known[name])
-            for name, is_usable in zip(names, usable, strict=True)
-        )
+        told = [_why_not(*each) for each in zip(order, is_known, strict=True)]
+        # Where a row can be used, its words stand at the end.
+        rows = np.where(usable, len(told), codes).tolist()
+        basis = tuple(map([*told, self._basis].__getitem__, rows))
         return Feasibility(chances, basis, self.is_tested)
 
     @property
@@ -123,7 +120,7 @@ class MemoryLaw:
         places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
         rows = np.frombuffer(b"".join(places)).reshape(-1, design.shape[1])
         parts = [self._part(rows[start : start + _PART]) for start in range(0, len(rows), _PART)]
-        chances: FloatArray = np.concatenate(parts).take([places[key] for key in keys])
+        chances: FloatArray = np.concatenate(parts).take(list(map(places.__getitem__, keys)))
         return chances
 
     def _part(self, design: FloatArray) -> FloatArray:
@@ -152,7 +149,7 @@ class MemoryLaw:
         return ", ".join(parts)
 
 
-def _why_not(name: str, *, is_known: bool) -> str:
+def _why_not(name: str, is_known: bool) -> str:  # noqa: FBT001 - told for each name
     if is_known:
         return "the question gives no batch_size"
     return f"the memory of {name} is unknown" if name else "the question names no GPU type"

@@ -3,6 +3,7 @@
 The form of each member is that of `forecast_documents`, which writes one forecast.
 """
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,16 +12,17 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from app.api import forecast_documents as documents
 from app.api.column_texts import (
     Piece,
+    as_repeated,
     decimal_texts,
     distinct_texts,
+    each_text,
     filled,
-    joined,
-    joined_blocks,
     number_texts,
     object_pieces,
     overwritten,
@@ -32,6 +34,7 @@ from app.api.column_texts import (
 )
 from app.api.encoded_answers import ages_hold_until
 from app.api.forecast_documents import MEMBERS, Document
+from app.api.joined_texts import Blocks, joined, joined_blocks
 from app.domain.alike import AlikeScenarios, configurations_of
 from app.domain.columns import Repeated
 from app.domain.configurations import Work
@@ -87,7 +90,7 @@ def forecast_texts(answers: Sequence[Asked], now: datetime, members: Sequence[st
 
 def forecast_blocks(
     answered: AllAnswered, heads: Piece, now: datetime, members: Sequence[str]
-) -> list[bytes]:
+) -> Blocks:
     """Return what `forecast_texts` does, each behind its head, some hundred to a block."""
     columns = answered.columns
     return joined_blocks([heads, *_written(columns, now, members)], len(columns.requests))
@@ -137,6 +140,8 @@ def _parameters(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 
 def _values(values: Sequence[float | str]) -> Piece:
+    if isinstance(values, Repeated):
+        return values.made(lambda value: each_text(_values([value]), 1)[0])
     numbers = [value for value in values if not isinstance(value, str)]
     if len(numbers) == len(values):
         return plain_texts(numbers)
@@ -208,7 +213,9 @@ def _around_bill(offer: Offer, now: datetime) -> Sequence[bytes]:
 
 def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     chances, bases = columns.chances_to_fit
-    told = [number_texts(chances)], [distinct_texts(bases, str)]
+    few = as_repeated(chances)
+    known = few.made(orjson.dumps) if isinstance(few, Repeated) else number_texts(few)
+    told = [known], [distinct_texts(bases, str)]
     return object_pieces(dict(zip(("fits_probability", "basis"), told, strict=True)))
 
 
@@ -221,9 +228,11 @@ def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     }
     holed = documents.support_document(columns.report_within((_RUNS_HOLE,)))
     before, after = parts_around(holed, [f'["{_RUNS_HOLE}"]'])
-    runs = list(map(orjson.dumps, supports.nearest))
-    told: list[Piece] = [before, list(map(runs.__getitem__, supports.places)), after]
-    return overwritten(told, texts, len(supports.places))
+    told = [b"%b%b%b" % (before, orjson.dumps(runs), after) for runs in supports.nearest]
+    places = _places(supports.places)
+    for place, row in enumerate(texts, len(told)):
+        places[row] = place
+    yield Repeated([*told, *texts.values()], places)
 
 
 def _basis(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
@@ -268,17 +277,23 @@ def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     names, order, shares = columns.ranked_shares
     is_told = shares > 0.0
     heads = [orjson.dumps({"term": name, "share": 0.5})[:-4] for name in names]
+    n_told = int(np.count_nonzero(np.logical_or.reduce(is_told)))
+    n_rows = len(shares)
+    texts = number_texts(significant(shares[:, :n_told].T.ravel(), 4))
     yield b"["
-    for place in range(np.count_nonzero(np.logical_or.reduce(is_told))):
+    for place in range(n_told):
         told = is_told[:, place]
         before = [*((b"}," if place else b"") + head for head in heads), b""]
-        rows = np.where(told, order[:, place], len(names)).tolist()
-        texts = number_texts(significant(shares[:, place], 4))
+        yield Repeated(before, _places(np.where(told, order[:, place], len(names))))
+        column = texts[place * n_rows : (place + 1) * n_rows]
         for row in np.flatnonzero(~told).tolist():
-            texts[row] = b""
-        yield list(map(before.__getitem__, rows))
-        yield texts
-    yield list(map((b"]", b"}]").__getitem__, is_told[:, 0].tolist()))
+            column[row] = b""
+        yield column
+    yield Repeated([b"]", b"}]"], _places(is_told[:, 0]))
+
+
+def _places(numbers: npt.NDArray[np.int64 | np.bool_]) -> "array[int]":
+    return array("q", numbers.astype(np.int64).tobytes())
 
 
 def _unless_all_are(nothing: object, name: str, column: str) -> Write:
@@ -286,7 +301,8 @@ def _unless_all_are(nothing: object, name: str, column: str) -> Write:
 
     def write(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
         values = getattr(columns, column)
-        if all(value == nothing for value in values):
+        alike = values.distinct if isinstance(values, Repeated) else values
+        if all(value == nothing for value in alike):
             return [orjson.dumps(MEMBERS[name](Answered(columns, 0), now))]
         rows = range(len(values))
         return [[orjson.dumps(MEMBERS[name](Answered(columns, row), now)) for row in rows]]
