@@ -1,13 +1,15 @@
 """Members with and without a pool of other workloads, and which of them answer what."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from models.layout import Layout, LayoutPrior
-from models.regimes import FEW_CONFIGURATIONS, Kind
-from models.selection import HeldOut, choose_weights
+from models.likely_questions import Answers, ask, likely_questions
+from models.regimes import FEW_CONFIGURATIONS, INTERPOLATION, Kind
+from models.regressor import PortfolioRegressor
+from models.selection import HeldOut, choose_weights, combine
 from models.tables import FloatArray, IntArray
 
 POOLED = "pooled."
@@ -20,13 +22,13 @@ MAX_POOLED_CONFIGURATIONS = 150
 """A workload with more configurations than this learns its laws from its own runs alone."""
 
 _SHARPNESS = 4
-_POOL_COUNTS_AS = 6
-"""Configurations that weigh as much as the pool in the forecasts of few of them."""
+_POOL_COUNTS_AS = 4
+"""Configurations that weigh as much as a pool that makes forecasts no surer."""
 
 _LEAST_OF_NEW_LEVEL = 0.75
 """Share of the pool in what few configurations say of a level that none of them has."""
 
-_LEAST_LOSS = 1e-9
+_LEAST_LOSS, _LEAST_VARIANCE = 1e-9, 1e-8
 
 
 def build_arms(
@@ -49,35 +51,80 @@ def plain_name(name: str) -> str:
     return name.removeprefix(POOLED)
 
 
-def choose_arm_weights(
-    names: Sequence[str],
-    kind: Kind,
-    axis: str,
-    n_configurations: int,
-    held_out: HeldOut | None,
-) -> FloatArray:
-    """Return the members' weights in a regime: those of both arms, by `pooled_share`."""
-    groups = _groups(names)
-    found: dict[bool, tuple[float, FloatArray]] = {}
-    for is_pooled, rows in groups.items():
-        plain = [plain_name(names[row]) for row in rows]
-        own = None if held_out is None else _of_members(held_out, rows)
-        weights = np.zeros(len(names))
-        weights[rows] = choose_weights(plain, kind, axis, n_configurations, own)
-        loss = np.nan if held_out is None else _loss(held_out, weights)
-        found[is_pooled] = loss, weights
-    if len(found) == 1:
-        return next(iter(found.values()))[1]
-    (alone_loss, alone), (pooled_loss, pooled) = found[False], found[True]
-    share = pooled_share(kind, n_configurations, alone_loss, pooled_loss)
-    return (1 - share) * alone + share * pooled
+@dataclass(frozen=True, slots=True)
+class Arms:
+    """The members of a fit, and what weighs those with a pool against those without.
+
+    Parameters
+    ----------
+    names
+        The members' names.
+    n_configurations
+        Configurations of the fit.
+    answers
+        What the members say of likely questions, by axis; empty where held-out sets tell the arms
+        apart, or there is one.
+    """
+
+    names: Sequence[str]
+    n_configurations: int
+    answers: Mapping[str, Answers]
+
+    @classmethod
+    def of(
+        cls,
+        fitted: Mapping[str, PortfolioRegressor],
+        layout: Layout,
+        axes: Sequence[str],
+        X: FloatArray,
+    ) -> "Arms":
+        """Return the arms of fitted members; `axes` name the first columns of the rows X."""
+        names = list(fitted)
+        is_asked = len(X) < FEW_CONFIGURATIONS and len(_groups(names)) > 1
+        questions = likely_questions(layout, axes, X) if is_asked else {}
+        return cls(names, len(X), ask(fitted.values(), questions) if questions else {})
+
+    def weights(self, kind: Kind, axis: str, held_out: HeldOut | None) -> FloatArray:
+        """Return the members' weights in a regime: those of both arms, by `pooled_share`."""
+        found: dict[bool, tuple[float, FloatArray]] = {}
+        for is_pooled, rows in _groups(self.names).items():
+            plain = [plain_name(self.names[row]) for row in rows]
+            own = None if held_out is None else _of_members(held_out, rows)
+            weights = np.zeros(len(self.names))
+            weights[rows] = choose_weights(plain, kind, axis, self.n_configurations, own)
+            loss = np.nan if held_out is None else _loss(held_out, weights)
+            found[is_pooled] = loss, weights
+        if len(found) == 1:
+            return next(iter(found.values()))[1]
+        (alone_loss, alone), (pooled_loss, pooled) = found[False], found[True]
+        gain = self._gain(axis, alone, pooled)
+        share = pooled_share(kind, self.n_configurations, alone_loss, pooled_loss, gain=gain)
+        return (1 - share) * alone + share * pooled
+
+    def _gain(self, axis: str, alone: FloatArray, pooled: FloatArray) -> float:
+        """Return the geometric mean of the ratios of the variances without and with the pool.
+
+        1 where no question tells it.
+        """
+        answers = self.answers.get(axis, self.answers.get(INTERPOLATION))
+        if answers is None:
+            return 1.0
+        apart, together = (
+            np.maximum(combine(weights, answers.means, answers.variances)[1], _LEAST_VARIANCE)
+            for weights in (alone, pooled)
+        )
+        gain = float(np.exp(np.log(apart / together).mean()))
+        return gain if np.isfinite(gain) else 1.0
 
 
-def pooled_share(kind: Kind, n_configurations: int, alone: float, pooled: float) -> float:
+def pooled_share(
+    kind: Kind, n_configurations: int, alone: float, pooled: float, *, gain: float = 1.0
+) -> float:
     """Return the share of the pooled members in a regime's forecasts; a heuristic.
 
-    Fewer than 12 configurations cannot tell which arm is right: the pool counts as much as six of
-    them, ``6 / (6 + n)``, and three quarters at least for a level that none of them has. From there
+    Fewer than 12 configurations cannot tell by their held-out sets which arm is right: the arms
+    count by the precisions that they predict, the pool as much as ``m = 4 gain`` configurations,
+    ``m / (m + n)``, and three quarters at least for a level that none of them has. From there
     on the arms answer in the ratio of the inverse fourth powers of their held-out losses: equal
     ones halve the weight, a loss twice the other's leaves a sixteenth. An untested regime has seen
     enough of the workload to do without the pool, except for a level that no run has: about that
@@ -91,16 +138,25 @@ def pooled_share(kind: Kind, n_configurations: int, alone: float, pooled: float)
         Configurations of the fit.
     alone, pooled
         Held-out losses of the arms: NaN if nothing was held out, infinite where a member failed.
+    gain
+        Variance that the arm alone predicts for likely questions relative to the pooled one's.
+
+    References
+    ----------
+    Bates and Granger (1969), The combination of forecasts, Operational Research Quarterly 20(4).
 
     Examples
     --------
-    >>> pooled_share("interpolation", 3, np.nan, np.nan)
-    0.6666666666666666
+    >>> pooled_share("interpolation", 4, np.nan, np.nan)
+    0.5
+    >>> pooled_share("interpolation", 4, np.nan, np.nan, gain=3.0)
+    0.75
     >>> pooled_share("interpolation", 40, 0.1, 0.1), pooled_share("transfer", 40, 0.1, np.inf)
     (0.5, 0.0)
     """
     if n_configurations < FEW_CONFIGURATIONS:
-        share = _POOL_COUNTS_AS / (_POOL_COUNTS_AS + n_configurations)
+        told = _POOL_COUNTS_AS * gain
+        share = told / (told + n_configurations)
         return max(share, _LEAST_OF_NEW_LEVEL) if kind == "new_level" else share
     if kind == "new_level":
         return 1.0

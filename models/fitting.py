@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.arms import WITHOUT_PRIOR, build_arms, choose_arm_weights, uses_pool
+from models.arms import WITHOUT_PRIOR, Arms, build_arms, uses_pool
 from models.budget import LEFT_OUT, Budget, Progress
 from models.candidates import CANDIDATES, Setting
 from models.censoring import Imputed, impute
@@ -22,6 +22,7 @@ from models.holdout import FoldMap, TrainingData, forecast_folds, gather
 from models.intervals import calibrate, prior_curve, tempered
 from models.layout import Layout
 from models.level_effects import LevelEffects, untold_effects
+from models.likely_questions import UNTESTED_VARIANCE
 from models.measured import measured_levels, measured_ranges
 from models.memory import Memory
 from models.memory_fit import fit_memory_law
@@ -53,7 +54,6 @@ from models.versions import library_versions
 
 _SHARE_OF_FULL_FITS = 0.3
 _MOST_CHECKED = 1000
-_UNTESTED_VARIANCE = 0.25
 
 
 @single_thread
@@ -139,9 +139,9 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         configurations.noise_variance,
     )
     informed = None if prior is None else EncodedPrior(prior, encoder, encoded)
-    arms = build_arms(data.layout, informed, len(configurations.keys))
+    layouts = build_arms(data.layout, informed, len(configurations.keys))
     budget.set_out()
-    fitted, failed = _fit_candidates(data, configurations, arms, names, seed, budget)
+    fitted, failed = _fit_candidates(data, configurations, layouts, names, seed, budget)
     regime_map = map_regimes(encoder, data.layout, encoded.X, encoded.codes)
     folds = [
         *interpolation_folds(configurations.structure),
@@ -155,9 +155,10 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     progress(0.97, "calibrating")
     memory = evidence.memory
     law = None if memory is None else fit_memory_law(memory, hardware, seed=seed)
+    axes = [feature.column for feature in encoder.numeric if feature.used]
     draft = _Draft(
         configurations, center, encoder, encoded, regime_map, fitted, failed, held_out,
-        informed, law, prepared,
+        informed, law, prepared, Arms.of(fitted, data.layout, axes, data.X),
     )  # fmt: skip
     odd = EvidenceReport(change_points=changes, outliers=find_outliers(present, configurations))
     portfolio = draft.finish(runs, odd)
@@ -179,7 +180,7 @@ def _check_names(regressors: Collection[str] | None) -> list[str]:
 def _fit_candidates(
     data: TrainingData,
     configurations: Configurations,
-    arms: Mapping[str, Layout],
+    layouts: Mapping[str, Layout],
     names: Sequence[str],
     seed: int,
     budget: Budget,
@@ -190,7 +191,7 @@ def _fit_candidates(
     failed: dict[str, str] = {}
     every = [
         (prefix + name, name, layout)
-        for prefix, layout in arms.items()
+        for prefix, layout in layouts.items()
         for name in names
         if not (prefix and name in WITHOUT_PRIOR)
     ]
@@ -232,6 +233,7 @@ class _Draft:
     prior: EncodedPrior | None
     memory_law: MemoryLaw | None
     prepared: Imputed
+    arms: Arms
 
     def finish(self, runs: RunTable, odd: EvidenceReport) -> FittedPortfolio:
         source = {
@@ -285,9 +287,9 @@ class _Draft:
     def _regime(self, name: str) -> RegimeModel:
         n, kind = len(self.configurations.keys), self.regime_map.kinds[name]
         held_out = self.held_out.get(name)
-        weights = choose_arm_weights(list(self.fitted), kind, name, n, held_out)
+        weights = self.arms.weights(kind, name, held_out)
         tested = held_out or self.held_out.get(INTERPOLATION)
-        errors = np.full(len(weights), _UNTESTED_VARIANCE)
+        errors = np.full(len(weights), UNTESTED_VARIANCE)
         if tested is not None:
             found = tested.residual_variances()
             errors = np.where(np.isfinite(found), found, errors)

@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from models.encoding import Encoded
 from models.memory import Memory
+from models.once import once
 from models.tables import FloatArray, IntArray
 
 MAX_NEIGHBOURS = 500
 """Nearest runs are searched among at most this many configurations."""
 
 N_NEAREST = 3
-_PART, _FEW = 256, 64
+_PART = 256
 _AT_ONCE = 20_000
 """So many differences take less time than the calls of numpy that make them one by one."""
 
@@ -38,25 +40,28 @@ class Neighbours:
         self._levels = np.ascontiguousarray(memory.codes[:: self._step].T)
         self._runs = lru_cache(maxsize=2 * MAX_NEIGHBOURS)(memory.names.of_row)
 
-    def nearest(self, encoded: Encoded) -> tuple[list[tuple[str, ...]], list[int]]:
+    def nearest(self, encoded: Encoded) -> tuple[list[tuple[str, ...]], IntArray]:
         """Return the groups of up to three runs most like some row, and which one each row has."""
         asked, codes = encoded.X[:, : len(self._spans)] / self._spans, encoded.codes
         if len(asked) == 1:
-            return [self._named(self._smallest(asked[0], codes[0]))], [0]
+            return [self._named(self._smallest(asked[0], codes[0]))], np.zeros(1, dtype=np.int64)
         starts = range(0, len(asked), _PART)
         parts = [slice(start, start + _PART) for start in starts]
         found = [_smallest(self._distances(asked[part], codes[part])) for part in parts]
         best = np.concatenate(found) if found else np.empty((0, N_NEAREST), dtype=np.int64)
-        if len(best) <= _FEW:
-            told = list(map(tuple, (best * self._step).tolist()))
-            places = {group: place for place, group in enumerate(dict.fromkeys(told))}
-            return list(map(self._named, places)), list(map(places.__getitem__, told))
-        # Groups of many are told by whole numbers, which are sooner compared than tuples.
-        keys = (best @ self._known.shape[1] ** np.arange(best.shape[1])).tolist()
-        rows = dict(zip(keys, range(len(keys)), strict=True))
-        places = dict(zip(rows, range(len(rows)), strict=True))
-        groups = (best[list(rows.values())] * self._step).tolist()
-        return list(map(self._named, groups)), list(map(places.__getitem__, keys))
+        # Groups are told by whole numbers, which are sooner compared than tuples.
+        keys = best @ self._known.shape[1] ** np.arange(best.shape[1])
+        _, rows, places = np.unique(keys, return_index=True, return_inverse=True)
+        groups = best[rows]
+        if best.shape[1] == N_NEAREST:  # each group is of as many configurations as are named
+            return list(map(tuple, self._firsts.take(groups).tolist())), places
+        return list(map(self._named, (groups * self._step).tolist())), places
+
+    @once
+    def _firsts(self) -> npt.NDArray[np.object_]:
+        """The first run of each configuration among which is searched."""
+        rows = range(0, self._known.shape[1] * self._step, self._step)
+        return np.array([self._runs(row)[0] for row in rows], dtype=np.object_)
 
     def _named(self, rows: Sequence[int]) -> tuple[str, ...]:
         """Return one run of each configuration first, then further repetitions."""

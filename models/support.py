@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ class SupportColumns:
     """
 
     nearest: Sequence[tuple[str, ...]]
-    places: Sequence[int]
+    places: IntArray
     bases: Sequence[Basis]
     outside: Mapping[int, Support]
 
@@ -59,7 +60,7 @@ class SupportColumns:
 
     def rows(self) -> list[Support]:
         """Return the support of each question; those alike share one."""
-        keys = list(zip(self.places, self.bases, strict=True))
+        keys = list(zip(self.places.tolist(), self.bases, strict=True))
         alike = {key: _within(self.nearest[key[0]], key[1]) for key in set(keys)}
         supports = list(map(alike.__getitem__, keys))
         for row, support in self.outside.items():
@@ -112,18 +113,30 @@ class SupportGrounds:
         """Return the support of the rows of `features`, which are encoded and settled."""
         nearest, places = self._neighbours.nearest(encoded)
         unknown = self._unknown(features, encoded)
-        is_known = map(self._memory.signatures.__contains__, signatures)
-        grounds = list(zip(is_known, self._is_rare(encoded), strict=True))
-        basis_of = {key: self._basis(measured=key[0], rare=key[1]) for key in set(grounds)}
-        odd = [row for row, is_odd in enumerate(_is_odd(encoded)) if is_odd or unknown[row]]
+        is_known = list(map(self._memory.signatures.__contains__, signatures))
+        is_rare, is_odd = self._is_rare(encoded), _is_odd(encoded)
+        if any(unknown):
+            is_odd = [odd or bool(names) for odd, names in zip(is_odd, unknown, strict=True)]
         outside = {
             asked.row: self._outside(
-                features, asked, unknown[asked.row], nearest[places[asked.row]], grounds[asked.row]
+                features,
+                asked,
+                unknown[asked.row],
+                nearest[places[asked.row]],
+                (is_known[asked.row], is_rare[asked.row]),
             )
-            for asked in self._rows(encoded, odd)
+            for asked in self._rows(encoded, list(compress(range(len(is_odd)), is_odd)))
         }
-        bases = list(map(basis_of.__getitem__, grounds))
-        return SupportColumns(nearest, places, bases, outside)
+        return SupportColumns(nearest, places, self._bases(is_known, is_rare), outside)
+
+    def _bases(self, is_known: list[bool], is_rare: list[bool]) -> list[Basis]:
+        """Return where forecasts of questions within all that was measured come from."""
+        if not any(is_rare):
+            basis_of = [self._basis(measured=measured, rare=False) for measured in (False, True)]
+            return list(map(basis_of.__getitem__, is_known))
+        pairs = list(zip(is_known, is_rare, strict=True))
+        found = {pair: self._basis(measured=pair[0], rare=pair[1]) for pair in set(pairs)}
+        return list(map(found.__getitem__, pairs))
 
     def _rows(self, encoded: Encoded, rows: Sequence[int]) -> Iterator["_Row"]:
         """Yield what is looked at of some rows, as numbers."""

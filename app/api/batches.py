@@ -1,18 +1,20 @@
 """Answers a batch: completes the requests, asks once, trims the answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 from fastapi import Response
 from pydantic import TypeAdapter
 
 from app.api import problems
-from app.api.bodies import check
+from app.api.bodies import check, parse_json
+from app.api.entry_texts import AlikeEntries, alike_entries
 from app.api.forecast_documents import FORECAST_MEMBERS, Document
-from app.api.forecast_requests import read_alike, read_forecasts
+from app.api.forecast_requests import read_alike, read_columns, read_forecasts
+from app.api.negotiation import JSON
 from app.api.parts_response import PartsResponse
 from app.api.request_columns import NotColumnsError
 from app.api.schemas.forecasts import MAX_BATCH, BatchIn
@@ -29,48 +31,73 @@ if TYPE_CHECKING:
     from app.services.forecasts import ForecastService
 
 _BATCH_IN: TypeAdapter[BatchIn] = TypeAdapter(BatchIn)
+_WORTH_BYTES: Final = 1 << 16
+"""Some hundred entries: shorter documents are sooner read whole."""
+
 _PATH = "/v1/forecasts:batch"
 _NESTED = ("configuration", "work", "parameters", "pricing")
 _BEGIN, _NEXT = b'{"forecasts":[', b"},"
 _REFS = frozenset({str, int, float, bool, NoneType})
 
 
-def answer_batch(services: Services, project_id: ProjectId, body: object) -> Response:
-    """Return the answers to a batch of requests, in order."""
+class _Questions(NamedTuple):
+    """The question of each entry, or why it is none; its name; what is to be told of forecasts."""
+
+    asked: Sequence[ForecastRequest | DomainError]
+    refs: Sequence[Any]
+    fields: Sequence[str]
+
+
+def answer_batch(services: Services, project_id: ProjectId, body: bytes) -> Response:
+    """Return the answers to a batch of requests, in order.
+
+    Raises
+    ------
+    DomainError
+        If the body is no batch; names each field.
+    """
     from app.services.answered import (  # noqa: PLC0415 - numpy and models are not for the start
         AllAnswered,
     )
 
-    batch = _checked(body)
-    fields = _known_fields(batch.fields)
-    asked, refs = _read(batch)
+    asked, refs, fields = _questions(body)
     answers = _answers(services.forecasts, project_id, asked)
     now = services.context.now()
     if isinstance(answers, AllAnswered):
-        return PartsResponse(_all_told(refs, answers, now, fields))
-    return PartsResponse(_told(refs, answers, now, fields))
+        return _all_told(refs, answers, now, fields)
+    return _told(refs, answers, now, fields)
 
 
 def _all_told(
     refs: Sequence[Any], answers: "AllAnswered", now: datetime, fields: Sequence[str]
-) -> list[bytes]:
-    """Return the document in parts where nothing is refused."""
+) -> PartsResponse:
+    """Return the answer where nothing is refused."""
     from app.api.forecast_columns import (  # noqa: PLC0415 - as above
         forecast_blocks,
     )
 
-    blocks = forecast_blocks(answers, _heads(refs), now, fields)
-    return [_BEGIN + blocks[0][len(_NEXT) :], *blocks[1:], _end(0)]
+    found = forecast_blocks(answers, _heads(refs), now, fields)
+    n_bytes = len(_BEGIN) - len(_NEXT) + found.n_bytes + len(_end(0))
+    return PartsResponse(_document(found.blocks), n_bytes)
+
+
+def _document(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield a document whose rows each begin with the end of the one before."""
+    last = _BEGIN + next(blocks)[len(_NEXT) :]
+    for block in blocks:
+        yield last
+        last = block
+    yield last + _end(0)
 
 
 def _told(
     refs: Sequence[Any], answers: "Sequence[Asked]", now: datetime, fields: Sequence[str]
-) -> list[bytes]:
-    """Return the document in parts, some of which may tell why there is no forecast."""
+) -> Response:
+    """Return an answer that may tell why there is no forecast."""
     from app.api.forecast_columns import forecast_texts  # noqa: PLC0415 - as above
 
     if not answers:
-        return [_BEGIN + _end(0)[1:]]
+        return Response(_BEGIN + _end(0)[1:], media_type=JSON)
     texts = iter(forecast_texts(answers, now, fields))
     told = [
         b'{"ref":%b,"problem":%b' % (orjson.dumps(ref), _refused(answer))
@@ -79,7 +106,7 @@ def _told(
         for ref, answer in zip(refs, answers, strict=True)
     ]
     failed = sum(isinstance(answer, DomainError) for answer in answers)
-    return [_BEGIN + _NEXT.join(told), _end(failed)]
+    return Response(_BEGIN + _NEXT.join(told) + _end(failed), media_type=JSON)
 
 
 def _heads(refs: Sequence[Any]) -> bytes | list[bytes]:
@@ -140,17 +167,45 @@ def _known_fields(fields: list[str] | None) -> Sequence[str]:
     raise UnknownFieldError(faults)
 
 
+def _questions(body: bytes) -> _Questions:
+    """Return what a batch asks; see `answer_batch`."""
+    written = alike_entries(body) if len(body) >= _WORTH_BYTES else None
+    if written is not None:
+        batch = check(_BATCH_IN, written.document)
+        fields = _known_fields(batch.fields)
+        try:
+            return _Questions(*_read_written(batch, written), fields)
+        except NotColumnsError:  # they are read again, and the one that is refused is found
+            pass
+    batch = _checked(parse_json(body))
+    return _Questions(*_read(batch), _known_fields(batch.fields))
+
+
+def _read_written(
+    batch: BatchIn, written: AlikeEntries
+) -> tuple[Sequence[ForecastRequest], Sequence[Any]]:
+    """Return the question of each entry, and the caller's name for it.
+
+    Raises
+    ------
+    NotColumnsError
+        If one of them is refused.
+    """
+    refs = written.members[""].get("ref") or [None] * written.n_rows
+    if not _REFS.issuperset(map(type, refs)):
+        raise NotColumnsError
+    return read_columns(_first(batch), written.members, written.n_rows), refs
+
+
 def _read(batch: BatchIn) -> tuple[Sequence[ForecastRequest | DomainError], Sequence[Any]]:
     """Return the question of each entry, or why it is none; and the caller's name for it."""
-    defaults = batch.defaults
-    nested = {name: base for name in _NESTED if isinstance(base := defaults.get(name), dict)}
     read: Sequence[ForecastRequest | DomainError]
     try:
-        read = _read_alike(batch, nested)
+        read = read_alike(_first(batch), batch.requests) if batch.requests else []
         if read and "ref" not in batch.requests[0]:  # they have the same names
             return read, [None] * len(read)
     except NotColumnsError:
-        read = read_forecasts([_complete(defaults, nested, entry) for entry in batch.requests])
+        read = read_forecasts(_completed(batch))
     refs = [entry.get("ref") for entry in batch.requests]
     if _REFS.issuperset(map(type, refs)):
         return read, refs
@@ -158,13 +213,19 @@ def _read(batch: BatchIn) -> tuple[Sequence[ForecastRequest | DomainError], Sequ
     return [each if type(ref) in _REFS else _no_ref() for each, ref in pairs], refs
 
 
-def _read_alike(
-    batch: BatchIn, nested: Mapping[str, Document]
-) -> Sequence[ForecastRequest | DomainError]:
-    if not batch.requests:
-        return []
-    first = _complete(batch.defaults, nested, batch.requests[0])
-    return read_alike(first, batch.requests)
+def _first(batch: BatchIn) -> Document:
+    """Return the first request with the defaults."""
+    return _complete(batch.defaults, _nested(batch), batch.requests[0])
+
+
+def _completed(batch: BatchIn) -> list[Document]:
+    """Return the requests with the defaults."""
+    nested = _nested(batch)
+    return [_complete(batch.defaults, nested, entry) for entry in batch.requests]
+
+
+def _nested(batch: BatchIn) -> Mapping[str, Document]:
+    return {name: base for name in _NESTED if isinstance(base := batch.defaults.get(name), dict)}
 
 
 def _no_ref() -> InvalidRequestError:

@@ -32,11 +32,22 @@ async def read_json(request: Request) -> Any:
     InvalidRequestError
         If the body is not JSON.
     """
+    return parse_json(await read_body(request))
+
+
+async def read_body(request: Request) -> bytes:
+    """Return the body of a request that is to be JSON.
+
+    Raises
+    ------
+    UnsupportedMediaTypeError
+        If the content type is not JSON's.
+    """
     content_type = request.headers.get("content-type", _JSON)
     media_type = content_type.partition(";")[0].strip().casefold()
     if media_type != _JSON and not media_type.endswith("+json"):
         raise UnsupportedMediaTypeError(f"Content-Type {content_type[:100]!r}", (_JSON,))
-    return parse_json(await request.body())
+    return await request.body()
 
 
 def parse_json(body: bytes) -> Any:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
 from math import isnan
 from operator import add
 from typing import Any, Final, TypeVar
@@ -25,11 +24,10 @@ _MOST_DECIMALS: Final = 18
 _MOST_NAMES: Final = 1024
 """Names of members whose texts are remembered."""
 
-_FEW: Final = 64
+_FEW_NUMBERS: Final = 64
 """So many numbers are told one by one sooner than an array is made of them."""
 
-_BLOCK = 250
-"""Rows that are joined at a time."""
+_LONG, _SAMPLE, _FEW = 1000, 256, 64
 
 IntArray = npt.NDArray[np.int64]
 
@@ -53,10 +51,13 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
     >>> plain_texts([3.0, 0.5, None])
     [b'3', b'0.5', b'null']
     """
-    if 0 < len(numbers) <= _FEW:
+    if 0 < len(numbers) <= _FEW_NUMBERS:
         if numbers.count(numbers[0]) == len(numbers):
             return _plain_text(numbers[0])
         return list(map(_plain_text, numbers))
+    numbers = as_repeated(numbers)
+    if isinstance(numbers, Repeated):
+        return numbers.made(_plain_text)
     values = np.array(numbers, dtype=np.float64) + 0.0  # minus nought is nought
     missing = np.isnan(values)
     if missing.all():
@@ -71,29 +72,39 @@ def _plain_text(number: float | None) -> bytes:
     return orjson.dumps(None if number is None or isnan(number) else plain_number(float(number)))
 
 
+def as_repeated(values: Sequence[Value]) -> Sequence[Value]:
+    """Return a long column of which few values are likely to be distinct as one that repeats.
+
+    Examples
+    --------
+    >>> as_repeated([0.5, 2.0] * 500).distinct, as_repeated([0.5, 2.0])
+    ([0.5, 2.0], [0.5, 2.0])
+    """
+    if isinstance(values, Repeated) or len(values) < _LONG:
+        return values
+    return Repeated.equal(values) if len(set(values[:_SAMPLE])) <= _FEW else values
+
+
 def each_text(piece: Piece, n_rows: int) -> list[bytes]:
     """Return the text of each row of a piece."""
     return [piece] * n_rows if isinstance(piece, bytes) else list(piece)
 
 
-def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Piece:
+def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Repeated[bytes]:
     """Return values as JSON of what `write` makes of each; equal ones are written once.
 
     Examples
     --------
-    >>> distinct_texts(["a", "b", "a"], str.upper)
+    >>> list(distinct_texts(["a", "b", "a"], str.upper))
     [b'"A"', b'"B"', b'"A"']
     """
-    texts = {value: orjson.dumps(write(value)) for value in set(values)}
-    if len(texts) == 1:
-        return next(iter(texts.values()))
-    return list(map(texts.__getitem__, values))
+    column = values if isinstance(values, Repeated) else Repeated.equal(values)
+    return column.made(lambda value: orjson.dumps(write(value)))
 
 
-def shared_texts(objects: Sequence[object], write: Callable[[Any], Any]) -> Piece:
+def shared_texts(objects: Sequence[object], write: Callable[[Any], Any]) -> Repeated[bytes]:
     """Return objects as JSON of what `write` makes of each; one that repeats is written once."""
-    texts = Repeated.of(objects).made(lambda each: orjson.dumps(write(each)))
-    return texts.distinct[0] if len(texts.distinct) == 1 else list(texts)
+    return Repeated.of(objects).made(lambda each: orjson.dumps(write(each)))
 
 
 def parts_around(document: object, holes: Sequence[str]) -> list[bytes]:
@@ -124,12 +135,12 @@ def parts_of(parts: Repeated[Sequence[bytes]]) -> list[Piece]:
     Examples
     --------
     >>> one, other = [b"[", b"]"], [b"[", b"!]"]
-    >>> parts = Repeated.of([one, other, one])
-    >>> parts_of(parts)
-    [b'[', [b']', b'!]', b']']]
+    >>> before, behind = parts_of(Repeated.of([one, other, one]))
+    >>> before, list(behind)
+    (b'[', [b']', b'!]', b']'])
     """
     return [
-        column[0] if len(set(column)) == 1 else list(map(column.__getitem__, parts.places))
+        column[0] if len(set(column)) == 1 else Repeated(column, parts.places)
         for column in zip(*parts.distinct, strict=True)
     ]
 
@@ -189,57 +200,6 @@ def object_pieces(members: Mapping[str, Sequence[Piece]]) -> list[Piece]:
 def _opening(name: str, *, is_first: bool) -> bytes:
     """Return what stands before the value of a member."""
     return b"%b%b:" % (b"{" if is_first else b",", orjson.dumps(name))
-
-
-def joined(pieces: Sequence[Piece], n_rows: int) -> list[bytes]:
-    """Return the text of each row.
-
-    Examples
-    --------
-    >>> joined([b"[", [b"1", b"2"], b"]", [b"!", b"!"]], 2)
-    [b'[1]!', b'[2]!']
-    """
-    return list(_rows(_merged(pieces, n_rows), range(n_rows)))
-
-
-def joined_blocks(pieces: Sequence[Piece], n_rows: int) -> list[bytes]:
-    """Return the texts of all rows one behind the other, some hundred to a block.
-
-    A megabyte and its copy in one piece do not fit a processor's cache.
-
-    Examples
-    --------
-    >>> joined_blocks([b"[", [b"1", b"2"], b"]"], 2)
-    [b'[1][2]']
-    """
-    merged, rows = _merged(pieces, n_rows), range(n_rows)
-    return [
-        b"".join(_rows(merged, rows[start : start + _BLOCK])) for start in range(0, n_rows, _BLOCK)
-    ]
-
-
-def _merged(pieces: Sequence[Piece], n_rows: int) -> list[Piece]:
-    """Return the pieces with those that all rows share joined to one between any two others."""
-    merged: list[Piece] = []
-    constant = b""
-    for piece in pieces:
-        if isinstance(piece, bytes):
-            constant += piece
-        elif piece[0] == piece[-1] and piece.count(piece[0]) == n_rows:
-            constant += piece[0]
-        else:
-            merged += [constant, piece] if constant else [piece]
-            constant = b""
-    return [*merged, constant]
-
-
-def _rows(merged: Sequence[Piece], rows: range) -> Iterator[bytes]:
-    """Return the text of each of some rows."""
-    columns: list[Iterable[bytes]] = [
-        repeat(piece, len(rows)) if isinstance(piece, bytes) else piece[rows.start : rows.stop]
-        for piece in merged
-    ]
-    return map(b"".join, zip(*columns, strict=True))
 
 
 def decimal_texts(units: IntArray, decimals: IntArray) -> list[bytes]:

@@ -3,6 +3,7 @@
 The form of each member is that of `forecast_documents`, which writes one forecast.
 """
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -10,18 +11,18 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from app.api import forecast_documents as documents
 from app.api.column_texts import (
     Piece,
+    as_repeated,
     distinct_texts,
+    each_text,
     filled,
-    joined,
-    joined_blocks,
     number_texts,
     object_pieces,
-    overwritten,
     parts_around,
     parts_of,
     plain_texts,
@@ -30,7 +31,9 @@ from app.api.column_texts import (
 )
 from app.api.cost_texts import cost_pieces
 from app.api.forecast_documents import MEMBERS
+from app.api.joined_texts import Blocks, joined, joined_blocks
 from app.domain.alike import AlikeScenarios, configurations_of
+from app.domain.columns import Repeated
 from app.domain.configurations import Work
 from app.domain.forecasts import Interval, SupportReport
 from app.services.answer_columns import AnswerColumns
@@ -74,7 +77,7 @@ def forecast_texts(answers: Sequence[Asked], now: datetime, members: Sequence[st
 
 def forecast_blocks(
     answered: AllAnswered, heads: Piece, now: datetime, members: Sequence[str]
-) -> list[bytes]:
+) -> Blocks:
     """Return what `forecast_texts` does, each behind its head, some hundred to a block."""
     columns = answered.columns
     return joined_blocks([heads, *_written(columns, now, members)], len(columns.requests))
@@ -124,6 +127,8 @@ def _parameters(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 
 def _values(values: Sequence[float | str]) -> Piece:
+    if isinstance(values, Repeated):
+        return values.made(lambda value: each_text(_values([value]), 1)[0])
     numbers = [value for value in values if not isinstance(value, str)]
     if len(numbers) == len(values):
         return plain_texts(numbers)
@@ -150,7 +155,9 @@ def _probability(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     chances, bases = columns.chances_to_fit
-    told = [number_texts(chances)], [distinct_texts(bases, str)]
+    few = as_repeated(chances)
+    known = few.made(orjson.dumps) if isinstance(few, Repeated) else number_texts(few)
+    told = [known], [distinct_texts(bases, str)]
     return object_pieces(dict(zip(("fits_probability", "basis"), told, strict=True)))
 
 
@@ -161,12 +168,12 @@ def _support(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
         row: orjson.dumps(documents.support_document(columns.report_of(support)))
         for row, support in supports.outside.items()
     }
-    if len(texts) == len(supports.places):
-        return [[texts[row] for row in range(len(texts))]]
     before, after = _around_runs(columns.report_within((_RUNS_HOLE,)))
-    runs = list(map(orjson.dumps, supports.nearest))
-    told: list[Piece] = [before, list(map(runs.__getitem__, supports.places)), after]
-    return overwritten(told, texts, len(supports.places))
+    told = [b"%b%b%b" % (before, orjson.dumps(runs), after) for runs in supports.nearest]
+    places = _places(supports.places)
+    for place, row in enumerate(texts, len(told)):
+        places[row] = place
+    yield Repeated([*told, *texts.values()], places)
 
 
 @lru_cache(maxsize=_MOST_KEPT)
@@ -216,19 +223,24 @@ def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     """Return explanations: of each place among the shares one column, empty where none is told."""
     names, order, shares = columns.ranked_shares
     heads = [orjson.dumps({"term": name, "share": 0.5})[:-4] for name in names]
-    n_rows, is_told = len(shares), shares > 0.0
-    n_places = np.count_nonzero(np.logical_or.reduce(is_told))
-    terms, told = order.T.ravel().tolist(), is_told.T.ravel().tolist()
-    texts = number_texts(significant(shares[:, :n_places].T.ravel(), 4))
+    is_told = shares > 0.0
+    n_told = int(np.count_nonzero(np.logical_or.reduce(is_told)))
+    n_rows = len(shares)
+    texts = number_texts(significant(shares[:, :n_told].T.ravel(), 4))
     yield b"["
-    for place in range(n_places):
-        rows = slice(place * n_rows, (place + 1) * n_rows)
-        before = [(b"}," if place else b"") + head for head in heads]
-        pairs = zip(terms[rows], told[rows], strict=True)
-        yield [before[term] if is_here else b"" for term, is_here in pairs]
-        pairs_of_texts = zip(texts[rows], told[rows], strict=True)
-        yield [text if is_here else b"" for text, is_here in pairs_of_texts]
-    yield list(map((b"]", b"}]").__getitem__, told[:n_rows]))
+    for place in range(n_told):
+        told = is_told[:, place]
+        before = [*((b"}," if place else b"") + head for head in heads), b""]
+        yield Repeated(before, _places(np.where(told, order[:, place], len(names))))
+        column = texts[place * n_rows : (place + 1) * n_rows]
+        for row in np.flatnonzero(~told).tolist():
+            column[row] = b""
+        yield column
+    yield Repeated([b"]", b"}]"], _places(is_told[:, 0]))
+
+
+def _places(numbers: npt.NDArray[np.int64 | np.bool_]) -> "array[int]":
+    return array("q", numbers.astype(np.int64).tobytes())
 
 
 def _unless_all_are(nothing: object, name: str, column: str) -> Write:
@@ -236,7 +248,8 @@ def _unless_all_are(nothing: object, name: str, column: str) -> Write:
 
     def write(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
         values = getattr(columns, column)
-        if values.count(nothing) == len(values):
+        alike = values.distinct if isinstance(values, Repeated) else values
+        if alike.count(nothing) == len(alike):
             return [orjson.dumps(MEMBERS[name](Answered(columns, 0), now))]
         rows = range(len(values))
         return [[orjson.dumps(MEMBERS[name](Answered(columns, row), now)) for row in rows]]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from app.api.bodies import check
-from app.api.request_columns import Columns, NotColumnsError, entry_columns
+from app.api.request_columns import Columns, NotColumnsError, checked, members_of
 from app.api.schemas.forecasts import (
     FORECAST_IN,
     ConfigurationIn,
@@ -84,7 +84,27 @@ def read_alike(first: object, entries: Sequence[Mapping[str, Any]]) -> AlikeRequ
     NotColumnsError
         If they differ in form or one of them is refused: `read_forecasts` tells which.
     """
-    columns = entry_columns(entries)
+    return read_columns(first, members_of(entries), len(entries))
+
+
+def read_columns(first: object, members: Mapping[str, Columns], n_rows: int) -> AlikeRequests:
+    """Return the questions whose members are told in columns, as `read_alike` does.
+
+    Parameters
+    ----------
+    first
+        The first question as a whole, with all that they share.
+    members
+        What each brings itself, by group and name; what is beside groups is under "".
+    n_rows
+        How many questions there are.
+
+    Raises
+    ------
+    NotColumnsError
+        If one of them is refused: `read_forecasts` tells which.
+    """
+    columns = checked(members)
     try:
         shared = read_forecast(first)
     except DomainError as error:
@@ -92,7 +112,7 @@ def read_alike(first: object, entries: Sequence[Mapping[str, Any]]) -> AlikeRequ
     scenario = shared.scenario
     scenarios = AlikeScenarios.of(
         scenario,
-        _configurations(scenario.configuration, columns.get("configuration", {}), len(entries)),
+        _configurations(scenario.configuration, columns.get("configuration", {}), n_rows),
         columns.get("work", {}),
         columns.get("parameters", {}),
     )

@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api import plain_text, problems
 from app.api.batches import answer_batch
-from app.api.bodies import json_response, read_json, request_body
+from app.api.bodies import json_response, read_body, read_json, request_body
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
 from app.api.forecast_documents import ledger_document
 from app.api.forecast_requests import read_forecast
@@ -99,7 +99,7 @@ async def make_forecast(request: Request) -> Response:
     ),
 )
 async def make_batch(request: Request, services: ServicesDep, caller: Reader) -> Response:
-    body = await read_json(request)
+    body = await read_body(request)
     return await run_in_threadpool(answer_batch, services, caller.project_id, body)
 
 

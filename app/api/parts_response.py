@@ -1,7 +1,7 @@
-"""An answer of megabytes, sent in the parts that it was written in."""
+"""An answer of megabytes, made and sent in parts."""
 
-from collections.abc import Sequence
-from typing import Final
+import asyncio
+from collections.abc import Iterable
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -9,49 +9,33 @@ from typing_extensions import override
 
 from app.api.negotiation import JSON
 
-_LEAST_BYTES: Final = 1 << 18
-"""Smaller parts are sent together: each message takes its time."""
-
 
 class PartsResponse(Response):
-    """JSON in several parts: the next is sent when the one before has left.
+    """JSON in several parts, each made when the one before is sent.
 
-    The length is known, and no copy of the whole is made.
+    The length is told before; the whole never exists.
 
     Parameters
     ----------
     parts
         The text.
+    n_bytes
+        Its length.
     """
 
-    def __init__(self, parts: Sequence[bytes]) -> None:
+    def __init__(self, parts: Iterable[bytes], n_bytes: int) -> None:
         super().__init__(media_type=JSON)
-        self._messages = _together(parts)
-        self.headers["content-length"] = str(sum(map(len, parts)))
+        self._parts = parts
+        self.headers["content-length"] = str(n_bytes)
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code}
         await send({**start, "headers": self.raw_headers})
-        for left, part in enumerate(self._messages, 1 - len(self._messages)):
-            await send({"type": "http.response.body", "body": part, "more_body": left < 0})
-
-
-def _together(parts: Sequence[bytes]) -> list[bytes]:
-    """Return the parts of messages that are large enough, and what is left over.
-
-    Examples
-    --------
-    >>> list(map(len, _together([b"12", bytes(300_000), b"3", b"4"])))
-    [300002, 2]
-    """
-    messages: list[bytes] = []
-    small: list[bytes] = []
-    size = 0
-    for part in parts:
-        small.append(part)
-        size += len(part)
-        if size >= _LEAST_BYTES:
-            messages.append(b"".join(small))
-            small, size = [], 0
-    return [*messages, b"".join(small)] if small or not messages else messages
+        parts = iter(self._parts)
+        part = next(parts, b"")
+        for following in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            await asyncio.sleep(0)  # others may be answered before the next is made
+            part = following
+        await send({"type": "http.response.body", "body": part})

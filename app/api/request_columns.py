@@ -40,28 +40,41 @@ class NotColumnsError(ValueError):
     """The entries differ in form, or one of them breaks the schema: they are read one by one."""
 
 
-def entry_columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
-    """Return the checked values that entries bring, by group; those beside groups under "".
+def members_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
+    """Return the values that entries bring, by group; those beside groups under "".
 
     Raises
     ------
     NotColumnsError
-        If the entries cannot be read so.
+        If the entries differ in form.
     """
     columns = _columns(entries)
-    columns.pop("ref", None)
-    if _WHOLE & columns.keys():
-        raise NotColumnsError
-    sent = {group: columns.pop(group) for group in (*_GROUPS, _PARAMETERS) if group in columns}
-    groups = {group: _columns(members) for group, members in sent.items()}
+    groups = [group for group in (*_GROUPS, _PARAMETERS) if group in columns]
+    sent = {group: columns.pop(group) for group in groups}
     # Answers tell parameters in the order in which they were sent.
-    if len(groups.get(_PARAMETERS, ())) > 1 and len(set(map(tuple, sent[_PARAMETERS]))) > 1:
+    if _PARAMETERS in sent and len(set(map(tuple, sent[_PARAMETERS]))) > 1:
         raise NotColumnsError
-    groups[""] = columns
+    return {"": columns, **{group: _columns(members) for group, members in sent.items()}}
+
+
+def checked(members: Mapping[str, Columns]) -> dict[str, Columns]:
+    """Return the values that entries bring as the request models read them, but for `ref`.
+
+    Raises
+    ------
+    NotColumnsError
+        If one of them is refused, or cannot be checked so.
+    """
+    if members.keys() - {"", *_GROUPS, _PARAMETERS} or _WHOLE & members[""].keys():
+        raise NotColumnsError
     try:
         return {
-            group: {name: _checked(group, name, column) for name, column in members.items()}
-            for group, members in groups.items()
+            group: {
+                name: _checked(group, name, column)
+                for name, column in columns.items()
+                if group or name != "ref"
+            }
+            for group, columns in members.items()
         }
     except ValidationError as error:
         raise NotColumnsError from error

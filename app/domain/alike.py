@@ -57,9 +57,12 @@ class AlikeScenarios(Rows[Scenario]):
         n = len(configurations)
         return cls(
             configurations,
-            {name: work.get(name) or [getattr(shared.work, name)] * n for name in _WORK_MEMBERS},
             {
-                name: parameters.get(name) or [value] * n
+                name: work.get(name) or Repeated.alone(getattr(shared.work, name), n)
+                for name in _WORK_MEMBERS
+            },
+            {
+                name: parameters.get(name) or Repeated.alone(value, n)
                 for name, value in shared.parameters.items()
             },
         )

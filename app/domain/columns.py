@@ -70,6 +70,18 @@ class Repeated(Rows[Item_co]):
         )
 
     @classmethod
+    def equal(cls, values: Sequence[Given]) -> "Repeated[Given]":
+        """Return a column of values that can be hashed, of which equal ones are one.
+
+        Examples
+        --------
+        >>> Repeated.equal([0.5, 2, 0.5]).distinct
+        [0.5, 2]
+        """
+        place_of = {value: place for place, value in enumerate(dict.fromkeys(values))}
+        return Repeated(list(place_of), array("q", map(place_of.__getitem__, values)))
+
+    @classmethod
     def alone(cls, item: Given, n_rows: int) -> "Repeated[Given]":
         """Return a column of one object."""
         return Repeated([item], array("q", bytes(8 * n_rows)))

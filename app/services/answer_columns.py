@@ -121,19 +121,19 @@ class AnswerColumns:
         return cost_of(offer, self.figures.durations[row])
 
     @once
-    def targets(self) -> list[TargetForecast | None]:
+    def targets(self) -> Sequence[TargetForecast | None]:
         """What each row takes until the training is good enough."""
         law = self.served.portfolio.convergence
         if law is None:
-            return [None] * len(self.requests)
+            return Repeated.alone(None, len(self.requests))
         return targets_of(self.requests, self.scenarios, self.offers, self.figures.durations, law)
 
     @once
-    def spot(self) -> list[SpotReport | None]:
+    def spot(self) -> Sequence[SpotReport | None]:
         """What is assumed of interruptions, and what they come to."""
-        reports: list[SpotReport | None] = [None] * len(self.requests)
         if not self._is_any_spot:
-            return reports
+            return Repeated.alone(None, len(self.requests))
+        reports: list[SpotReport | None] = [None] * len(self.requests)
         for row, (request, scenario) in enumerate(zip(self.requests, self.scenarios, strict=True)):
             if may_be_spot(request, scenario) and is_spot(request, offer := self.offers[row]):
                 instances = 1 if offer is None else offer.total_instances
@@ -142,12 +142,12 @@ class AnswerColumns:
         return reports
 
     @once
-    def purchases(self) -> list[tuple[PurchaseOption, ...]]:
+    def purchases(self) -> Sequence[tuple[PurchaseOption, ...]]:
         """Every row about spot capacity beside the same on demand, and vice versa."""
+        asked, spot = column_of(self.requests, "spot"), self.spot
+        if not self._is_any_spot and not any(map(_is_about_spot, Repeated.of(asked).distinct)):
+            return Repeated.alone((), len(self.requests))
         options: list[tuple[PurchaseOption, ...]] = [()] * len(self.requests)
-        asked, spot = Repeated.of(column_of(self.requests, "spot")), self.spot
-        if not self._is_any_spot and not any(map(_is_about_spot, asked.distinct)):
-            return options
         rows = [
             row
             for row, terms in enumerate(asked)
@@ -239,7 +239,8 @@ class AnswerColumns:
 
     def report_within(self, nearest: tuple[str, ...]) -> SupportReport:
         """Return the report of a row within all that was measured, with these nearest runs."""
-        return self.report_of(SupportColumns([nearest], [0], ["interpolated"], {}).of(0))
+        places = np.zeros(1, dtype=np.int64)
+        return self.report_of(SupportColumns([nearest], places, ["interpolated"], {}).of(0))
 
     @once
     def explanations(self) -> list[dict[str, float]]:
@@ -265,23 +266,22 @@ class AnswerColumns:
         return (list(map(known, chances)) if isnan(sum(chances)) else [*chances]), found.basis
 
     @once
-    def lessons(self) -> list[tuple[Lesson, ...] | None]:
+    def lessons(self) -> Sequence[tuple[Lesson, ...] | None]:
         """Which runs taught each row that is to be explained."""
-        lessons: list[tuple[Lesson, ...] | None] = [None] * len(self.requests)
         rows = [row for row, is_asked in enumerate(column_of(self.requests, "explain")) if is_asked]
-        if rows:
-            asked = self._inquiry.features.take(np.array(rows))
-            for row, taught in zip(rows, self.served.portfolio.taught_by(asked), strict=True):
-                lessons[row] = tuple(
-                    Lesson(
-                        tuple(map(RunId, each.run_ids)), float(f"{each.influence:.4g}"), each.about
-                    )
-                    for each in taught
-                )
+        if not rows:
+            return Repeated.alone(None, len(self.requests))
+        lessons: list[tuple[Lesson, ...] | None] = [None] * len(self.requests)
+        asked = self._inquiry.features.take(np.array(rows))
+        for row, taught in zip(rows, self.served.portfolio.taught_by(asked), strict=True):
+            lessons[row] = tuple(
+                Lesson(tuple(map(RunId, each.run_ids)), float(f"{each.influence:.4g}"), each.about)
+                for each in taught
+            )
         return lessons
 
     @once
-    def warnings(self) -> list[tuple[ForecastWarning, ...]]:
+    def warnings(self) -> Repeated[tuple[ForecastWarning, ...]]:
         """What should be known before trusting each row."""
         warnings = Warnings(self.served, self.now)
         grounds = beside(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -39,6 +40,7 @@ _FAR, _BEYOND_ALL = 1e6, 1e90
 _STOPPED = frozenset({RunStatus.PREEMPTED, RunStatus.TIMED_OUT, RunStatus.CANCELLED})
 
 _Number = float | int | None
+Given = TypeVar("Given")
 
 
 def _numeric(values: Sequence[_Number]) -> FloatArray:
@@ -194,14 +196,26 @@ def alike_features(scenarios: AlikeScenarios) -> FeatureTable:
     """Return what `scenario_features` does for at least two scenarios of one form."""
     numeric, categorical = _of_configurations(scenarios.configurations)
     for name, column in scenarios.work.items():
-        if column.count(None) < len(column):
-            numeric[name] = np.array(column, dtype=np.float64)
+        if _is_known(_distinct(column)):
+            numeric[name] = _floats(column)
     for name, values in sorted(scenarios.parameters.items()):
-        if str in set(map(type, values)):
+        if str in set(map(type, _distinct(values))):
             categorical[PARAMETER_PREFIX + name] = list(map(_level, values))
         else:
-            numeric[PARAMETER_PREFIX + name] = np.array(values, dtype=np.float64)
+            numeric[PARAMETER_PREFIX + name] = _floats(values)
     return FeatureTable(numeric, categorical, len(scenarios))
+
+
+def _distinct(column: Sequence[Given]) -> Sequence[Given]:
+    return column.distinct if isinstance(column, Repeated) else column
+
+
+def _floats(column: Sequence[_Number | str]) -> FloatArray:
+    """Return the numbers of a column, NaN where it has none."""
+    numbers = np.array(_distinct(column), dtype=np.float64)
+    if isinstance(column, Repeated):
+        return numbers.take(np.frombuffer(column.places, dtype=np.int64))
+    return numbers
 
 
 def _of_configurations(

@@ -33,15 +33,18 @@ def significant(values: FloatArray, digits: int) -> list[float]:
         texts = f"%.{digits}g " * len(values) % tuple(values.tolist())
         return list(map(float, texts.split()))
     with np.errstate(all="ignore"):
-        size = np.floor(np.log10(np.abs(values)))
+        is_told = np.isfinite(values) & (values != 0.0)
+        size = np.where(is_told, np.floor(np.log10(np.abs(values))), 0.0)
         shift = digits - 1 - size
-        is_sure = np.abs(shift) < len(_POWERS)  # neither nought nor infinite nor NaN
+        is_sure = np.abs(shift) < len(_POWERS)
         power = _POWERS[np.abs(np.where(is_sure, shift, 0.0)).astype(np.int64)]
         scaled = np.where(shift >= 0, values * power, values / power)
         whole = np.rint(scaled)
         # The product is rounded itself: near a half the text decides.
         is_sure &= np.abs(np.abs(scaled - whole) - 0.5) > _NEAR_HALF
-        rounded: list[float] = np.where(shift >= 0, whole / power, whole * power).tolist()
+        is_sure |= ~is_told  # nought, infinite or NaN: as it is
+        found = np.where(shift >= 0, whole / power, whole * power)
+        rounded: list[float] = np.where(is_told, found, values).tolist()
     for row in np.flatnonzero(~is_sure).tolist():
         rounded[row] = float(f"{values[row]:.{digits}g}")
     return rounded

@@ -1,10 +1,11 @@
 """What a caller should know before trusting a forecast's figures."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from math import exp
 from typing import Final
 
+from app.domain.columns import Repeated
 from app.domain.configurations import Configuration
 from app.domain.forecasts import ForecastWarning
 from app.domain.grid_factors import GridFactor
@@ -32,20 +33,22 @@ class Warnings:
 
     def of_rows(
         self,
-        on_grounds: Iterable[tuple[ForecastWarning, ...]],
+        on_grounds: Repeated[tuple[ForecastWarning, ...]],
         supports: SupportColumns,
         fits_probability: Sequence[float | None],
         confidence: Sequence[float],
-    ) -> list[tuple[ForecastWarning, ...]]:
+    ) -> Repeated[tuple[ForecastWarning, ...]]:
         """Return the warnings of each: on memory, its duration, then those of `on_grounds`."""
-        told = list(on_grounds)
-        outside = supports.outside
-        for row, (chance, level) in enumerate(zip(fits_probability, confidence, strict=True)):
-            # Of most rows there is nothing to be told but their grounds.
-            is_doubtful = chance is not None and chance < level
-            if is_doubtful or row in outside or self._has_outliers:
-                told[row] = self._of(told[row], supports.of(row), chance, level)
-        return told
+        # Of most rows there is nothing to be told but their grounds.
+        asked = enumerate(zip(fits_probability, confidence, strict=True))
+        doubtful = [row for row, (fits, level) in asked if fits is not None and fits < level]
+        rows = range(len(on_grounds)) if self._has_outliers else {*doubtful, *supports.outside}
+        told, places = list(on_grounds.distinct), on_grounds.places[:]
+        for row in rows:
+            grounds, support = on_grounds[row], supports.of(row)
+            places[row] = len(told)
+            told.append(self._of(grounds, support, fits_probability[row], confidence[row]))
+        return Repeated(told, places)
 
     def _of(
         self,

@@ -1,12 +1,13 @@
 """Run every task of every data-set folder through the library and print how good it is.
 
 Usage: ``python -m benchmarks.accuracy --data DIR [--peers FILE.csv] [--prior
-left-out|shipped|alone] [--jobs N] [--sample N] [--only NAME ...] [--group NAME ...]
+left-out|project|shipped|alone] [--jobs N] [--sample N] [--only NAME ...] [--group NAME ...]
 [--unseen NAME ...] [--targets FILE] [--plots DIR] --out result.csv``. DIR holds a folder a data
 set with ``runs.csv`` and ``tasks.json``, or CSV files of uploads, from which tasks are made. The
-factory prior of a folder's tasks is made of the other folders (``left-out``); ``shipped`` is the
-one of the package, for folders that it has not seen. The goals at the end are met or missed by the
-tasks that were run: a sample says less of them.
+factory prior of a folder's tasks is made of the other folders (``left-out``); with ``project`` the
+folder's other workloads are known as well, as in a service that has them in one project;
+``shipped`` is the prior of the package, for folders that it has not seen. The goals at the end are
+met or missed by the tasks that were run: a sample says less of them.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import hashlib
 import multiprocessing
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
@@ -43,7 +44,7 @@ from benchmarks.accuracy.traces import (  # noqa: E402 - see above
     read_hardware,
     read_tasks,
 )
-from benchmarks.pooling.arms import factory_summaries, summarise_all  # noqa: E402 - see above
+from benchmarks.pooling.arms import Priors, summarise_all  # noqa: E402 - see above
 from benchmarks.pooling.workloads import read_workloads  # noqa: E402 - see above
 from models import HardwareDescription, PooledPrior  # noqa: E402 - see above
 from models.factory import factory_summaries as shipped_summaries  # noqa: E402 - see above
@@ -51,7 +52,11 @@ from models.factory import factory_summaries as shipped_summaries  # noqa: E402 
 WIDTH = 190
 """Columns of the table where nobody looks at a terminal."""
 
-PRIORS = ("left-out", "shipped", "alone")
+PriorOf = Callable[[Task], PooledPrior | None]
+"""What is known before the runs of a task."""
+
+PRIORS = ("left-out", "project", "shipped", "alone")
+_ARMS = {"left-out": "factory", "project": "both"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,14 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not tasks:
         raise SystemExit(f"No folder with runs.csv and tasks.json, nor a CSV, in {options.data}.")
     hardware = read_hardware(options.hardware)
-    priors = _priors(options, hardware, sorted({task.folder for task in tasks}))
+    prior_of = _prior_of(options, hardware)
     judgements = sorted(
-        _judge_all(tasks, options, hardware, priors), key=lambda judgement: judgement.task
+        _judge_all(tasks, options, hardware, prior_of), key=lambda judgement: judgement.task
     )
     _write(judgements, options.out)
     _print(judgements, options)
     if options.plots:
-        _draw(tasks, judgements, options, hardware, priors)
+        _draw(tasks, judgements, options, hardware, prior_of)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -117,41 +122,35 @@ def sample_tasks(tasks: Sequence[Task], size: int) -> list[Task]:
     return [task for _, _, task in sorted(ranked, key=lambda item: item[:2])[:size]]
 
 
-def _priors(
-    options: argparse.Namespace,
-    hardware: Mapping[str, HardwareDescription],
-    folders: Sequence[str],
-) -> dict[str, PooledPrior | None]:
-    """Return what is known before the runs of each folder."""
+def _prior_of(options: argparse.Namespace, hardware: Mapping[str, HardwareDescription]) -> PriorOf:
+    """Return what is known before the runs of a task."""
     if options.prior == "alone":
-        return dict.fromkeys(folders)
+        return lambda _task: None
     if options.prior == "shipped":
         shipped = PooledPrior.from_summaries([], hardware, shipped_summaries())
-        return dict.fromkeys(folders, shipped)
+        return lambda _task: shipped
     workloads = read_workloads(options.data)
     summaries = summarise_all(track(workloads, "summarising", console=Console(stderr=True)))
-    return {
-        folder: PooledPrior.from_summaries([], hardware, factory_summaries(summaries, folder))
-        for folder in folders
-    }
+    priors, arm = Priors(summaries, hardware), _ARMS[options.prior]
+    return lambda task: priors.prior(arm, task.folder, task.workload)
 
 
 def _judge_all(
     tasks: Sequence[Task],
     options: argparse.Namespace,
     hardware: Mapping[str, HardwareDescription],
-    priors: Mapping[str, PooledPrior | None],
+    prior_of: PriorOf,
 ) -> Iterator[Judgement]:
     peers, budget = read_best_peers(options.peers), options.time_budget
     console = Console(stderr=True)
     if options.jobs == 1:
         for task in track(tasks, "judging", console=console):
-            yield judge(task, hardware, peers, budget, priors[task.folder])
+            yield judge(task, hardware, peers, budget, prior_of(task))
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
         futures = [
-            pool.submit(judge, task, hardware, peers, budget, priors[task.folder]) for task in tasks
+            pool.submit(judge, task, hardware, peers, budget, prior_of(task)) for task in tasks
         ]
         for future in track(as_completed(futures), "judging", len(futures), console=console):
             yield future.result()
@@ -190,14 +189,14 @@ def _draw(
     judgements: Sequence[Judgement],
     options: argparse.Namespace,
     hardware: Mapping[str, HardwareDescription],
-    priors: Mapping[str, PooledPrior | None],
+    prior_of: PriorOf,
 ) -> None:
     # Only who draws needs the library for it.
     from benchmarks.accuracy.plots import draw_curve, draw_points  # noqa: PLC0415 - see above
 
     draw_points(judgements, options.plots)
     for task in track(tasks, "drawing", console=Console(stderr=True)):
-        draw_curve(task, hardware, priors[task.folder], options.time_budget, options.plots)
+        draw_curve(task, hardware, prior_of(task), options.time_budget, options.plots)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Questions about profiles in the format of uploads: which runs are known, which are asked for."""
 
-import csv
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.accuracy.traces import CATEGORICAL_COLUMNS, NUMERIC_COLUMNS, Row, Task
+from benchmarks.accuracy.traces import CATEGORICAL_COLUMNS, NUMERIC_COLUMNS, Row, Task, read_rows
 
 FEW_SHOT = 6
 """Configurations that a few-shot task knows."""
@@ -43,13 +42,12 @@ def read_profile_tasks(folder: Path) -> list[Task]:
 
 def _tasks_of(path: Path) -> Iterator[Task]:
     workloads: dict[str, dict[tuple[str, ...], list[Row]]] = {}
-    with path.open(newline="") as stream:
-        for number, row in enumerate(csv.DictReader(stream)):
-            if (row.get("status") or "succeeded") != "succeeded":
-                continue
-            row["run_id"] = row.get("external_id") or f"row-{number}"
-            groups = workloads.setdefault(row["workload"], {})
-            groups.setdefault(_configuration(row), []).append(row)
+    for number, row in enumerate(read_rows(path)):
+        if (row.get("status") or "succeeded") != "succeeded":
+            continue
+        row["run_id"] = row.get("external_id") or f"row-{number}"
+        groups = workloads.setdefault(row["workload"], {})
+        groups.setdefault(_configuration(row), []).append(row)
     for workload, groups in sorted(workloads.items()):
         if len(groups) >= _MIN_CONFIGURATIONS:
             configurations = tuple(tuple(groups[key]) for key in sorted(groups))

@@ -2,14 +2,14 @@
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from app.pricing.gpus import families
+from app.pricing.gpus import canonical_gpu_name, families
 from models import FeatureTable, HardwareDescription, RunTable, mean_description
 
 NUMERIC_COLUMNS = ("workers", "nodes", "dataset_size", "batch_size", "epochs")
@@ -29,16 +29,32 @@ class Task:
     train: tuple[Row, ...]
     test: tuple[Row, ...]
 
+    @property
+    def workload(self) -> str:
+        """The workload that the runs are of."""
+        return self.train[0]["workload"]
+
     def group(self) -> tuple[str, str, str]:
         """Return data set, kind and axis; splits of few runs are a kind of their own."""
         kind = "few-shot" if self.name.endswith("few-shot") else self.kind
         return self.folder, kind, self.axis
 
 
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yield the runs of a CSV file, GPU types by the names that the service gives them.
+
+    An upload does the same: a data sheet, and what other workloads found, are known by that name.
+    """
+    with path.open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            if row.get("gpu_type"):
+                row["gpu_type"] = canonical_gpu_name(row["gpu_type"])
+            yield row
+
+
 def read_tasks(folder: Path) -> list[Task]:
     """Return the tasks of a folder with ``runs.csv`` and ``tasks.json``."""
-    with (folder / "runs.csv").open(newline="") as stream:
-        rows = {row["run_id"]: row for row in csv.DictReader(stream)}
+    rows = {row["run_id"]: row for row in read_rows(folder / "runs.csv")}
     tasks = json.loads((folder / "tasks.json").read_text())
     return [
         Task(

@@ -1,6 +1,5 @@
 """Workloads of data-set folders, and the questions that leave something of them out."""
 
-import csv
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.pricing.gpus import canonical_gpu_name
-from benchmarks.accuracy.traces import Row, Task, to_tables
+from benchmarks.accuracy.traces import Row, Task, read_rows, to_tables
 from models import RunTable
 
 MIN_CONFIGURATIONS = 8
@@ -49,16 +47,14 @@ def _key(row: Row) -> str:
 
 
 def read_workloads(data: Path, only: Sequence[str] | None = None) -> list[MeasuredWorkload]:
-    """Return the workloads of every folder with ``runs.csv``; GPU names are made canonical."""
+    """Return the workloads of every folder with ``runs.csv``."""
     found: list[MeasuredWorkload] = []
     for path in sorted(data.glob("*/runs.csv")):
         if only and path.parent.name not in only:
             continue
         groups: dict[str, list[Row]] = {}
-        with path.open(newline="") as stream:
-            for row in csv.DictReader(stream):
-                row["gpu_type"] = canonical_gpu_name(row["gpu_type"]) if row["gpu_type"] else ""
-                groups.setdefault(row["workload"], []).append(row)
+        for row in read_rows(path):
+            groups.setdefault(row["workload"], []).append(row)
         found += [
             MeasuredWorkload(path.parent.name, name, tuple(rows)) for name, rows in groups.items()
         ]

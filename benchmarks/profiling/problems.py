@@ -1,6 +1,5 @@
 """Workloads with many measured configurations, what their runs cost, and what is held out."""
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ import numpy as np
 from app.domain.configurations import Configuration
 from app.domain.prices import PriceQuery
 from app.pricing.resolution import PriceBook
-from benchmarks.accuracy.traces import Row, Task, to_tables
+from benchmarks.accuracy.traces import Row, Task, read_rows, to_tables
 from models import FloatArray, RunTable
 from models.configurations import configuration_keys
 
@@ -53,9 +52,8 @@ def read_workloads(data: Path, least: int) -> Iterator[Workload]:
     """Yield the workloads of all data folders that have enough configurations."""
     for path in sorted(data.glob("*/runs.csv")):
         rows: dict[str, list[Row]] = {}
-        with path.open(newline="") as stream:
-            for row in csv.DictReader(stream):
-                rows.setdefault(row["workload"], []).append(row)
+        for row in read_rows(path):
+            rows.setdefault(row["workload"], []).append(row)
         for name, own in rows.items():
             task = Task(path.parent.name, name, "all", "", tuple(own), ())
             runs, _ = to_tables(task)

@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from app.api.column_texts import Piece, decimal_texts, joined, joined_blocks
+from app.api.column_texts import decimal_texts
 
 
 @pytest.mark.parametrize("most", [3, 9, 17])
@@ -18,14 +18,3 @@ def test_amounts_show_all_their_decimals(n: int, most: int) -> None:
 
     told = zip(units.tolist(), decimals.tolist(), strict=True)
     assert texts == [format(Decimal(unit).scaleb(-shown), "f").encode() for unit, shown in told]
-
-
-@pytest.mark.parametrize("n", [0, 1, 250, 251, 1000])
-def test_blocks_are_the_rows_one_behind_the_other(n: int) -> None:
-    numbers = [b"%d" % row for row in range(n)]
-    pieces: list[Piece] = [b"[", numbers, b",", b"1,", [b"!"] * n, numbers, b"]"] if n else [b"[]"]
-
-    blocks = joined_blocks(pieces, n)
-
-    assert b"".join(blocks) == b"".join(joined(pieces, n))
-    assert b"".join(blocks) == b"".join(b"[%d,1,!%d]" % (row, row) for row in range(n))

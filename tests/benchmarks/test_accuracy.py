@@ -23,7 +23,7 @@ from benchmarks.accuracy.goals import (
 from benchmarks.accuracy.plots import draw_curve
 from benchmarks.accuracy.profiles import read_profile_tasks
 from benchmarks.accuracy.tables import geometric, groups_of, median
-from benchmarks.accuracy.traces import Task
+from benchmarks.accuracy.traces import Task, read_rows
 from tests.benchmarks.judged import JUDGED
 
 
@@ -128,6 +128,43 @@ def test_command_judges_data_sets_with_peers_in_several_processes(
         found = list(csv.DictReader(stream))
     assert [float(row["ratio"]) < 1 for row in found] == [True]
     assert "ratio to the best peer" in capsys.readouterr().out
+
+
+def test_gpu_types_are_read_by_the_names_of_the_service(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("run_id,gpu_type\n1,NVIDIA A100-SXM4-80GB\n2,\n3,abacus\n")
+
+    assert [row["gpu_type"] for row in read_rows(path)] == ["A100-80GB", "", "abacus"]
+
+
+def test_other_workloads_of_a_folder_tell_how_one_scales(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    runs = [
+        f"{workload}-{workers},{workload},,{workers},{seconds * workers**-0.3}\n"
+        for workload, seconds in (("asked", 50), ("b", 20), ("c", 300), ("d", 90), ("e", 1000))
+        for workers in (1, 2, 4, 8, 16, 32)
+    ]
+    header = "run_id,workload,gpu_type,workers,duration_seconds\n"
+    (folder / "runs.csv").write_text(header + "".join(runs))
+    tasks = [
+        {
+            "task": "set/asked/few-shot",
+            "kind": "interpolation",
+            "axis": "random",
+            "train": ["asked-2"],
+            "test": ["asked-8", "asked-32"],
+        }
+    ]
+    (folder / "tasks.json").write_text(json.dumps(tasks))
+
+    def error(prior: str) -> float:
+        out = tmp_path / f"{prior}.csv"
+        main(["--data", str(tmp_path), "--out", str(out), "--prior", prior])
+        with out.open(newline="") as stream:
+            return float(next(csv.DictReader(stream))["mape"])
+
+    assert error("project") < 0.5 * error("left-out")
 
 
 def test_command_without_any_task_says_what_is_missing(tmp_path: Path) -> None:

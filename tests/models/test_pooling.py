@@ -1,5 +1,6 @@
 """What a workload learns from summaries of others, and what it must not."""
 
+import itertools
 import json
 
 import numpy as np
@@ -201,10 +202,29 @@ def test_pool_counts_for_less_with_every_configuration() -> None:
 
     shares = [pooled_weight(fit(make_runs(rows[:n]), prior), "interpolation") for n in (1, 3, 6, 9)]
 
-    assert shares == pytest.approx([6 / 7, 2 / 3, 1 / 2, 2 / 5])
+    assert all(more > less for more, less in itertools.pairwise(shares))
 
 
-@pytest.mark.parametrize(("n", "share"), [(1, 6 / 7), (6, 0.75), (11, 0.75), (12, 1.0)])
+def test_pool_counts_for_more_where_it_makes_a_forecast_surer() -> None:
+    runs = make_runs(grid()[:3])
+    nobody, others_too = (
+        fit(runs, PooledPrior.from_summaries(told, {})) for told in ([], others())
+    )
+
+    shares = [pooled_weight(portfolio, "workers") for portfolio in (nobody, others_too)]
+
+    assert shares[0] == pytest.approx(4 / 7, abs=0.03)
+    assert shares[1] > shares[0] + 0.05
+
+
+@pytest.mark.parametrize(("gain", "share"), [(0.5, 0.25), (1.0, 0.4), (3.0, 2 / 3), (1e9, 1.0)])
+def test_pool_counts_as_four_configurations_times_its_gain(gain: float, share: float) -> None:
+    found = pooled_share("interpolation", 6, np.nan, np.nan, gain=gain)
+
+    assert found == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("n", "share"), [(1, 4 / 5), (6, 0.75), (11, 0.75), (12, 1.0)])
 def test_pool_answers_most_of_what_no_run_tells(n: int, share: float) -> None:
     assert pooled_share("new_level", n, np.nan, np.nan) == pytest.approx(share)
 

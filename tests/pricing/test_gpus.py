@@ -19,13 +19,15 @@ from app.pricing.gpus import (
         ("A100-SXM4-40GB", "A100-40GB"),
         ("nvidia-tesla-a100", "A100-40GB"),
         ("NVIDIA A100 80GB PCIe", "A100-80GB-PCIe"),
+        ("NVIDIA A100-PCIE-40GB", "A100-40GB-PCIe"),
+        ("Quadro RTX 8000", "RTX8000"),
         ("NVIDIA A100-SXM4-80GB", "A100-80GB"),
         ("NVIDIA H100 80GB HBM3", "H100"),
         ("nvidia-h100-mega-80gb", "H100"),
         ("h100 pcie", "H100-PCIe"),
         ("AMD Instinct MI300X OAM", "MI300X"),
         ("Tesla V100-SXM2-16GB", "V100-16GB"),
-        ("V100S-PCIE-32GB", "V100-32GB"),
+        ("V100S-PCIE-32GB", "V100S"),
         ("Tesla P100-PCIE-16GB", "P100"),
         ("NVIDIA_Tesla_T4", "T4"),
         ("NVIDIA RTX A6000", "A6000"),
@@ -86,7 +88,7 @@ def test_ambiguous_name_lists_its_variants(name: str) -> None:
     with pytest.raises(AmbiguousGpuError) as caught:
         resolve_gpu(name, ["T4"])
 
-    assert caught.value.variants == ("A100-40GB", "A100-80GB", "A100-80GB-PCIe")
+    assert caught.value.variants == ("A100-40GB", "A100-40GB-PCIe", "A100-80GB", "A100-80GB-PCIe")
 
 
 def test_unmeasured_v100_is_ambiguous() -> None:

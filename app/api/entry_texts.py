@@ -1,0 +1,187 @@
+"""Reads entries that are written alike from their text to columns, without an object for each.
+
+A program writes ten thousand entries with the same names in the same order and with the same
+spaces: the values alone differ. What stands between two values is replaced by a mark, so that the
+entries become one flat list, which a tenth of the objects are made of.
+
+Nothing is taken for granted. A mark brings line breaks, which no JSON text may hold, so that none
+is in a value; there are as many marks as places between values, and no other comma, so that each
+stands between two values; and they come in the order of the first entry. What is left between the
+marks are JSON values. Whatever is not so is left to the reader of whole documents.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from app.api.schemas.forecasts import MAX_BATCH
+
+Members = dict[str, dict[str, Sequence[Any]]]
+
+_LONGEST: Final = 1 << 12
+"""No usual entry is longer."""
+
+_BEGIN: Final = re.compile(rb'"requests"\s*:\s*\[\s*(?=\{)')
+_NEXT: Final = re.compile(rb"\s*,\s*(?=\{)")
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+_DEEPEST: Final = 2
+_FEWEST: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeEntries:
+    """Entries of one form as columns.
+
+    Parameters
+    ----------
+    document
+        The document with the first of the entries alone.
+    members
+        The values of all entries by group and name; those beside groups are under "".
+    n_rows
+        How many entries there are.
+    """
+
+    document: dict[str, Any]
+    members: Members
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Whose values an entry has, by group and name, and what is written around them."""
+
+    owners: tuple[tuple[str, str], ...]
+    around: tuple[bytes, ...]
+
+
+def alike_entries(body: bytes) -> AlikeEntries | None:
+    """Return the `requests` of a document where all are written as the first, None elsewhere.
+
+    Examples
+    --------
+    >>> entries = b'{"ref": "a", "work": {"epochs": 1}}, {"ref": "b", "work": {"epochs": 2}}'
+    >>> found = alike_entries(b'{"requests": [%b]}' % entries)
+    >>> found.document, found.n_rows
+    ({'requests': [{'ref': 'a', 'work': {'epochs': 1}}]}, 2)
+    >>> found.members
+    {'': {'ref': ['a', 'b']}, 'work': {'epochs': [1, 2]}}
+    """
+    begin = _BEGIN.search(body)
+    if begin is None:
+        return None
+    first = _written(body, begin.end())
+    after = None if first is None else _NEXT.match(body, first[1])
+    if first is None or after is None:
+        return None
+    form, end = first
+    before, behind = form.around[0], form.around[-1]
+    joint = behind + after.group() + before
+    last = _written(body, body.rfind(joint) + len(joint) - len(before))
+    if last is None or last[0] != form:
+        return None
+    document = _around(body[: begin.end()], body[begin.end() : end], body[last[1] :])
+    values = body[begin.end() + len(before) : last[1] - len(behind)]
+    columns = _columns(values, (*form.around[1:-1], joint))
+    if document is None or columns is None:
+        return None
+    members: Members = {"": {}, **_groups(document["requests"][0])}
+    for (group, name), column in zip(form.owners, columns, strict=True):
+        members[group][name] = column
+    return AlikeEntries(document, members, len(columns[0]))
+
+
+def _groups(entry: Mapping[str, Any]) -> Members:
+    return {group: {} for group, member in entry.items() if isinstance(member, dict)}
+
+
+def _written(body: bytes, start: int) -> tuple[_Form, int] | None:
+    """Return how the entry that begins at a place is written, and where it ends."""
+    owners, around = [], []
+    depth, group, name, place, is_value = 0, "", "", start, False
+    for found in _TOKEN.finditer(body, start, start + _LONGEST):
+        token = found.group()
+        if token == b"{":
+            depth += 1
+            group = name if depth == _DEEPEST else ""
+        elif token == b"}":
+            depth, group = depth - 1, ""
+        elif token in b":,":
+            is_value = token == b":"
+            continue
+        elif is_value:
+            owners.append((group, name))
+            around.append(body[place : found.start()])
+            place = found.end()
+        else:
+            name = token[1:-1].decode(errors="replace")
+        if not 0 < depth <= _DEEPEST:
+            break
+        is_value = False
+    form = _Form(tuple(owners), (*around, body[place : found.end()]))
+    return (form, found.end()) if _is_right(form, body[start : found.end()]) else None
+
+
+def _is_right(form: _Form, text: bytes) -> bool:
+    """Whether an entry is an object with these values, and at least one."""
+    try:
+        entry = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    owners = [
+        owner
+        for name, member in entry.items()
+        for owner in (
+            [(name, each) for each in member] if isinstance(member, dict) else [("", name)]
+        )
+    ]
+    return bool(owners) and owners == list(form.owners)
+
+
+def _around(head: bytes, entry: bytes, tail: bytes) -> dict[str, Any] | None:
+    """Return the document with one entry, None unless its `requests` are where they seem to be."""
+    try:
+        document, empty = orjson.loads(head + entry + tail), orjson.loads(head + tail)
+        expected = [orjson.loads(entry)]
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(document, dict) or empty.get("requests") != []:
+        return None
+    return document if document["requests"] == expected else None
+
+
+def _columns(values: bytes, between: Sequence[bytes]) -> list[list[Any]] | None:
+    """Return the values of each member, None unless entries are written alike.
+
+    Parameters
+    ----------
+    values
+        All entries from the first value to the last.
+    between
+        What stands behind each value of an entry before the next one.
+    """
+    marks = {text: mark for mark, text in enumerate(dict.fromkeys(between))}
+    text, n_marks = values, 0
+    for each in sorted(marks, key=len, reverse=True):  # one may be the end of another
+        mark = b",\n%d,\n" % marks[each]
+        if len(mark) == len(each):
+            return None
+        length = len(text)
+        text = text.replace(each, mark)
+        n_marks += (length - len(text)) // (len(each) - len(mark))
+    try:
+        flat = orjson.loads(b"[" + text + b"]")
+    except orjson.JSONDecodeError:
+        return None
+    width, n_rows = 2 * len(between), (n_marks + 1) // len(between)
+    is_whole = n_rows * len(between) == n_marks + 1 and len(flat) == n_rows * width - 1
+    if not is_whole or not _FEWEST <= n_rows <= MAX_BATCH:
+        return None
+    for place, each in enumerate(between):
+        found = flat[2 * place + 1 :: width]
+        if found.count(marks[each]) != len(found):
+            return None
+    return [flat[2 * place :: width] for place in range(len(between))]
