@@ -97,7 +97,7 @@ class MemoryLaw:
         usable = np.array(is_known).take(codes) & ~np.isnan(design[:, 1])
         chances = np.full(len(names), np.nan)
         if usable.any():
-            chances = np.where(usable, self._chances(design), np.nan)
+            chances[usable] = self._chances(design[usable])
         told = [_why_not(*each) for each in zip(order, is_known, strict=True)]
         # Where a row can be used, its words stand at the end.
         rows = np.where(usable, len(told), codes).tolist()
@@ -126,7 +126,8 @@ class MemoryLaw:
     def _part(self, design: FloatArray) -> FloatArray:
         terms, n_draws = design @ self._stacked, len(self.draws)
         # How far below the memory each draw sees each row, shape (n_rows, n_draws).
-        margins = np.logaddexp(terms[:, :n_draws], terms[:, n_draws:]) * self._per_scale
+        log_of_sum = np.logaddexp if len(design) == 1 else _log_of_sum
+        margins = log_of_sum(terms[:, :n_draws], terms[:, n_draws:]) * self._per_scale
         chances: FloatArray = np.add.reduce(error_probability(margins), 1) / n_draws
         return chances
 
@@ -147,6 +148,20 @@ class MemoryLaw:
             if number
         ]
         return ", ".join(parts)
+
+
+def _log_of_sum(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return log(exp(one) + exp(other)) of finite numbers.
+
+    `numpy.logaddexp` is one call but not vectorised: from some rows on it takes thrice as long.
+
+    Examples
+    --------
+    >>> _log_of_sum(np.array([0.0, 900.0]), np.array([0.0, -900.0])).round(4).tolist()
+    [0.6931, 900.0]
+    """
+    smaller: FloatArray = np.log1p(np.exp(-np.abs(one - other)))
+    return smaller + np.maximum(one, other)
 
 
 def _why_not(name: str, is_known: bool) -> str:  # noqa: FBT001 - told for each name

@@ -83,9 +83,11 @@ def _all_told(
 
 def _document(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield a document whose rows each begin with the end of the one before."""
-    yield _BEGIN + next(blocks)[len(_NEXT) :]
-    yield from blocks
-    yield _end(0)
+    last = _BEGIN + next(blocks)[len(_NEXT) :]
+    for block in blocks:
+        yield last
+        last = block
+    yield last + _end(0)
 
 
 def _told(
@@ -104,8 +106,7 @@ def _told(
         for ref, answer in zip(refs, answers, strict=True)
     ]
     failed = sum(isinstance(answer, DomainError) for answer in answers)
-    parts = [_BEGIN, _NEXT.join(told), _end(failed)]
-    return PartsResponse(parts, sum(map(len, parts)))
+    return Response(_BEGIN + _NEXT.join(told) + _end(failed), media_type=JSON)
 
 
 def _heads(refs: Sequence[Any]) -> bytes | list[bytes]:

@@ -11,7 +11,7 @@ from app.api.negotiation import JSON
 
 
 class PartsResponse(Response):
-    """JSON in several parts: the next is made and sent when the one before has left.
+    """JSON in several parts, each made when the one before is sent.
 
     The length is told before; the whole never exists.
 
@@ -32,7 +32,10 @@ class PartsResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code}
         await send({**start, "headers": self.raw_headers})
-        for part in self._parts:
+        parts = iter(self._parts)
+        part = next(parts, b"")
+        for following in parts:
             await send({"type": "http.response.body", "body": part, "more_body": True})
             await asyncio.sleep(0)  # others may be answered before the next is made
-        await send({"type": "http.response.body", "body": b""})
+            part = following
+        await send({"type": "http.response.body", "body": part})
