@@ -45,7 +45,7 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
     """
     numbers = as_repeated(numbers)
     if isinstance(numbers, Repeated):
-        return numbers.made(lambda each: each_text(plain_texts([each]), 1)[0])
+        return numbers.made(_plain_text)
     values = np.array(numbers, dtype=np.float64) + 0.0  # minus nought is nought
     missing = np.isnan(values)
     if missing.all():
@@ -54,6 +54,11 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
         return [orjson.dumps(plain_number(value)) for value in values.tolist()]
     texts = orjson.dumps(values.tolist())[1:-1] + b","
     return texts.replace(b".0,", b",")[:-1].split(b",")
+
+
+def _plain_text(number: float | None) -> bytes:
+    # Minus nought is nought.
+    return b"null" if number is None else orjson.dumps(plain_number(number + 0.0))
 
 
 def as_repeated(values: Sequence[Value]) -> Sequence[Value]:
@@ -74,7 +79,7 @@ def each_text(piece: Piece, n_rows: int) -> list[bytes]:
     return [piece] * n_rows if isinstance(piece, bytes) else list(piece)
 
 
-def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Repeated[bytes]:
+def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Piece:
     """Return values as JSON of what `write` makes of each; equal ones are written once.
 
     Examples
@@ -82,11 +87,13 @@ def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Re
     >>> list(distinct_texts(["a", "b", "a"], str.upper))
     [b'"A"', b'"B"', b'"A"']
     """
+    if len(values) == 1:
+        return orjson.dumps(write(values[0]))
     column = values if isinstance(values, Repeated) else Repeated.equal(values)
     return column.made(lambda value: orjson.dumps(write(value)))
 
 
-def shared_texts(objects: Sequence[object], write: Callable[[Any], Any]) -> Repeated[bytes]:
+def shared_texts(objects: Sequence[object], write: Callable[[Any], Any]) -> Piece:
     """Return objects as JSON of what `write` makes of each; one that repeats is written once."""
     return Repeated.of(objects).made(lambda each: orjson.dumps(write(each)))
 
