@@ -106,7 +106,7 @@ def _told(
         for ref, answer in zip(refs, answers, strict=True)
     ]
     failed = sum(isinstance(answer, DomainError) for answer in answers)
-    return Response(_BEGIN + _NEXT.join(told) + _end(failed), media_type=JSON)
+    return Response(b"".join((_BEGIN, _NEXT.join(told), _end(failed))), media_type=JSON)
 
 
 def _heads(refs: Sequence[Any]) -> bytes | list[bytes]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from math import isnan
 from operator import add
 from typing import Any, Final, TypeVar
 
@@ -69,7 +68,8 @@ def plain_texts(numbers: Sequence[float | None]) -> Piece:
 
 
 def _plain_text(number: float | None) -> bytes:
-    return orjson.dumps(None if number is None or isnan(number) else plain_number(float(number)))
+    # Minus nought is nought.
+    return b"null" if number is None else orjson.dumps(plain_number(number + 0.0))
 
 
 def as_repeated(values: Sequence[Value]) -> Sequence[Value]:
@@ -90,7 +90,7 @@ def each_text(piece: Piece, n_rows: int) -> list[bytes]:
     return [piece] * n_rows if isinstance(piece, bytes) else list(piece)
 
 
-def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Repeated[bytes]:
+def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Piece:
     """Return values as JSON of what `write` makes of each; equal ones are written once.
 
     Examples
@@ -98,11 +98,13 @@ def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Re
     >>> list(distinct_texts(["a", "b", "a"], str.upper))
     [b'"A"', b'"B"', b'"A"']
     """
+    if len(values) == 1:
+        return orjson.dumps(write(values[0]))
     column = values if isinstance(values, Repeated) else Repeated.equal(values)
     return column.made(lambda value: orjson.dumps(write(value)))
 
 
-def shared_texts(objects: Sequence[object], write: Callable[[Any], Any]) -> Repeated[bytes]:
+def shared_texts(objects: Sequence[object], write: Callable[[Any], Any]) -> Piece:
     """Return objects as JSON of what `write` makes of each; one that repeats is written once."""
     return Repeated.of(objects).made(lambda each: orjson.dumps(write(each)))
 

@@ -15,6 +15,9 @@ _BLOCK_BYTES: Final = 1 << 18
 _MOST_ROWS: Final = 1000
 """Blocks are so large that a message is worth its while, and fit into a processor's cache."""
 
+_FEW_ROWS: Final = 16
+"""So many are one block, which is made at once."""
+
 _ROWS_A_TEXT: Final = 8
 """A text that fewer rows share is sooner joined for each of them than with its neighbours once."""
 
@@ -54,6 +57,9 @@ def joined_blocks(pieces: Sequence[Piece], n_rows: int) -> Blocks:
     >>> found.n_bytes, list(found.blocks)
     (6, [b'[1][2]'])
     """
+    if n_rows <= _FEW_ROWS:
+        text = b"".join(joined(pieces, n_rows))
+        return Blocks(len(text), iter((text,)))
     merged = _merged(pieces, n_rows)
     n_bytes = sum(_length(piece, n_rows) for piece in merged)
     return Blocks(n_bytes, _blocks(merged, n_rows, n_bytes))
@@ -88,33 +94,46 @@ def _length(piece: Piece, n_rows: int) -> int:
 
 def _merged(pieces: Sequence[Piece], n_rows: int) -> list[Piece]:
     """Return the pieces with those that many rows share joined to their neighbours."""
-    most = n_rows // _ROWS_A_TEXT
-    merged: list[Piece] = [b""]
+    merged: list[Piece] = []
+    constant = b""
     for each in pieces:
+        if isinstance(each, bytes):
+            constant += each
+            continue
         piece = _simplest(each, n_rows)
-        together = _as_one(merged[-1], piece, most)
-        if together is None:
-            merged.append(piece)
+        if isinstance(piece, bytes):
+            constant += piece
         else:
-            merged[-1] = together
-    return merged
+            merged += [constant, piece] if constant else [piece]
+            constant = b""
+    most = n_rows // _ROWS_A_TEXT
+    return _folded([*merged, constant], most) if most > 1 else [*merged, constant]
 
 
-def _simplest(piece: Piece, n_rows: int) -> Piece:
-    if isinstance(piece, bytes):
-        return piece
-    if isinstance(piece, Repeated):
-        return piece.distinct[0] if len(piece.distinct) == 1 else piece
-    is_shared = piece[0] == piece[-1] and piece.count(piece[0]) == n_rows
-    return piece[0] if is_shared else piece
+def _simplest(piece: Sequence[bytes], n_rows: int) -> Piece:
+    if isinstance(piece, list):  # told sooner than that it is another sequence
+        is_shared = piece[0] == piece[-1] and piece.count(piece[0]) == n_rows
+        return piece[0] if is_shared else piece
+    if isinstance(piece, Repeated) and len(piece.distinct) == 1:
+        text: bytes = piece.distinct[0]
+        return text
+    return piece
+
+
+def _folded(pieces: Sequence[Piece], most: int) -> list[Piece]:
+    """Return the pieces with columns of up to `most` distinct texts joined to their neighbours."""
+    folded = [pieces[0]]
+    for piece in pieces[1:]:
+        together = _as_one(folded[-1], piece, most)
+        if together is None:
+            folded.append(piece)
+        else:
+            folded[-1] = together
+    return folded
 
 
 def _as_one(one: Piece, other: Piece, most: int) -> Piece | None:
     """Return two pieces beside each other as one, None where that takes more than it saves."""
-    if one == b"":
-        return other
-    if isinstance(one, bytes) and isinstance(other, bytes):
-        return one + other
     if isinstance(other, Repeated) and len(other.distinct) <= most:
         if isinstance(one, bytes):
             return other.made(one.__add__)
