@@ -22,6 +22,7 @@ from app.pricing.spot import (
     optimal_checkpoint_interval_s,
     overhead_quantiles,
 )
+from app.services.rounding import significant
 from models import FloatArray, ForecastDistribution
 
 SpotRows = Mapping[int, tuple[SpotTerms, int]]
@@ -29,6 +30,7 @@ SpotRows = Mapping[int, tuple[SpotTerms, int]]
 
 _DEFAULTS = Interruptions()
 _LARGEST_STEP = 0.5
+_DIGITS: Final = 7
 _NODES: Final = np.linspace(-4.0, 4.0, 41)
 """Standard normal scores at which work and its interruptions are combined."""
 
@@ -190,13 +192,15 @@ def report_of(work_s: float, terms: SpotTerms, instances: int) -> SpotReport:
     met = interruptions_of(terms, instances)
     moments = completion(np.array([work_s]), met)
     best = optimal_checkpoint_interval_s(met)
+    told = np.concatenate([moments.interruptions, moments.expected_s])
+    expected_interruptions, expected_s = significant(told, _DIGITS)
     return SpotReport(
         interruptions_per_hour=met.per_hour,
         checkpoint_interval_s=met.checkpoint_interval_s,
         checkpoint_s=met.checkpoint_s,
         restart_s=met.restart_s,
-        expected_interruptions=float(moments.interruptions[0]),
-        expected_seconds=float(moments.expected_s[0]),
+        expected_interruptions=expected_interruptions,
+        expected_seconds=expected_s,
         optimal_checkpoint_interval_s=best if math.isfinite(best) else None,
     )
 
