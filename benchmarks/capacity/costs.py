@@ -40,7 +40,7 @@ _KINDS = {
     "asked again, not recorded": forecast_body(record=False, is_new=False),
     "asked again, recorded": forecast_body(record=True, is_new=False),
 }
-_FIRST, _APART = 100_000, 1_000_000
+_FIRST, _APART = 100_000_000, 1_000_000
 _FITS = 4
 
 

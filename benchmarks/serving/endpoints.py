@@ -23,11 +23,11 @@ _SEEN: Final = Goal("POST /v1/forecasts, seen configuration{}", _BARE, 0.50, is_
 _NEW: Final = Goal("POST /v1/forecasts, new configuration{}", _BARE, 0.20, is_least=True)
 _LATENCY: Final = Goal("the same at 200 requests/s: p99 in ms", "10 ms", 10.0)
 _RATE: Final = 200.0
-_numbers = count(100_000, 1_000_000)
+_numbers = count(100_000_000, 1_000_000)
 
 
 def fresh_numbers() -> int:
-    """Return a number from which no earlier order has counted."""
+    """Return a number of nine digits from which no earlier order has counted."""
     return next(_numbers)
 
 

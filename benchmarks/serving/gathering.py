@@ -18,7 +18,7 @@ _BOUNDS: Final = {3: 1.0, 16: 0.5, 64: 0.25}
 """By questions at once: three are the fewest that are answered together."""
 
 _ASKED: Final = 192
-_FIRST, _STEP, _SIZES = 100_000, 137, 900_000
+_FIRST, _STEP, _SIZES = 100_000_000, 137_000, 900_000_000
 
 
 def measure_gathering(stage: Stage, slices: int, _seconds: float) -> Iterator[Figure]:
