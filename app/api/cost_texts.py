@@ -41,7 +41,6 @@ _WORTH_COLUMNS: Final = 64
 _MONEY_HOLES: Final = tuple(f"0.{figure}7{'3' * 38}" for figure in range(1, 6))
 """No amount and no quantity has forty digits."""
 
-
 _NO_TEXTS: Final = ("", "", "", "")
 
 

@@ -1,6 +1,6 @@
 """Workloads with many measured configurations, what their runs cost, and what is held out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +10,8 @@ import numpy as np
 from app.domain.configurations import Configuration
 from app.domain.prices import PriceQuery
 from app.pricing.resolution import PriceBook
-from benchmarks.accuracy.traces import Row, Task, read_rows, to_tables
+from benchmarks.accuracy.traces import Row
+from benchmarks.pooling.workloads import read_workloads as read_measured
 from models import FloatArray, RunTable
 from models.configurations import configuration_keys
 
@@ -50,18 +51,13 @@ class Problem:
 
 def read_workloads(data: Path, least: int) -> Iterator[Workload]:
     """Yield the workloads of all data folders that have enough configurations."""
-    for path in sorted(data.glob("*/runs.csv")):
-        rows: dict[str, list[Row]] = {}
-        for row in read_rows(path):
-            rows.setdefault(row["workload"], []).append(row)
-        for name, own in rows.items():
-            task = Task(path.parent.name, name, "all", "", tuple(own), ())
-            runs, _ = to_tables(task)
-            if len(set(configuration_keys(runs.features))) >= least:
-                yield Workload(name, runs, _hourly(own))
+    for measured in read_measured(data):
+        runs = measured.table()
+        if len(set(configuration_keys(runs.features))) >= least:
+            yield Workload(measured.name, runs, _hourly(measured.rows))
 
 
-def _hourly(rows: list[Row]) -> FloatArray:
+def _hourly(rows: Sequence[Row]) -> FloatArray:
     """Return list prices where every run has one, else one unit of money a worker."""
     book = PriceBook((), _DATE)
     offers = [
