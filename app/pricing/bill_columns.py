@@ -8,9 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from app.domain.billing import NO_EXTRAS
 from app.domain.columns import Repeated
-from app.pricing.billing import MOST_DECIMALS
+from app.pricing.billing import MOST_DECIMALS, is_plain
 from app.pricing.offers import Offer
 
 FloatArray = npt.NDArray[np.float64]
@@ -93,14 +92,14 @@ def _terms_of(offers: Sequence[Offer | None]) -> _Terms:
 
 
 def _terms(offer: Offer | None) -> tuple[int, int, int, int, int, int]:
-    if offer is None or offer.others or offer.extras is not NO_EXTRAS:
+    if offer is None or not is_plain(offer):
         return 0, 1, 0, 0, 0, 0
     price = offer.price
     _, digits, exponent = price.price_per_hour.normalize(_EXACT).as_tuple()
     units, scale = int("".join(map(str, digits))), -int(exponent)
     if scale < 0:
         units, scale = units * 10**-scale, 0
-    if price.serverless is not None or units >= _MOST_PRICE or scale > _MOST_SCALE:
+    if units >= _MOST_PRICE or scale > _MOST_SCALE:
         return 0, 1, 0, 0, 0, 0
     return 1, offer.instances, price.minimum_billed_s or 0, price.billing_step_s or 0, units, scale
 
