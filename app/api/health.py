@@ -57,6 +57,11 @@ class QueueMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._queued = Gauge("trainfare_fits_queued", "Fits that wait.", registry=registry)
         self._fitters = Gauge("trainfare_fitters_alive", "Fitters that live.", registry=registry)
+        self._waiting = Gauge(
+            "trainfare_fitters_waiting",
+            "Fitters that live but wait for their Ray cluster.",
+            registry=registry,
+        )
         self._database = Gauge(
             "trainfare_database_up", "1 while the database answers.", registry=registry
         )
@@ -95,7 +100,8 @@ class QueueMetrics:
             return
         self._database.set(1)
         self._queued.set(queued)
-        self._fitters.set(fitters)
+        self._fitters.set(fitters.alive)
+        self._waiting.set(fitters.waiting)
 
     def _show(self, activity: FitActivity) -> None:
         for state, count in activity.by_state.items():
@@ -131,7 +137,7 @@ async def life() -> LifeOut:
 @router.get(
     "/readyz",
     summary="Whether the service can do all its work",
-    description="Database, schema and a living fitter; 503 names what is missing.",
+    description="Database, schema and a living fitter that can compute; 503 names what is missing.",
     responses=problem_responses(NotReadyError),
 )
 def readiness(services: ServicesDep) -> ReadinessOut:
