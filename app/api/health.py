@@ -19,7 +19,7 @@ from app.api.gathering import Gatherer
 from app.api.middleware.metrics import RequestMetrics
 from app.api.problems import problem_responses
 from app.api.schemas.base import ResponseModel
-from app.api.serving_metrics import CacheCollector, GatheringCollector, RealisedMetrics
+from app.api.serving_metrics import CacheCollector, CountCollector, RealisedMetrics
 from app.domain.errors import NotReadyError, StorageUnavailableError
 from app.domain.health import FitActivity
 from app.services.health import HealthService
@@ -123,7 +123,7 @@ def install_metrics(
     build.labels(version("trainfare")).set(1)
     ProcessCollector(registry=registry)
     registry.register(CacheCollector(services, answers))
-    registry.register(GatheringCollector(gatherer.figures))
+    registry.register(CountCollector(gatherer.forecasts, gatherer.evaluations))
     app.state.metrics_registry = registry
     app.state.queue_metrics = QueueMetrics(registry)
     return RequestMetrics(registry)
