@@ -212,5 +212,5 @@ class Companions:
             apart: BoolArray = (asked >= 0) & (kept >= 0) & (told != kept)
             place = self.encoder.layout.n_numeric + 1 + used.index(other)
             columns = self.encoder.categories[other].column, self.encoder.categories[own].column
-            variance: FloatArray = UNKNOWN_SD**2 * apart
+            variance = np.where(apart, UNKNOWN_SD**2, 0.0)
             yield _Parted(place, told.astype(np.float64), apart, variance, columns)

@@ -13,7 +13,7 @@ from typing import Final
 from app.domain.errors import AmbiguousGpuError, UnknownGpuError
 from app.domain.gpus import GpuSpecification
 
-_MAKERS: Final = re.compile(r"\b(nvidia|tesla|geforce|amd|instinct)\b")
+_MAKERS: Final = re.compile(r"\b(nvidia|tesla|geforce|amd|instinct|intel|google|cloud)\b")
 _SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
 _LIST_SEPARATOR: Final = "; "
 _NEAREST_NAMES: Final = 5
@@ -52,7 +52,7 @@ def _listed(cell: str) -> tuple[str, ...]:
 
 
 def _specification(row: Mapping[str, str]) -> GpuSpecification:
-    tensor = row["tensor_fp16_bf16_tflops"]
+    tensor, power = row["tensor_fp16_bf16_tflops"], row["tdp_watts"]
     return GpuSpecification(
         gpu_type=row["gpu_type"],
         architecture=row["architecture"],
@@ -62,7 +62,7 @@ def _specification(row: Mapping[str, str]) -> GpuSpecification:
         memory_gib=float(row["memory_gib"]),
         memory_bandwidth_gb_s=float(row["memory_bandwidth_gb_s"]),
         interconnect=row["interconnect"],
-        tdp_watts=float(row["tdp_watts"]),
+        tdp_watts=float(power) if power else None,
         source=row["source"],
         aliases=_listed(row["aliases"]),
     )

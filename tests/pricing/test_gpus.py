@@ -35,6 +35,11 @@ from app.pricing.gpus import (
         ("NVIDIA RTX 6000 Ada Generation", "RTX6000-Ada"),
         ("Quadro RTX 6000", "RTX6000"),
         ("rtx-3090", "RTX3090"),
+        ("NVIDIA TITAN V", "TITAN-V"),
+        ("Google Cloud TPU v3", "TPU-v3"),
+        ("tpu-v5-lite-podslice", "TPU-v5e"),
+        ("Intel Gaudi 2", "Gaudi2"),
+        ("AMD Instinct MI250", "MI250"),
     ],
 )
 def test_unambiguous_alias_becomes_its_canonical_name(spelling: str, canonical: str) -> None:
@@ -57,7 +62,8 @@ def test_every_spelling_leads_to_exactly_one_data_sheet() -> None:
 def test_every_data_sheet_has_positive_figures_and_a_source() -> None:
     for specification in specifications().values():
         assert min(specification.fp32_tflops, specification.memory_gib) > 0
-        assert min(specification.memory_bandwidth_gb_s, specification.tdp_watts) > 0
+        assert specification.memory_bandwidth_gb_s > 0
+        assert specification.tdp_watts is None or specification.tdp_watts > 0
         assert specification.tensor_tflops is None or specification.tensor_tflops > 0
         assert specification.source
 

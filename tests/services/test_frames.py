@@ -62,6 +62,14 @@ def test_no_runs_become_an_empty_table(clock: FakeClock) -> None:
     assert not table.features.numeric
 
 
+def test_runs_stored_before_their_type_was_known_go_with_those_after(clock: FakeClock) -> None:
+    stored = replace(columns(clock), gpu_type=["tpu v3", "TPU-v3"])
+
+    levels = run_table(stored).features.categorical["gpu_type"]
+
+    assert list(levels) == ["TPU-v3", "TPU-v3"]
+
+
 def test_parameter_that_is_text_somewhere_is_a_category(clock: FakeClock) -> None:
     mixed = replace(columns(clock), parameters=[{"depth": 18}, {"depth": "deep"}])
 
