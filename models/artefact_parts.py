@@ -275,6 +275,8 @@ def _check_numeric(feature: NumericFeature) -> None:
     demand(max(map(abs, logs)) <= MAX_LOG, "a feature is out of range")
     demand(feature.low <= feature.high and feature.spread >= 0, "a range is turned round")
     is_log = feature.transform == "log"
+    believed = abs(feature.exponent) <= MAX_LOG and 0 <= feature.exponent_sd <= MAX_LOG
+    demand(believed and not (feature.used and feature.exponent), "an exponent is out of range")
     demand(feature.unit > 0 and not (is_log and feature.floor <= 0), "a unit is not positive")
 
 

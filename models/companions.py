@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from models.damping import damped
-from models.encoding import UNIDENTIFIED_SD, Encoded, Encoder, Readings
-from models.features import apply_transform, quotient_of, snapped
+from models.encoding import Encoded, Encoder, Readings
+from models.features import UNIDENTIFIED_SD, apply_transform, quotient_of, snapped
 from models.hardware import UNKNOWN_SD
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, isnan, nan
-from typing import NamedTuple
+from math import isnan, nan
 
 import numpy as np
 
@@ -18,13 +17,11 @@ from models.features import (
 )
 from models.hardware import HardwareDescription, level_offsets
 from models.layout import Layout, Role
+from models.scales import Scale
 from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArray
 
 UNSEEN, UNASKED = -1, -2
 """Codes of a level that no run has, and of a level that a question leaves open."""
-
-UNIDENTIFIED_SD = 0.35
-"""Prior standard deviation of the exponent of a parameter that was constant in the runs."""
 
 MAX_UNIDENTIFIED_VARIANCE = 4.0
 
@@ -67,6 +64,8 @@ class Encoded:
         True where a question leaves out what every run has, shape (n, n_features).
     variance
         Variance of the log duration from what the runs could not identify, shape (n,).
+    shift
+        What other workloads say of that, to be added to the log duration, shape (n,).
     codes
         Level codes of all categories, the unused included, shape (n, n_categories).
     readings
@@ -78,6 +77,7 @@ class Encoded:
     excess: FloatArray
     missing: BoolArray
     variance: FloatArray
+    shift: FloatArray
     codes: IntArray
     readings: Readings | None = None
 
@@ -135,10 +135,15 @@ class Encoder:
         self._used_features = np.flatnonzero([f.used for f in numeric])
         self._flagged = np.flatnonzero([f.flagged for f in numeric])
         self._used_list, self._flagged_list = self._used_features.tolist(), self._flagged.tolist()
-        self._scales = [_Scale.of(feature) for feature in numeric]
+        self._scales = [Scale.of(feature) for feature in numeric]
         self._nothing_missing = np.zeros((1, len(numeric)), dtype=np.bool_)
-        self._missing_variance = np.array([_missing_variance(f) for f in numeric])
-        self._unused_variance = np.array([0.0 if f.used else UNIDENTIFIED_SD**2 for f in numeric])
+        self._missing_variance = np.array([f.missing_variance for f in numeric])
+        self._unused_variance = np.array([0.0 if f.used else f.exponent_sd**2 for f in numeric])
+        self._believed = [
+            (index, feature.exponent)
+            for index, feature in enumerate(numeric)
+            if feature.exponent and not feature.used
+        ]
         self._is_plain = not (self._linear.any() or self._log1p.any())
         self._used_categories = [c for c, item in enumerate(categories) if item.used]
         self._lookup = tuple(_level_codes(category) for category in categories)
@@ -160,6 +165,16 @@ class Encoder:
             companions=companions,
         )
 
+    def with_numeric(self, numeric: tuple[NumericFeature, ...]) -> "Encoder":
+        """Return an encoder that differs in its numeric features."""
+        return type(self)(
+            numeric,
+            self.categories,
+            self.hardware,
+            multi_node=self.multi_node,
+            companions=self.companions,
+        )
+
     def encode(self, features: FeatureTable) -> Encoded:
         """Encode rows; a column that is not there counts as missing."""
         if features.n_rows == 1:
@@ -175,6 +190,9 @@ class Encoder:
             unknown = self._unused_variance * values**2
             unknown = np.where(left_out, self._missing_variance, unknown).sum(axis=1)
             variance = np.minimum(unknown, MAX_UNIDENTIFIED_VARIANCE)
+        shift: FloatArray = np.zeros(features.n_rows)
+        for index, exponent in self._believed:
+            shift += exponent * values[:, index]
         for index in self._damped:
             # Within the measured range it is the identity.
             if excess[:, index].any():
@@ -186,6 +204,7 @@ class Encoder:
             excess,
             left_out,
             variance,
+            shift,
             codes,
         )
 
@@ -193,7 +212,7 @@ class Encoder:
         """Return what `encode` does for one row: by numbers, ten times as fast as by arrays."""
         workers = features.numeric["workers"].item() if "workers" in features.numeric else nan
         values, excess, distances = [], [], []
-        missing, left_out, variance = [], [], 0.0
+        missing, left_out, variance, shift = [], [], 0.0, 0.0
         for scale, raw in zip(self._scales, self._raw_row(features), strict=True):
             value = scale.value(raw)
             missing.append(isnan(value))
@@ -204,6 +223,7 @@ class Encoder:
                 variance += scale.missing_variance
             elif scale.unused_variance:
                 variance += scale.unused_variance * (value * value)
+                shift += scale.unused_exponent * value
             beyond = max(value - scale.high, scale.low - value, 0.0)
             excess.append(beyond)
             distances.append(beyond / scale.span)
@@ -233,6 +253,7 @@ class Encoder:
             numbers[:, width + n :],
             np.array([left_out], dtype=np.bool_) if any(left_out) else self._nothing_missing,
             np.array([min(variance, MAX_UNIDENTIFIED_VARIANCE)]),
+            np.array([shift]),
             np.array([codes], dtype=np.int64),
         )
 
@@ -328,58 +349,8 @@ def _snapped(value: float) -> float:
     return 0.0 if abs(value) < SMALLEST else value
 
 
-class _Scale(NamedTuple):
-    """How one value of a feature is transformed, and where it was measured."""
-
-    unit: float
-    floor: float
-    center: float
-    is_log: bool
-    added: float
-    low: float
-    high: float
-    span: float
-    fill: float
-    always_known: bool
-    missing_variance: float
-    unused_variance: float
-
-    @classmethod
-    def of(cls, feature: NumericFeature) -> "_Scale":
-        """Return what one value of a feature is told by."""
-        return cls(
-            feature.unit,
-            feature.floor,
-            feature.center,
-            feature.transform != "scaled",
-            float(feature.transform == "log1p"),
-            feature.low,
-            feature.high,
-            feature.axis_span,
-            feature.fill,
-            feature.always_known,
-            _missing_variance(feature),
-            0.0 if feature.used else UNIDENTIFIED_SD**2,
-        )
-
-    def value(self, raw: float) -> float:
-        """Return what `Encoder._transform` does for one value; NaN stays NaN."""
-        scaled = raw / self.unit
-        if self.is_log:
-            # In this order: the maximum of NaN and a number is NaN.
-            floored = max(scaled, self.floor) + self.added
-            # By numpy: the logarithms of many rows, to the last bit.
-            scaled = float(np.log(floored)) if floored > 0 else floored - inf
-        return scaled - self.center
-
-
 def _where(numeric: tuple[NumericFeature, ...], quotient: str) -> list[int]:
     return [index for index, feature in enumerate(numeric) if feature.quotient == quotient]
-
-
-def _missing_variance(feature: NumericFeature) -> float:
-    exponent = UNIDENTIFIED_SD if feature.role == "parameter" else 1.0
-    return (exponent * feature.spread) ** 2
 
 
 def _column(features: FeatureTable, name: str) -> FloatArray:

@@ -24,6 +24,9 @@ DUPLICATE_CORRELATION = 0.9995
 MIN_MISSING_SHARE = 0.02
 """Missing values get an indicator unless nearly none or nearly all are missing."""
 
+UNIDENTIFIED_SD = 0.35
+"""Prior standard deviation of the exponent of a parameter that was constant in the runs."""
+
 CORE_ROLES: Mapping[str, Role] = {
     "workers": "workers",
     "dataset_size": "dataset_size",
@@ -39,7 +42,8 @@ class NumericFeature:
 
     `low` and `high` bound the transformed, centred values that were measured; `fill` stands for
     a missing one; `flagged` says that an indicator of missing values accompanies the feature;
-    `used` is False for a column from which nothing could be learned.
+    `used` is False for a column from which nothing could be learned; its exponent is then believed
+    to be `exponent`, give or take `exponent_sd` (`models.exponents`).
     """
 
     column: str
@@ -56,11 +60,19 @@ class NumericFeature:
     always_known: bool
     flagged: bool
     used: bool
+    exponent: float = 0.0
+    exponent_sd: float = UNIDENTIFIED_SD
 
     @property
     def axis_span(self) -> float:
         """Return the measured width, at least 0.2 so that a constant has a distance too."""
         return max(self.high - self.low, 0.2)
+
+    @property
+    def missing_variance(self) -> float:
+        """Return the variance of the log duration of a row that leaves the feature out."""
+        exponent = UNIDENTIFIED_SD if self.role == "parameter" else 1.0
+        return (exponent * self.spread) ** 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from models.encoding import Encoded, Encoder
 from models.eras import at_present, find_change_points
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
 from models.evidence import Evidence
+from models.exponents import with_exponents
 from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
 from models.holdout import FoldMap, TrainingData, forecast_folds, gather
@@ -130,6 +131,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     encoder = with_shares(
         encoder, configurations.features, configurations.log_duration - center, seed
     )
+    if prior is not None:
+        encoder = with_exponents(encoder, prior)
     encoded = encoder.encode(configurations.features)
     data = TrainingData(
         with_relevance(encoder.layout, encoded.X, configurations.log_duration - center, seed),

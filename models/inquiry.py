@@ -105,7 +105,7 @@ class Inquiry:
             return ForecastDistribution(np.empty(0), np.empty(0), (), np.empty((0, len(LEVELS))))
         grounds, encoded = self._grounds, self.encoded
         mean, variance = self._moments()
-        variance = variance + encoded.variance
+        mean, variance = mean + encoded.shift, variance + encoded.variance
         if grounds.squared_breaks is not None:
             variance = variance + encoded.excess**2 @ grounds.squared_breaks
         median, scale = _settled(mean, variance, grounds.center)

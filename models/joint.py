@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.distribution import NORMAL_KNOTS
-from models.encoding import UNIDENTIFIED_SD, UNSEEN, Encoded
+from models.encoding import UNSEEN, Encoded
 from models.intervals import tempered
 from models.mixture import RegimeModel
 from models.portfolio import FittedPortfolio
@@ -182,7 +182,7 @@ def _common_unknowns(portfolio: FittedPortfolio, encoded: Encoded) -> FloatArray
     total = np.zeros((len(encoded.X),) * 2)
     for index, feature in enumerate(portfolio.encoder.numeric):
         if not feature.used:
-            exponent = UNIDENTIFIED_SD * encoded.excess[:, index]
+            exponent = feature.exponent_sd * encoded.excess[:, index]
             total += np.outer(exponent, exponent)
     left = np.maximum(encoded.variance - np.diag(total), 0.0)
     total += np.diag(left)

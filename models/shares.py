@@ -52,7 +52,10 @@ def with_shares(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: i
         return encoder
     known = _evidence(encoder, features, y, seed)
     for feature in shares:
-        other = _with(encoder, learn_logarithmic(feature, features))
+        logarithmic = learn_logarithmic(feature, features)
+        other = encoder.with_numeric(
+            tuple(logarithmic if each is feature else each for each in encoder.numeric)
+        )
         found = _evidence(other, features, y, seed)
         if found > known + _LEAST_LOG_ODDS:
             encoder, known = other, found
@@ -65,17 +68,6 @@ def _is_share(feature: NumericFeature, encoder: Encoder, features: FeatureTable)
     is_kept = any(companion.of == feature.column for companion in encoder.companions)
     levels = np.unique(values[~np.isnan(values)])
     return is_linear and not is_kept and len(levels) >= _LEAST_LEVELS and levels[0] == 0
-
-
-def _with(encoder: Encoder, feature: NumericFeature) -> Encoder:
-    numeric = tuple(feature if item.column == feature.column else item for item in encoder.numeric)
-    return Encoder(
-        numeric,
-        encoder.categories,
-        encoder.hardware,
-        multi_node=encoder.multi_node,
-        companions=encoder.companions,
-    )
 
 
 def _evidence(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: int) -> float:

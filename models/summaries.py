@@ -9,6 +9,7 @@ import numpy as np
 from models.aliases import aliased_columns, without_columns
 from models.configurations import collapse
 from models.encoding import Encoder
+from models.features import NumericFeature
 from models.power_laws import TEMPLATES, TERMS, FittedLaw, Template, Term, fit_law, law_prior
 from models.scaling_laws import spread_subset
 from models.tables import FloatArray, IntArray, RunTable
@@ -169,22 +170,22 @@ class WorkloadSummary:
 
 
 def feature_names(encoder: Encoder) -> tuple[str | None, ...]:
-    """Return a name for each numeric feature that means the same in every workload, or None.
-
-    A core column is named by its role, a parameter by its column and its form.
-    """
-    names: list[str | None] = []
-    for feature in encoder.numeric:
-        if not feature.used:
-            continue
-        if feature.role == "parameter":
-            names.append(f"{feature.column}:{feature.quotient}:{feature.transform}")
-        else:
-            names.append(feature.role if feature.transform == "log" else None)
+    """Return the name of each numeric column of the layout; see `feature_name`."""
+    names = [feature_name(feature) for feature in encoder.numeric if feature.used]
     names += [None for feature in encoder.numeric if feature.flagged]
     if encoder.multi_node:
         names.append("multi_node")
     return tuple(names)
+
+
+def feature_name(feature: NumericFeature) -> str | None:
+    """Return a name that means the same in every workload, None if there is none.
+
+    A core column is named by its role, a parameter by its column and its form.
+    """
+    if feature.role == "parameter":
+        return f"{feature.column}:{feature.quotient}:{feature.transform}"
+    return feature.role if feature.transform == "log" else None
 
 
 def parameter_names(terms: Sequence[str], features: Sequence[str | None]) -> list[str | None]:
