@@ -5,7 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GpuSpecification:
-    """A GPU's data sheet; `tensor_tflops` is dense fp16/bf16, None without tensor cores."""
+    """An accelerator's data sheet.
+
+    `tensor_tflops` is dense fp16/bf16, None without tensor cores; `tdp_watts` None where no power
+    is published.
+    """
 
     gpu_type: str
     architecture: str
@@ -15,6 +19,6 @@ class GpuSpecification:
     memory_gib: float
     memory_bandwidth_gb_s: float
     interconnect: str
-    tdp_watts: float
+    tdp_watts: float | None
     source: str
     aliases: tuple[str, ...] = ()
