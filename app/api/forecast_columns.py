@@ -148,8 +148,7 @@ def _time_limit(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 
 def _probability(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
-    figures = columns.figures
-    chances = {"deadline": figures.deadline, "budget": figures.budget}
+    chances = {"deadline": columns.figures.deadline, "budget": columns.within_budget}
     return object_pieces({name: [number_texts(column)] for name, column in chances.items()})
 
 

@@ -137,7 +137,7 @@ def _read(document: object) -> ForecastRequest | DomainError:
     try:
         return read_forecast(document)
     except DomainError as error:
-        return error
+        return error.with_traceback(None)  # it would hold what is returned here
 
 
 class _Builder:

@@ -82,6 +82,8 @@ HEAD_TOO_LARGE = ProblemKind("headers_too_large", 431, "Headers too large")
 _NOT_FOUND = KINDS[domain.NotFoundError]
 _INVALID = KINDS[domain.InvalidRequestError]
 _RETRY_AFTER_S = 2
+_NAME_ITSELF = "[key]"
+"""Where pydantic says that a member is wrong by its name, not by its value."""
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -199,10 +201,18 @@ def _pointer(location: Sequence[int | str]) -> str:
     return "/" + "/".join(parts)
 
 
+def _location(error: Mapping[str, Any]) -> tuple[str, tuple[int | str, ...]]:
+    """Return where a fault is: the place, and the caller's own path in it."""
+    place, *path = error["loc"]
+    if path[-1:] == [_NAME_ITSELF] and path[-2:-1] == [error.get("input")]:
+        path.pop()
+    return place, tuple(path)
+
+
 def _validation_fault(error: Mapping[str, Any]) -> Fault:
-    place, *inner = error["loc"]
+    place, inner = _location(error)
     context = error.get("ctx") or {}
-    nested = tuple(inner) + tuple(context.get("path", ()))
+    nested = inner + tuple(context.get("path", ()))
     field = next((str(part) for part in reversed(nested) if not isinstance(part, int)), None)
     value = error.get("input")
     shown = value if isinstance(value, str | int | float | bool) else None

@@ -8,7 +8,7 @@ import gc
 from typing import Final
 
 _COLLECT_AFTER: Final = 200_000
-"""New objects before the collector looks for cycles; an answer leaves none.
+"""New objects before the collector looks for cycles; an answer leaves none, a refusal neither.
 
 A batch of ten thousand is half as many, all of which are in use where it would look.
 """

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class GpuSpecification:
     """An accelerator's data sheet.
 
-    `tensor_tflops` is dense fp16/bf16, None without tensor cores; `tdp_watts` None where no power
-    is published.
+    `tensor_tflops` is dense fp16/bf16, None without tensor cores; `tdp_watts` is None where the
+    maker tells no power.
     """
 
     gpu_type: str

@@ -13,7 +13,7 @@ from typing import Final
 from app.domain.errors import AmbiguousGpuError, UnknownGpuError
 from app.domain.gpus import GpuSpecification
 
-_MAKERS: Final = re.compile(r"\b(nvidia|tesla|geforce|amd|instinct)\b")
+_MAKERS: Final = re.compile(r"\b(nvidia|tesla|geforce|amd|instinct|intel|google|cloud)\b")
 _SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
 _MEMORY: Final = re.compile(r"(?<![a-z0-9])(\d+)\s?gi?b\b")
 _LIST_SEPARATOR: Final = "; "
@@ -53,7 +53,7 @@ def _listed(cell: str) -> tuple[str, ...]:
 
 
 def _specification(row: Mapping[str, str]) -> GpuSpecification:
-    tensor = row["tensor_fp16_bf16_tflops"]
+    tensor, power = row["tensor_fp16_bf16_tflops"], row["tdp_watts"]
     return GpuSpecification(
         gpu_type=row["gpu_type"],
         architecture=row["architecture"],
@@ -63,7 +63,7 @@ def _specification(row: Mapping[str, str]) -> GpuSpecification:
         memory_gib=float(row["memory_gib"]),
         memory_bandwidth_gb_s=float(row["memory_bandwidth_gb_s"]),
         interconnect=row["interconnect"],
-        tdp_watts=float(row["tdp_watts"]) if row["tdp_watts"] else None,
+        tdp_watts=float(power) if power else None,
         source=row["source"],
         aliases=_listed(row["aliases"]),
     )
@@ -152,8 +152,8 @@ def boards_of_chip(name: str) -> tuple[tuple[str, ...], float] | None:
 
     Examples
     --------
-    >>> boards_of_chip("H100-SXM-96GB"), boards_of_chip("A100-20GB"), boards_of_chip("T4")
-    ((('H100',), 96.0), None, None)
+    >>> boards_of_chip("H100-SXM-64GB"), boards_of_chip("A100-20GB"), boards_of_chip("T4")
+    ((('H100',), 64.0), None, None)
     """
     told = _MEMORY.search(name.casefold())
     if told is None or variants_of(name):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from math import isnan
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ class AnswerColumns:
             forecast, refusals = interrupted(self._work, self.requests, self.offers)
         else:
             forecast, refusals = interrupted(self._work, (), ())
-        return Figures(self.requests, forecast, lambda: self.offers), refusals
+        return Figures(self.requests, forecast), refusals
 
     @once
     def _is_any_spot(self) -> bool:
@@ -107,6 +107,13 @@ class AnswerColumns:
         return offers_for(
             self.requests, self.scenarios, self.book, self._work.median(), self.served.currency
         )
+
+    @once
+    def within_budget(self) -> list[float]:
+        """The chances to keep within the budgets; NaN where none is given or no price known."""
+        if set(column_of(self.requests, "budget")) == {None}:
+            return [nan] * len(self.requests)
+        return self.figures.within_budget(self.offers)
 
     @once
     def bills(self) -> BillColumns:

@@ -109,7 +109,7 @@ class Answered:
     @property
     def budget_probability(self) -> float | None:
         """The chance to keep within the budget."""
-        return known(self.columns.figures.budget[self.row])
+        return known(self.columns.within_budget[self.row])
 
     @property
     def support(self) -> SupportReport:

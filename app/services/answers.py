@@ -72,4 +72,5 @@ def _read(request: ForecastRequest, questioner: Questioner) -> Scenario | Domain
     try:
         return questioner.ask(request.scenario)
     except DomainError as error:
-        return error
+        # A traceback holds all frames, one of which holds what is returned here.
+        return error.with_traceback(None)

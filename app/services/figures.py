@@ -23,17 +23,10 @@ class Figures:
         The questions.
     forecast
         The distributions of their durations.
-    offers
-        Returns at what they are bought.
     """
 
-    def __init__(
-        self,
-        requests: Sequence[ForecastRequest],
-        forecast: InterruptedForecast,
-        offers: Callable[[], Sequence[Offer | None]],
-    ) -> None:
-        self._requests, self._forecast, self._offers = requests, forecast, offers
+    def __init__(self, requests: Sequence[ForecastRequest], forecast: InterruptedForecast) -> None:
+        self._requests, self._forecast = requests, forecast
 
     @once
     def median(self) -> list[float]:
@@ -68,12 +61,9 @@ class Figures:
         """The chances to keep the deadlines; NaN where there is none."""
         return _chances(self._forecast, column_of(self._requests, "deadline_s"))
 
-    @once
-    def budget(self) -> list[float]:
-        """The chances to keep within the budgets; NaN where none is given or no price known."""
-        if set(column_of(self._requests, "budget")) == {None}:
-            return [math.nan] * len(self._requests)
-        pairs = zip(self._requests, self._offers(), strict=True)
+    def within_budget(self, offers: Sequence[Offer | None]) -> list[float]:
+        """Return the chances to keep within the budgets; NaN without one or without a price."""
+        pairs = zip(self._requests, offers, strict=True)
         return _chances(self._forecast, [_affordable(*pair) for pair in pairs])
 
 

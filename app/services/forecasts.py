@@ -89,7 +89,7 @@ class ForecastService:
         try:
             return ask_all(requests, grounds.served, grounds.book, now)
         except DomainError as error:
-            return [error] * len(requests)
+            return [error.with_traceback(None)] * len(requests)
 
     def forecast(self, project_id: ProjectId, request: ForecastRequest) -> Forecast:
         """Return the forecast, loading what it needs.
@@ -142,7 +142,7 @@ class ForecastService:
         try:
             served = self._regressors.get(project_id, slug, version)
         except DomainError as error:
-            return [error] * len(requests)
+            return [error.with_traceback(None)] * len(requests)
         return self.ask_on(Grounds(served, book, version), requests, self._context.now())
 
     def _one(self, request: ForecastRequest, served: ServedRegressor, book: PriceBook) -> Forecast:
@@ -151,7 +151,10 @@ class ForecastService:
             request, served, book, now, lambda: answer_all([request], served, book, now)[0]
         )
         if isinstance(answer, DomainError):
-            raise answer.with_traceback(None)  # it may be remembered and raised again
+            try:
+                raise answer.with_traceback(None)  # it may be remembered and raised again
+            finally:
+                del answer  # what is raised holds this frame
         return answer
 
     def new_id(self, now: datetime) -> ForecastId:

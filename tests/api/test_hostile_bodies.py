@@ -21,6 +21,7 @@ from tests.support.regressors import publish_regressor
 _LIMIT = 1 << 20
 _PARAMETERS = {"workload": "theirs", "run": "run_1", "report": "rep_1"}
 _ABSURD: tuple[object, ...] = (1e308, 5e-324, -1, 10**400, "1e999", [])
+_MISFITS: tuple[object, ...] = ([{}], {"?": [None]}, {"n" * 200: 1}, None, "\0", True)
 _DEEP = 100_000
 
 
@@ -141,3 +142,26 @@ def test_more_values_than_are_read_at_once_are_refused(
 
     assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
     assert "1000000 values" in answer.json()["detail"]
+
+
+def _stands_in(document: Any, pointer: str) -> bool:
+    """Return whether a pointer leads into a document; its last part may be what is missing."""
+    names = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    for number, name in enumerate(names):
+        if isinstance(document, list) and name.isdecimal() and int(name) < len(document):
+            document = document[int(name)]
+        elif isinstance(document, dict) and name in document:
+            document = document[name]
+        else:
+            return number == len(names) - 1 and isinstance(document, dict)
+    return True
+
+
+@pytest.mark.parametrize("operation", BODIES)
+def test_pointers_lead_into_the_document_that_was_sent(client: TestClient, operation: str) -> None:
+    for place in _places(BODIES[operation]):
+        for value in _MISFITS:
+            sent = _changed(BODIES[operation], place, value)
+            faults = _send(client, operation, json=sent).json().get("errors", [])
+            told = [fault["pointer"] for fault in faults if "pointer" in fault]
+            assert all(_stands_in(sent, pointer) for pointer in told), (place, value, told)

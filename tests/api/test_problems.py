@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from fastapi.testclient import TestClient
 
 from app.api import problems
@@ -42,3 +43,47 @@ def test_wrong_method_names_all_methods_of_the_resource(client: TestClient) -> N
 
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
     assert answer.headers["allow"] == "GET, PUT, DELETE"
+
+
+@pytest.mark.parametrize("value", [None, [], {}, "", "x" * 101, "\0"])
+def test_parameter_of_a_wrong_type_is_one_fault_at_its_own_place(
+    client: TestClient, value: object
+) -> None:
+    question = {"workload": "some", "parameters": {"layers": value}}
+
+    answer = client.post("/v1/forecasts", json=question)
+    asked_many = client.post("/v1/forecasts:batch", json={"requests": [question]})
+
+    [fault] = answer.json()["errors"]
+    assert (fault["pointer"], fault["field"]) == ("/parameters/layers", "layers")
+    assert "a finite number" in fault["message"]
+    [answered] = asked_many.json()["forecasts"]
+    assert answered["problem"]["errors"] == [fault]
+
+
+def test_name_that_is_refused_is_told_as_the_caller_wrote_it(client: TestClient) -> None:
+    long, odd = "x" * 101, "a/b~c\0"
+    question = {"workload": "some", "parameters": {long: 1, odd: 2}}
+
+    answer = client.post("/v1/forecasts", json=question)
+
+    told = [(fault["pointer"], fault["field"]) for fault in answer.json()["errors"]]
+    assert told == [(f"/parameters/{long}", long), ("/parameters/a~1b~0c\0", odd)]
+
+
+def test_member_that_is_called_as_pydantic_calls_names_keeps_its_name(client: TestClient) -> None:
+    question = {"workload": "some", "parameters": {"[key]": []}}
+
+    answer = client.post("/v1/forecasts", json=question)
+
+    assert [fault["pointer"] for fault in answer.json()["errors"]] == ["/parameters/[key]"]
+
+
+def test_pull_request_that_is_neither_number_nor_text_is_one_fault(client: TestClient) -> None:
+    report = {"runs": [{"workload": "some", "duration_seconds": 1}], "pull_request": [17]}
+
+    answer = client.post("/v1/ci/reports", json=report)
+
+    [fault] = answer.json()["errors"]
+    assert fault["pointer"] == "/pull_request"
+    assert "its number or a text" in fault["message"]

@@ -289,7 +289,7 @@ def test_typo_in_a_nested_field_is_named(client: TestClient, published: Services
     problem = refused(client, target={"work": {"datasetsize": 1}})
 
     assert problem["code"] == "unknown_field"
-    assert problem["errors"][0]["pointer"] == "/target/0/work/datasetsize"
+    assert problem["errors"][0]["pointer"] == "/target/work/datasetsize"
 
 
 def test_unknown_parameter_is_refused(client: TestClient, published: Services) -> None:

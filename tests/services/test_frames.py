@@ -62,6 +62,14 @@ def test_no_runs_become_an_empty_table(clock: FakeClock) -> None:
     assert not table.features.numeric
 
 
+def test_runs_stored_before_their_type_was_known_go_with_those_after(clock: FakeClock) -> None:
+    stored = replace(columns(clock), gpu_type=["tpu v3", "TPU-v3"])
+
+    levels = run_table(stored).features.categorical["gpu_type"]
+
+    assert list(levels) == ["TPU-v3", "TPU-v3"]
+
+
 def test_parameter_that_is_text_somewhere_is_a_category(clock: FakeClock) -> None:
     mixed = replace(columns(clock), parameters=[{"depth": 18}, {"depth": "deep"}])
 
@@ -116,8 +124,8 @@ def test_name_of_several_boards_has_their_mean_rates_and_no_memory() -> None:
 
 
 def test_board_of_another_memory_has_the_rates_of_its_chip() -> None:
-    sheets = hardware_descriptions(["H100-96GB", "A100-64GB", "A100-20GB", "T4", None])
+    sheets = hardware_descriptions(["H100-64GB", "A100-64GB", "A100-20GB", "T4", None])
 
-    assert sheets["H100-96GB"] == replace(sheets["H100"], memory_gib=96.0)
+    assert sheets["H100-64GB"] == replace(sheets["H100"], memory_gib=96.0)
     assert sheets["A100-64GB"] == replace(sheets["A100"], memory_gib=64.0)
-    assert sheets.keys() - hardware_descriptions().keys() == {"H100-96GB", "A100-64GB"}
+    assert sheets.keys() - hardware_descriptions().keys() == {"H100-64GB", "A100-64GB"}

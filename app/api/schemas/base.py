@@ -1,11 +1,12 @@
 """What all requests and responses share: unknown request fields are refused by name."""
 
 from collections.abc import KeysView
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from app.domain.identifiers import Slug, parse_slug
 from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
@@ -48,6 +49,32 @@ class RequestModel(BaseModel):
     def accepts_extra(cls, name: str) -> bool:  # noqa: ARG003 - the hook's signature
         """Whether a field that is not declared belongs to a family such as `param.*`."""
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What an alternative of types says of a value that is none of them, for use in `Annotated`.
+
+    Without it pydantic tells one fault for each type, under its own name of that type.
+    """
+
+    message: str
+    remedy: str
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Return the schema of the alternative with its one fault."""
+        schema = handler(source)
+        if schema["type"] != "union":
+            message = f"{source} is no alternative of types."
+            raise TypeError(message)
+        return {
+            **schema,
+            "custom_error_type": "alternatives",
+            "custom_error_message": self.message,
+            "custom_error_context": {"remedy": self.remedy},
+        }
 
 
 class ResponseModel(BaseModel):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.base import Refusal, RequestModel, ResponseModel
 from app.api.schemas.fits import FitOut
 from app.api.schemas.forecasts import WorkloadId
 from app.api.schemas.quantities import Quantity
@@ -52,7 +52,15 @@ class CiReportIn(RequestModel):
         Field(description="runs of another branch are kept out of fits until they are promoted"),
     ] = None
     pull_request: Annotated[
-        _Name | Annotated[int, Field(ge=0, lt=2**53)] | None, Field(description="number or URL")
+        Annotated[
+            _Name | Annotated[int, Field(ge=0, lt=2**53)],
+            Refusal(
+                "A pull request is its number or a text of 1 to 200 printable characters",
+                remedy="Send its number or its URL.",
+            ),
+        ]
+        | None,
+        Field(description="number or URL"),
     ] = None
     runs_per_month: Annotated[
         int | None,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StrictBool, TypeAdapter
 
-from app.api.schemas.base import RequestModel, check_slug
+from app.api.schemas.base import Refusal, RequestModel, check_slug
 from app.api.schemas.instants import Instant
 from app.api.schemas.texts import Printable
 from app.domain.billing import NO_EXTRAS, Extras, Serverless
@@ -30,7 +30,14 @@ CallStep = Annotated[Decimal, Field(ge=Decimal("0.001"), le=3600, max_digits=7)]
 MAX_BILLED_S = 31 * 86_400
 Currency = Annotated[str, Field(pattern="^[A-Z]{3}$", description="ISO 4217 code")]
 WorkloadId = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(check_slug)]
-Parameters = Annotated[Mapping[Name, StrictBool | float | Name], Field(max_length=300)]
+ParameterIn = Annotated[
+    StrictBool | float | Name,
+    Refusal(
+        "A parameter is a finite number, true or false, or a text of 1 to 100 printable characters",
+        remedy="Send one of these; leave an unknown parameter out.",
+    ),
+]
+Parameters = Annotated[Mapping[Name, ParameterIn], Field(max_length=300)]
 
 
 def to_parameters(given: Mapping[str, bool | float | str]) -> dict[str, ParameterValue]:

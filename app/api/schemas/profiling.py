@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, StrictBool
+from pydantic import BeforeValidator, Field
 
 from app.api.schemas.base import RequestModel, ResponseModel
 from app.api.schemas.forecast_answers import BandOut, WarningOut
@@ -11,6 +11,7 @@ from app.api.schemas.forecasts import (
     Amount,
     ConfigurationIn,
     Name,
+    ParameterIn,
     Parameters,
     PricingIn,
     Probability,
@@ -26,7 +27,7 @@ from app.domain.profiling import ProfilingRequest, ProfilingSearch, StopReason, 
 
 MAX_SCENARIOS = 2_000
 _Sizes = Annotated[list[Size] | None, Field(max_length=1000)]
-_Values = Annotated[list[StrictBool | float | Name], Field(min_length=1, max_length=100)]
+_Values = Annotated[list[ParameterIn], Field(min_length=1, max_length=100)]
 _Width = Annotated[float, Field(gt=0, le=1000)]
 
 
@@ -45,7 +46,8 @@ class ScenarioIn(RequestModel):
 
 
 def _as_list(value: object) -> object:
-    return [value] if isinstance(value, dict) else value
+    # A fault of the one stands at its own place, not in a list that nobody sent.
+    return [ScenarioIn.model_validate(value)] if isinstance(value, dict) else value
 
 
 Targets = Annotated[
