@@ -167,7 +167,7 @@ def level_offsets(
     >>> [round(offset, 3) for offset in level_offsets(("T4", "L4", "mine"), {"T4": t4, "L4": l4})]
     [0.128, -0.128, 0.0]
     """
-    effects = {
+    effects: dict[str | None, float] = {
         level: float(SPECIFICATION_EXPONENTS @ specification_vector(hardware[level]))
         for level in levels
         if level is not None and level in hardware
