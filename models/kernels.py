@@ -169,7 +169,7 @@ class ServingKernel:
         product = np.full((len(asked), self.n_rows), self._unit)
         if 0 < asked.size * self.n_rows <= _AT_ONCE:
             # All features at once, multiplied in their order: one row of what the questions share.
-            varied = np.flatnonzero(np.logical_or.reduce(asked != asked[0]))
+            (varied,) = np.logical_or.reduce(asked != asked[0]).nonzero()
             known, strengths = self._known, self._strengths[:, None]
             factors = list(_factor(asked[0, :, None], known, strengths))
             own = _factor(asked[:, varied, None], known[varied], strengths[varied])

@@ -19,7 +19,6 @@ _DIGITS = 1e9
 def row_signatures(encoded: Encoded) -> list[bytes]:
     """Return bytes that are equal for rows that the regressors cannot tell apart."""
     if len(encoded.X) == 1:
-        # What the rounding of arrays does, without the checks of its arguments.
         numbers = np.rint(encoded.X[0] * _DIGITS) / _DIGITS
         return [(np.concatenate([numbers, encoded.codes[0]]) + 0.0).tobytes()]
     return _signatures(encoded.X, encoded.codes)
@@ -28,7 +27,8 @@ def row_signatures(encoded: Encoded) -> list[bytes]:
 def _signatures(X: FloatArray, codes: FloatArray | IntArray) -> list[bytes]:
     n, width = X.shape
     rounded = np.empty((n, width + codes.shape[1]))
-    np.round(X, 9, out=rounded[:, :width])
+    # What the rounding of arrays does, without the checks of its arguments.
+    np.divide(np.rint(X * _DIGITS), _DIGITS, out=rounded[:, :width])
     rounded[:, width:] = codes
     rounded += 0.0  # no negative zeros
     found: list[bytes] = rounded.view(f"V{rounded.shape[1] * rounded.itemsize}").ravel().tolist()

@@ -16,6 +16,9 @@ MAX_NEIGHBOURS = 500
 
 N_NEAREST = 3
 _PART = 256
+_FEW = 64
+"""So many rows are grouped sooner by their tuples than by arrays."""
+
 _AT_ONCE = 20_000
 """So many differences take less time than the calls of numpy that make them one by one."""
 
@@ -49,6 +52,8 @@ class Neighbours:
         parts = [slice(start, start + _PART) for start in starts]
         found = [_smallest(self._distances(asked[part], codes[part])) for part in parts]
         best = np.concatenate(found) if found else np.empty((0, N_NEAREST), dtype=np.int64)
+        if len(best) <= _FEW:
+            return self._few_groups(best)
         # Groups are told by whole numbers, which are sooner compared than tuples.
         keys = best @ self._known.shape[1] ** np.arange(best.shape[1])
         _, rows, places = np.unique(keys, return_index=True, return_inverse=True)
@@ -56,6 +61,13 @@ class Neighbours:
         if best.shape[1] == N_NEAREST:  # each group is of as many configurations as are named
             return list(map(tuple, self._firsts.take(groups).tolist())), places
         return list(map(self._named, (groups * self._step).tolist())), places
+
+    def _few_groups(self, best: IntArray) -> tuple[list[tuple[str, ...]], IntArray]:
+        """Return the groups of few rows, and which one each has: sooner than arrays tell it."""
+        told = list(map(tuple, best.tolist()))
+        place_of = {group: place for place, group in enumerate(dict.fromkeys(told))}
+        groups = [self._named([row * self._step for row in group]) for group in place_of]
+        return groups, np.array(list(map(place_of.__getitem__, told)), dtype=np.int64)
 
     @once
     def _firsts(self) -> npt.NDArray[np.object_]:
@@ -88,7 +100,8 @@ class Neighbours:
         """Return the distance of each row from each configuration, shape (n, n_known)."""
         # The sum runs over the features one by one, as for one question: equal distances stay so.
         if asked.size * self._known.shape[1] <= _AT_ONCE:
-            whole: FloatArray = np.add.reduce(np.abs(asked[:, :, None] - self._known), axis=1)
+            apart = asked[:, :, None] - self._known
+            whole: FloatArray = np.add.reduce(np.abs(apart, out=apart), axis=1)
             for levels, known in zip(codes.T, self._levels, strict=True):
                 whole += levels[:, None] != known
             return whole

@@ -54,16 +54,22 @@ class FeatureTable:
             for name, column in columns.items():
                 if len(column) != self.n_rows:
                     raise ValueError(f"Column {name!r} has {len(column)} rows, not {self.n_rows}.")
-        for name, values in self.numeric.items():
-            if name in self.categorical:
-                raise ValueError(f"Column {name!r} is numeric and categorical at once.")
-            # As numbers where there is one: an array of one costs ten times as much.
-            if self.n_rows == 1:
-                is_beyond = abs(values.item()) > LARGEST
-            else:
-                is_beyond = bool(np.logical_or.reduce(np.abs(values) > LARGEST))
+        for name in self.numeric.keys() & self.categorical.keys():
+            raise ValueError(f"Column {name!r} is numeric and categorical at once.")
+        for name, is_beyond in zip(self.numeric, self._are_beyond(), strict=True):
             if is_beyond:
                 raise ValueError(f"Column {name!r} holds a value beyond {LARGEST:g}.")
+
+    def _are_beyond(self) -> Sequence[bool]:
+        """Return for each numeric column whether it holds a value that is refused."""
+        # As numbers where there is one: an array of one costs ten times as much.
+        if self.n_rows == 1:
+            return [abs(values.item()) > LARGEST for values in self.numeric.values()]
+        if not self.numeric:
+            return ()
+        sizes = np.abs(np.array([*self.numeric.values()]))
+        are_beyond: list[bool] = np.logical_or.reduce(sizes > LARGEST, axis=1).tolist()
+        return are_beyond
 
     def take(self, rows: IntArray) -> "FeatureTable":
         """Return the given rows, in that order.

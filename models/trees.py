@@ -70,7 +70,9 @@ class _Table:
     def ranks(self, column: FloatArray) -> IntArray:
         """Return the row of `words` of each value."""
         if self.thresholds is None:
-            return np.clip(column, -1, len(self.words) - 2).astype(np.int64) + 1
+            # What `np.clip` does, without the checks of its arguments.
+            known = np.minimum(np.maximum(column, -1.0), len(self.words) - 2.0)
+            return known.astype(np.int64) + 1
         return self.thresholds.searchsorted(column)
 
     def rank(self, value: float) -> int:

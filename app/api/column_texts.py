@@ -98,9 +98,11 @@ def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Pi
     >>> list(distinct_texts(["a", "b", "a"], str.upper))
     [b'"A"', b'"B"', b'"A"']
     """
-    if len(values) == 1:
-        return orjson.dumps(write(values[0]))
-    column = values if isinstance(values, Repeated) else Repeated.equal(values)
+    column = values if isinstance(values, Repeated) else None
+    if column is None:
+        if values[:1] == values[-1:] and values.count(values[0]) == len(values):
+            return orjson.dumps(write(values[0]))
+        column = Repeated.equal(values)
     return column.made(lambda value: orjson.dumps(write(value)))
 
 

@@ -30,12 +30,13 @@ from app.api.column_texts import (
     where,
 )
 from app.api.cost_texts import cost_pieces
-from app.api.forecast_documents import MEMBERS
+from app.api.forecast_documents import MEMBERS, instant_text
 from app.api.joined_texts import Blocks, joined, joined_blocks
-from app.domain.alike import AlikeScenarios, configurations_of
+from app.domain.alike import AlikeScenarios, column_of, configurations_of
 from app.domain.columns import Repeated
 from app.domain.configurations import Work
-from app.domain.forecasts import Interval, SupportReport
+from app.domain.forecasts import ExplainedBy, Interval, SupportReport
+from app.domain.identifiers import Slug
 from app.services.answer_columns import AnswerColumns
 from app.services.answered import AllAnswered, Answered
 from app.services.answers import Asked
@@ -53,11 +54,6 @@ _MOST_KEPT: Final = 1024
 
 _RUNS_HOLE: Final = "*"
 """No run has such a name."""
-
-_SAME_IN_GROUP: Final = frozenset(
-    {"forecast_id", "workload", "regressor_version", "fitted_at", "explained_by"}
-)
-"""What all answers of one regressor share."""
 
 
 def forecast_texts(answers: Sequence[Asked], now: datetime, members: Sequence[str]) -> list[bytes]:
@@ -95,9 +91,25 @@ def _pieces(name: str, columns: AnswerColumns, now: datetime) -> Iterable[Piece]
     write = _WRITERS.get(name)
     if write is not None:
         return write(columns, now)
-    n_rows = 1 if name in _SAME_IN_GROUP else len(columns.requests)
-    texts = [orjson.dumps(MEMBERS[name](Answered(columns, row), now)) for row in range(n_rows)]
-    return [texts[0] if name in _SAME_IN_GROUP else texts]
+    served = columns.served
+    workload = column_of(columns.requests, "workload")[0]
+    has_phases = served.portfolio.phases is not None
+    return [_of_regressor(workload, served.version, served.fitted_at, has_phases=has_phases)[name]]
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _of_regressor(
+    workload: Slug, version: int, fitted_at: datetime, *, has_phases: bool
+) -> Mapping[str, bytes]:
+    """Return what all answers of one regressor share, by the name of the member."""
+    told = {
+        "forecast_id": None,
+        "workload": workload,
+        "regressor_version": version,
+        "fitted_at": instant_text(fitted_at),
+        "explained_by": ExplainedBy.PHASES if has_phases else ExplainedBy.TERMS,
+    }
+    return {name: orjson.dumps(value) for name, value in told.items()}
 
 
 def _configuration(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
@@ -149,13 +161,20 @@ def _time_limit(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
 
 def _probability(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     chances = {"deadline": columns.figures.deadline, "budget": columns.within_budget}
-    return object_pieces({name: [number_texts(column)] for name, column in chances.items()})
+    return object_pieces({name: [_chances(column)] for name, column in chances.items()})
+
+
+def _chances(chances: Sequence[float | None]) -> Piece:
+    """Return chances as JSON: of few rows, or without a question for them, mostly all are one."""
+    if chances.count(chances[0]) == len(chances):
+        return orjson.dumps(chances[0])
+    return number_texts(chances)
 
 
 def _feasibility(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     chances, bases = columns.chances_to_fit
     few = as_repeated(chances)
-    known = few.made(orjson.dumps) if isinstance(few, Repeated) else number_texts(few)
+    known = few.made(orjson.dumps) if isinstance(few, Repeated) else _chances(few)
     told = [known], [distinct_texts(bases, str)]
     return object_pieces(dict(zip(("fits_probability", "basis"), told, strict=True)))
 
@@ -223,19 +242,25 @@ def _explanation(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
     names, order, shares = columns.ranked_shares
     heads = [orjson.dumps({"term": name, "share": 0.5})[:-4] for name in names]
     is_told = shares > 0.0
+    is_alike = np.logical_and.reduce((order == order[0]) & (is_told == is_told[0])).tolist()
     n_told = int(np.count_nonzero(np.logical_or.reduce(is_told)))
     n_rows = len(shares)
     texts = number_texts(significant(shares[:, :n_told].T.ravel(), 4))
     yield b"["
     for place in range(n_told):
-        told = is_told[:, place]
-        before = [*((b"}," if place else b"") + head for head in heads), b""]
-        yield Repeated(before, _places(np.where(told, order[:, place], len(names))))
+        opening = b"}," if place else b""
         column = texts[place * n_rows : (place + 1) * n_rows]
-        for row in np.flatnonzero(~told).tolist():
-            column[row] = b""
+        if is_alike[place]:  # the same term, told in every row
+            yield opening + heads[order.item(0, place)]
+        else:
+            told = is_told[:, place]
+            before = [*(opening + head for head in heads), b""]
+            yield Repeated(before, _places(np.where(told, order[:, place], len(names))))
+            for row in np.flatnonzero(~told).tolist():
+                column[row] = b""
         yield column
-    yield Repeated([b"]", b"}]"], _places(is_told[:, 0]))
+    is_none = [b"]", b"}]"]
+    yield is_none[is_told.item(0, 0)] if is_alike[0] else Repeated(is_none, _places(is_told[:, 0]))
 
 
 def _places(numbers: npt.NDArray[np.int64 | np.bool_]) -> "array[int]":
@@ -249,7 +274,7 @@ def _unless_all_are(nothing: object, name: str, column: str) -> Write:
         values = getattr(columns, column)
         alike = values.distinct if isinstance(values, Repeated) else values
         if alike.count(nothing) == len(alike):
-            return [orjson.dumps(MEMBERS[name](Answered(columns, 0), now))]
+            return [orjson.dumps(nothing)]
         rows = range(len(values))
         return [[orjson.dumps(MEMBERS[name](Answered(columns, row), now)) for row in rows]]
 

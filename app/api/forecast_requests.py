@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from app.api.bodies import check
-from app.api.request_columns import Columns, NotColumnsError, checked, members_of
+from app.api.request_columns import Columns, NotColumnsError, apart, checked, members_of
 from app.api.schemas.forecasts import (
     FORECAST_IN,
     ConfigurationIn,
@@ -24,9 +24,14 @@ from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.prices import PriceQuery
+from app.services.recently_used import RecentlyUsed
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 _Prices = dict[PriceQuery, PriceQuery]
+_MOST_KEPT: Final = 1024
+
+_earlier: Final = RecentlyUsed[bytes, ForecastRequest](_MOST_KEPT)
+"""The first question of each form, as `apart` tells it: what those of the form share."""
 
 
 @cache
@@ -62,11 +67,24 @@ def read_forecasts(documents: Sequence[object]) -> list[ForecastRequest | Domain
 
 
 def read_together(documents: Sequence[Any]) -> Sequence[ForecastRequest | DomainError]:
-    """Return what `read_forecasts` does, of documents that are likely to be of one form."""
+    """Return what `read_forecasts` does, of documents that are likely to be of one form.
+
+    What they share is likely to be what earlier ones shared: that is read once.
+    """
     try:
-        return read_alike(documents[0], documents) if documents else []
+        return _read_like_earlier(documents) if documents else []
     except NotColumnsError:
         return read_forecasts(documents)
+
+
+def _read_like_earlier(documents: Sequence[Any]) -> AlikeRequests:
+    varied, form = apart(members_of(documents))
+    columns = checked(varied)
+    shared = _earlier.get(form)
+    if shared is None:
+        shared = _first(documents[0])
+        _earlier.put(form, shared)
+    return _alike(shared, columns, len(documents))
 
 
 def read_alike(first: object, entries: Sequence[Mapping[str, Any]]) -> AlikeRequests:
@@ -105,10 +123,17 @@ def read_columns(first: object, members: Mapping[str, Columns], n_rows: int) -> 
         If one of them is refused: `read_forecasts` tells which.
     """
     columns = checked(members)
+    return _alike(_first(first), columns, n_rows)
+
+
+def _first(document: object) -> ForecastRequest:
     try:
-        shared = read_forecast(first)
+        return read_forecast(document)
     except DomainError as error:
         raise NotColumnsError from error
+
+
+def _alike(shared: ForecastRequest, columns: Mapping[str, Columns], n_rows: int) -> AlikeRequests:
     scenario = shared.scenario
     scenarios = AlikeScenarios.of(
         scenario,

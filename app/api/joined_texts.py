@@ -107,7 +107,7 @@ def _merged(pieces: Sequence[Piece], n_rows: int) -> list[Piece]:
             merged += [constant, piece] if constant else [piece]
             constant = b""
     most = n_rows // _ROWS_A_TEXT
-    return _folded([*merged, constant], most) if most > 1 else [*merged, constant]
+    return _folded([*merged, constant], most) if n_rows > _FEW_ROWS else [*merged, constant]
 
 
 def _simplest(piece: Sequence[bytes], n_rows: int) -> Piece:

@@ -9,6 +9,7 @@ from functools import cache
 from types import NoneType
 from typing import Annotated, Any, Final
 
+import orjson
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from app.api.schemas.base import RequestModel
@@ -34,6 +35,9 @@ _WHOLE: Final = frozenset({"pricing", "energy"})
 _FINITE: Final = ConfigDict(allow_inf_nan=False)
 _TEXTS, _NUMBERS = frozenset({str, NoneType}), frozenset({int, float, NoneType})
 _FLAGS = frozenset({bool})
+_PLAIN = _TEXTS | _NUMBERS | _FLAGS
+_VARIED: Final[list[object]] = []
+"""Stands for a value that is not shared: no member that is shared is a list."""
 
 
 class NotColumnsError(ValueError):
@@ -55,6 +59,46 @@ def members_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
     if _PARAMETERS in sent and len(set(map(tuple, sent[_PARAMETERS]))) > 1:
         raise NotColumnsError
     return {"": columns, **{group: _columns(members) for group, members in sent.items()}}
+
+
+def apart(members: Mapping[str, Columns]) -> tuple[dict[str, Columns], bytes]:
+    """Return the columns in which entries differ, and a text of all the others.
+
+    Entries of the same text share the same values, in members of the same names and order.
+
+    Raises
+    ------
+    NotColumnsError
+        If the values are none of JSON.
+
+    Examples
+    --------
+    >>> apart({"": {"a": [1, 1], "b": [2, 3]}, "work": {"c": [1, True]}})
+    ({'': {'b': [2, 3]}, 'work': {'c': [1, True]}}, b'{"":{"a":1,"b":[]},"work":{"c":[]}}')
+    """
+    varied: dict[str, Columns] = {}
+    form: dict[str, dict[str, object]] = {}
+    for group, columns in members.items():
+        own = varied[group] = {
+            name: column for name, column in columns.items() if not _is_shared(column)
+        }
+        form[group] = {
+            name: _VARIED if name in own else column[0] for name, column in columns.items()
+        }
+    try:
+        return varied, orjson.dumps(form)
+    except orjson.JSONEncodeError as error:
+        raise NotColumnsError from error
+
+
+def _is_shared(column: Column) -> bool:
+    """Whether all values are one: a number or a text, which no list stands for."""
+    first = column[0]
+    kind = type(first)
+    # Of equal numbers the type may differ, and the sign of nought.
+    if kind not in _PLAIN or (kind is float and not first) or column.count(first) < len(column):
+        return False
+    return kind is str or {*map(type, column)} == {kind}
 
 
 def checked(members: Mapping[str, Columns]) -> dict[str, Columns]:

@@ -184,16 +184,22 @@ def plain_bills(
     price, count = offer.price, Decimal(offer.instances)
     has_rules = price.minimum_billed_s is not None or price.billing_step_s
     multiply, divide, per_hour = _EXACT.multiply, _QUANTITY.divide, price.price_per_hour
+    quantize = _EXACT.quantize
     for durations in seconds:
         if has_rules:
             billed = [billed_seconds(price, each) for each in durations]
         else:
             billed = list(map(Decimal, map(repr, durations)))
-        hours, low, high = [divide(multiply(each, count), _SECONDS_PER_HOUR) for each in billed]
+        if count != 1:
+            billed = [multiply(each, count) for each in billed]
+        hours, low, high = [divide(each, _SECONDS_PER_HOUR) for each in billed]
         amount = multiply(hours, per_hour)
-        median = _rounded(amount, decimals_for(_ZERO + amount))
         lower, upper = _ZERO + multiply(low, per_hour), _ZERO + multiply(high, per_hour)
-        yield hours, median, min(_shown(lower), median), max(_shown(upper), median)
+        # Written out: as calls of functions they would take as long again.
+        median = quantize(amount, _UNITS[decimals_for(_ZERO + amount)])
+        lower = quantize(lower, _UNITS[decimals_for(lower)])
+        upper = quantize(upper, _UNITS[decimals_for(upper)])
+        yield hours, median, min(lower, median), max(upper, median)
 
 
 def _rounded(amount: Decimal, decimals: int) -> Decimal:

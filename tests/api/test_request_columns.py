@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from app.api.forecast_requests import read_alike, read_forecasts
+from app.api.forecast_requests import read_alike, read_forecasts, read_together
 from app.api.request_columns import NotColumnsError
 
 counts = st.sampled_from([1, 8, 1_000_000, 8.0, "8", None, 0, 1.5, True, 10**30, "x"])
@@ -99,6 +99,37 @@ def test_usual_entries_are_read_in_columns_and_share_equal_configurations() -> N
     assert found[0].scenario.configuration is found[2].scenario.configuration
     assert found[1:3] == list(found)[1:3]
     assert found.scenarios[2:] == [each.scenario for each in found[2:]]
+
+
+NUMBERS = st.sampled_from([1, 1.0, True, 2, 2.0, 0.0, -0.0])
+
+
+@st.composite
+def nearly_alike(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Return questions of one form and few values, many of which are equal but not the same."""
+    work = draw(st.lists(st.sampled_from(["epochs", "batch_size"]), unique=True))
+    parameters = draw(st.lists(st.sampled_from(["a", "b"]), unique=True))
+    has_record = draw(st.booleans())
+    return [
+        {
+            "workload": "w",
+            "configuration": {"gpu_type": "T4", "workers": draw(st.sampled_from([1, 2]))},
+            "work": {name: draw(NUMBERS) for name in work},
+            "parameters": {name: draw(NUMBERS) for name in parameters},
+            **({"record": draw(st.sampled_from([True, False, 1]))} if has_record else {}),
+        }
+        for _ in range(draw(st.integers(1, 3)))
+    ]
+
+
+@given(st.lists(nearly_alike(), min_size=1, max_size=4))
+def test_what_forms_share_is_read_as_each_request_alone(groups: list[list[Any]]) -> None:
+    for documents in groups:
+        alone = read_forecasts(documents)
+
+        together = list(read_together(documents))
+
+        assert list(map(repr, together)) == list(map(repr, alone))
 
 
 @pytest.mark.parametrize(
