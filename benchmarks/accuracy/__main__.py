@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tasks = _read(options)
     if not tasks:
         raise SystemExit(f"No folder with runs.csv and tasks.json, nor a CSV, in {options.data}.")
-    names = {row["gpu_type"] for task in tasks for row in (*task.train, *task.test)}
+    names = {row.get("gpu_type", "") for task in tasks for row in (*task.train, *task.test)}
     hardware = read_hardware(options.hardware, names)
     prior_of = _prior_of(options, hardware)
     judgements = sorted(
