@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import partial
 from types import FrameType
 from typing import Final, TypeVar
 
@@ -169,6 +170,8 @@ def run(settings: Settings) -> None:
     ------
     SchemaOutdatedError
         If the database's schema is not at head.
+    ComputerRefusedError
+        If the Ray cluster can never take fits of this process.
     """
     stop = threading.Event()
 
@@ -187,13 +190,7 @@ def run(settings: Settings) -> None:
 
 
 def open_computer(settings: Settings, beat_s: float) -> Computer:
-    """Return where fits are computed: on a Ray cluster if one is named, else on this machine.
-
-    Raises
-    ------
-    ConnectionError
-        If there is no cluster at the address.
-    """
+    """Return where fits are computed: on a Ray cluster if one is named, else on this machine."""
     if settings.ray_address is None:
         return ProcessComputer(beat_s=beat_s)
     from app.services.ray_computing import RayComputer  # noqa: PLC0415 - Ray is an extra
@@ -220,7 +217,8 @@ def run_until(
     with ThreadPoolExecutor(settings.fitter_processes, "fit") as pool:
         lanes = [pool.submit(fitter.run) for _ in range(settings.fitter_processes)]
         try:
-            _beat(lanes, lambda: fitting.seen(owner, started_at), stop, settings.lease_s)
+            beat = partial(fitting.seen, owner, started_at)
+            _beat(lanes, lambda: beat(computer.waits_for), stop, settings.lease_s)
         finally:
             stop.set()
     computer.close()

@@ -23,7 +23,7 @@ from app.api.middleware.exchanges import ExchangeMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.routing import ROUTERS
-from app.api.serving_metrics import DirectCollector
+from app.api.serving_metrics import CountCollector
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
@@ -69,7 +69,7 @@ def _add_middleware(app: FastAPI, services: Services) -> DirectAnswers:
     metrics = health.install_metrics(app, services, answers, gatherer)
     app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics)
     direct = app.state.direct_answers = DirectAnswers(services, answers, gatherer, metrics)
-    app.state.metrics_registry.register(DirectCollector(direct.figures))
+    app.state.metrics_registry.register(CountCollector(direct.forecasts))
     return direct
 
 

@@ -1,9 +1,10 @@
 """The settings of the service: one frozen class, read from the environment in the entry points."""
 
+import re
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.domain.access import Scope
@@ -14,6 +15,13 @@ SignatureAlgorithm = Literal[
 ]
 """Only those with a public key: with a shared one, whoever verifies could sign."""
 MEBIBYTE = 1 << 20
+_RAY_ADDRESS: Final = re.compile(r"(ray://)?(\[[0-9A-Fa-f:]+\]|[\w.-]+):[0-9]{1,5}", re.ASCII)
+
+
+def _check_ray_address(address: str) -> str:
+    if _RAY_ADDRESS.fullmatch(address) is None:
+        raise ValueError(f"{address!r} is neither ray://HOST:PORT nor HOST:PORT")
+    return address
 
 
 class Settings(BaseSettings):
@@ -77,7 +85,7 @@ class Settings(BaseSettings):
     fit_time_budget_s: float = Field(60.0, gt=0, le=3600, description="default budget of a fit")
     fitter_poll_s: float = Field(0.5, gt=0, description="pause between looks for queued fits")
     fitter_processes: int = Field(1, ge=1, le=256, description="fits a fitter computes at once")
-    ray_address: str | None = Field(
+    ray_address: Annotated[str, AfterValidator(_check_ray_address)] | None = Field(
         None,
         description="Ray cluster that computes the fits (ray://HOST:10001 from outside, "
         "HOST:6379 from a node of it); default: processes of the fitter's own machine",

@@ -1,14 +1,15 @@
 """Columns that went together in all runs: a question that parts them can be read in two ways."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
+from typing import NamedTuple
 
 import numpy as np
 
 from models.damping import damped
 from models.encoding import UNIDENTIFIED_SD, Encoded, Encoder, Readings
-from models.features import Companion, apply_transform, quotient_of, snapped
+from models.features import apply_transform, quotient_of, snapped
 from models.hardware import UNKNOWN_SD
 from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArray
 
@@ -125,6 +126,19 @@ def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
     return replace(plane, limit=float(plane.distance(X).max()))
 
 
+class _Parted(NamedTuple):
+    """What a column that was left out tells of the kept one, and where the two are apart.
+
+    The place is that of the kept column among the encoded ones; arrays are of shape (n_rows,).
+    """
+
+    place: int
+    told: FloatArray
+    apart: BoolArray
+    variance: FloatArray
+    columns: tuple[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Companions:
     """What went together in all runs of a workload, so that one of two columns was left out.
@@ -148,73 +162,55 @@ class Companions:
         """Return the other readings of the rows that part companions, None without such a row."""
         if not (self.encoder.companions or self.pairs or self.plane):
             return None
+        names: list[tuple[str, ...]] = [()] * len(encoded.X)
+        parted = [*self._parted_numbers(features, encoded), *self._parted_categories(encoded)]
+        for each in parted:
+            for row in np.flatnonzero(each.apart).tolist():
+                names[row] = tuple(dict.fromkeys((*names[row], *each.columns)))
         X, variance = np.full(encoded.X.shape, np.nan), np.zeros(len(encoded.X))
-        names: list[tuple[str, ...]] = [()] * len(X)
-        for companion in self.encoder.companions:
-            far = self._read_numeric(companion, features, encoded, X, names)
-            variance += (UNIDENTIFIED_SD * far) ** 2
-        for pair in self.pairs:
-            variance += UNKNOWN_SD**2 * self._read_category(pair, encoded, X, names)
-        if self.n_configurations < _LEAST_CONFIGURATIONS:
-            X[:], variance[:] = np.nan, 0.0
+        if self.n_configurations >= _LEAST_CONFIGURATIONS:
+            for each in parted:
+                X[each.apart, each.place] = each.told[each.apart]
+                variance += each.variance
         if self.plane is not None:
             for row in np.flatnonzero(self.plane.is_off(encoded.X)).tolist():
                 names[row] = tuple(dict.fromkeys((*names[row], *self.plane.columns)))
         return Readings(X, variance, tuple(names)) if any(names) else None
 
-    def _read_numeric(
-        self,
-        companion: Companion,
-        features: FeatureTable,
-        encoded: Encoded,
-        X: FloatArray,
-        names: list[tuple[str, ...]],
-    ) -> FloatArray:
-        """Write what a column tells of the kept one, and return how far apart they are."""
-        feature = companion.feature
-        asked = features.numeric.get(feature.column)
-        if asked is None:
-            return np.zeros(len(X))
-        workers = features.numeric.get("workers")
-        workers = None if workers is None else snapped(workers)
-        values = apply_transform(feature, quotient_of(snapped(asked), workers, feature.quotient))
-        told = (values - companion.intercept) / companion.slope
+    def _parted_numbers(self, features: FeatureTable, encoded: Encoded) -> Iterator[_Parted]:
+        """Yield what columns that were left out tell of the kept ones."""
         used = [item for item in self.encoder.numeric if item.used]
-        place = [item.column for item in used].index(companion.of)
-        kept = used[place]
-        if kept.role == "local_batch" and kept.transform == "log":
-            told = damped(told, kept.low, kept.high)
-        index = self.encoder.axis_names().index(companion.of)
-        far = np.abs(told - encoded.X[:, place])
-        apart = (far > companion.tolerance + _PARTED) & ~encoded.missing[:, index]
-        # Physics knows what the batch and the nodes do: workers that repeat them keep their part.
-        told = told if feature.role == "parameter" else np.full(len(told), np.nan)
-        _tell(X[:, place], told, apart, names, (companion.of, feature.column))
-        return np.where(apart, far, 0.0)
+        for companion in self.encoder.companions:
+            feature = companion.feature
+            asked = features.numeric.get(feature.column)
+            if asked is None:
+                continue
+            workers = features.numeric.get("workers")
+            workers = None if workers is None else snapped(workers)
+            values = apply_transform(
+                feature, quotient_of(snapped(asked), workers, feature.quotient)
+            )
+            told = (values - companion.intercept) / companion.slope
+            place = [item.column for item in used].index(companion.of)
+            kept = used[place]
+            if kept.role == "local_batch" and kept.transform == "log":
+                told = damped(told, kept.low, kept.high)
+            index = self.encoder.axis_names().index(companion.of)
+            far = np.abs(told - encoded.X[:, place])
+            apart = (far > companion.tolerance + _PARTED) & ~encoded.missing[:, index]
+            # Physics knows what the batch and the nodes do: workers that repeat them keep theirs.
+            told = told if feature.role == "parameter" else np.full(len(told), np.nan)
+            variance: FloatArray = (UNIDENTIFIED_SD * np.where(apart, far, 0.0)) ** 2
+            yield _Parted(place, told, apart, variance, (companion.of, feature.column))
 
-    def _read_category(
-        self, pair: Pair, encoded: Encoded, X: FloatArray, names: list[tuple[str, ...]]
-    ) -> BoolArray:
-        """Write what a category tells of the kept one, and return where they are apart."""
-        own, other, codes = pair
-        asked, kept = encoded.codes[:, own], encoded.codes[:, other]
-        told = codes[np.maximum(asked, 0)]
-        apart: BoolArray = (asked >= 0) & (kept >= 0) & (told != kept)
+    def _parted_categories(self, encoded: Encoded) -> Iterator[_Parted]:
+        """Yield what categories that were left out tell of the kept ones."""
         used = [index for index, item in enumerate(self.encoder.categories) if item.used]
-        place = self.encoder.layout.n_numeric + 1 + used.index(other)
-        columns = self.encoder.categories[other].column, self.encoder.categories[own].column
-        _tell(X[:, place], told.astype(np.float64), apart, names, columns)
-        return apart
-
-
-def _tell(
-    column: FloatArray,
-    told: FloatArray,
-    apart: BoolArray,
-    names: list[tuple[str, ...]],
-    columns: tuple[str, str],
-) -> None:
-    """Write what the companion tells into a column of readings, and the names of both."""
-    column[apart] = told[apart]
-    for row in np.flatnonzero(apart).tolist():
-        names[row] = tuple(dict.fromkeys((*names[row], *columns)))
+        for own, other, codes in self.pairs:
+            asked, kept = encoded.codes[:, own], encoded.codes[:, other]
+            told = codes[np.maximum(asked, 0)]
+            apart: BoolArray = (asked >= 0) & (kept >= 0) & (told != kept)
+            place = self.encoder.layout.n_numeric + 1 + used.index(other)
+            columns = self.encoder.categories[other].column, self.encoder.categories[own].column
+            variance = np.where(apart, UNKNOWN_SD**2, 0.0)
+            yield _Parted(place, told.astype(np.float64), apart, variance, columns)

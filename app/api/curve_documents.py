@@ -5,22 +5,18 @@ from datetime import datetime
 from typing import Any
 
 from app.api.forecast_documents import Document, forecast_document
-from app.api.schemas.quantities import plain_number
+from app.api.schemas.quantities import plain_number, significant
 from app.domain.curves import Curve, CurvePoint, MeasuredPoint
 from app.domain.wording import align, say_number, say_seconds
-
-
-def _significant(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")
 
 
 def _point(point: CurvePoint, now: datetime) -> Document:
     return {
         "value": plain_number(point.value),
         "forecast": forecast_document(point.forecast, now),
-        "speed_up": _significant(point.speed_up),
-        "efficiency": _significant(point.efficiency),
-        "seconds_saved_per_money": _significant(point.seconds_saved_per_money),
+        "speed_up": significant(point.speed_up, 6),
+        "efficiency": significant(point.efficiency, 6),
+        "seconds_saved_per_money": significant(point.seconds_saved_per_money, 6),
     }
 
 

@@ -18,8 +18,8 @@ from app.api.forecasts import PATH
 from app.api.gathering import Gatherer
 from app.api.middleware.exchanges import json_head
 from app.api.middleware.metrics import RequestMetrics
+from app.api.serving_metrics import Count
 from app.api.told_forecasts import answer_again, answer_at_once
-from app.domain import deadlines
 from app.domain.access import Scope
 from app.domain.errors import DomainError, InvalidRequestError
 from app.domain.identifiers import ProjectId
@@ -82,13 +82,6 @@ class Question:
             self._told(self._alone(self) if answer is None else answer)
 
 
-@dataclass(slots=True)
-class DirectFigures:
-    """How many forecasts were answered so."""
-
-    forecasts: int = 0
-
-
 class DirectAnswers:
     """Knows heads of requests that were read before, and answers what may follow them.
 
@@ -119,7 +112,10 @@ class DirectAnswers:
         self._gatherer = gatherer
         self._metrics = metrics
         self._heads: dict[bytes, Head] = {}
-        self.figures = DirectFigures()
+        self.forecasts = Count(
+            "trainfare_direct_forecasts",
+            "Forecasts that were answered without a request being made of what came.",
+        )
         self._server_headers: _Headers = ()
         self._beginning = _beginning(())
 
@@ -179,11 +175,9 @@ class DirectAnswers:
     def _alone(self, question: Question) -> bytes | None:
         forecasts, body = self._services.forecasts, question.body
         try:
-            # The loop works for the one that asked first, perhaps a request with a deadline.
-            with deadlines.unlimited():
-                return answer_at_once(
-                    forecasts, self._answers, question.project_id, body, question.document
-                )
+            return answer_at_once(
+                forecasts, self._answers, question.project_id, body, question.document
+            )
         except DomainError:
             return None
         except Exception:
@@ -208,7 +202,7 @@ class DirectAnswers:
             self._beginning = _beginning(server_headers)
         elapsed_s = time.perf_counter() - started_at
         self._metrics.observe("POST", PATH, 200, elapsed_s)
-        self.figures.forecasts += 1
+        self.forecasts.value += 1
         return b"".join((self._beginning, json_head(len(answer), elapsed_s), answer))
 
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from app.api.schemas.quantities import money_text, number_text, plain_number
+from app.api.schemas.quantities import money_text, number_text, plain_number, significant
+from app.domain.ages import age
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
 from app.domain.energy import EnergyForecast
 from app.domain.forecasts import (
@@ -108,7 +109,7 @@ def _conversion_document(cost: CostForecast, now: datetime) -> Document | None:
         "to_currency": used.to_currency,
         "rate": number_text(used.rate),
         "valid_from": instant_text(used.valid_from),
-        "age_days": max((now - used.valid_from).days, 0),
+        "age_days": max(age(used.valid_from, now).days, 0),
         "source": used.source,
         "listed_price_per_hour": _price_text(cost.listed_per_hour),
     }
@@ -124,7 +125,7 @@ def cost_document(cost: CostForecast, now: datetime) -> Document:
         "upper": format(cost.upper, "f"),
         "price_per_hour": _price_text(price.price_per_hour),
         "price": {
-            **_price_document(price, cost.instances, max((now - price.valid_from).days, 0)),
+            **_price_document(price, cost.instances, max(age(price.valid_from, now).days, 0)),
             "others": [
                 {
                     "instance_type": each.instance_type,
@@ -264,9 +265,9 @@ def energy_document(energy: EnergyForecast) -> Document:
     """Return the document of energy and carbon; the figures have four significant digits."""
     factor, draw = energy.factor, energy.draw
     return {
-        "kilowatt_hours": _significant(energy.kilowatt_hours),
-        "kg_co2e": _significant(energy.kg_co2e),
-        "watts_per_worker": None if draw is None else _significant(draw.watts),
+        "kilowatt_hours": significant(energy.kilowatt_hours, 4),
+        "kg_co2e": significant(energy.kg_co2e, 4),
+        "watts_per_worker": None if draw is None else significant(draw.watts, 4),
         "basis": None if draw is None else draw.basis,
         "power_usage_effectiveness": energy.power_usage_effectiveness,
         "kg_co2e_per_kwh": energy.kg_co2e_per_kwh,
@@ -298,10 +299,6 @@ def _option_document(option: PurchaseOption) -> Document:
         },
         "refused": option.refused,
     }
-
-
-def _significant(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")
 
 
 def ledger_document(entry: LedgerEntry) -> Document:

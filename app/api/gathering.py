@@ -8,11 +8,13 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, named
 from app.api.joint_answers import JointAnswer, answer_together
+from app.api.serving_metrics import Count
 from app.api.told_forecasts import recorded
 from app.domain import deadlines
 from app.domain.deadlines import Deadline
@@ -84,14 +86,6 @@ class _Gathering:
         return n_seen < self.n_seen < MOST
 
 
-@dataclass(slots=True)
-class GatheringFigures:
-    """How many forecasts were answered together with others, and by how many evaluations."""
-
-    forecasts: int = 0
-    evaluations: int = 0
-
-
 _ONE_REGRESSOR: Final = ("workload", "regressor_version")
 _Group = tuple[ProjectId, *tuple[str, ...]]
 
@@ -111,7 +105,13 @@ class Gatherer:
         self._services = services
         self._answers = answers
         self._open: _Gathering | None = None
-        self.figures = GatheringFigures()
+        self.forecasts = Count(
+            "trainfare_gathered_forecasts",
+            "Forecasts that were answered together with others that were asked at the same time.",
+        )
+        self.evaluations = Count(
+            "trainfare_gathered_evaluations", "Evaluations that answered them."
+        )
 
     def ask(
         self, project_id: ProjectId, body: bytes, document: Any
@@ -131,7 +131,8 @@ class Gatherer:
         gathering = self._open
         if gathering is None or gathering.loop is not loop:
             gathering = self._open = _Gathering(loop)
-            loop.call_soon(self._answer, gathering)
+            # Neither deadline, trace nor log fields of the one that came first are the others'.
+            loop.call_soon(self._answer, gathering, context=Context())
         gathering.waiting.append(question)
 
     def _answer(self, gathering: _Gathering) -> None:
@@ -152,9 +153,7 @@ class Gatherer:
         answers: dict[int, bytes] = {}
         try:
             if len(now) >= FEWEST:
-                # The deadline of the one that came first is not that of the others.
-                with deadlines.unlimited():
-                    self._answer_groups([each for each in now if each.is_wanted], answers)
+                self._answer_groups([each for each in now if each.is_wanted], answers)
         finally:
             for each in now:
                 each.settle(answers.get(id(each)))
@@ -186,8 +185,8 @@ class Gatherer:
             for each, answer in zip(members, found, strict=True)
             if isinstance(answer, JointAnswer)
         ]
-        self.figures.evaluations += bool(answered)
-        self.figures.forecasts += len(answered)
+        self.evaluations.value += bool(answered)
+        self.forecasts.value += len(answered)
         for each, answer in answered:
             answers[id(each)] = self._tell(each, answer)
 

@@ -19,7 +19,7 @@ from app.api.gathering import Gatherer
 from app.api.middleware.metrics import RequestMetrics
 from app.api.problems import problem_responses
 from app.api.schemas.base import ResponseModel
-from app.api.serving_metrics import CacheCollector, GatheringCollector, RealisedMetrics
+from app.api.serving_metrics import CacheCollector, CountCollector, RealisedMetrics
 from app.domain.errors import NotReadyError, StorageUnavailableError
 from app.domain.health import FitActivity
 from app.services.health import HealthService
@@ -57,6 +57,11 @@ class QueueMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._queued = Gauge("trainfare_fits_queued", "Fits that wait.", registry=registry)
         self._fitters = Gauge("trainfare_fitters_alive", "Fitters that live.", registry=registry)
+        self._waiting = Gauge(
+            "trainfare_fitters_waiting",
+            "Fitters that live but wait for their Ray cluster.",
+            registry=registry,
+        )
         self._database = Gauge(
             "trainfare_database_up", "1 while the database answers.", registry=registry
         )
@@ -95,7 +100,8 @@ class QueueMetrics:
             return
         self._database.set(1)
         self._queued.set(queued)
-        self._fitters.set(fitters)
+        self._fitters.set(fitters.alive)
+        self._waiting.set(fitters.waiting)
 
     def _show(self, activity: FitActivity) -> None:
         for state, count in activity.by_state.items():
@@ -117,7 +123,7 @@ def install_metrics(
     build.labels(version("trainfare")).set(1)
     ProcessCollector(registry=registry)
     registry.register(CacheCollector(services, answers))
-    registry.register(GatheringCollector(gatherer.figures))
+    registry.register(CountCollector(gatherer.forecasts, gatherer.evaluations))
     app.state.metrics_registry = registry
     app.state.queue_metrics = QueueMetrics(registry)
     return RequestMetrics(registry)
@@ -131,7 +137,7 @@ async def life() -> LifeOut:
 @router.get(
     "/readyz",
     summary="Whether the service can do all its work",
-    description="Database, schema and a living fitter; 503 names what is missing.",
+    description="Database, schema and a living fitter that can compute; 503 names what is missing.",
     responses=problem_responses(NotReadyError),
 )
 def readiness(services: ServicesDep) -> ReadinessOut:

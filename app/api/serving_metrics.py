@@ -1,6 +1,7 @@
 """What the caches hold and how forecasts came true, for Prometheus."""
 
 from collections.abc import Iterator, Sized
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -8,9 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from app.api.direct_answers import DirectFigures
 from app.api.encoded_answers import EncodedAnswers
-from app.api.gathering import GatheringFigures
 from app.domain.accuracy import RealisedAccuracy
 from app.services.recently_used import CacheFigures
 from app.services.wiring import Services
@@ -62,39 +61,25 @@ class CacheCollector(Collector):
         yield from (hits, misses, entries)
 
 
-class GatheringCollector(Collector):
-    """Tells how many forecasts of one process were answered together, when it is asked."""
+@dataclass(slots=True)
+class Count:
+    """What one process counts, with its name and its words for Prometheus."""
 
-    def __init__(self, figures: GatheringFigures) -> None:
-        self._figures = figures
-
-    @override
-    def collect(self) -> Iterator[Metric]:
-        yield CounterMetricFamily(
-            "trainfare_gathered_forecasts",
-            "Forecasts that were answered together with others that were asked at the same time.",
-            value=self._figures.forecasts,
-        )
-        yield CounterMetricFamily(
-            "trainfare_gathered_evaluations",
-            "Evaluations that answered them.",
-            value=self._figures.evaluations,
-        )
+    name: str
+    words: str
+    value: int = 0
 
 
-class DirectCollector(Collector):
-    """Tells how many forecasts of one process the server's protocol answered, when it is asked."""
+class CountCollector(Collector):
+    """Tells the counts of one process when it is asked."""
 
-    def __init__(self, figures: DirectFigures) -> None:
-        self._figures = figures
+    def __init__(self, *counts: Count) -> None:
+        self._counts = counts
 
     @override
     def collect(self) -> Iterator[Metric]:
-        yield CounterMetricFamily(
-            "trainfare_direct_forecasts",
-            "Forecasts that were answered without a request being made of what came.",
-            value=self._figures.forecasts,
-        )
+        for count in self._counts:
+            yield CounterMetricFamily(count.name, count.words, value=count.value)
 
 
 class RealisedMetrics:

@@ -1,6 +1,6 @@
 """Runs the fitter as this process."""
 
-from app.cli.failures import RefusedError, UnreachableError
+from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
 from app.cli.orphans import end_when_orphaned
 from app.settings import Settings
@@ -11,15 +11,14 @@ def run_fitter(settings: Settings, *, is_supervised: bool = False) -> None:
 
     Raises
     ------
-    UnreachableError
-        If the Ray cluster of the settings does not answer.
     RefusedError
-        If one is named but Ray is not installed.
+        If a Ray cluster is named but Ray is not installed, or is of another version there.
     """
     configure_logging(settings)
     if is_supervised:
         end_when_orphaned()
     from app.fitter import run
+    from app.services.computing import ComputerRefusedError
 
     try:
         run(settings)
@@ -30,8 +29,8 @@ def run_fitter(settings: Settings, *, is_supervised: bool = False) -> None:
             "TRAINFARE_RAY_ADDRESS is set, but Ray is not installed.",
             "Install it (pip install 'trainfare[ray]'), or unset the variable.",
         ) from error
-    except ConnectionError as error:
-        raise UnreachableError(
-            f"No Ray cluster answers at {settings.ray_address}.",
-            "Start it, or correct TRAINFARE_RAY_ADDRESS (ray://HOST:10001 from outside).",
+    except ComputerRefusedError as error:
+        raise RefusedError(
+            f"The Ray cluster at {settings.ray_address} cannot compute for this fitter: {error}",
+            "Install the same versions of Python, Ray and Trainfare on the fitter and every node.",
         ) from error

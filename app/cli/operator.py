@@ -41,7 +41,7 @@ def read_settings(**changes: Any) -> "Settings":
         return Settings(**{name: value for name, value in changes.items() if value is not None})
     except ValidationError as error:
         faults = [
-            f"TRAINFARE_{'_'.join(str(part) for part in fault['loc']).upper()}: {fault['msg']}"
+            ": ".join([*(f"TRAINFARE_{part}".upper() for part in fault["loc"][:1]), fault["msg"]])
             for fault in error.errors()
         ]
         raise UsageError("; ".join(faults), "Mend the named settings.") from None

@@ -15,6 +15,16 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Fitters:
+    """The fitters that live, and how many of them wait for the place where they compute."""
+
+    alive: int
+    waiting: int = 0
+    waits_for: str | None = None
+    """What one of those that wait says it waits for; may name hosts."""
+
+
+@dataclass(frozen=True, slots=True)
 class FitActivity:
     """What became of the fits of the last hour; spans are seconds."""
 

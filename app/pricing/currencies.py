@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Final
 
+from app.domain.ages import age
 from app.domain.exchange_rates import Conversion, ExchangeRate
 
 STALE_RATE_AFTER: Final = timedelta(days=30)
@@ -101,4 +102,4 @@ def _chained(first: Conversion, second: Conversion) -> Conversion:
 
 def is_stale_rate(conversion: Conversion, as_of: datetime) -> bool:
     """Whether a rate is so old that it comes with a warning."""
-    return as_of - conversion.valid_from > STALE_RATE_AFTER
+    return age(conversion.valid_from, as_of) > STALE_RATE_AFTER

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from app.domain.ages import age
 from app.domain.grid_factors import GridFactor
 
 STALE_FACTOR_AFTER: Final = timedelta(days=3 * 365)
@@ -93,4 +94,4 @@ def _covers(named: str | None, asked: str | None) -> bool:
 
 def is_stale_factor(factor: GridFactor, as_of: datetime) -> bool:
     """Whether a factor is so old that it comes with a warning."""
-    return as_of - factor.valid_from > STALE_FACTOR_AFTER
+    return age(factor.valid_from, as_of) > STALE_FACTOR_AFTER

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Context
 from typing import Final
 
+from app.domain.ages import age
 from app.domain.billing import NO_EXTRAS
 from app.domain.columns import Repeated
 from app.domain.configurations import Configuration, Purchase
@@ -359,7 +360,7 @@ def _undominated(offers: Sequence[Offer], currency: str | None, as_of: datetime)
 
 def is_stale(price: Price, as_of: datetime) -> bool:
     """Whether a price is so old that it comes with a warning."""
-    return as_of - price.valid_from > STALE_AFTER
+    return age(price.valid_from, as_of) > STALE_AFTER
 
 
 def _agrees(offered: str | None, asked: str | None) -> bool:

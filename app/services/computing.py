@@ -94,8 +94,17 @@ class ComputationLostError(Exception):
     """The process that computed a fit died; trying again may help."""
 
 
+class ComputerRefusedError(Exception):
+    """The place where fits are computed can never take them, however long one waits."""
+
+
 class Computer(Protocol):
     """Computes fits somewhere: in this process or in another one."""
+
+    @property
+    def waits_for(self) -> str | None:
+        """What was missing when readiness was asked last, None for nothing; answers at once."""
+        return None
 
     def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
         """Return the outcome of a task.
@@ -114,6 +123,11 @@ class Computer(Protocol):
         """Whether a fit can be computed now; asked before each claim, it may take its time.
 
         What is far away may be gone for a while: no fit loses an attempt to that.
+
+        Raises
+        ------
+        ComputerRefusedError
+            If it will never be ready.
         """
         return True
 

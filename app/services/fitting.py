@@ -190,11 +190,11 @@ class FittingService:
                 outcome = "fit lost to another fitter"
         _logger.info(outcome, extra=_fields(claim))
 
-    def seen(self, owner: str, started_at: datetime) -> None:
-        """Note that a fitter lives, and forget those that died long ago."""
+    def seen(self, owner: str, started_at: datetime, waits_for: str | None = None) -> None:
+        """Note that a fitter lives and what it waits for; forget those that died long ago."""
         with self._context.database.transaction() as stores:
             now = self._context.lease_now(stores)
-            stores.leases.fitter_seen(owner, started_at=started_at, now=now)
+            stores.leases.fitter_seen(owner, started_at=started_at, now=now, waits_for=waits_for)
             stores.leases.purge_fitters(now - _FORGET_FITTERS_AFTER)
 
     def gone(self, owner: str) -> None:

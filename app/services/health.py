@@ -4,12 +4,14 @@ from datetime import timedelta
 from typing import Final
 
 from app.domain.errors import Fault, NotReadyError, StorageUnavailableError
-from app.domain.health import Check, FitActivity
+from app.domain.health import Check, FitActivity, Fitters
 from app.services.context import ServiceContext
 from app.storage.migration import current_revision, head_revision
 from app.storage.stores import Stores
 
 _RECENT: Final = timedelta(hours=1)
+_START_A_FITTER: Final = "Start one: `trainfare fitter`, or serve with --with-fitter."
+_START_RAY: Final = "Start the Ray cluster, or correct TRAINFARE_RAY_ADDRESS of the fitters."
 
 
 class HealthService:
@@ -40,14 +42,16 @@ class HealthService:
         `reveal` adds the driver's words, which may name hosts and are for operators alone.
         """
         try:
-            return [self._check_database(), self._check_schema(), self._check_fitter()]
+            checks = [self._check_database(), self._check_schema()]
+            # What another schema tells of fitters is not known.
+            return [*checks, self._check_fitter(reveal=reveal)] if checks[-1].is_ok else checks
         except StorageUnavailableError as error:
             remedy = "Start the database, mend TRAINFARE_DATABASE_URL, or restore a backup."
             detail = f"{error} {error.__cause__}" if reveal else str(error)
             return [Check("database", is_ok=False, detail=detail, remedy=remedy)]
 
-    def count_queue(self) -> tuple[int, int]:
-        """Return how many fits wait and how many fitters live."""
+    def count_queue(self) -> tuple[int, Fitters]:
+        """Return how many fits wait, and the fitters that live."""
         with self._context.database.reading() as stores:
             return stores.fits.queue_length(), self._fitters(stores)
 
@@ -57,9 +61,9 @@ class HealthService:
         with self._context.database.reading() as stores:
             return stores.diagnosis.fit_activity(now - _RECENT, now)
 
-    def _fitters(self, stores: Stores) -> int:
+    def _fitters(self, stores: Stores) -> Fitters:
         lease = timedelta(seconds=self._context.settings.lease_s)
-        return stores.fits.fitters_alive(self._context.lease_now(stores) - lease)
+        return stores.fits.fitters(self._context.lease_now(stores) - lease)
 
     def _check_database(self) -> Check:
         with self._context.database.reading() as stores:
@@ -73,11 +77,13 @@ class HealthService:
         remedy = "Run `trainfare migrate`, or the version of the service that fits."
         return Check("schema", is_ok=found == needed, detail=detail, remedy=remedy)
 
-    def _check_fitter(self) -> Check:
-        waiting, alive = self.count_queue()
+    def _check_fitter(self, *, reveal: bool) -> Check:
+        queued, fitters = self.count_queue()
+        reason = f" ({fitters.waits_for})" if reveal and fitters.waits_for else ""
+        hindered = f", {fitters.waiting} of them wait(s) for Ray{reason}" if fitters.waiting else ""
         return Check(
             "fitter",
-            is_ok=alive > 0,
-            detail=f"{alive} fitter(s) alive, {waiting} fit(s) waiting",
-            remedy="Start one: `trainfare fitter`, or serve with --with-fitter.",
+            is_ok=fitters.alive > fitters.waiting,
+            detail=f"{fitters.alive} fitter(s) alive{hindered}, {queued} fit(s) waiting",
+            remedy=_START_RAY if fitters.waiting else _START_A_FITTER,
         )

@@ -1,8 +1,10 @@
 """Computes fits on a Ray cluster; the held-out sets of one fit spread over its nodes."""
 
 import logging
+import math
 import os
 import signal
+import socket
 import threading
 import time
 from collections import deque
@@ -18,6 +20,7 @@ from typing_extensions import override
 from app.services.computing import (
     ComputationLostError,
     Computer,
+    ComputerRefusedError,
     FitOutcome,
     FitRefusedError,
     FitTask,
@@ -36,8 +39,20 @@ _CALLS_AT_ONCE: Final = 4
 """One computes, others tell and ask how far it is."""
 _IN_FLIGHT_PER_CORE: Final = 2
 _SHOWN: Final = 300
-_LOST: Final = (RayError, ConnectionError, ValueError)
+_PROBE_S: Final = 3.0
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+_LOST: Final = (RayError, OSError, ValueError)
 """What says that the cluster is gone; ValueError is the words of a client's closed channel."""
+
+_OTHER_VERSION: Final = "Version mismatch"
+"""How Ray begins what it says of a cluster of another version of itself or of Python."""
+
+
+def _place(address: str) -> tuple[str, int]:
+    """Return the host and the port of a cluster's address."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def _is_connected() -> bool:
@@ -147,11 +162,8 @@ class RayComputer(Computer):
         The longest silence towards `on_progress`, but for a foreman that moves to another node.
     limit_s
         After how many seconds a fit of a time budget is ended.
-
-    Raises
-    ------
-    ConnectionError
-        If there is no cluster at the address.
+    clock
+        Seconds that never go back, which the pauses between attempts to connect go by.
     """
 
     def __init__(
@@ -160,6 +172,7 @@ class RayComputer(Computer):
         *,
         beat_s: float = 1.0,
         limit_s: Callable[[float], float] = generous_limit_s,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         # The variable is Ray's own switch of its usage reports.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -168,9 +181,18 @@ class RayComputer(Computer):
         self._address = address
         self._is_closed = False
         self._connecting = threading.Lock()
-        self._connect()
+        self._waits_for: str | None = f"{address} was not reached yet"
+        self._clock = clock
+        self._pause_s, self._next_attempt = _FIRST_PAUSE_S, -math.inf
+
+    @property
+    @override
+    def waits_for(self) -> str | None:
+        return self._waits_for
 
     def _connect(self) -> None:
+        # Ray itself waits for minutes where nothing listens, deaf to SIGTERM.
+        socket.create_connection(_place(self._address), _PROBE_S).close()
         on_sigterm = signal.getsignal(signal.SIGTERM)
         ray.init(address=self._address, log_to_driver=False, logging_level=logging.WARNING)
         if threading.current_thread() is threading.main_thread():
@@ -183,15 +205,31 @@ class RayComputer(Computer):
         with self._connecting:
             if self._is_closed or _is_connected():
                 return not self._is_closed
-            # What is left of the broken connection stands in the way of a new one.
-            with suppress(*_LOST):
-                ray.shutdown()
-            try:
-                self._connect()
-            except _LOST as error:
-                _logger.warning("no Ray cluster answers", extra={"reason": str(error)[:_SHOWN]})
-                return False
-            return True
+            return self._clock() >= self._next_attempt and self._reconnect()
+
+    def _reconnect(self) -> bool:
+        """Try to connect; the pause before the next attempt doubles with each that fails."""
+        # What is left of the broken connection stands in the way of a new one.
+        with suppress(*_LOST):
+            ray.shutdown()
+        try:
+            self._connect()
+        except _LOST as error:
+            self._put_off(str(error)[:_SHOWN])
+            return False
+        except RuntimeError as error:
+            if not str(error).startswith(_OTHER_VERSION):
+                raise
+            raise ComputerRefusedError(" ".join(str(error).split())) from error
+        self._waits_for, self._pause_s = None, _FIRST_PAUSE_S
+        return True
+
+    def _put_off(self, reason: str) -> None:
+        self._waits_for = f"{self._address}: {reason}"
+        told = {"address": self._address, "reason": reason, "next_attempt_in_s": self._pause_s}
+        _logger.warning("no Ray cluster answers", extra=told)
+        self._next_attempt = self._clock() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
     def resources(self) -> dict[str, float]:
         """Return the cores of the cluster and its living nodes."""

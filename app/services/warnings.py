@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from math import exp
 from typing import Final
 
+from app.domain.ages import age
 from app.domain.columns import Repeated
 from app.domain.configurations import Configuration
 from app.domain.forecasts import ForecastWarning
@@ -169,7 +170,7 @@ def _on_price(
         return
     yield from _on_currency(offer, as_of)
     if is_stale(offer.price, as_of):
-        age_days = (as_of - offer.price.valid_from).days
+        age_days = age(offer.price.valid_from, as_of).days
         yield ForecastWarning(
             "stale_price",
             f"The price is {age_days} days old ({offer.price.source}).",
@@ -196,7 +197,7 @@ def _on_currency(offer: Offer, as_of: datetime) -> Iterator[ForecastWarning]:
             f"Store one by POST /v1/exchange-rates, or ask with pricing.currency {own}.",
         )
     if conversion is not None and is_stale_rate(conversion, as_of):
-        age_days = (as_of - conversion.valid_from).days
+        age_days = age(conversion.valid_from, as_of).days
         yield ForecastWarning(
             "stale_exchange_rate",
             f"The exchange rate from {conversion.from_currency} to {conversion.to_currency} is"
@@ -211,6 +212,6 @@ def _on_factor(factor: GridFactor | None, as_of: datetime) -> Iterator[ForecastW
         yield ForecastWarning(
             "stale_grid_factor",
             f"The grid factor{f' of {place}' if place else ''} is"
-            f" {(as_of - factor.valid_from).days} days old ({factor.source}).",
+            f" {age(factor.valid_from, as_of).days} days old ({factor.source}).",
             "Store the present one by POST /v1/grid-factors, or give energy.kg_co2e_per_kwh.",
         )

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from app.domain.fits import Fit, FitRequest, FitState
+from app.domain.health import Fitters
 from app.domain.identifiers import FitId, ProjectId, WorkloadId, new_identifier
 from app.domain.pages import Page
 from app.storage.fit_rows import CANCELLED_STEP, is_lapsed, request_document, to_fit
@@ -162,7 +163,8 @@ class FitStore:
         query = sa.select(sa.func.count()).where(FitRow.state == FitState.QUEUED)
         return self._session.execute(query).scalar_one()
 
-    def fitters_alive(self, since: datetime) -> int:
-        """Return how many fitters were heard of since an instant."""
-        query = sa.select(sa.func.count()).where(FitterRow.seen_at >= since)
-        return self._session.execute(query).scalar_one()
+    def fitters(self, since: datetime) -> Fitters:
+        """Return the fitters that were heard of since an instant."""
+        waits_for = FitterRow.waits_for
+        query = sa.select(sa.func.count(), sa.func.count(waits_for), sa.func.max(waits_for))
+        return Fitters(*self._session.execute(query.where(FitterRow.seen_at >= since)).one())

@@ -15,6 +15,7 @@ from app.storage.tables import FitRow, FitterRow, WorkloadRow
 from app.storage.upserts import insert_into
 
 _STEP_LENGTH: Final = 200
+_WAITS_FOR_LENGTH: Final = 300
 _NO_LEASE: Final = {"lease_owner": None, "lease_token": None, "lease_expires_at": None}
 
 
@@ -201,13 +202,16 @@ class LeaseStore:
         )
         return bool(released)
 
-    def fitter_seen(self, owner: str, *, started_at: datetime, now: datetime) -> None:
-        """Note that a fitter lives."""
+    def fitter_seen(
+        self, owner: str, *, started_at: datetime, now: datetime, waits_for: str | None = None
+    ) -> None:
+        """Note that a fitter lives, and what it waits for before it can compute."""
+        told = {"seen_at": now, "waits_for": waits_for and waits_for[:_WAITS_FOR_LENGTH]}
         statement = insert_into(self._session, FitterRow).values(
-            id=owner, started_at=started_at, seen_at=now
+            id=owner, started_at=started_at, **told
         )
         self._session.execute(
-            statement.on_conflict_do_update(index_elements=[FitterRow.id], set_={"seen_at": now})
+            statement.on_conflict_do_update(index_elements=[FitterRow.id], set_=told)
         )
 
     def fitter_gone(self, owner: str) -> None:

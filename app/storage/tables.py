@@ -374,10 +374,11 @@ class AuditRow(Base):
 
 
 class FitterRow(Base):
-    """A fitter process and when it was last heard of."""
+    """A fitter process, when it was last heard of and what it waits for, None for nothing."""
 
     __tablename__ = "fitter"
 
     id: Mapped[str] = mapped_column(sa.String(100), primary_key=True)
     started_at: Mapped[datetime] = mapped_column(UtcDateTime)
     seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    waits_for: Mapped[str | None] = mapped_column(sa.String(300))

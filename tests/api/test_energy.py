@@ -1,11 +1,14 @@
 """Energy and carbon through the door: what is known of power and grid, and its reasons."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from app.pricing.grid import STALE_FACTOR_AFTER
 from app.services.wiring import Services
+from tests.support.clock import FakeClock
 from tests.support.regressors import fit, publish_regressor
 
 CSV = {"Content-Type": "text/csv"}
@@ -145,6 +148,29 @@ def test_old_factor_is_applied_with_its_age(
     assert answer["energy"]["kg_co2e"] is not None
     assert ("stale_grid_factor" in told) is is_warned
     assert "a contract" in told.get("stale_grid_factor", "a contract")
+
+
+def test_factor_grows_old_with_the_day(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    an_hour_before = clock() - STALE_FACTOR_AFTER + timedelta(hours=1)
+    factor = {"region": "lab", "kg_co2e_per_kwh": "0.05", "source": "a contract"}
+    client.post("/v1/grid-factors", json={**factor, "valid_from": an_hour_before.isoformat()})
+
+    def is_told(workers: int) -> bool:
+        pricing = {"price_per_hour": "1.00", "region": "lab"}
+        answer = ask(client, pricing=pricing, configuration={"gpu_type": "T4", "workers": workers})
+        return "stale_grid_factor" in {each["code"] for each in answer["warnings"]}
+
+    first = is_told(2)
+    clock.advance(2 * 3600)
+    on_the_same_day = is_told(2), is_told(4)
+    clock.advance(24 * 3600)
+    on_the_next = is_told(2), is_told(4)
+
+    assert first is False
+    assert on_the_same_day == (False, False)
+    assert on_the_next == (True, True)
 
 
 def test_factors_are_listed_exported_and_withdrawn(client: TestClient) -> None:

@@ -29,6 +29,7 @@ from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.forged import put_forged
+from tests.support.log_lines import log_lines
 from tests.support.questions import documents
 from tests.support.regressors import publish_regressor
 from tests.support.together import Caller, ask_in_turn, ask_together
@@ -264,6 +265,20 @@ def test_fault_of_one_is_no_fault_of_its_neighbours(
 
     assert {caller.status for caller in asking} == {200}
     assert "one by one" in caplog.text
+
+
+def test_lines_of_what_is_answered_together_name_none_of_the_requests(
+    published: FastAPI, services: Services
+) -> None:
+    services.__dict__["forecasts"] = _Failing(
+        services.context, services.regressor_cache, services.prices, services.ledger
+    )
+
+    with log_lines() as lines:
+        ask_together(published, [Caller(question(1 + place), NAMED) for place in range(FEWEST)])
+
+    [line] = [each for each in lines.events if "one by one" in str(each)]
+    assert "request_id" not in line
 
 
 def test_another_loop_is_not_waited_for(published: FastAPI) -> None:

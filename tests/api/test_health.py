@@ -52,6 +52,28 @@ def test_service_without_a_living_fitter_is_not_ready(
     assert "trainfare fitter" in fault["remedy"]
 
 
+def test_service_whose_fitters_all_wait_for_ray_is_not_ready(
+    client: TestClient, database: Database, clock: FakeClock, services: Services
+) -> None:
+    reason = "ray://head:10001: Connection refused"
+    with database.transaction() as stores:
+        for owner in ("host-1", "host-2"):
+            stores.leases.fitter_seen(owner, started_at=clock(), now=clock(), waits_for=reason)
+
+    answer, figures = client.get("/readyz"), client.get("/metrics").text
+    told = {check.name: check.detail for check in services.diagnosis.diagnose()}
+    _fitter_seen(database, clock)
+    connected = client.get("/readyz")
+
+    [fault] = answer.json()["errors"]
+    assert (answer.status_code, fault["field"]) == (503, "fitter")
+    assert fault["message"] == "2 fitter(s) alive, 2 of them wait(s) for Ray, 0 fit(s) waiting"
+    assert "TRAINFARE_RAY_ADDRESS" in fault["remedy"]
+    assert reason in told["fitter"]
+    assert "trainfare_fitters_waiting 2.0" in figures
+    assert connected.status_code == 200
+
+
 def test_service_without_its_database_is_not_ready(client: TestClient, database: Database) -> None:
     take_away(database)
 

@@ -178,6 +178,29 @@ def test_bad_setting_is_wrong_usage_and_named(terminal: Terminal) -> None:
     assert "TRAINFARE_LEASE_S" in said.err
 
 
+@pytest.mark.parametrize("address", ["head", "http://head:10001", "ray://head", "head:", "auto"])
+def test_address_that_can_never_be_one_of_ray_is_refused_at_once(
+    terminal: Terminal, address: str
+) -> None:
+    terminal.set(ray_address=address)
+
+    said = terminal.type("fitter")
+
+    assert said.exit_code == 2
+    assert "TRAINFARE_RAY_ADDRESS" in said.err
+    assert "ray://HOST:PORT" in said.err
+
+
+def test_settings_that_do_not_go_together_are_told_without_a_name(terminal: Terminal) -> None:
+    terminal.set(oidc_issuer="https://issuer.example")
+
+    said = terminal.type("doctor")
+
+    assert said.exit_code == 2
+    assert "oidc_audience" in said.err
+    assert "TRAINFARE_:" not in said.err
+
+
 def test_every_command_has_help(terminal: Terminal) -> None:
     listed = terminal.type("--help").out
     for command in ("serve", "fitter", "migrate", "doctor", "recount", "demo", "upload", "fit",

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,6 +20,7 @@ from app.services.ray_computing import RayComputer
 from app.services.wiring import Services
 from tests.support.ray_nodes import before_others
 from tests.support.regressors import QUICK, store_runs
+from tests.support.server import start_process
 
 pytestmark = [
     pytest.mark.slow,
@@ -74,12 +75,8 @@ def running_head(folder: str, ports: tuple[int, int]) -> Iterator[None]:
         process.communicate()
 
 
-def _connect(address: str) -> RayComputer:
-    """Connect as a fitter's supervisor does: again when a busy machine lets Ray's time pass."""
-    for _ in range(_TRIES - 1):
-        with suppress(ConnectionError):
-            return RayComputer(address, beat_s=0.1)
-    return RayComputer(address, beat_s=0.1)
+def _address(ports: tuple[int, int]) -> str:
+    return f"ray://127.0.0.1:{ports[1]}"
 
 
 def test_fit_waits_for_a_cluster_that_is_away(services: Services) -> None:
@@ -87,7 +84,9 @@ def test_fit_waits_for_a_cluster_that_is_away(services: Services) -> None:
     store_runs(context, "resnet")
     with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         with running_head(folder, ports):
-            computer = _connect(f"ray://127.0.0.1:{ports[1]}")
+            computer = RayComputer(_address(ports), beat_s=0.1)
+            while not computer.is_ready():
+                pass
             fitter = Fitter(FittingService(context), computer, context.settings, beat_s=0.1)
         asked, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
 
@@ -103,3 +102,43 @@ def test_fit_waits_for_a_cluster_that_is_away(services: Services) -> None:
     ended = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
     assert meanwhile.state is FitState.QUEUED
     assert ended.state is FitState.SUCCEEDED
+
+
+def test_fitter_that_starts_before_its_cluster_serves_once_it_is_there(
+    services: Services, database_url: str
+) -> None:
+    ports = _free_ports()
+    store_runs(services.context, "resnet")
+    asked, _ = services.fits.request_fit(DEFAULT_PROJECT, Slug("resnet"), QUICK)
+    running = start_process("fitter", database_url=database_url, ray_address=_address(ports))
+    running.wait_for_line("no Ray cluster answers")
+    running.wait_for_line("no Ray cluster answers")
+
+    with (
+        TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
+        running_head(folder, ports),
+    ):
+        running.wait_for_line("published version 1")
+        running.process.terminate()
+        running.drain()
+
+    assert running.wait() == 0
+    ended = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    assert (ended.state, ended.attempts) == (FitState.SUCCEEDED, 1)
+
+
+def test_attempts_to_connect_become_rarer(caplog: pytest.LogCaptureFixture) -> None:
+    elapsed_s = [0.0]
+    computer = RayComputer("ray://127.0.0.1:1", clock=lambda: elapsed_s[0])
+
+    for seconds in range(100):
+        elapsed_s[0] = float(seconds)
+        assert not computer.is_ready()
+        assert not computer.is_ready()
+
+    pauses = [vars(record)["next_attempt_in_s"] for record in caplog.records]
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert computer.waits_for is not None
+    assert computer.waits_for.startswith("ray://127.0.0.1:1: ")
+    assert "refused" in computer.waits_for
+    computer.close()

@@ -20,7 +20,6 @@ from app.settings import Settings
 from tests.support.fit_tasks import make_task
 from tests.support.ray_nodes import RayNodes, running_ray
 from tests.support.regressors import QUICK, store_runs
-from tests.support.server import start_process
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,6 +44,7 @@ def cluster() -> Iterator[RayNodes]:
 @pytest.fixture
 def computer(cluster: RayNodes) -> Iterator[RayComputer]:
     computer = RayComputer(cluster.address, beat_s=0.1)
+    assert computer.is_ready()
     yield computer
     computer.close()
 
@@ -68,8 +68,11 @@ def test_cluster_computes_what_this_process_would_to_the_byte(computer: RayCompu
 def test_connection_leaves_what_the_process_does_on_sigterm(cluster: RayNodes) -> None:
     before = signal.getsignal(signal.SIGTERM)
 
-    RayComputer(cluster.address).close()
+    computer = RayComputer(cluster.address)
+    is_ready = computer.is_ready()
+    computer.close()
 
+    assert is_ready
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -104,6 +107,7 @@ def test_caller_that_wants_no_more_frees_the_cluster(computer: RayComputer) -> N
 
 def test_fit_that_never_ends_is_ended(cluster: RayNodes) -> None:
     computer = RayComputer(cluster.address, beat_s=0.05, limit_s=lambda _budget_s: 0.0)
+    assert computer.is_ready()
 
     with pytest.raises(TimedOutError):
         computer.compute(make_task(LONG, n_runs=60), ignore)
@@ -146,12 +150,3 @@ def test_cluster_that_is_gone_loses_the_computation(computer: RayComputer) -> No
 
     with pytest.raises(ComputationLostError):
         computer.compute(make_task(QUICK), ignore)
-
-
-def test_fitter_without_its_cluster_says_so(database_url: str) -> None:
-    running = start_process("fitter", database_url=database_url, ray_address="ray://127.0.0.1:1")
-
-    running.wait_for_line("No Ray cluster answers at ray://127.0.0.1:1")
-    running.drain()
-
-    assert running.wait() == 3

@@ -6,6 +6,7 @@ import pytest
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import FitRequest, FitState, PublishMode
+from app.domain.health import Fitters
 from app.domain.identifiers import FitId, ProjectId, WorkloadId
 from app.services.context import ServiceContext
 from app.services.wiring import Services
@@ -161,9 +162,9 @@ def test_fitters_alive_are_those_heard_of_lately(database: Database, clock: Fake
         clock.advance(60)
         stores.leases.fitter_seen("b", started_at=clock(), now=clock())
 
-        assert stores.fits.fitters_alive(clock()) == 1
+        assert stores.fits.fitters(clock()) == Fitters(alive=1)
 
         stores.leases.purge_fitters(clock())
         stores.leases.fitter_gone("b")
         clock.advance(-60)
-        assert stores.fits.fitters_alive(clock()) == 0
+        assert stores.fits.fitters(clock()) == Fitters(alive=0)

@@ -22,6 +22,17 @@ def plain_number(value: float) -> float:
     return int(value) if is_whole else value
 
 
+def significant(value: float | None, digits: int) -> float | None:
+    """Return a figure to significant digits, None for one that is not known.
+
+    Examples
+    --------
+    >>> significant(0.123456, 4), significant(None, 4)
+    (0.1235, None)
+    """
+    return None if value is None else float(f"{value:.{digits}g}")
+
+
 def money_text(amount: Decimal) -> str:
     """Return an amount with its cents, and with more digits only where it has them.
 
