@@ -133,7 +133,7 @@ def test_fit_knows_boards_of_other_memories_by_their_chips(services: Services) -
     fitter_with(services, computer).step()
 
     (task,) = computer.tasks
-    assert task.hardware["H100-64GB"] == replace(task.hardware["H100"], memory_gib=96.0)
+    assert task.hardware["H100-64GB"] == replace(task.hardware["H100"], memory_gib=64.0)
     told = [found for summary in factory_summaries() for found in summary.levels]
     public = {level for found in told if found.category == "gpu_type" for level in found.levels}
     assert len(public) > 20

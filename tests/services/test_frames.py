@@ -126,6 +126,6 @@ def test_name_of_several_boards_has_their_mean_rates_and_no_memory() -> None:
 def test_board_of_another_memory_has_the_rates_of_its_chip() -> None:
     sheets = hardware_descriptions(["H100-64GB", "A100-64GB", "A100-20GB", "T4", None])
 
-    assert sheets["H100-64GB"] == replace(sheets["H100"], memory_gib=96.0)
+    assert sheets["H100-64GB"] == replace(sheets["H100"], memory_gib=64.0)
     assert sheets["A100-64GB"] == replace(sheets["A100"], memory_gib=64.0)
     assert sheets.keys() - hardware_descriptions().keys() == {"H100-64GB", "A100-64GB"}
