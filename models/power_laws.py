@@ -115,7 +115,7 @@ def law_prior(
         )
     for offsets in layout.offsets:
         means += offsets
-        sds += [0.35 if any(offsets) else 0.5] * len(offsets)
+        sds += [0.35 if offset else 0.5 for offset in offsets]
     means += [0.0] * deviations
     sds += [_DEVIATION_SD] * deviations
     return LawPrior(terms, np.array(means), np.array(sds))
