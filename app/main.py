@@ -20,6 +20,7 @@ from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.deadlines import DeadlineWatch
 from app.api.middleware.exchanges import ExchangeMiddleware
+from app.api.middleware.heads import HeadMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.routing import ROUTERS
@@ -54,6 +55,7 @@ def _add_middleware(app: FastAPI, services: Services) -> DirectAnswers:
     settings = services.context.settings
     answers = app.state.answers = EncodedAnswers(settings.answer_cache_size)
     gatherer = Gatherer(services, answers)
+    app.add_middleware(HeadMiddleware)
     app.add_middleware(ForecastShortcut, services=services, answers=answers, gatherer=gatherer)
     app.add_middleware(IdempotencyMiddleware, service=services.idempotency)
     app.add_middleware(BodyMiddleware, max_bytes=settings.max_body_bytes)

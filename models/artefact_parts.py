@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from models.aliases import alias_values
 from models.arms import plain_name
 from models.candidates import CANDIDATES, Setting
 from models.checks import MAX_LOG, check_bounded, check_codes, check_rows, check_weights, demand
-from models.companions import find_plane
 from models.configurations import UNBOUNDED
 from models.convergence import build_convergence
 from models.distribution import LEVELS
@@ -227,9 +225,8 @@ def _build_transfer(
         combinations.astype(np.int64),
         counts,
         effects,
-        alias_values(encoder, memory.X, memory.codes.astype(np.int64)),
-        len(memory.X),
-        find_plane(encoder, memory.X),
+        memory.X,
+        memory.codes,
     )
 
 

@@ -11,7 +11,7 @@ from models.damping import damped
 from models.encoding import Encoded, Encoder, Readings
 from models.features import UNIDENTIFIED_SD, apply_transform, quotient_of, snapped
 from models.hardware import UNKNOWN_SD
-from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
+from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArray
 
 _PARTED = 0.01
 """Further from its companion than any run, by this much in units of the feature, is apart."""
@@ -105,7 +105,7 @@ def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
     ['dataset_size', 'param.length', 'param.lines']
     """
     used = [feature for feature in encoder.numeric if feature.used]
-    varied = [place for place in range(len(used)) if np.ptp(X[:, place]) > 0]
+    varied = [place for place in range(len(used)) if np.ptp(X[:, place]) > SMALLEST]
     if len(varied) < 2 or len(X) < max(_LEAST_CONFIGURATIONS, 2 * len(varied)):  # noqa: PLR2004
         return None
     middle = X[:, : len(used)].mean(axis=0)

@@ -290,10 +290,9 @@ class Encoder:
         )
 
     def _offsets(self, category: CategoryFeature) -> tuple[float, ...]:
-        names = tuple(level for level in category.levels if level is not None)
-        if category.column != "gpu_type" or len(names) < len(category.levels):
+        if category.column != "gpu_type":
             return (0.0,) * len(category.levels)
-        return level_offsets(names, self.hardware)
+        return level_offsets(category.levels, self.hardware)
 
     def _raw(self, features: FeatureTable) -> FloatArray:
         columns = np.empty((features.n_rows, len(self._columns)))

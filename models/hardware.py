@@ -155,17 +155,22 @@ def specification_vector(hardware: HardwareDescription) -> FloatArray:
 
 
 def level_offsets(
-    levels: tuple[str, ...], hardware: Mapping[str, HardwareDescription]
+    levels: tuple[str | None, ...], hardware: Mapping[str, HardwareDescription]
 ) -> tuple[float, ...]:
-    """Return the prior log effect of each GPU type, centred; zeros unless all are described.
+    """Return the prior log effect of each GPU type, centred on those with a data sheet.
+
+    One without is expected where these are on average: 0.
 
     Examples
     --------
-    >>> level_offsets(("mine", "yours"), {})
-    (0.0, 0.0)
+    >>> t4, l4 = HardwareDescription(8.1, 65, 16, 320), HardwareDescription(30.3, 121, 24, 300)
+    >>> [round(offset, 3) for offset in level_offsets(("T4", "L4", "mine"), {"T4": t4, "L4": l4})]
+    [0.128, -0.128, 0.0]
     """
-    described = [hardware[level] for level in levels if level in hardware]
-    if len(described) < len(levels):
-        return (0.0,) * len(levels)
-    effects = np.array([SPECIFICATION_EXPONENTS @ specification_vector(item) for item in described])
-    return tuple((effects - effects.mean()).tolist())
+    effects: dict[str | None, float] = {
+        level: float(SPECIFICATION_EXPONENTS @ specification_vector(hardware[level]))
+        for level in levels
+        if level is not None and level in hardware
+    }
+    middle = sum(effects.values()) / max(1, len(effects))
+    return tuple(effects.get(level, middle) - middle for level in levels)

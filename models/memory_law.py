@@ -8,6 +8,7 @@ import numpy as np
 
 from models.memory_features import MemoryFeatures, Seen, capacity_names
 from models.memory_parameters import Parameters, error_probability
+from models.once import once
 from models.reports import MemoryCounts
 from models.tables import FeatureTable, FloatArray
 
@@ -80,11 +81,16 @@ class MemoryLaw:
     ) -> None:
         self.features, self.capacities, self.latent = features, dict(capacities), latent
         self.draws, self.counts = draws, counts
-        parameters = Parameters.of(draws, features, len(latent))
-        self._stacked = parameters.stacked()
-        self._per_scale = -1 / parameters.outcome_scale()[:, 0]
         self._basis = self._words()
         self._known: dict[Seen, Feasibility] = {}
+
+    @once
+    def _prepared(self) -> tuple[FloatArray, FloatArray]:
+        """All draws in one matrix, and what a margin below the memory is multiplied by."""
+        # What overflows, in an artefact that somebody made up, ends as a chance that is none.
+        with np.errstate(over="ignore"):
+            parameters = Parameters.of(self.draws, self.features, len(self.latent))
+        return parameters.stacked(), -1 / parameters.outcome_scale()[:, 0]
 
     def feasibility(self, asked: FeatureTable) -> Feasibility:
         """Return the probability that each row fits into memory, rising in the memory alone."""
@@ -146,10 +152,11 @@ class MemoryLaw:
         return chances
 
     def _part(self, design: FloatArray) -> FloatArray:
-        terms, n_draws = design @ self._stacked, len(self.draws)
+        stacked, per_scale = self._prepared
+        terms, n_draws = design @ stacked, len(self.draws)
         # How far below the memory each draw sees each row, shape (n_rows, n_draws).
         log_of_sum = np.logaddexp if len(design) == 1 else _log_of_sum
-        margins = log_of_sum(terms[:, :n_draws], terms[:, n_draws:]) * self._per_scale
+        margins = log_of_sum(terms[:, :n_draws], terms[:, n_draws:]) * per_scale
         chances: FloatArray = np.add.reduce(error_probability(margins), 1) / n_draws
         return chances
 

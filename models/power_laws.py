@@ -115,7 +115,7 @@ def law_prior(
         )
     for offsets in layout.offsets:
         means += offsets
-        sds += [0.35 if any(offsets) else 0.5] * len(offsets)
+        sds += [0.35 if offset else 0.5 for offset in offsets]
     means += [0.0] * deviations
     sds += [_DEVIATION_SD] * deviations
     return LawPrior(terms, np.array(means), np.array(sds))
@@ -182,8 +182,15 @@ def evaluate_law(
     Hoburg, Kirschen, Abbeel (2016), Data fitting with geometric-programming-compatible softmax
     functions, Optim. Eng. 17, 897-918. Venkataraman et al. (2016), Ernest, NSDI.
     """
+    return evaluate_terms(layout, terms, theta, X, layout.one_hot(X))
+
+
+def evaluate_terms(
+    layout: Layout, terms: tuple[Term, ...], theta: FloatArray, X: FloatArray, levels: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return what `evaluate_law` does, given `layout.one_hot(X)`: laws of one fit share it."""
     count, width = len(terms), layout.n_numeric
-    z, levels = layout.numeric(X), layout.one_hot(X)
+    z = layout.numeric(X)
     weights = theta[count : count + count * width].reshape(count, width)
     logs = z @ weights.T + theta[:count]
     first, width_of_levels = count + count * width, levels.shape[1]

@@ -2,7 +2,7 @@
 
 from models.boosting import ResidualTrees
 from models.gaussian import GaussianProcess
-from models.power_laws import FittedLaw, evaluate_law
+from models.power_laws import FittedLaw, evaluate_terms
 from models.regressor import PortfolioRegressor
 from models.scaling_laws import ScalingLaw
 from models.tables import FloatArray
@@ -24,6 +24,7 @@ class SharedAnswers:
 
     def __init__(self, X: FloatArray) -> None:
         self._X = X
+        self._levels: FloatArray | None = None
         self._processes: list[tuple[GaussianProcess, FloatArray]] = []
         self._laws: dict[int, tuple[FittedLaw, tuple[FloatArray, FloatArray]]] = {}
 
@@ -54,6 +55,8 @@ class SharedAnswers:
         known = self._laws.get(id(fitted))
         if known is None:
             terms, theta = fitted.prior.terms, fitted.theta
-            known = fitted, evaluate_law(law.layout, terms, theta, self._X)
+            if self._levels is None:
+                self._levels = law.layout.one_hot(self._X)
+            known = fitted, evaluate_terms(law.layout, terms, theta, self._X, self._levels)
             self._laws[id(fitted)] = known
         return known[1]

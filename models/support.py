@@ -101,11 +101,15 @@ class SupportGrounds:
     ) -> None:
         self._encoder, self._transfer, self._memory = encoder, transfer, memory
         self._regime_map = regime_map
-        self._neighbours = Neighbours(memory, _spans(encoder))
         self._constant: BoolArray = np.array(
             [feature.spread == 0 for feature in encoder.numeric], dtype=np.bool_
         )
         self._names = [*encoder.axis_names(), *(each.column for each in encoder.categories)]
+
+    @once
+    def _neighbours(self) -> Neighbours:
+        """The configurations, prepared for the search of the nearest."""
+        return Neighbours(self._memory, _spans(self._encoder))
 
     def describe(
         self, features: FeatureTable, encoded: Encoded, signatures: Sequence[bytes]

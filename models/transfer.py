@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.aliases import alias_values
-from models.companions import Companions, Plane, find_plane, paired_categories
+from models.companions import Companions, find_plane, paired_categories
 from models.encoding import MAX_UNIDENTIFIED_VARIANCE, UNSEEN, Encoded, Encoder
 from models.hardware import UNKNOWN_GPU_SD, UNKNOWN_SD
 from models.level_effects import LevelEffects
@@ -62,13 +62,9 @@ class LevelTransfer:
         How many runs each of them has, shape (k,).
     effects
         Effects of levels by category, as far as other workloads or data sheets tell them.
-    aliases
-        Columns of X that the GPU type tells (rated power, say), shape (k,), and their values for
-        each measured type, shape (n_types, k).
-    n_configurations
-        How many configurations were measured.
-    plane
-        On which the numeric features of all of them lie, None if on none.
+    X, codes
+        The configurations that were measured, shape (n, n_columns), and their level codes, shape
+        (n, n_categories). What they tell of questions is found when the first one is asked.
     """
 
     def __init__(
@@ -77,13 +73,11 @@ class LevelTransfer:
         combinations: IntArray,
         counts: FloatArray,
         effects: Mapping[str, LevelEffects],
-        aliases: tuple[IntArray, FloatArray],
-        n_configurations: int,
-        plane: Plane | None = None,
+        X: FloatArray,
+        codes: FloatArray | IntArray,
     ) -> None:
         self.encoder, self.combinations, self.counts = encoder, combinations, counts
-        self.effects, self._aliases, self._plane = effects, aliases, plane
-        self._n_configurations = n_configurations
+        self.effects, self._X, self._codes = effects, X, codes
         self._used = [c for c, item in enumerate(encoder.categories) if item.used]
         names = [category.column for category in encoder.categories]
         self._gpu = names.index("gpu_type") if "gpu_type" in names else None
@@ -99,20 +93,24 @@ class LevelTransfer:
         effects: Mapping[str, LevelEffects],
     ) -> "LevelTransfer":
         """Learn the measured combinations from X, codes and runs of all configurations."""
-        aliases, plane = alias_values(encoder, X, codes), find_plane(encoder, X)
         if not codes.shape[1]:
             nothing = np.zeros((1, 0), dtype=np.int64)
-            return cls(encoder, nothing, counts.sum(keepdims=True), effects, aliases, len(X), plane)
+            return cls(encoder, nothing, counts.sum(keepdims=True), effects, X, codes)
         combinations, inverse = np.unique(codes, axis=0, return_inverse=True)
         weights: FloatArray = np.zeros(len(combinations))
         np.add.at(weights, inverse.ravel(), counts)
-        return cls(encoder, combinations, weights, effects, aliases, len(X), plane)
+        return cls(encoder, combinations, weights, effects, X, codes)
 
     @once
     def _companions(self) -> Companions:
         """What went together in all runs."""
         pairs = paired_categories(self.encoder, self.combinations)
-        return Companions(self.encoder, pairs, self._plane, self._n_configurations)
+        return Companions(self.encoder, pairs, find_plane(self.encoder, self._X), len(self._X))
+
+    @once
+    def _aliases(self) -> tuple[IntArray, FloatArray]:
+        """Columns of X that the GPU type tells (rated power, say), and their values by type."""
+        return alias_values(self.encoder, self._X, self._codes.astype(np.int64))
 
     def settle(self, encoded: Encoded, features: FeatureTable) -> Encoded:
         """Return the rows of questions as these stand to the runs.

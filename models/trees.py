@@ -278,7 +278,7 @@ class _Trees:
 
 
 def _whole(numbers: FloatArray, name: str) -> IntArray:
-    whole = np.clip(numbers, -(2**31), 2**32 - 1).astype(np.int64)
+    whole = np.minimum(np.maximum(numbers, -(2.0**31)), 2.0**32 - 1).astype(np.int64)
     if numbers.ndim != 1 or (whole != numbers).any():
         raise ValueError(f"{name} is no whole number")
     return whole

@@ -3,8 +3,8 @@
 from typing import Any
 
 from app.api import problems
-from app.api.schedule_documents import Document, band_document, percent, say_band, significant
-from app.api.schemas.quantities import plain_number
+from app.api.schedule_documents import Document, band_document, percent, say_band
+from app.api.schemas.quantities import plain_number, significant
 from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, OmittedJob
 from app.domain.wording import align, say_number, say_seconds
 
@@ -29,9 +29,9 @@ def allocation_document(found: Allocation) -> Document:
     objective = found.objective
     return {
         "objective": found.request.goal,
-        "objective_value": None if objective is None else significant(objective),
+        "objective_value": significant(objective, 7),
         "exact": found.is_exact,
-        "gap": None if found.gap is None else float(f"{found.gap:.3g}"),
+        "gap": significant(found.gap, 3),
         "method": found.method,
         "capacity": dict(found.request.capacity),
         "used": dict(found.used),
@@ -50,7 +50,7 @@ def _allocated(each: AllocatedJob) -> Document:
         "batch_size": None if batch is None else plain_number(batch),
         "change": each.move,
         "expected_completion_seconds": band_document(each.completion_seconds),
-        "deadline_probability": None if probability is None else float(f"{probability:.6g}"),
+        "deadline_probability": significant(probability, 6),
         "cost": None if each.cost is None else str(each.cost),
         "currency": each.currency,
     }

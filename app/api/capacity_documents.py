@@ -1,7 +1,8 @@
 """Documents and tables of the GPUs that jobs will need."""
 
 from app.api import problems
-from app.api.schedule_documents import Document, instant_text, percent, significant
+from app.api.schedule_documents import Document, instant_text, percent
+from app.api.schemas.quantities import significant
 from app.domain.allocations import ANY_TYPE
 from app.domain.capacity import CapacityView, OmittedFromDemand, TypeDemand
 from app.domain.wording import align, say_number
@@ -26,7 +27,7 @@ def _demand(each: TypeDemand) -> Document:
         "hours": [
             {
                 "begins_at": instant_text(hour.begins_at),
-                "expected_gpus": significant(hour.expected),
+                "expected_gpus": significant(hour.expected, 7),
                 "lower_gpus": hour.lower,
                 "upper_gpus": hour.upper,
                 "may_switch_off": hour.may_switch_off,

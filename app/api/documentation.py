@@ -2,8 +2,10 @@
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(include_in_schema=False)
 _TEMPLATES: Final = "templates"
+_CODE: Final = re.compile("`([^`]+)`")
 _OWN_MEANINGS: Final = {
     problems.INTERNAL.code: (
         "The service failed on this request; its log has the details under the request's id.",
@@ -51,6 +54,11 @@ class ProblemPage:
     meanings: list[tuple[str, str]]
 
 
+def _marked(text: str) -> str:
+    """Return the HTML of a description, whose `code` stands between backticks."""
+    return _CODE.sub(r"<code>\1</code>", escape(text))
+
+
 @dataclass(frozen=True, slots=True)
 class _Pages:
     """The templates and the policy that lets a browser load nothing but this page."""
@@ -61,7 +69,8 @@ class _Pages:
     @property
     def policy(self) -> str:
         digest = base64.b64encode(hashlib.sha256(self.style.encode()).digest()).decode()
-        return f"default-src 'none'; style-src 'sha256-{digest}'; frame-ancestors 'none'"
+        loaded = f"style-src 'sha256-{digest}'; img-src data:"
+        return f"default-src 'none'; {loaded}; frame-ancestors 'none'"
 
     def answer(self, template: str, **values: Any) -> HTMLResponse:
         document = self.environment.get_template(template).render(style=self.style, **values)
@@ -75,6 +84,7 @@ def _pages() -> _Pages:
 
     loader = PackageLoader("app.api", _TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["marked"] = _marked
     style = files("app.api").joinpath(_TEMPLATES, "plain.css").read_text(encoding="utf-8")
     return _Pages(environment, style)
 

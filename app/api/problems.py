@@ -82,6 +82,10 @@ HEAD_TOO_LARGE = ProblemKind("headers_too_large", 431, "Headers too large")
 _NOT_FOUND = KINDS[domain.NotFoundError]
 _INVALID = KINDS[domain.InvalidRequestError]
 _RETRY_AFTER_S = 2
+_SHOWN_CHARACTERS = 200
+_NO_OBJECT = "Input should be an object"
+_OBJECTS = frozenset({"model_type", "model_attributes_type", "dict_type", "mapping_type"})
+"""What pydantic says of an input that is no object, in the words of Python."""
 _NAME_ITSELF = "[key]"
 """Where pydantic says that a member is wrong by its name, not by its value."""
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -116,7 +120,7 @@ def _fault(fault: Fault) -> dict[str, Any]:
 
 
 def _plain(value: object) -> str:
-    return repr(value)[:200]
+    return repr(value)[:_SHOWN_CHARACTERS]
 
 
 def problem_document(
@@ -198,7 +202,7 @@ def respond_internal(instance: str) -> Response:
 
 def _pointer(location: Sequence[int | str]) -> str:
     parts = [str(part).replace("~", "~0").replace("/", "~1") for part in location]
-    return "/" + "/".join(parts)
+    return "".join(f"/{part}" for part in parts)
 
 
 def _location(error: Mapping[str, Any]) -> tuple[str, tuple[int | str, ...]]:
@@ -215,10 +219,11 @@ def _validation_fault(error: Mapping[str, Any]) -> Fault:
     nested = inner + tuple(context.get("path", ()))
     field = next((str(part) for part in reversed(nested) if not isinstance(part, int)), None)
     value = error.get("input")
-    shown = value if isinstance(value, str | int | float | bool) else None
+    text = value[:_SHOWN_CHARACTERS] if isinstance(value, str) else None
+    shown = value if isinstance(value, int | float | bool) else text
     remedy = context.get("remedy") or f"See the schema of {place} {field or 'as a whole'} in /docs."
     return Fault(
-        message=str(error["msg"]),
+        message=_NO_OBJECT if error["type"] in _OBJECTS else str(error["msg"]),
         remedy=str(remedy),
         field=field,
         value=context.get("value", shown),
@@ -264,13 +269,17 @@ def refusal_of(entries: Sequence[Mapping[str, Any]]) -> DomainError:
     return domain.InvalidRequestError(f"{len(faults)} field(s) of the request are invalid.", faults)
 
 
+def _taken_as(method: str) -> str:
+    return "GET" if method == "HEAD" else method
+
+
 def _allowed_methods(request: Request) -> str:
     """Return what the resource takes: the framework names only the first matching route's."""
     return ", ".join(
         method
         for method in _METHODS
         if any(
-            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            route.matches({**request.scope, "method": _taken_as(method)})[0] is Match.FULL
             for route in request.app.routes
         )
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from app.api.forecast_documents import Document, scenario_document
-from app.api.schemas.quantities import money_text
+from app.api.schemas.quantities import money_text, significant
 from app.domain.forecasts import Interval
 from app.domain.profiling import PlannedRun, ProfilingPlan, StopReason, TargetOutlook
 from app.domain.wording import align, say_number, say_seconds
@@ -30,9 +30,9 @@ def plan_document(plan: ProfilingPlan, request: Mapping[str, Any]) -> Document:
         "runs": [_run(order, run) for order, run in enumerate(plan.runs, 1)],
         "total_price": _money(plan.runs[-1].total_price) if plan.runs else None,
         "targets": [_target(target) for target in plan.targets],
-        "width": _short(plan.width),
-        "expected_width": _short(plan.expected_width),
-        "attainable_width": _short(plan.attainable_width),
+        "width": significant(plan.width, _DIGITS),
+        "expected_width": significant(plan.expected_width, _DIGITS),
+        "attainable_width": significant(plan.attainable_width, _DIGITS),
         "stop": {
             "reason": plan.stop,
             "message": _stop_sentence(plan),
@@ -60,8 +60,8 @@ def _run(order: int, run: PlannedRun) -> Document:
         "price": _money(run.price),
         "price_per_hour": None if run.price_per_hour is None else money_text(run.price_per_hour),
         "total_price": _money(run.total_price),
-        "narrowing": _short(run.narrowing),
-        "width": _short(run.width),
+        "narrowing": significant(run.narrowing, _DIGITS),
+        "width": significant(run.width, _DIGITS),
     }
 
 
@@ -70,8 +70,8 @@ def _target(target: TargetOutlook) -> Document:
         **scenario_document(target.scenario),
         "now": _band(target.now),
         "expected": _band(target.expected),
-        "width": _short(target.width),
-        "expected_width": _short(target.expected_width),
+        "width": significant(target.width, _DIGITS),
+        "expected_width": significant(target.expected_width, _DIGITS),
     }
 
 
@@ -79,19 +79,15 @@ def _band(interval: Interval | None) -> Document | None:
     if interval is None:
         return None
     return {
-        "median": float(f"{interval.median:.7g}"),
-        "lower": float(f"{interval.lower:.7g}"),
-        "upper": float(f"{interval.upper:.7g}"),
+        "median": significant(interval.median, 7),
+        "lower": significant(interval.lower, 7),
+        "upper": significant(interval.upper, 7),
         "confidence": interval.confidence,
     }
 
 
 def _money(amount: object) -> str | None:
     return None if amount is None else format(amount, "f")
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")
 
 
 def _stop_sentence(plan: ProfilingPlan) -> str:

@@ -23,6 +23,7 @@ from app.domain.errors import (
 )
 from app.domain.spelling import nearest_field
 from app.services.uploads.formulas import guard_formula
+from app.services.uploads.separators import refuse_other_separators
 
 MAX_RECORDS: Final = 10_000
 Record = TypeVar("Record", bound=BaseModel)
@@ -109,6 +110,7 @@ class RecordFile(Generic[Record]):
             raise InvalidRequestError("The file has no header line with column names.")
         header, *rows = filled
         names = [name.strip() for name in header]
+        refuse_other_separators(names)
         self._check_header(names)
         uneven = [number for number, row in enumerate(rows, start=1) if len(row) != len(names)]
         if uneven:

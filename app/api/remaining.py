@@ -6,7 +6,8 @@ from app.api.bodies import json_response
 from app.api.dependencies import Reader, ServicesDep
 from app.api.forecasts import FORECAST_PROBLEMS, PLAIN_TEXT
 from app.api.negotiation import JSON, TEXT, preferred
-from app.api.schedule_documents import Document, instant_text, percent, say_band, significant
+from app.api.schedule_documents import Document, instant_text, percent, say_band
+from app.api.schemas.quantities import significant
 from app.api.schemas.remaining import RemainingIn, RemainingOut
 from app.domain.forecasts import Interval
 from app.domain.remaining import Remaining
@@ -46,22 +47,22 @@ def remaining_document(found: Remaining) -> Document:
         "workload": found.request.workload,
         "regressor_version": found.regressor_version,
         "remaining_seconds": _interval(found.left_s),
-        "expected_remaining_seconds": significant(found.expected_s),
+        "expected_remaining_seconds": significant(found.expected_s, 7),
         "total_seconds": _interval(found.total_s),
         "forecast_seconds": _interval(found.forecast_s),
-        "ratio": float(f"{found.ratio:.4g}"),
-        "observed_weight": float(f"{found.weight:.4g}"),
+        "ratio": significant(found.ratio, 4),
+        "observed_weight": significant(found.weight, 4),
         "ends_at": instant_text(found.ends_at),
         "latest_end": instant_text(found.latest_end),
-        "deadline_probability": None if probability is None else float(f"{probability:.6g}"),
+        "deadline_probability": significant(probability, 6),
     }
 
 
 def _interval(interval: Interval) -> Document:
     return {
-        "median": significant(interval.median),
-        "lower": significant(interval.lower),
-        "upper": significant(interval.upper),
+        "median": significant(interval.median, 7),
+        "lower": significant(interval.lower, 7),
+        "upper": significant(interval.upper, 7),
         "confidence": interval.confidence,
     }
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from app.api import problems
+from app.api.schemas.quantities import significant
 from app.domain.schedules import Band, RankedJob, Ranking
 from app.domain.wording import align, say_number, say_seconds
 
@@ -12,20 +13,15 @@ Document = dict[str, Any]
 RANK_PATH = "/v1/schedules:rank"
 
 
-def significant(value: float) -> float:
-    """Return a figure as it is shown: seven significant digits."""
-    return float(f"{value:.7g}")
-
-
 def band_document(band: Band | None) -> Document | None:
     """Return the document of a band."""
     if band is None:
         return None
     return {
-        "expected": significant(band.expected),
-        "median": significant(band.median),
-        "lower": significant(band.lower),
-        "upper": significant(band.upper),
+        "expected": significant(band.expected, 7),
+        "median": significant(band.median, 7),
+        "lower": significant(band.lower, 7),
+        "upper": significant(band.upper, 7),
     }
 
 
@@ -57,7 +53,7 @@ def _ranked_document(position: int, ranked: RankedJob) -> Document:
         "expected_service_gpu_seconds": band_document(ranked.service),
         "remaining_seconds": band_document(ranked.remaining_seconds),
         "waited_s": ranked.waited_s,
-        "deadline_probability": None if probability is None else float(f"{probability:.6g}"),
+        "deadline_probability": significant(probability, 6),
         "latest_start": instant_text(ranked.latest_start),
         "problem": None if problem is None else problems.document_of(problem, instance=RANK_PATH),
     }

@@ -152,7 +152,10 @@ def recommend(  # noqa: PLR0913 - each is an option
     fields: Fields = None,
     *,
     objective: Annotated[
-        str, typer.Option(help="cost, duration, cost_duration_product or energy.", metavar="NAME")
+        str,
+        typer.Option(
+            help="cost, duration, cost_duration_product, energy or carbon.", metavar="NAME"
+        ),
     ] = "cost",
     deadline: Annotated[float | None, typer.Option(help="Seconds.")] = None,
     budget: Annotated[str | None, typer.Option(help="Money, in the workload's currency.")] = None,

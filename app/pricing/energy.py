@@ -18,8 +18,9 @@ MeasuredPowers = Mapping[str | None, MeasuredPower]
 
 @cache
 def _design_watts(gpu_type: str) -> float | None:
-    watts = {specifications()[name].tdp_watts for name in variants_of(gpu_type)}
-    return watts.pop() if len(watts) == 1 else None
+    """Return the largest power of the boards that a name may stand for: an upper estimate."""
+    watts = (specifications()[name].tdp_watts for name in variants_of(gpu_type))
+    return max((each for each in watts if each is not None), default=None)
 
 
 def power_draw(

@@ -15,6 +15,7 @@ from app.domain.gpus import GpuSpecification
 
 _MAKERS: Final = re.compile(r"\b(nvidia|tesla|geforce|amd|instinct|intel|google|cloud)\b")
 _SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
+_MEMORY: Final = re.compile(r"(?<![a-z0-9])(\d+)\s?gi?b\b")
 _LIST_SEPARATOR: Final = "; "
 _NEAREST_NAMES: Final = 5
 _LONGEST_NAME: Final = 100
@@ -131,7 +132,7 @@ def variants_of(name: str) -> tuple[str, ...]:
     Examples
     --------
     >>> variants_of("v100")
-    ('V100-16GB', 'V100-32GB')
+    ('V100-16GB', 'V100-16GB-PCIe', 'V100-32GB', 'V100-32GB-PCIe')
     """
     directory = _directory()
     canonical = canonical_gpu_name(name)
@@ -141,6 +142,25 @@ def variants_of(name: str) -> tuple[str, ...]:
         if spelling in directory.families:
             return directory.families[spelling]
     return ()
+
+
+def boards_of_chip(name: str) -> tuple[tuple[str, ...], float] | None:
+    """Return the boards with the chip of one that has no data sheet, and the GiB its name tells.
+
+    Boards of a chip differ in memory more than in rates. A memory of half of theirs and less is
+    that of a slice of the chip.
+
+    Examples
+    --------
+    >>> boards_of_chip("H100-SXM-64GB"), boards_of_chip("A100-20GB"), boards_of_chip("T4")
+    ((('H100',), 64.0), None, None)
+    """
+    told = _MEMORY.search(name.casefold())
+    if told is None or variants_of(name):
+        return None
+    boards, memory = variants_of(_MEMORY.sub(" ", name.casefold())), float(told[1])
+    is_whole = all(memory > specifications()[board].memory_gib / 2 for board in boards)
+    return (boards, memory) if boards and is_whole else None
 
 
 def nearest_gpu_names(name: str, further: Collection[str] = ()) -> list[str]:

@@ -49,7 +49,7 @@ def gpu_names(gpu_type: str | None) -> tuple[str, ...]:
     Examples
     --------
     >>> gpu_names("V100")
-    ('v100', 'v100-16gb', 'v100-32gb')
+    ('v100', 'v100-16gb', 'v100-16gb-pcie', 'v100-32gb', 'v100-32gb-pcie')
     """
     if gpu_type is None:
         return ()

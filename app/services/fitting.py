@@ -1,6 +1,7 @@
 """The use cases of the fitter: claim a fit, prepare it, publish what was computed."""
 
 import logging
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -11,7 +12,7 @@ from app.services.computing import Contest, FitOutcome, FitTask, Incumbent, Pool
 from app.services.context import ServiceContext
 from app.services.frames import evidence, hardware_descriptions, run_table
 from app.storage.stores import Stores
-from models import WorkloadSummary
+from models import RunTable, WorkloadSummary, factory_summaries
 
 _logger = logging.getLogger(__name__)
 _FORGET_FITTERS_AFTER: Final = timedelta(days=1)
@@ -56,6 +57,16 @@ def _pool(stores: Stores, claim: ClaimedFit) -> Pool:
     return Pool(mode, tuple(summaries))
 
 
+def _gpu_types(runs: RunTable, pool: Pool) -> Iterator[str | None]:
+    """Yield the GPU types of the runs, and those that other workloads tell of."""
+    yield from runs.features.categorical.get("gpu_type", ())
+    if pool.mode is not Pooling.OFF:
+        for summary in (*pool.summaries, *factory_summaries()):
+            for found in summary.levels:
+                if found.category == "gpu_type":
+                    yield from found.levels
+
+
 class FittingService:
     """Use cases of the fitter; all of them are fenced by the token of the claim."""
 
@@ -87,10 +98,11 @@ class FittingService:
             columns = stores.runs.usable_for_fit(claim.workload_id, request.runs_since)
             others = stores.runs.evidence_for_fit(claim.workload_id, request.runs_since)
             pool = _pool(stores, claim)
+        runs = run_table(columns)
         return FitTask(
             request=request,
-            runs=run_table(columns),
-            hardware=hardware_descriptions(),
+            runs=runs,
+            hardware=hardware_descriptions(_gpu_types(runs, pool)),
             evidence=evidence(others),
             incumbent=self._incumbent(claim),
             pool=pool,

@@ -1,6 +1,7 @@
 """Turns runs and scenarios into the tables of the regression library."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
@@ -285,13 +286,26 @@ def _single(scenario: Scenario) -> FeatureTable:
     return FeatureTable(numeric, categorical, 1)
 
 
-@cache
-def hardware_descriptions() -> Mapping[str, HardwareDescription]:
+def hardware_descriptions(names: Iterable[str | None] = ()) -> Mapping[str, HardwareDescription]:
     """Return the data sheets of the GPU types that the service knows, by canonical name.
 
     A name that stands for several variants (V100: 16 or 32 GB) has their geometric mean: nearly the
-    rates of each, so that runs under such a name tell of other types and the reverse.
+    rates of each, so that runs under such a name tell of other types and the reverse. So has a
+    board of `names` without a data sheet whose chip has one, with the memory that its name tells.
     """
+    listed = _listed_descriptions()
+    of_chips: dict[str, HardwareDescription] = {}
+    for name in {each for each in names if each is not None} - listed.keys():
+        found = gpus.boards_of_chip(name)
+        if found is not None:
+            boards, memory_gib = found
+            mean = mean_description([listed[board] for board in boards])
+            of_chips[name] = replace(mean, memory_gib=memory_gib)
+    return {**listed, **of_chips} if of_chips else listed
+
+
+@cache
+def _listed_descriptions() -> Mapping[str, HardwareDescription]:
     sheets = {
         name: HardwareDescription(
             fp32_tflops=sheet.fp32_tflops,

@@ -107,7 +107,8 @@ class ColdGround:
         seconds = np.array(runs.duration_seconds, dtype=np.float64)
         self._has_runs = len(runs) > 0
         known = RunTable(measured, seconds, list(runs.run_ids)) if self._has_runs else None
-        self._prior = prior_forecast(own, targets, hardware_descriptions(), known)
+        hardware = hardware_descriptions(features.categorical.get("gpu_type", ()))
+        self._prior = prior_forecast(own, targets, hardware, known)
 
     def outlook(self, offers: Sequence[Offer | None]) -> Outlook:  # noqa: ARG002 - as the other
         """Return what the laws' priors and the runs say; no scale without a run."""

@@ -71,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tasks = _read(options)
     if not tasks:
         raise SystemExit(f"No folder with runs.csv and tasks.json, nor a CSV, in {options.data}.")
-    hardware = read_hardware(options.hardware)
+    names = {row.get("gpu_type", "") for task in tasks for row in (*task.train, *task.test)}
+    hardware = read_hardware(options.hardware, names)
     prior_of = _prior_of(options, hardware)
     judgements = sorted(
         _judge_all(tasks, options, hardware, prior_of), key=lambda judgement: judgement.task

@@ -2,14 +2,14 @@
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from app.pricing.gpus import canonical_gpu_name, families
+from app.pricing.gpus import boards_of_chip, canonical_gpu_name, families
 from models import FeatureTable, HardwareDescription, RunTable, mean_description
 
 NUMERIC_COLUMNS = ("workers", "nodes", "dataset_size", "batch_size", "epochs")
@@ -114,10 +114,11 @@ SHIPPED_HARDWARE: Final = Path(__file__).parents[2] / "app/pricing/data/gpu_spec
 """The data sheets that the service knows."""
 
 
-def read_hardware(path: Path) -> dict[str, HardwareDescription]:
+def read_hardware(path: Path, names: Iterable[str] = ()) -> dict[str, HardwareDescription]:
     """Return data sheets from a CSV file of specifications; incomplete rows are left out.
 
-    Names that stand for several of them have their mean, as in the service.
+    As in the service, names that stand for several of them have their mean, and so have boards of
+    `names` without a data sheet whose chip has one.
     """
     sheets: dict[str, HardwareDescription] = {}
     with path.open(newline="") as stream:
@@ -133,4 +134,9 @@ def read_hardware(path: Path) -> dict[str, HardwareDescription]:
         described = [sheets[variant] for variant in variants if variant in sheets]
         if described:
             sheets.setdefault(name, mean_description(described))
+    for name in set(names) - sheets.keys():
+        found = boards_of_chip(name)
+        if found is not None and all(board in sheets for board in found[0]):
+            mean = mean_description([sheets[board] for board in found[0]])
+            sheets[name] = replace(mean, memory_gib=found[1])
     return sheets

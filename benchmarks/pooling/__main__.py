@@ -42,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     workloads = read_workloads(arguments.data)
     targets = [item for item in workloads if not arguments.only or item.folder in arguments.only]
     summaries = summarise_all(track(workloads, "summarising", console=Console(stderr=True)))
-    priors = Priors(summaries, read_hardware(arguments.hardware))
+    names = {row.get("gpu_type", "") for item in workloads for row in item.rows}
+    priors = Priors(summaries, read_hardware(arguments.hardware, names))
     work = [(item, tuple(_tasks(item, arguments))) for item in targets]
     arms = [arm for arm in ARMS if arm in {ARMS[0], *arguments.arms}]
     results: list[Result] = []

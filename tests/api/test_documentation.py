@@ -21,6 +21,21 @@ def test_pages_load_nothing_from_elsewhere(client: TestClient, path: str) -> Non
     assert "<script" not in answer.text
 
 
+def test_reference_shows_code_as_code_and_nothing_as_markup(client: TestClient) -> None:
+    page = client.get("/docs").text
+
+    assert "<code>application/problem+json</code>" in page
+    assert "`" not in page
+    assert "<if" not in page
+
+
+def test_policy_allows_the_empty_icon_of_the_pages(client: TestClient) -> None:
+    answer = client.get("/docs")
+
+    assert '<link rel="icon" href="data:,">' in answer.text
+    assert "img-src data:" in answer.headers["content-security-policy"]
+
+
 def test_every_problem_type_resolves_to_its_page(client: TestClient) -> None:
     index = client.get("/problems").text
     for kind in problems.all_kinds():

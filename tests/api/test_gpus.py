@@ -14,7 +14,8 @@ def test_directory_lists_data_sheets_ambiguous_and_unspecified_names(client: Tes
     directory = client.get("/v1/gpus").json()
 
     assert directory["unspecified"] == ["V100", "rig-7"]
-    assert {"name": "V100", "variants": ["V100-16GB", "V100-32GB"]} in directory["ambiguous"]
+    boards = ["V100-16GB", "V100-16GB-PCIe", "V100-32GB", "V100-32GB-PCIe"]
+    assert {"name": "V100", "variants": boards} in directory["ambiguous"]
     assert {gpu["gpu_type"] for gpu in directory["gpus"]} > {"T4", "H100", "MI300X"}
     assert client.get("/v1/gpus/rig-7").json()["specified"] is False
 

@@ -188,6 +188,15 @@ def test_bad_file_is_refused(client: TestClient, content: bytes, code: str) -> N
     assert (answer.status_code, answer.json()["code"]) == (422, code)
 
 
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_table_separated_otherwise_is_told_so(client: TestClient, mark: str) -> None:
+    table = "gpu_type,price_per_hour\nT4,1\n".replace(",", mark)
+
+    answer = client.post("/v1/prices", content=table.encode(), headers=CSV)
+
+    assert "Separate them by commas" in answer.json()["detail"]
+
+
 def test_body_of_another_kind_is_refused(client: TestClient) -> None:
     xml = client.post("/v1/prices", content=b"<p/>", headers={"Content-Type": "text/xml"})
     broken = client.post("/v1/prices", content=b"[", headers={"Content-Type": "application/json"})

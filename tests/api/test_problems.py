@@ -42,7 +42,7 @@ def test_wrong_method_names_all_methods_of_the_resource(client: TestClient) -> N
     answer = client.post("/v1/workloads/some")
 
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
-    assert answer.headers["allow"] == "GET, PUT, DELETE"
+    assert answer.headers["allow"] == "GET, HEAD, PUT, DELETE"
 
 
 @pytest.mark.parametrize("value", [None, [], {}, "", "x" * 101, "\0"])
@@ -87,3 +87,46 @@ def test_pull_request_that_is_neither_number_nor_text_is_one_fault(client: TestC
     [fault] = answer.json()["errors"]
     assert fault["pointer"] == "/pull_request"
     assert "its number or a text" in fault["message"]
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'"text"', b"1"])
+@pytest.mark.parametrize("path", ["/v1/forecasts", "/v1/forecasts:batch", "/v1/schedules:rank"])
+def test_body_that_is_no_object_is_told_in_words_of_json(
+    client: TestClient, path: str, body: bytes
+) -> None:
+    answer = client.post(path, content=body, headers={"Content-Type": "application/json"})
+
+    [fault] = answer.json()["errors"]
+    assert (fault["pointer"], fault["message"]) == ("", "Input should be an object")
+
+
+def test_long_value_is_shown_by_its_beginning(client: TestClient) -> None:
+    long = "x" * 1_000_000
+    row = {"workload": "some", "duration_seconds": 1, "labels": {"a": long}}
+
+    declared = client.put("/v1/workloads/some", json={"description": long})
+    unknown = client.put("/v1/workloads/some", json={long: 1})
+    refused = client.post("/v1/runs", json=row)
+    skipped = client.post("/v1/runs?on_invalid=skip", json=[row])
+
+    assert (declared.status_code, refused.status_code) == (422, 422)
+    assert declared.json()["errors"][0]["value"] == "x" * 200
+    assert refused.json()["errors"][0]["value"] == "x" * 200
+    assert unknown.json()["errors"][0]["field"] == "x" * 100
+    answers = (declared, unknown, refused, skipped)
+    assert max(len(each.content) for each in answers) < 3_000
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v1/workloads", "/v1/gpus", "/metrics"])
+def test_head_is_answered_as_get_is(client: TestClient, path: str) -> None:
+    asked, got = client.head(path), client.get(path)
+
+    assert asked.status_code == got.status_code
+    assert asked.headers["content-type"] == got.headers["content-type"]
+
+
+def test_head_is_counted_for_its_route(client: TestClient) -> None:
+    client.head("/v1/runs/run_1")
+
+    counted = 'trainfare_http_requests_total{method="HEAD",route="/v1/runs/{run}",status="404"} 1.0'
+    assert counted in client.get("/metrics").text

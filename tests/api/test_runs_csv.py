@@ -66,6 +66,7 @@ def test_unknown_columns_are_refused_with_the_nearest(client: TestClient) -> Non
     assert answer.json()["code"] == "unknown_field"
     assert [fault["field"] for fault in faults(answer)] == ["batchsize", "", "gpus"]
     assert "'batch_size'" in faults(answer)[0]["remedy"]
+    assert faults(answer)[1]["message"] == "A field has no name."
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import zstandard
 
 from app.cli.client import check_fit
 from app.cli.failures import FitFailedError
+from app.domain.recommendations import Objective
 from tests.support.terminal import Terminal
 
 _HEADER = "workload,external_id,duration_seconds,workers,dataset_size,batch_size,epochs\n"
@@ -39,6 +40,12 @@ def profile(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 def _workload(request: pytest.FixtureRequest) -> str:
     name: str = request.node.name
     return name.replace("[", "-").replace("]", "").casefold()
+
+
+def test_help_names_every_objective(terminal: Terminal) -> None:
+    said = terminal.type("recommend", "--help")
+
+    assert all(objective.value in said.out for objective in Objective)
 
 
 def test_upload_tells_what_was_created_and_what_came_again(

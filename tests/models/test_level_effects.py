@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from models import HardwareDescription, PooledPrior, RunTable, fit_portfolio, summarise
+from models.hardware import level_offsets
+from models.layout import Layout
 from models.level_effects import LevelEffects, pool_levels, untold_effects
+from models.power_laws import law_prior
 from models.summaries import LevelEvidence
 from tests.models.workloads import grid, make_features, make_runs
 
@@ -51,6 +54,18 @@ def test_data_sheets_alone_tell_every_difference(names: tuple[str, str]) -> None
     mean, _ = effects.joint(names, SHEETS)
 
     assert effects.differences(names, SHEETS).tolist() == pytest.approx([mean[1] - mean[0]])
+
+
+def test_type_without_a_data_sheet_leaves_the_others_what_theirs_tell() -> None:
+    described = level_offsets(("V100", "A100"), SHEETS)
+    offsets = level_offsets(("V100", "mine", "A100", None), SHEETS)
+    prior = law_prior(Layout((), (4,), (offsets,)), "data", ("compute",), 1.0)
+
+    assert described == (offsets[0], offsets[2])
+    assert offsets[0] == -offsets[2] > 0.15
+    assert (offsets[1], offsets[3]) == (0.0, 0.0)
+    assert prior.means[1:].tolist() == list(offsets)
+    assert prior.sds[1:].tolist() == [0.35, 0.5, 0.35, 0.5]
 
 
 def test_type_like_the_measured_one_is_forecast_as_it() -> None:

@@ -72,5 +72,7 @@ def test_energy_is_known_where_the_power_is() -> None:
 
     assert sheet == PowerDraw(300.0, "data_sheet")
     assert kilowatt_hours(sheet.watts, 2, 1800.0, 1.0) == 0.3
+    assert power_draw("A100", EnergyTerms(), {}) == PowerDraw(400.0, "data_sheet")
     assert power_draw("my-board", EnergyTerms(), {}) is None
+    assert power_draw("TPU-v5e", EnergyTerms(), {}) is None
     assert power_draw(None, EnergyTerms(), {}) is None

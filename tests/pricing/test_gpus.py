@@ -4,6 +4,7 @@ import pytest
 
 from app.domain.errors import AmbiguousGpuError, UnknownGpuError
 from app.pricing.gpus import (
+    boards_of_chip,
     canonical_gpu_name,
     nearest_gpu_names,
     resolve_gpu,
@@ -28,6 +29,8 @@ from app.pricing.gpus import (
         ("AMD Instinct MI300X OAM", "MI300X"),
         ("Tesla V100-SXM2-16GB", "V100-16GB"),
         ("V100S-PCIE-32GB", "V100S"),
+        ("Tesla V100-PCIE-16GB", "V100-16GB-PCIe"),
+        ("NVIDIA V100-PCIE-32GB", "V100-32GB-PCIe"),
         ("Tesla P100-PCIE-16GB", "P100"),
         ("NVIDIA_Tesla_T4", "T4"),
         ("NVIDIA RTX A6000", "A6000"),
@@ -68,6 +71,25 @@ def test_every_data_sheet_has_positive_figures_and_a_source() -> None:
         assert specification.source
 
 
+@pytest.mark.parametrize(
+    ("name", "boards"),
+    [
+        ("H100-SXM-64GB", (("H100",), 64.0)),
+        ("NVIDIA A100-PCIE-64GB", (("A100-40GB-PCIe", "A100-80GB-PCIe"), 64.0)),
+        ("RTX 4090 48 GiB", (("RTX4090",), 48.0)),
+    ],
+)
+def test_board_of_another_memory_has_the_boards_of_its_chip(
+    name: str, boards: tuple[tuple[str, ...], float]
+) -> None:
+    assert boards_of_chip(name) == boards
+
+
+@pytest.mark.parametrize("name", ["A100-20GB", "A100-40GB", "V100", "my-own-96GB", "96GB", ""])
+def test_slice_listed_or_unknown_board_has_no_other_boards(name: str) -> None:
+    assert boards_of_chip(name) is None
+
+
 def test_specification_is_found_by_any_spelling() -> None:
     found = specification_of("Tesla K80")
 
@@ -101,7 +123,8 @@ def test_unmeasured_v100_is_ambiguous() -> None:
     with pytest.raises(AmbiguousGpuError) as caught:
         resolve_gpu("V100", [])
 
-    assert caught.value.variants == ("V100-16GB", "V100-32GB")
+    boards = ("V100-16GB", "V100-16GB-PCIe", "V100-32GB", "V100-32GB-PCIe")
+    assert caught.value.variants == boards
 
 
 def test_unknown_name_comes_with_the_nearest() -> None:

@@ -23,6 +23,7 @@ from app.services.computing import (
 )
 from app.services.fitting import FittingService
 from app.services.wiring import Services
+from models import factory_summaries
 from tests.support.clock import FakeClock
 from tests.support.regressors import QUICK, fit, make_fitter, store_runs
 
@@ -64,6 +65,18 @@ class BrokenComputer(InProcessComputer):
     @override
     def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
         raise ZeroDivisionError
+
+
+class NotingComputer(InProcessComputer):
+    """Notes what it computes from."""
+
+    def __init__(self) -> None:
+        self.tasks: list[FitTask] = []
+
+    @override
+    def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+        self.tasks.append(task)
+        return super().compute(task, on_progress)
 
 
 def ask(services: Services, request: FitRequest = QUICK) -> Fit:
@@ -110,6 +123,21 @@ def test_fit_publishes_version_one(services: Services, clock: FakeClock) -> None
     assert published(services) == 1
     with services.context.database.reading() as stores:
         assert len(stores.regressors.load_artifact(workload_id, 1)) == version.artifact_bytes
+
+
+def test_fit_knows_boards_of_other_memories_by_their_chips(services: Services) -> None:
+    store_runs(services.context, SLUG, gpu_type="H100-64GB")
+    ask(services)
+    computer = NotingComputer()
+
+    fitter_with(services, computer).step()
+
+    (task,) = computer.tasks
+    assert task.hardware["H100-64GB"] == replace(task.hardware["H100"], memory_gib=64.0)
+    told = [found for summary in factory_summaries() for found in summary.levels]
+    public = {level for found in told if found.category == "gpu_type" for level in found.levels}
+    assert len(public) > 20
+    assert public <= task.hardware.keys()
 
 
 def test_same_runs_and_seed_give_the_same_artefact(services: Services, clock: FakeClock) -> None:

@@ -117,7 +117,15 @@ def test_every_data_sheet_describes_its_hardware() -> None:
 def test_name_of_several_boards_has_their_mean_rates_and_no_memory() -> None:
     sheets = hardware_descriptions()
 
-    assert sheets["V100"].tensor_tflops == sheets["V100-16GB"].tensor_tflops
+    assert sheets["V100-SXM2"].tensor_tflops == sheets["V100-16GB"].tensor_tflops
     assert sheets["V100"].memory_gib is None
     low, high = (sheets[name].memory_bandwidth_gb_s for name in ("A100-40GB", "A100-80GB"))
     assert low < sheets["A100"].memory_bandwidth_gb_s < high
+
+
+def test_board_of_another_memory_has_the_rates_of_its_chip() -> None:
+    sheets = hardware_descriptions(["H100-64GB", "A100-64GB", "A100-20GB", "T4", None])
+
+    assert sheets["H100-64GB"] == replace(sheets["H100"], memory_gib=64.0)
+    assert sheets["A100-64GB"] == replace(sheets["A100"], memory_gib=64.0)
+    assert sheets.keys() - hardware_descriptions().keys() == {"H100-64GB", "A100-64GB"}

@@ -83,8 +83,8 @@ class Stage:
     @property
     def n_direct(self) -> int:
         """How many forecasts the protocol answered."""
-        figures: Any = self.state["direct_answers"].figures
-        count: int = figures.forecasts
+        counted: Any = self.state["direct_answers"].forecasts
+        count: int = counted.value
         return count
 
     @property

@@ -31,6 +31,7 @@ def store_runs(
     project_id: ProjectId = DEFAULT_PROJECT,
     sizes: tuple[float, ...] = (1000.0, 2000.0, 4000.0),
     excluded: bool = False,
+    gpu_type: str = "T4",
 ) -> WorkloadId:
     """Store a new workload with runs on 1 to 8 workers for each dataset size."""
     now = context.now()
@@ -48,7 +49,7 @@ def store_runs(
                     content_sha256=sha256(name.encode()).hexdigest(),
                     status="succeeded",
                     duration_seconds=law_seconds(workers, size),
-                    gpu_type="T4",
+                    gpu_type=gpu_type,
                     workers=workers,
                     dataset_size=size,
                     parameters={"precision": "fp16"},

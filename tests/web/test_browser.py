@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import httpx2
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -52,6 +53,21 @@ def test_newcomer_uploads_fits_and_asks(
     expect(page.locator("#front-plot svg path").first).to_be_attached()
     expect(page.locator("#card")).to_contain_text("inside the measured range")
     expect(page.locator("#answer .lesson").first).to_contain_text("run_")
+
+
+def test_workload_without_a_regressor_says_what_to_do(
+    published_service: str, open_page: OpenPage
+) -> None:
+    run = {"workload": "single", "duration_seconds": 5}
+    httpx2.post(f"{published_service}/v1/runs", json=run)
+    page = open_page(f"{published_service}/workloads/single", width=390)
+
+    told = page.locator("#problem .empty")
+    expect(told).to_contain_text("1 finished run stored. Press the button above")
+    box, heading = told.bounding_box(), page.locator("#recent-title").bounding_box()
+    assert box is not None
+    assert heading is not None
+    assert heading["y"] - (box["y"] + box["height"]) >= 16
 
 
 def test_what_ifs_are_compared_side_by_side(published_service: str, open_page: OpenPage) -> None:

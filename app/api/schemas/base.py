@@ -12,6 +12,8 @@ from app.domain.identifiers import Slug, parse_slug
 from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from app.domain.spelling import nearest_field
 
+_SHOWN_CHARACTERS = 100
+
 
 @cache
 def _known_names(model: type[BaseModel]) -> KeysView[str]:
@@ -31,15 +33,15 @@ class RequestModel(BaseModel):
         known = list(_known_names(cls))
         for name in data:
             if name not in known and not cls.accepts_extra(str(name)):
-                nearest = nearest_field(str(name), known)
+                nearest, shown = nearest_field(str(name), known), str(name)[:_SHOWN_CHARACTERS]
                 hint = f"did you mean {nearest!r}?" if nearest else f"known: {', '.join(known)}."
                 raise PydanticCustomError(
                     "unknown_field",
                     "Unknown field {name}: {hint}",
                     {
-                        "name": repr(name),
+                        "name": repr(shown),
                         "hint": hint,
-                        "path": [str(name)],
+                        "path": [shown],
                         "remedy": f"Use {nearest!r}." if nearest else "Leave it out.",
                     },
                 )

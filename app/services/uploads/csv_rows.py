@@ -14,6 +14,7 @@ from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import MAX_NAMES, canonical_field, unknown_field_fault
 from app.services.uploads.formulas import unguard_formula
 from app.services.uploads.json_values import MAX_VALUE_CHARACTERS
+from app.services.uploads.separators import refuse_other_separators
 
 MAX_ROWS: Final = 1_000_000
 CHUNK_ROWS: Final = 8192
@@ -73,11 +74,7 @@ def _read_header(reader: Iterator[list[str]]) -> list[str]:
     names = [name.strip() for name in next(reader, [])]
     if not any(names):
         raise InvalidRequestError("The file has no header line with column names.")
-    if len(names) == 1 and (found := next((mark for mark in ";\t|" if mark in names[0]), None)):
-        raise InvalidRequestError(
-            f"The columns are separated by {found!r}. Separate them by commas (and write decimals"
-            " with a point)."
-        )
+    refuse_other_separators(names)
     if len(names) > MAX_NAMES:
         raise InvalidRequestError(f"The file has {len(names)} columns; at most {MAX_NAMES}.")
     return _canonical_names(names)

@@ -153,6 +153,9 @@ def unknown_field_fault(
     name: str, *, row: int | None = None, known: Sequence[str] = WRITABLE_FIELDS
 ) -> Fault:
     """Return the fault of a name that no field has, with the nearest of the `known` ones."""
+    if not name:
+        remedy = "Name it, or leave it out; pandas writes no index with to_csv(index=False)."
+        return Fault("A field has no name.", remedy, field=name, row=row)
     family, dot, member = name.partition(".")
     if dot and family + dot == PARAMETER and member in _CORE:
         remedy = f"Use the field {member!r} itself."

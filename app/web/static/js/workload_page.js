@@ -7,7 +7,7 @@ import { Comparison } from "./comparison.js";
 import { installCurve } from "./curve.js";
 import { byId, fill, h, settled } from "./dom.js";
 import { Fitting } from "./fitting.js";
-import { number, percent, plural, timeNode } from "./format.js";
+import { percent, plural, timeNode } from "./format.js";
 import { problemPanel } from "./problem.js";
 import { buildQuestion, fieldsOf, readFields, writeFields } from "./question.js";
 import "./readiness.js";
@@ -84,8 +84,8 @@ function installSections(detail, gpus, runs) {
 }
 
 function showUnfitted(runs) {
-  const needs = runs ? "Press the button above: a fit takes seconds, and the old answers stay until it is done." : "Upload runs first.";
-  fill(byId("problem"), h("article", { class: "empty" }, h("h3", {}, "No regressor has been fitted yet"), h("p", {}, `${number(runs)} finished runs are stored. ${needs}`)));
+  const needs = runs ? "Press the button above: a fit takes seconds." : "Upload runs first.";
+  fill(byId("problem"), h("article", { class: "empty" }, h("h3", {}, "No regressor has been fitted yet"), h("p", {}, `${plural(runs, "finished run")} stored. ${needs}`)));
 }
 
 async function refresh() {
