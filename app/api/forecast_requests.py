@@ -29,6 +29,8 @@ from app.services.recently_used import RecentlyUsed
 _NOTHING: Final[Mapping[str, Any]] = {}
 _Prices = dict[PriceQuery, PriceQuery]
 _MOST_KEPT: Final = 1024
+_LONGEST_KEPT: Final = 4096
+"""Bytes of a form that is remembered; a caller may send others, and many."""
 
 _earlier: Final = RecentlyUsed[bytes, ForecastRequest](_MOST_KEPT)
 """The first question of each form, as `apart` tells it: what those of the form share."""
@@ -83,7 +85,8 @@ def _read_like_earlier(documents: Sequence[Any]) -> AlikeRequests:
     shared = _earlier.get(form)
     if shared is None:
         shared = _first(documents[0])
-        _earlier.put(form, shared)
+        if len(form) <= _LONGEST_KEPT:
+            _earlier.put(form, shared)
     return _alike(shared, columns, len(documents))
 
 
