@@ -112,12 +112,12 @@ def test_age_of_a_price_is_told_as_of_now(
     client: TestClient, answers: EncodedAnswers, clock: FakeClock
 ) -> None:
     client.post("/v1/prices", json=[PRICE])
-    assert warm(client)["cost"]["price"]["age_days"] == 0
-    clock.advance(5 * 3600)
-    warm(client)
-    clock.advance(3600 + 1)
+    assert warm(client)["cost"]["price"]["age_days"] == 1
+    clock.advance(12 * 3600 - 1)
+    assert warm(client)["cost"]["price"]["age_days"] == 1
+    clock.advance(1)
 
-    assert ask(client)["cost"]["price"]["age_days"] == 1
+    assert ask(client)["cost"]["price"]["age_days"] == 2
 
 
 def test_text_is_answered_where_json_was_before(
