@@ -98,10 +98,11 @@ def distinct_texts(values: Sequence[Value], write: Callable[[Value], Any]) -> Pi
     >>> list(distinct_texts(["a", "b", "a"], str.upper))
     [b'"A"', b'"B"', b'"A"']
     """
-    column = values if isinstance(values, Repeated) else None
-    if column is None:
-        if values[:1] == values[-1:] and values.count(values[0]) == len(values):
-            return orjson.dumps(write(values[0]))
+    if isinstance(values, Repeated):
+        column = values
+    elif values[:1] == values[-1:] and values.count(values[0]) == len(values):
+        return orjson.dumps(write(values[0]))
+    else:
         column = Repeated.equal(values)
     return column.made(lambda value: orjson.dumps(write(value)))
 
