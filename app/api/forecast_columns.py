@@ -30,13 +30,12 @@ from app.api.column_texts import (
     where,
 )
 from app.api.cost_texts import cost_pieces
-from app.api.forecast_documents import MEMBERS, instant_text
+from app.api.forecast_documents import MEMBERS
 from app.api.joined_texts import Blocks, joined, joined_blocks
-from app.domain.alike import AlikeScenarios, column_of, configurations_of
+from app.domain.alike import AlikeScenarios, configurations_of
 from app.domain.columns import Repeated
 from app.domain.configurations import Work
-from app.domain.forecasts import ExplainedBy, Interval, SupportReport
-from app.domain.identifiers import Slug
+from app.domain.forecasts import Interval, SupportReport
 from app.services.answer_columns import AnswerColumns
 from app.services.answered import AllAnswered, Answered
 from app.services.answers import Asked
@@ -91,25 +90,8 @@ def _pieces(name: str, columns: AnswerColumns, now: datetime) -> Iterable[Piece]
     write = _WRITERS.get(name)
     if write is not None:
         return write(columns, now)
-    served = columns.served
-    workload = column_of(columns.requests, "workload")[0]
-    has_phases = served.portfolio.phases is not None
-    return [_of_regressor(workload, served.version, served.fitted_at, has_phases=has_phases)[name]]
-
-
-@lru_cache(maxsize=_MOST_KEPT)
-def _of_regressor(
-    workload: Slug, version: int, fitted_at: datetime, *, has_phases: bool
-) -> Mapping[str, bytes]:
-    """Return what all answers of one regressor share, by the name of the member."""
-    told = {
-        "forecast_id": None,
-        "workload": workload,
-        "regressor_version": version,
-        "fitted_at": instant_text(fitted_at),
-        "explained_by": ExplainedBy.PHASES if has_phases else ExplainedBy.TERMS,
-    }
-    return {name: orjson.dumps(value) for name, value in told.items()}
+    # What has no writer is the same in all answers of one regressor.
+    return [orjson.dumps(MEMBERS[name](Answered(columns, 0), now))]
 
 
 def _configuration(columns: AnswerColumns, _: datetime) -> Iterable[Piece]:
