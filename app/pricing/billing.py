@@ -184,7 +184,6 @@ def plain_bills(
     price, count = offer.price, Decimal(offer.instances)
     has_rules = price.minimum_billed_s is not None or price.billing_step_s
     multiply, divide, per_hour = _EXACT.multiply, _QUANTITY.divide, price.price_per_hour
-    quantize = _EXACT.quantize
     for durations in seconds:
         if has_rules:
             billed = [billed_seconds(price, each) for each in durations]
@@ -195,11 +194,8 @@ def plain_bills(
         hours, low, high = [divide(each, _SECONDS_PER_HOUR) for each in billed]
         amount = multiply(hours, per_hour)
         lower, upper = _ZERO + multiply(low, per_hour), _ZERO + multiply(high, per_hour)
-        # Written out: as calls of functions they would take as long again.
-        median = quantize(amount, _UNITS[decimals_for(_ZERO + amount)])
-        lower = quantize(lower, _UNITS[decimals_for(lower)])
-        upper = quantize(upper, _UNITS[decimals_for(upper)])
-        yield hours, median, min(lower, median), max(upper, median)
+        median = _rounded(amount, decimals_for(_ZERO + amount))
+        yield hours, median, min(_shown(lower), median), max(_shown(upper), median)
 
 
 def _rounded(amount: Decimal, decimals: int) -> Decimal:
