@@ -293,15 +293,32 @@ def hardware_descriptions(names: Iterable[str | None] = ()) -> Mapping[str, Hard
     rates of each, so that runs under such a name tell of other types and the reverse. So has a
     board of `names` without a data sheet whose chip has one, with the memory that its name tells.
     """
-    listed = _listed_descriptions()
+    return with_boards(_listed_descriptions(), names)
+
+
+def with_boards(
+    sheets: Mapping[str, HardwareDescription], names: Iterable[str | None]
+) -> Mapping[str, HardwareDescription]:
+    """Return data sheets with those of boards of `names` that have none, but whose chip has."""
     of_chips: dict[str, HardwareDescription] = {}
-    for name in {each for each in names if each is not None} - listed.keys():
-        found = gpus.boards_of_chip(name)
-        if found is not None:
-            boards, memory_gib = found
-            mean = mean_description([listed[board] for board in boards])
+    for name in {each for each in names if each is not None} - sheets.keys():
+        boards, memory_gib = gpus.boards_of_chip(name) or ((), 0.0)
+        if boards and all(board in sheets for board in boards):
+            mean = mean_description([sheets[board] for board in boards])
             of_chips[name] = replace(mean, memory_gib=memory_gib)
-    return {**listed, **of_chips} if of_chips else listed
+    return {**sheets, **of_chips} if of_chips else sheets
+
+
+def with_families(
+    sheets: Mapping[str, HardwareDescription],
+) -> Mapping[str, HardwareDescription]:
+    """Return data sheets with those of names that stand for several of them: their means."""
+    described = {
+        name: [sheets[variant] for variant in variants if variant in sheets]
+        for name, variants in gpus.families().items()
+    }
+    means = {name: mean_description(found) for name, found in described.items() if found}
+    return {**means, **sheets}
 
 
 @cache
@@ -315,8 +332,4 @@ def _listed_descriptions() -> Mapping[str, HardwareDescription]:
         )
         for name, sheet in gpus.specifications().items()
     }
-    means = {
-        name: mean_description([sheets[variant] for variant in variants])
-        for name, variants in gpus.families().items()
-    }
-    return means | sheets
+    return with_families(sheets)

@@ -2,15 +2,16 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from app.pricing.gpus import boards_of_chip, canonical_gpu_name, families
-from models import FeatureTable, HardwareDescription, RunTable, mean_description
+from app.pricing.gpus import canonical_gpu_name
+from app.services.frames import with_boards, with_families
+from models import FeatureTable, HardwareDescription, RunTable
 
 NUMERIC_COLUMNS = ("workers", "nodes", "dataset_size", "batch_size", "epochs")
 CATEGORICAL_COLUMNS = ("gpu_type", "instance_type", "framework")
@@ -114,7 +115,7 @@ SHIPPED_HARDWARE: Final = Path(__file__).parents[2] / "app/pricing/data/gpu_spec
 """The data sheets that the service knows."""
 
 
-def read_hardware(path: Path, names: Iterable[str] = ()) -> dict[str, HardwareDescription]:
+def read_hardware(path: Path, names: Iterable[str] = ()) -> Mapping[str, HardwareDescription]:
     """Return data sheets from a CSV file of specifications; incomplete rows are left out.
 
     As in the service, names that stand for several of them have their mean, and so have boards of
@@ -130,13 +131,4 @@ def read_hardware(path: Path, names: Iterable[str] = ()) -> dict[str, HardwareDe
                 sheets[row["gpu_type"]] = HardwareDescription(
                     fp32, float(tensor) if tensor else None, memory, bandwidth
                 )
-    for name, variants in families().items():
-        described = [sheets[variant] for variant in variants if variant in sheets]
-        if described:
-            sheets.setdefault(name, mean_description(described))
-    for name in set(names) - sheets.keys():
-        found = boards_of_chip(name)
-        if found is not None and all(board in sheets for board in found[0]):
-            mean = mean_description([sheets[board] for board in found[0]])
-            sheets[name] = replace(mean, memory_gib=found[1])
-    return sheets
+    return with_boards(with_families(sheets), names)
