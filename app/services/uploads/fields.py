@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 from app.domain.configurations import CATEGORY_FEATURES, NUMERIC_FEATURES
@@ -97,9 +96,6 @@ SHARE_RULE: Final = NumberRule(
 )
 RESOURCE_RULE: Final = NumberRule(
     "a number from 0 on", "Send it in the unit of its name.", is_open=False
-)
-PARAMETER_RULE: Final = NumberRule(
-    "a finite number", "Send a finite number.", lower=-inf, is_open=False, upper=inf
 )
 
 PLAIN_FIELDS: Final = (*TEXT_FIELDS, *NUMBER_RULES, *INSTANT_FIELDS, *MONEY_FIELDS)
