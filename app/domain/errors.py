@@ -62,10 +62,14 @@ class NoRegressorError(DomainError):
 
     def __init__(self, slug: Slug, *, found: int, needed: int) -> None:
         super().__init__(
-            f"Workload {slug!r} has no published regressor: {found} usable runs were found,"
-            f" at least {needed} needed. Ask for a fit: POST /v1/workloads/{slug}/fits"
+            f"Workload {slug!r} has no published regressor: {_usable_runs(found)} found,"
+            f" {needed} needed. Ask for a fit: POST /v1/workloads/{slug}/fits"
         )
         self.slug, self.found, self.needed = slug, found, needed
+
+
+def _usable_runs(count: int) -> str:
+    return "1 usable run" if count == 1 else f"{count} usable runs"
 
 
 class NotEnoughRunsError(DomainError):
@@ -74,7 +78,7 @@ class NotEnoughRunsError(DomainError):
     remedy = "Upload succeeded runs of the workload that are not excluded, then ask again."
 
     def __init__(self, slug: Slug, *, found: int, needed: int) -> None:
-        super().__init__(f"Workload {slug!r} has {found} usable runs; {needed} needed for a fit.")
+        super().__init__(f"Workload {slug!r} has {_usable_runs(found)}; {needed} needed for a fit.")
         self.slug, self.found, self.needed = slug, found, needed
 
 
@@ -131,7 +135,10 @@ class SchemaDriftError(DomainError):
 class InvalidRowsError(DomainError):
     """An upload has bad rows; nothing of it was stored."""
 
-    remedy = "Mend the named rows; runs are also taken with ?on_invalid=skip, without the bad rows."
+    remedy = (
+        "Mend the named rows and send all again (of runs, POST /v1/runs?on_invalid=skip takes the"
+        " good rows alone)."
+    )
 
     def __init__(self, faults: Sequence[Fault], *, bad_rows: int, total_rows: int) -> None:
         named = "" if bad_rows <= MAX_NAMED_FAULTS else f" (the first {MAX_NAMED_FAULTS} are named)"
