@@ -11,6 +11,7 @@ from app.domain.workloads import Pooling
 from app.services.computing import Contest, FitOutcome, FitTask, Incumbent, Pool
 from app.services.context import ServiceContext
 from app.services.frames import evidence, hardware_descriptions, run_table
+from app.services.publications import publish_version
 from app.storage.stores import Stores
 from models import RunTable, WorkloadSummary, factory_summaries
 
@@ -160,7 +161,15 @@ class FittingService:
             published = stores.regressors.published_version(claim.workload_id)
             refusal = _refusal(fit.request.publish, outcome.contest, published)
             if refusal is None:
-                stores.regressors.publish(claim.workload_id, version, now)
+                publish_version(
+                    stores,
+                    claim.project_id,
+                    claim.workload_id,
+                    fit.workload,
+                    version,
+                    now,
+                    fit_id=fit.fit_id,
+                )
                 step = f"published version {version}"
             else:
                 step = f"stored version {version}, not published: {refusal}"

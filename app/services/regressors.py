@@ -13,6 +13,7 @@ from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.regressors import RegressorVersion
 from app.services.context import ServiceContext
+from app.services.publications import publish_version
 from app.storage.stores import Stores
 
 _logger = logging.getLogger(__name__)
@@ -106,15 +107,14 @@ class RegressorService:
             found = _require(stores, workload_id, slug, version)
             if found.is_published:
                 return found
-            previous = stores.regressors.published_version(workload_id)
-            stores.regressors.publish(workload_id, version, now)
-            stores.access.record_audit(
+            publish_version(
+                stores,
                 caller.project_id,
-                caller.key_id,
+                workload_id,
+                slug,
+                version,
                 now,
-                "regressor.publish",
-                f"{slug}/{version}",
-                {"previous": previous},
+                key_id=caller.key_id,
             )
             published = _require(stores, workload_id, slug, version)
         _logger.info("regressor published", extra={"workload": slug, "version": version})

@@ -74,14 +74,21 @@ def test_publish_rolls_back_and_forth(client: TestClient, services: Services) ->
     assert everywhere == published
 
 
-def test_publish_is_audited_once(client: TestClient, services: Services) -> None:
+def test_publications_are_audited_once_with_who_made_them(
+    client: TestClient, services: Services
+) -> None:
     for _ in range(2):
         client.post(f"{REGRESSORS}/1:publish")
 
     with services.context.database.reading() as stores:
         entries = stores.access.list_audit(DEFAULT_PROJECT)
     published = [entry for entry in entries if entry.action == "regressor.publish"]
-    assert [(entry.subject, entry.detail) for entry in published] == [("resnet/1", {"previous": 2})]
+    fits = [client.get(f"{REGRESSORS}/{version}").json()["fit_id"] for version in (2, 1)]
+    assert [(entry.subject, entry.detail) for entry in published] == [
+        ("resnet/1", {"previous": 2}),
+        ("resnet/2", {"previous": 1, "fit": fits[0]}),
+        ("resnet/1", {"previous": None, "fit": fits[1]}),
+    ]
 
 
 def test_next_fit_gets_the_next_number_after_a_roll_back(

@@ -1,0 +1,30 @@
+"""How a version comes to answer forecasts, whoever publishes it: in the audit log, too."""
+
+from datetime import datetime
+
+from app.domain.identifiers import FitId, KeyId, ProjectId, Slug, WorkloadId
+from app.storage.stores import Stores
+
+
+def publish_version(
+    stores: Stores,
+    project_id: ProjectId,
+    workload_id: WorkloadId,
+    slug: Slug,
+    version: int,
+    now: datetime,
+    *,
+    key_id: KeyId | None = None,
+    fit_id: FitId | None = None,
+) -> None:
+    """Make a version the one that answers forecasts; audited.
+
+    The audit log tells which version answered before, and by whose key or by which fit it ended.
+    """
+    detail: dict[str, object] = {"previous": stores.regressors.published_version(workload_id)}
+    if fit_id is not None:
+        detail["fit"] = fit_id
+    stores.regressors.publish(workload_id, version, now)
+    stores.access.record_audit(
+        project_id, key_id, now, "regressor.publish", f"{slug}/{version}", detail
+    )
