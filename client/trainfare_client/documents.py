@@ -314,7 +314,6 @@ class GpuDirectory(TypedDict):
     gpus: list[Gpu]
     ambiguous: list[dict[str, Any]]
     unspecified: list[str]
-    stand_ins: dict[str, list[str]]
 
 
 class Price(TypedDict):
