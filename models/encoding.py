@@ -8,6 +8,7 @@ import numpy as np
 
 from models.damping import damped
 from models.features import (
+    SWITCH_TOLERANCE,
     CategoryFeature,
     Companion,
     NumericFeature,
@@ -121,6 +122,8 @@ class Encoder:
         self._log1p = np.array([f.transform == "log1p" for f in numeric], dtype=bool)
         self._unit = np.array([f.unit for f in numeric])
         self._floor = np.array([f.floor for f in numeric])
+        self._off = np.array([f.off for f in numeric])
+        self._switches = np.array([f.is_switch for f in numeric], dtype=bool)
         self._center = np.array([f.center for f in numeric])
         self._fill = np.array([f.fill for f in numeric])
         self._low = np.array([f.low for f in numeric])
@@ -325,12 +328,18 @@ class Encoder:
     def _transform(self, raw: FloatArray) -> FloatArray:
         scaled = raw / self._unit
         values = np.maximum(scaled, self._floor)
+        is_off = scaled <= 0
+        if is_off.any():
+            values = np.where(is_off, self._off, values)
         if self._is_plain:
             values = np.log(values)
         else:
             values = np.where(self._log1p, values + 1.0, values)
             values = np.where(self._linear, scaled, np.log(np.where(self._linear, 1.0, values)))
         centred: FloatArray = values - self._center
+        if self._switches.any():
+            is_turned = self._switches & (np.abs(centred) > SWITCH_TOLERANCE)
+            centred = np.where(is_turned, np.sign(centred), centred)
         return centred
 
     def _codes(self, features: FeatureTable) -> IntArray:

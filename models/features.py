@@ -1,5 +1,6 @@
 """From raw columns to the log features, ranges and level codes that regressors see."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -24,8 +25,17 @@ DUPLICATE_CORRELATION = 0.9995
 MIN_MISSING_SHARE = 0.02
 """Missing values get an indicator unless nearly none or nearly all are missing."""
 
+_FLOOR = 1e-3
+"""Positive values below this share of the smallest measured one count as it."""
+
+_ONE_UNIT_BELOW = math.exp(-1)
+"""Where zero stands beside the smallest measured value: the logarithm's tangent is zero there."""
+
 UNIDENTIFIED_SD = 0.35
 """Prior standard deviation of the exponent of a parameter that was constant in the runs."""
+
+SWITCH_TOLERANCE = 1e-9
+"""Differences up to this, in units of a constant, are none."""
 
 CORE_ROLES: Mapping[str, Role] = {
     "workers": "workers",
@@ -44,6 +54,10 @@ class NumericFeature:
     a missing one; `flagged` says that an indicator of missing values accompanies the feature;
     `used` is False for a column from which nothing could be learned; its exponent is then believed
     to be `exponent`, give or take `exponent_sd` (`models.exponents`).
+
+    Zero and what is below have no ratio to a measured value: something is off that was on. Where
+    the logarithm is taken they stand one unit below the smallest measured value, and any value but
+    that of a constant that is not positive is one unit from it (`is_switch`).
     """
 
     column: str
@@ -67,6 +81,16 @@ class NumericFeature:
     def axis_span(self) -> float:
         """Return the measured width, at least 0.2 so that a constant has a distance too."""
         return max(self.high - self.low, 0.2)
+
+    @property
+    def off(self) -> float:
+        """Return what stands for values without a logarithm, in units."""
+        return self.floor / _FLOOR * _ONE_UNIT_BELOW if self.transform == "log" else self.floor
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the column was constant and not positive in the runs."""
+        return self.transform == "scaled" and self.spread == 0
 
     @property
     def missing_variance(self) -> float:
@@ -179,7 +203,7 @@ def _measure(
     center = float(known.mean())
     share = float(np.isnan(values).mean())
     spread = float(known.std())
-    spread = spread if spread > 1e-9 * max(1.0, abs(center)) else 0.0
+    spread = spread if spread > SWITCH_TOLERANCE * max(1.0, abs(center)) else 0.0
     return NumericFeature(
         name, role, quotient, transform, unit, floor, center,
         fill=float(np.median(known)) - center,
@@ -208,7 +232,7 @@ def _choose_transform(known: FloatArray) -> tuple[Transform, float, float]:
     """Return transform, unit and the smallest value it takes, in units."""
     positive = known[known > 0]
     if len(positive) == len(known):
-        return "log", 1.0, float(positive.min()) * 1e-3
+        return "log", 1.0, float(positive.min()) * _FLOOR
     largest = float(np.abs(known).max())
     few_decades = bool(len(positive)) and largest <= MAX_LINEAR_RATIO * positive.min()
     if known.min() < 0 or few_decades or largest == 0:
@@ -221,7 +245,8 @@ def apply_transform(feature: NumericFeature, values: FloatArray) -> FloatArray:
     if feature.transform == "scaled":
         return values / feature.unit - feature.center
     if feature.transform == "log":
-        return np.log(np.maximum(values, feature.floor)) - feature.center
+        floored = np.where(values <= 0, feature.off, np.maximum(values, feature.floor))
+        return np.log(floored) - feature.center
     return np.log1p(np.maximum(values / feature.unit, feature.floor)) - feature.center
 
 

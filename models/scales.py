@@ -1,11 +1,11 @@
 """How one value of a feature becomes a number that regressors see."""
 
-from math import inf
+from math import copysign, inf
 from typing import NamedTuple
 
 import numpy as np
 
-from models.features import NumericFeature
+from models.features import SWITCH_TOLERANCE, NumericFeature
 
 
 class Scale(NamedTuple):
@@ -13,6 +13,8 @@ class Scale(NamedTuple):
 
     unit: float
     floor: float
+    off: float
+    is_switch: bool
     center: float
     is_log: bool
     added: float
@@ -31,6 +33,8 @@ class Scale(NamedTuple):
         return cls(
             feature.unit,
             feature.floor,
+            feature.off,
+            feature.is_switch,
             feature.center,
             feature.transform != "scaled",
             float(feature.transform == "log1p"),
@@ -49,7 +53,10 @@ class Scale(NamedTuple):
         scaled = raw / self.unit
         if self.is_log:
             # In this order: the maximum of NaN and a number is NaN.
-            floored = max(scaled, self.floor) + self.added
+            floored = (self.off if scaled <= 0 else max(scaled, self.floor)) + self.added
             # By numpy: the logarithms of many rows, to the last bit.
             scaled = float(np.log(floored)) if floored > 0 else floored - inf
-        return scaled - self.center
+        centred = scaled - self.center
+        if self.is_switch and abs(centred) > SWITCH_TOLERANCE:
+            return copysign(1.0, centred)
+        return centred

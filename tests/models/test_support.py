@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models import FeatureTable, FittedPortfolio, Support
+from models import FeatureTable, FittedPortfolio, RunTable, Support
 from tests.models.workloads import fit, grid, make_features, make_runs
 
 ROW: dict[str, float | str] = {
@@ -162,3 +162,37 @@ def test_ten_thousand_rows_are_answered_as_one_by_one(portfolio: FittedPortfolio
         single = portfolio.predict(make_features([row]))
         assert single.log_median[0] == pytest.approx(together.log_median[index], abs=1e-9)
         assert single.scale[0] == pytest.approx(together.scale[index], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("constant", "asked"), [(1.0, 0.0), (50.0, 0.0), (50.0, -1.0), (0.0, 1.0), (-1.0, 100.0)]
+)
+def test_what_was_on_or_off_in_all_runs_counts_as_one_unit(constant: float, asked: float) -> None:
+    rows = [row | {"param.switch": constant} for row in grid()]
+    portfolio = fit(make_runs(rows))
+    turned = make_features([rows[0] | {"param.switch": asked}])
+    bounds = portfolio.predict(turned).interval(0.9)
+
+    support = portfolio.support(turned)[0]
+
+    assert support.unidentified == ("param.switch",)
+    assert [(axis.name, axis.asked) for axis in support.axes] == [("param.switch", asked)]
+    assert 1.5 < bounds[1][0] / bounds[0][0] < 4
+    assert portfolio.encoder.encode(turned).excess.max() == pytest.approx(1.0)
+
+
+def test_zero_of_a_parameter_that_never_was_is_no_thousandth_of_it() -> None:
+    rows = [row | {"param.rounds": rounds} for row in grid() for rounds in (2.0, 4.0, 8.0)]
+    runs = make_runs(rows)
+    table = RunTable(
+        runs.features,
+        runs.duration_seconds * runs.features.numeric["param.rounds"],
+        runs.run_ids,
+    )
+    portfolio = fit(table)
+    asked = make_features([rows[0], rows[0] | {"param.rounds": 0.0}])
+
+    two, none = portfolio.predict(asked).median()
+
+    assert two / 5 < none < two
+    assert portfolio.predict(asked.take(np.array([1]))).median()[0] == none

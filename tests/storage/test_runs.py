@@ -68,6 +68,24 @@ def test_instants_are_read_as_they_were_stored(database: Database) -> None:
     assert [run.started_at for run in runs] == [_NOW, None, _NOW, None]
 
 
+@pytest.mark.parametrize("count", [2, 50, 52, 100, 126])
+def test_every_run_of_a_block_is_stored_in_its_place(database: Database, count: int) -> None:
+    durations = [float(number) for number in range(1, count + 1)]
+    with database.transaction() as stores:
+        workload = _claim(stores)
+        runs = _make_runs(workload, count)
+        with stores.runs.adding() as add:
+            add(replace(runs, content=replace(runs.content, duration_seconds=durations)))
+
+    with database.reading() as stores:
+        found = {
+            run.run_id: run.duration_seconds
+            for run in stores.runs.get_many(DEFAULT_PROJECT, runs.run_id)
+        }
+
+    assert found == dict(zip(runs.run_id, durations, strict=True))
+
+
 def test_blocks_with_other_columns_follow_each_other(database: Database) -> None:
     with database.transaction() as stores:
         workload = _claim(stores)
