@@ -148,3 +148,19 @@ def test_unseen_level_and_missing_feature_widen_the_interval() -> None:
     known, unseen, missing = (upper / lower).tolist()
     assert unseen > 1.5 * known
     assert missing > 1.5 * known
+
+
+def test_a_parameter_with_zeros_is_answered_however_far_it_is_asked() -> None:
+    rows = [row | {"param.flag": flag} for row in grid(gpu_types=("V100",)) for flag in (0.0, 1.0)]
+    portfolio = fit(make_runs(rows))
+    far = [rows[0] | {"param.flag": flag} for flag in (1.0, 1e3, 1e6, -1e15, 1e90)]
+
+    together = portfolio.predict(make_features(far))
+    alone = [portfolio.predict(make_features([row])).interval(0.9999) for row in far]
+
+    lower, upper = together.interval(0.9999)
+    assert (lower > 0).all()
+    assert np.isfinite(upper).all()
+    assert (upper / lower)[2] >= (upper / lower)[1] > (upper / lower)[0]
+    assert np.array(alone)[:, 0, 0].tolist() == pytest.approx(lower.tolist())
+    assert np.array(alone)[:, 1, 0].tolist() == pytest.approx(upper.tolist())
