@@ -265,7 +265,7 @@ def test_export_is_an_upload_that_creates_nothing(client: TestClient) -> None:
 
 
 def test_export_guards_spreadsheets_against_formulas(client: TestClient) -> None:
-    values = ["=1+1", "+1", "-1", "@SUM(A1)", "'=x", "plain", "it's"]
+    values = ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1", "'=x", "plain", "it's"]
     post_json(
         client,
         [make_json_run(external_id=f"{i}", labels={"v": v}) for i, v in enumerate(values)],
@@ -274,7 +274,7 @@ def test_export_guards_spreadsheets_against_formulas(client: TestClient) -> None
     rows = list(csv.DictReader(io.StringIO(_export(client, "resnet50"))))
 
     cells = [row["label.v"] for row in rows][::-1]
-    assert cells == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "''=x", "plain", "it's"]
+    assert cells == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\uff1d1", "''=x", "plain", "it's"]
     again = post(client, _export(client, "resnet50").encode(), "text/csv")
     assert again.json()["duplicates"] == len(values)
 
