@@ -28,9 +28,13 @@ from models.tables import FeatureTable, FloatArray, IntArray
 from models.transfer import Expansion, LevelTransfer
 
 MAX_LOG_DISTANCE = 15.0
-"""No forecast is further from the median duration of the runs than this, in log units."""
+"""No forecast is further from the median duration of the runs than this, in log units.
 
-_MIN_VARIANCE = 1e-8
+None is less sure than a log standard deviation of as much either: a share asked as a percentage, a
+switch asked as a date, lie so far outside that variances exceed all numbers.
+"""
+
+_MIN_VARIANCE, _MAX_VARIANCE = 1e-8, MAX_LOG_DISTANCE**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +226,11 @@ def _settled(
     # Both bounds let NaN pass: the distribution refuses it.
     if len(mean) == 1:
         bounded = min(max(mean.item(), -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
-        scale = tempered(sqrt(max(variance.item(), _MIN_VARIANCE)))
+        scale = tempered(sqrt(min(max(variance.item(), _MIN_VARIANCE), _MAX_VARIANCE)))
         return np.array([bounded + center]), np.array([scale])
     inside = np.minimum(np.maximum(mean, -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
-    return inside + center, tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
+    known = np.minimum(np.maximum(variance, _MIN_VARIANCE), _MAX_VARIANCE)
+    return inside + center, tempered(np.sqrt(known))
 
 
 def _rows_of(regimes: Sequence[str]) -> dict[str, slice | IntArray]:

@@ -148,3 +148,18 @@ def test_unseen_level_and_missing_feature_widen_the_interval() -> None:
     known, unseen, missing = (upper / lower).tolist()
     assert unseen > 1.5 * known
     assert missing > 1.5 * known
+
+
+@pytest.mark.parametrize("asked", [-1e9, 50.0, 1e6, 1e9, 1e100])
+def test_question_far_outside_is_answered_however_unsure(asked: float) -> None:
+    rows = [row | {"param.share": share} for row in grid() for share in (0.0, 0.2, 0.5)]
+    portfolio = fit(make_runs(rows))
+    far = make_features([rows[0] | {"param.share": asked}, rows[0]])
+
+    lower, upper = portfolio.predict(far).interval(0.99)
+    alone = portfolio.predict(far.take(np.array([0]))).interval(0.99)
+
+    assert (lower > 0).all()
+    assert np.isfinite(upper).all()
+    assert np.log(upper / lower)[0] > 2 * np.log(upper / lower)[1]
+    assert [alone[0][0], alone[1][0]] == pytest.approx([lower[0], upper[0]], rel=1e-9)
