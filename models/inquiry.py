@@ -28,13 +28,17 @@ from models.tables import FeatureTable, FloatArray, IntArray
 from models.transfer import Expansion, LevelTransfer
 
 MAX_LOG_DISTANCE = 15.0
-"""No forecast is further from the median duration of the runs than this, in log units.
+"""No forecast is further from the median duration of the runs than this, in log units."""
 
-None is less sure than a log standard deviation of as much either: a share asked as a percentage, a
-switch asked as a date, lie so far outside that variances exceed all numbers.
+MAX_LOG_SCALE = 10.0
+"""No forecast's standard deviation is larger than this, in log units.
+
+A parameter with zeros or negative values enters as it is, and a question may lie any number of
+measured widths beyond it: what its trend may do there outgrows all numbers. Ten already says that
+nothing is known, and the widest calibrated bounds of one configuration stay finite numbers.
 """
 
-_MIN_VARIANCE, _MAX_VARIANCE = 1e-8, MAX_LOG_DISTANCE**2
+_MIN_VARIANCE = 1e-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,15 +226,15 @@ class Inquiry:
 def _settled(
     mean: FloatArray, variance: FloatArray, center: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return log medians within their bounds, and tempered scales."""
-    # Both bounds let NaN pass: the distribution refuses it.
+    """Return log medians and tempered scales, both within their bounds."""
+    # All bounds let NaN pass: the distribution refuses it.
     if len(mean) == 1:
         bounded = min(max(mean.item(), -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
-        scale = tempered(sqrt(min(max(variance.item(), _MIN_VARIANCE), _MAX_VARIANCE)))
-        return np.array([bounded + center]), np.array([scale])
+        scale = tempered(sqrt(max(variance.item(), _MIN_VARIANCE)))
+        return np.array([bounded + center]), np.array([min(scale, MAX_LOG_SCALE)])
     inside = np.minimum(np.maximum(mean, -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
-    known = np.minimum(np.maximum(variance, _MIN_VARIANCE), _MAX_VARIANCE)
-    return inside + center, tempered(np.sqrt(known))
+    scales = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
+    return inside + center, np.minimum(scales, MAX_LOG_SCALE)
 
 
 def _rows_of(regimes: Sequence[str]) -> dict[str, slice | IntArray]:

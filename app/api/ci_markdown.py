@@ -47,7 +47,9 @@ def summary(report: CiReport) -> str:
     judged = [each for each in report.runs if each.ratio is not None]
     number = f"{len(judged)} run{'s' if len(judged) > 1 else ''}"
     note = f", {len(faster)} of them faster" if faster else ""
-    return f"As forecast: {number} within what was expected{note}."
+    open_runs = len(report.runs) - len(judged)
+    open_note = f"; {open_runs} more could not be judged" if open_runs else ""
+    return f"As forecast: {number} within what was expected{note}{open_note}."
 
 
 def comment(report: CiReport) -> str:

@@ -64,7 +64,7 @@ class RecordFile(Generic[Record]):
         UnsupportedMediaTypeError
             If the body is neither JSON nor CSV.
         InvalidRequestError
-            If the body as a whole cannot be read.
+            If the body as a whole cannot be read, or has no records.
         UnknownFieldError, InvalidRowsError
             If records are bad; each row is named.
         """
@@ -72,6 +72,8 @@ class RecordFile(Generic[Record]):
         if media_type not in {JSON, CSV}:
             raise UnsupportedMediaTypeError(f"Content-Type {content_type!r}"[:100], (JSON, CSV))
         rows = self._csv_rows(body) if media_type == CSV else _json_rows(body)
+        if not rows:
+            raise InvalidRequestError(f"The upload has no {self.plural}.")
         if len(rows) > MAX_RECORDS:
             raise InvalidRequestError(
                 f"There are {len(rows)} {self.plural}; at most {MAX_RECORDS} at once."
@@ -155,7 +157,10 @@ class RecordFile(Generic[Record]):
         content = {
             JSON: {
                 "schema": {
-                    "anyOf": [schema, {"type": "array", "maxItems": MAX_RECORDS, "items": schema}]
+                    "anyOf": [
+                        schema,
+                        {"type": "array", "minItems": 1, "maxItems": MAX_RECORDS, "items": schema},
+                    ]
                 },
                 "example": self.example,
             },

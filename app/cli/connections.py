@@ -1,9 +1,10 @@
-"""Guards connections before a request exists: slow or endless headers, and what is no HTTP."""
+"""Guards connections around requests: slow or endless headers and trailers, what is no HTTP."""
 
 import asyncio
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
+import httptools
 import orjson
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -12,13 +13,19 @@ from app.api import problems
 from app.api.problems import ProblemKind
 
 _MAX_HEAD_BYTES: Final = 1 << 16
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class GuardedProtocol(HttpToolsProtocol):
     """Uvicorn's protocol that waits for a request's headers neither for ever nor without bound.
 
-    Uvicorn alone keeps a connection that never ends its headers, and all bytes of them. Bodies
-    have limits of their own in the application.
+    Uvicorn alone keeps a connection that never ends its headers, and all bytes of them, and
+    takes trailers, however many, for headers. Here trailers are read over. Bodies have limits of
+    their own in the application, which do not see what stands between and behind their chunks.
+
+    An offer to speak another protocol (`Upgrade`) is declined by going on as if it had not been
+    made (RFC 9110, section 7.8). Uvicorn alone loses the body of such a request, and may take it
+    for the next one.
     """
 
     head_timeout_s: ClassVar[float] = 10.0
@@ -28,6 +35,10 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._awaits_head = True
         self._head_bytes = 0
+        self._unused_bytes = 0
+        self._goes_on = False
+        """Whether what came last was of use: a head's end or bytes of a body."""
+        self._is_declining = False
         self._deadline: asyncio.TimerHandle | None = None
 
     @override
@@ -42,26 +53,73 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        # Most heads come whole: no timer is set for them.
+        self._goes_on = False
+        self._feed(data)
         if self._awaits_head:
+            # Most heads come whole: no timer is set for them.
             if self._deadline is None:
                 self._arm()
             self._head_bytes += len(data)
             if self._head_bytes > _MAX_HEAD_BYTES:
                 self._refuse(problems.HEAD_TOO_LARGE, f"They exceed {_MAX_HEAD_BYTES} bytes.")
+        elif self._goes_on:
+            self._unused_bytes = 0
+        else:
+            self._unused_bytes += len(data)
+            if self._unused_bytes > _MAX_HEAD_BYTES:
+                detail = f"Trailers, or what is beside the chunks, exceed {_MAX_HEAD_BYTES} bytes."
+                self._refuse(problems.HEAD_TOO_LARGE, detail)
+
+    def _feed(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                data = data[offer.args[0] :]
+                self._decline()
+            except httptools.HttpParserError:
+                self.send_400_response("Invalid HTTP request received.")
+                return
+            else:
+                return
+
+    def _decline(self) -> None:
+        """Read on with a parser that knows of the last head only how the body is framed."""
+        framing = [b"%b: %b\r\n" % each for each in self.scope["headers"] if each[0] in _FRAMING]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as in uvicorn
+        self._is_declining = True
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(framing))
+        self._is_declining = False
 
     @override
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._awaits_head, self._head_bytes = True, 0
+        if not self._is_declining:
+            super().on_message_begin()
+            self._awaits_head, self._head_bytes = True, 0
 
     @override
     def on_headers_complete(self) -> None:
+        if self._is_declining:
+            return
         if self._deadline is not None:
             self._disarm()
-        self._awaits_head = False
+        self._awaits_head, self._goes_on = False, True
         super().on_headers_complete()
+        # The request has its headers; trailers, which come like them, are none.
+        self.headers = []
+
+    @override
+    def on_body(self, body: bytes) -> None:
+        self._goes_on = True
+        super().on_body(body)
+
+    @override
+    def on_message_complete(self) -> None:
+        # Behind an offer of another protocol the parser takes no body for one.
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     @override
     def send_400_response(self, msg: str) -> None:
@@ -86,6 +144,11 @@ class GuardedProtocol(HttpToolsProtocol):
         """Answer with a problem and close; the connection says nothing that could be read on."""
         self._disarm()
         if self.transport.is_closing():
+            return
+        cycle = self.cycle
+        if cycle is not None and cycle.response_started and not cycle.response_complete:
+            # It would be read as a part of the answer that has begun.
+            self.transport.close()
             return
         remedy = "Send the request again, whole and without delay."
         document = problems.problem_document(kind, detail, instance="/", remedy=remedy)

@@ -9,6 +9,9 @@ from typing import Final
 ParameterValue = float | str
 """A workload's further parameter: a number or a category."""
 
+MAX_PARAMETER: Final = 1e90
+"""How large a parameter that is a number may be, with either sign: regressors take 1e100."""
+
 NUMERIC_FEATURES: Final = ("workers", "nodes", "dataset_size", "batch_size", "epochs")
 CATEGORY_FEATURES: Final = ("gpu_type", "instance_type")
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.domain.identifiers import Slug
+from app.domain.wording import say_count
 
 MAX_NAMED_FAULTS = 1000
 """How many faults a refusal names one by one; beyond it tells their number."""
@@ -62,8 +63,8 @@ class NoRegressorError(DomainError):
 
     def __init__(self, slug: Slug, *, found: int, needed: int) -> None:
         super().__init__(
-            f"Workload {slug!r} has no published regressor: {found} usable runs were found,"
-            f" at least {needed} needed. Ask for a fit: POST /v1/workloads/{slug}/fits"
+            f"Workload {slug!r} has no published regressor: {say_count(found, 'usable run')} found,"
+            f" {needed} needed. Ask for a fit: POST /v1/workloads/{slug}/fits"
         )
         self.slug, self.found, self.needed = slug, found, needed
 
@@ -74,7 +75,8 @@ class NotEnoughRunsError(DomainError):
     remedy = "Upload succeeded runs of the workload that are not excluded, then ask again."
 
     def __init__(self, slug: Slug, *, found: int, needed: int) -> None:
-        super().__init__(f"Workload {slug!r} has {found} usable runs; {needed} needed for a fit.")
+        has = say_count(found, "usable run")
+        super().__init__(f"Workload {slug!r} has {has}; {needed} needed for a fit.")
         self.slug, self.found, self.needed = slug, found, needed
 
 
@@ -120,18 +122,15 @@ class SchemaDriftError(DomainError):
     remedy = "Send the parameter with its first type, or under another name."
 
     def __init__(self, faults: Sequence[Fault], *, total: int) -> None:
-        super().__init__(
-            f"{total} value(s) do not have the type that their parameter was declared or"
-            " first used with; nothing was stored.",
-            faults=faults,
-        )
+        message = f"{total} value(s) lack the type of their parameter; nothing was stored."
+        super().__init__(message, faults=faults)
         self.total = total
 
 
 class InvalidRowsError(DomainError):
     """An upload has bad rows; nothing of it was stored."""
 
-    remedy = "Mend the named rows; runs are also taken with ?on_invalid=skip, without the bad rows."
+    remedy = "Mend the named rows and send all again; ?on_invalid=skip takes the good runs."
 
     def __init__(self, faults: Sequence[Fault], *, bad_rows: int, total_rows: int) -> None:
         named = "" if bad_rows <= MAX_NAMED_FAULTS else f" (the first {MAX_NAMED_FAULTS} are named)"

@@ -11,7 +11,19 @@ def nearest_field(name: str, known: Iterable[str]) -> str | None:
     --------
     >>> nearest_field("batchsize", ["batch_size", "epochs"])
     'batch_size'
+    >>> nearest_field("price", ["purchase", "price_per_hour"])
+    'price_per_hour'
     """
     squeezed = {field.replace("_", "").casefold(): field for field in known}
-    match = get_close_matches(name.replace("_", "").replace("-", "").casefold(), squeezed, n=1)
+    asked = name.replace("_", "").replace("-", "").casefold()
+    begun = [field for field in squeezed.values() if asked in _first_words(field)]
+    if len(begun) == 1:
+        return begun[0]
+    match = get_close_matches(asked, squeezed, n=1)
     return squeezed[match[0]] if match else None
+
+
+def _first_words(field: str) -> set[str]:
+    """Return what a field begins with, up to each of its words but the last, squeezed."""
+    words = field.casefold().split("_")
+    return {"".join(words[:count]) for count in range(1, len(words))}

@@ -52,6 +52,17 @@ def say_number(number: float) -> str:
     return f"{int(number):,}" if float(number).is_integer() else f"{number:.6g}"
 
 
+def say_count(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> say_count(1, "usable run"), say_count(12, "usable run")
+    ('1 usable run', '12 usable runs')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def align(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
     """Return a table in plain text; all columns but the first `left` are flush right.
 

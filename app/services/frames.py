@@ -11,6 +11,7 @@ from app.domain.alike import AlikeScenarios
 from app.domain.columns import Repeated
 from app.domain.configurations import (
     CATEGORY_FEATURES,
+    MAX_PARAMETER,
     NUMERIC_FEATURES,
     Configuration,
     ParameterValue,
@@ -37,7 +38,7 @@ PARAMETER_PREFIX = "param."
 """What sets a parameter's column apart from the features that every workload has."""
 
 _TELL_OF_MEMORY = frozenset({RunStatus.SUCCEEDED, RunStatus.OUT_OF_MEMORY})
-_FAR, _BEYOND_ALL = 1e6, 1e90
+_FAR = 1e6
 _STOPPED = frozenset({RunStatus.PREEMPTED, RunStatus.TIMED_OUT, RunStatus.CANCELLED})
 
 _Number = float | int | None
@@ -259,7 +260,7 @@ def far_questions(report: FitReport) -> FeatureTable:
     numeric = {}
     for name, (low, high) in report.numeric_ranges.items():
         ends = np.array([low, high, low / _FAR, high * _FAR])
-        numeric[name] = np.clip(ends, -_BEYOND_ALL, _BEYOND_ALL)
+        numeric[name] = np.clip(ends, -MAX_PARAMETER, MAX_PARAMETER)
     categorical = {
         name: [levels[0] if levels else None] * 4 for name, levels in report.category_levels.items()
     }

@@ -7,6 +7,7 @@ from app.domain.errors import AmbiguousGpuError, UnknownGpuError
 from app.domain.gpus import GpuSpecification
 from app.domain.identifiers import ProjectId
 from app.pricing.gpus import (
+    boards_of_chip,
     families,
     nearest_gpu_names,
     specification_of,
@@ -18,11 +19,24 @@ from app.services.context import ServiceContext
 
 @dataclass(frozen=True, slots=True)
 class GpuDirectory:
-    """All known GPUs, and the names in a project's runs that have no data sheet."""
+    """All known GPUs, and the names in a project's runs that have no data sheet.
+
+    `stand_ins` names the boards whose data sheets tell forecasts about such a name: the variants of
+    an ambiguous one ("V100"), the boards with the chip of one of another memory ("A100-60GB").
+    """
 
     specified: Sequence[GpuSpecification]
     ambiguous: Mapping[str, Sequence[str]]
     unspecified: Sequence[str]
+    stand_ins: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class UnspecifiedGpu:
+    """A name that only runs have, and the boards whose data sheets tell forecasts about it."""
+
+    name: str
+    stand_ins: Sequence[str]
 
 
 class GpuService:
@@ -34,10 +48,11 @@ class GpuService:
     def directory(self, project_id: ProjectId) -> GpuDirectory:
         """Return all data sheets and the names that the project's runs brought without one."""
         unspecified = self._unspecified(project_id)
-        return GpuDirectory(list(specifications().values()), families(), unspecified)
+        stand_ins = {name: boards for name in unspecified if (boards := _stand_ins(name))}
+        return GpuDirectory(list(specifications().values()), families(), unspecified, stand_ins)
 
-    def describe(self, project_id: ProjectId, name: str) -> GpuSpecification | str:
-        """Return the data sheet of a GPU in any spelling, or the name that only runs have.
+    def describe(self, project_id: ProjectId, name: str) -> GpuSpecification | UnspecifiedGpu:
+        """Return the data sheet of a GPU in any spelling, or what is known of a name of runs.
 
         Raises
         ------
@@ -54,10 +69,15 @@ class GpuService:
             raise AmbiguousGpuError(name, variants)
         unspecified = self._unspecified(project_id)
         if name in unspecified:
-            return name
+            return UnspecifiedGpu(name, _stand_ins(name))
         raise UnknownGpuError(name, nearest_gpu_names(name, unspecified))
 
     def _unspecified(self, project_id: ProjectId) -> list[str]:
         with self._context.database.reading() as stores:
             measured = stores.forecasts.measured_gpu_types(project_id)
         return [name for name in measured if specification_of(name) is None]
+
+
+def _stand_ins(name: str) -> tuple[str, ...]:
+    of_chip = boards_of_chip(name)
+    return variants_of(name) if of_chip is None else of_chip[0]

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
 from typing import Final
 
 from app.domain.alike import AlikeScenarios
-from app.domain.configurations import Configuration, ParameterValue, Scenario
+from app.domain.configurations import MAX_PARAMETER, Configuration, ParameterValue, Scenario
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.spelling import nearest_field
 from app.pricing.gpus import resolve_gpu, variants_of
@@ -46,7 +45,7 @@ class Questioner:
         UnknownFieldError
             If a parameter is none of the workload's.
         InvalidRequestError
-            If a parameter that is a number is given as a word.
+            If a parameter that is a number is given as a word, or is beyond `MAX_PARAMETER`.
         """
         configuration, report = self._resolved(scenario.configuration), self._report
         asked = scenario.parameters
@@ -75,7 +74,7 @@ class Questioner:
         """Whether all values of a parameter are what the regressor takes it for."""
         is_word = set(map(type, column))
         if str not in is_word:
-            return name in self._numbers
+            return name in self._numbers and all(map(_is_number, column))
         return is_word == {str} and PARAMETER_PREFIX + name in self._report.category_levels
 
     def _resolved(self, configuration: Configuration) -> Configuration:
@@ -90,8 +89,7 @@ class Questioner:
     def _are_numbers(self, parameters: Mapping[str, ParameterValue]) -> bool:
         """Whether all parameters are numbers, as those of the regressor are: the common case."""
         return all(
-            name in self._numbers and not isinstance(value, str)
-            for name, value in parameters.items()
+            name in self._numbers and _is_number(value) for name, value in parameters.items()
         )
 
 
@@ -144,9 +142,7 @@ def _typed(name: str, value: ParameterValue, report: FitReport) -> ParameterValu
         return value if isinstance(value, str) else _as_word(value, report.category_levels[column])
     if column not in report.numeric_ranges:
         raise UnknownFieldError([_unknown_parameter(name, value, report)])
-    if isinstance(value, str):
-        return _as_number(name, value)
-    return value
+    return _as_number(name, value)
 
 
 def _as_word(value: float, levels: tuple[str, ...]) -> str:
@@ -155,18 +151,22 @@ def _as_word(value: float, levels: tuple[str, ...]) -> str:
     return next((each for each in spellings if each in levels), spellings[0])
 
 
-def _as_number(name: str, text: str) -> float:
+def _is_number(value: ParameterValue) -> bool:
+    return not isinstance(value, str) and abs(value) <= MAX_PARAMETER
+
+
+def _as_number(name: str, value: ParameterValue) -> float:
     try:
-        number = float(text)
+        number = float(value)
     except ValueError:
         number = float("nan")
-    if isfinite(number):
+    if _is_number(number):
         return number
     fault = Fault(
         f"The parameter {name!r} of this workload is a number.",
-        "Send a finite number.",
+        f"Send a finite number from -{MAX_PARAMETER:g} to {MAX_PARAMETER:g}.",
         field=PARAMETER_PREFIX + name,
-        value=text,
+        value=value,
     )
     raise InvalidRequestError(f"The parameter {name!r} is no number.", [fault])
 

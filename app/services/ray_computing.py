@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from typing_extensions import override
 
 from app.services.computing import (
@@ -44,6 +44,8 @@ _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 _LOST: Final = (RayError, OSError, ValueError)
 """What says that the cluster is gone; ValueError is the words of a client's closed channel."""
+
+_WAITING: Final = Progress(0.0, "waiting for a free core of the cluster")
 
 _OTHER_VERSION: Final = "Version mismatch"
 """How Ray begins what it says of a cluster of another version of itself or of Python."""
@@ -94,7 +96,7 @@ class _Foreman:
     """
 
     def __init__(self) -> None:
-        self._latest = Progress(0.0, "waiting for a free core of the cluster")
+        self._latest = _WAITING
 
     def tell(self, progress: Progress) -> None:
         self._latest = progress
@@ -103,8 +105,19 @@ class _Foreman:
         return self._latest
 
     def compute(self, task: FitTask) -> Done | Refused:
+        for _ in range(_TAKEN_UP_AGAIN):
+            try:
+                return self._attempt(task)
+            except RayTaskError:
+                raise
+            except RayError:
+                # Its node was lost, and another one may be long in coming.
+                self._latest = _WAITING
+        return self._attempt(task)
+
+    def _attempt(self, task: FitTask) -> Done | Refused:
         # An actor keeps its core while it waits, so this one has none and a task computes.
-        remote = ray.remote(num_cpus=1, max_retries=_TAKEN_UP_AGAIN)(_compute)
+        remote = ray.remote(num_cpus=1, max_retries=0)(_compute)
         message: Done | Refused = ray.get(
             remote.remote(task, ray.get_runtime_context().current_actor)
         )
@@ -161,9 +174,10 @@ class RayComputer(Computer):
     beat_s
         The longest silence towards `on_progress`, but for a foreman that moves to another node.
     limit_s
-        After how many seconds a fit of a time budget is ended.
+        After how many seconds a fit of a time budget is ended; those in which it waits for a core
+        do not count, since a cluster may have to start a node first.
     clock
-        Seconds that never go back, which the pauses between attempts to connect go by.
+        Seconds that never go back, which limits and the pauses between attempts to connect go by.
     """
 
     def __init__(
@@ -252,13 +266,16 @@ class RayComputer(Computer):
     def _await(
         self, computation: _Computation, on_progress: OnProgress, limit_s: float
     ) -> FitOutcome:
-        deadline, latest = time.monotonic() + limit_s, Progress(0.0, "starting")
+        deadline, latest = math.inf, Progress(0.0, "starting")
         on_progress(latest.share, latest.step)
         try:
             while not computation.has_ended(self._beat_s):
-                latest = computation.progress() or latest
+                told = computation.progress()
+                latest = told or latest
                 on_progress(latest.share, latest.step)
-                if time.monotonic() > deadline:
+                is_computed = told is not None and told != _WAITING
+                deadline = min(deadline, self._clock() + limit_s) if is_computed else math.inf
+                if self._clock() > deadline:
                     raise TimedOutError(limit_s)
             message: Done | Refused = ray.get(computation.result)
         except _LOST as error:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from sqlite3 import SQLITE_CORRUPT, SQLITE_NOTADB
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
@@ -19,7 +19,16 @@ from app.storage.types import json_text
 
 _logger = logging.getLogger(__name__)
 _SQLITE_BUSY_TIMEOUT_MS = 30_000
-_POSTGRES_CONNECT_TIMEOUT_S = 5
+_POSTGRES_PATIENCE: Final = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""A server that vanished without a word (a lost machine, a cut network) ends its connections in
+about 20 s: by itself the kernel keeps the threads that wait for it a quarter of an hour or longer.
+All are seconds but the last, which is milliseconds."""
 _MAX_TIMEOUT_MS = (1 << 31) - 1
 
 
@@ -73,7 +82,10 @@ def make_engine(
     }
     if parsed.get_backend_name() == "postgresql":
         options["pool_pre_ping"] = True
-        options["connect_args"] = {"connect_timeout": _POSTGRES_CONNECT_TIMEOUT_S}
+        # What the URL says goes first.
+        options["connect_args"] = {
+            name: value for name, value in _POSTGRES_PATIENCE.items() if name not in parsed.query
+        }
         if statement_timeout_s is not None:
             limit = f"-c statement_timeout={_milliseconds(statement_timeout_s)}"
             given = parsed.query.get("options", "")

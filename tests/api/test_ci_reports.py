@@ -109,6 +109,8 @@ def test_a_run_that_did_not_succeed_is_stored_but_not_judged(client: TestClient)
     found = report(client, run(usual(), status="failed"), run(usual()))
 
     assert [each["verdict"] for each in found["runs"]] == ["insufficient_data", "pass"]
+    assert "1 run within what was expected" in found["summary"]
+    assert found["summary"].endswith("; 1 more could not be judged.")
     assert found["verdict"] == "pass"
 
 

@@ -211,8 +211,18 @@ def test_too_many_prices_at_once_are_refused(client: TestClient) -> None:
     assert answer.json()["code"] == "invalid_request"
 
 
-def test_nothing_to_add_is_no_error(client: TestClient) -> None:
-    assert add(client, []) == []
+@pytest.mark.parametrize("path", ["prices", "exchange-rates", "grid-factors", "runs"])
+def test_uploads_of_nothing_are_refused(client: TestClient, path: str) -> None:
+    answer = client.post(f"/v1/{path}", json=[])
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert "The upload has no" in answer.json()["detail"]
+
+
+def test_file_of_nothing_but_a_header_is_refused(client: TestClient) -> None:
+    answer = client.post("/v1/prices", content=b"gpu_type,price_per_hour\n", headers=CSV)
+
+    assert answer.json()["detail"] == "The upload has no prices."
 
 
 @pytest.mark.parametrize("token", ["nonsense", "catalogue.x", "catalogue.-1"])

@@ -201,6 +201,44 @@ def test_odd_rows_are_stored_with_a_warning(client: TestClient) -> None:
     assert warnings["phase_exceeds_run"]["rows"] == [2]
 
 
+def test_durations_far_below_their_instants_are_told(client: TestClient) -> None:
+    hour = "2026-11-01T10:00:00Z,2026-11-01T11:00:00Z"
+
+    answer = post_csv(
+        client,
+        "workload,duration_seconds,phase.setup_seconds,started_at,ended_at",
+        f"a,60,,{hour}",
+        f"a,1.5,30,{hour}",
+        f"a,60,2400,{hour}",
+        f"a,3000,,{hour}",
+        f"a,,,{hour}",
+        "a,60,,,",
+    )
+
+    [warning] = answer.json()["warnings"]
+    assert answer.json()["created"] == 6
+    assert (warning["code"], warning["rows"]) == ("shorter_than_span", [1, 2])
+    assert "not minutes" in warning["remedy"]
+
+
+def test_swapped_instants_are_shown_as_instants(client: TestClient) -> None:
+    answer = post_csv(
+        client,
+        "workload,started_at,ended_at",
+        "a,2026-11-01T10:00:00Z,2026-11-01T10:00:00+01:00",
+    )
+
+    assert faults(answer)[0]["value"] == "2026-11-01T09:00:00Z"
+
+
+def test_sizes_beyond_the_limit_are_told_the_limit(client: TestClient) -> None:
+    answer = post_csv(client, "workload,duration_seconds,dataset_size,workers", "a,5,1e30,2e9")
+
+    said = {fault["field"]: fault["message"] for fault in faults(answer)}
+    assert "up to 1e18" in said["dataset_size"]
+    assert "10,000,000" in said["workers"]
+
+
 def test_export_is_an_upload_that_creates_nothing(client: TestClient) -> None:
     runs = [
         make_json_run(
@@ -227,7 +265,7 @@ def test_export_is_an_upload_that_creates_nothing(client: TestClient) -> None:
 
 
 def test_export_guards_spreadsheets_against_formulas(client: TestClient) -> None:
-    values = ["=1+1", "+1", "-1", "@SUM(A1)", "'=x", "plain", "it's"]
+    values = ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1", "'=x", "plain", "it's"]
     post_json(
         client,
         [make_json_run(external_id=f"{i}", labels={"v": v}) for i, v in enumerate(values)],
@@ -236,7 +274,7 @@ def test_export_guards_spreadsheets_against_formulas(client: TestClient) -> None
     rows = list(csv.DictReader(io.StringIO(_export(client, "resnet50"))))
 
     cells = [row["label.v"] for row in rows][::-1]
-    assert cells == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "''=x", "plain", "it's"]
+    assert cells == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\uff1d1", "''=x", "plain", "it's"]
     again = post(client, _export(client, "resnet50").encode(), "text/csv")
     assert again.json()["duplicates"] == len(values)
 

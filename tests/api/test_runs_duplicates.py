@@ -1,5 +1,6 @@
 """The same external id is a duplicate or a conflict; parameters keep their first type."""
 
+import pytest
 from fastapi.testclient import TestClient
 
 from tests.support.uploads import faults, list_runs, make_json_run, post_csv, post_json
@@ -180,14 +181,19 @@ def test_cells_of_a_category_may_look_like_numbers(client: TestClient) -> None:
     assert list_runs(client, "b")[0]["parameters"] == {"version": 2}
 
 
-def test_json_numbers_and_texts_do_not_mix_in_a_first_use(client: TestClient) -> None:
-    answer = post_json(
-        client,
-        [make_json_run(parameters={"x": 1}), make_json_run(parameters={"x": "one"})],
-    )
+@pytest.mark.parametrize("values", [(1, "one", 2), ("one", 1, "two")])
+def test_first_json_value_of_an_upload_fixes_a_parameters_type(
+    client: TestClient, values: tuple[object, ...]
+) -> None:
+    runs = [make_json_run(parameters={"x": value}) for value in values]
+
+    answer = post_json(client, runs)
+    skipped = post_json(client, runs, on_invalid="skip")
 
     assert answer.json()["code"] == "schema_drift"
-    assert [fault["row"] for fault in faults(answer)] == [1]
+    assert [fault["row"] for fault in faults(answer)] == [2]
+    assert (skipped.json()["created"], skipped.json()["invalid_count"]) == (2, 1)
+    assert [run["parameters"]["x"] for run in list_runs(client)] == [values[2], values[0]]
 
 
 def test_framework_is_a_category_whatever_it_looks_like(client: TestClient) -> None:

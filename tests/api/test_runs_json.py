@@ -200,6 +200,7 @@ def test_alias_of_a_gpu_is_stored_under_its_canonical_name(client: TestClient) -
         ({"work": {"dataset_size": 0}}, "dataset_size", "positive"),
         ({"parameters": {"depth": {"a": 1}}}, "param.depth", "one plain value"),
         ({"parameters": {"depth": 10**400}}, "param.depth", "finite"),
+        ({"parameters": {"depth": -1e300}}, "param.depth", "from -1e+90 to 1e+90"),
         ({"parameters": {"name": "a\x07"}}, "param.name", "Remove"),
         ({"phases": {"setup_seconds": -3}}, "phase.setup_seconds", "seconds"),
         ({"resources": {"gpu_utilization": 93}}, "resource.gpu_utilization", "0.93"),

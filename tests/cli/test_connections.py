@@ -8,9 +8,11 @@ import pytest
 from fastapi import FastAPI
 
 from app.cli.connections import GuardedProtocol
-from tests.support.connections import listening
+from tests.support.connections import listening, send_in_pieces
 
 _WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+_OFFER = b"Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: A\r\n"
+_SECOND = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 class _Impatient(GuardedProtocol):
@@ -80,3 +82,91 @@ def test_whole_requests_are_answered_and_the_next_one_is_guarded_too(
     assert first.startswith(b"200")
     assert second.startswith(b"200")
     assert refused.startswith(b"408")
+
+
+def _converse(application: FastAPI, *pieces: bytes) -> bytes:
+    """Send the pieces, each when the one before was read, and return all that came."""
+
+    async def converse() -> bytes:
+        async with listening(application, GuardedProtocol) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            await send_in_pieces(served, writer, pieces)
+            answer = await reader.read()
+            writer.close()
+        return answer
+
+    return asyncio.run(converse())
+
+
+@pytest.mark.parametrize("endless", [b"0\r\nX-Long: ", b"0\r\n", b"1;extension="])
+@pytest.mark.parametrize("asked", [b"POST /v1/runs", b"GET /healthz"])
+def test_endless_bytes_that_belong_to_no_body_are_refused(
+    application: FastAPI, asked: bytes, endless: bytes
+) -> None:
+    framing = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n[\r\n"
+    head = b"%b HTTP/1.1\r\nHost: x\r\n%b" % (asked, framing)
+    flood = b"X-Field: 1\r\n" * 5500 if endless.endswith(b"0\r\n") else b"a" * 65_537
+
+    answer = _converse(application, head + endless, flood)
+
+    # An answer that has begun is cut off: nothing could be said within it.
+    has_begun = asked.startswith(b"GET")
+    assert answer.startswith(b"HTTP/1.1 200" if has_begun else b"HTTP/1.1 431")
+    assert (b"headers_too_large" in answer) != has_begun
+
+
+def test_trailers_are_no_headers(application: FastAPI) -> None:
+    chunked = b"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"
+    trailers = b"0\r\nX-Request-ID: told-too-late\r\n\r\n"
+
+    first, second = _converse(application, chunked + trailers + _SECOND).split(b"HTTP/1.1 ")[1:]
+
+    assert first.startswith(b"200")
+    assert second.startswith(b"200")
+    assert b"told-too-late" not in first
+
+
+@pytest.mark.parametrize("cuts", [(), ("head",), ("head", "body")])
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_offer_of_another_protocol_is_declined_and_the_body_read(
+    application: FastAPI, cuts: tuple[str, ...], *, is_chunked: bool
+) -> None:
+    run = b'{"workload": "offered", "duration_seconds": 10}'
+    framing = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: %d" % len(run)
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(run), run) if is_chunked else run
+    head = b"POST /v1/runs HTTP/1.1\r\nContent-Type: application/json\r\n%b%b\r\n\r\n"
+    pieces = [head % (_OFFER, framing), body[:9], body[9:] + _SECOND]
+    if "head" not in cuts:
+        pieces[:2] = [pieces[0] + pieces[1]]
+    if "body" not in cuts:
+        pieces[-2:] = [pieces[-2] + pieces[-1]]
+
+    created, healthy = _converse(application, *pieces).split(b"HTTP/1.1 ")[1:]
+
+    assert created.startswith(b"201")
+    assert healthy.startswith(b"200")
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_body_behind_an_offer_is_never_taken_for_a_request(
+    application: FastAPI, *, is_cut: bool
+) -> None:
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = (
+        b"POST /v1/runs HTTP/1.1\r\n%bContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    )
+    pieces = [head % (_OFFER, len(hidden)), hidden + _SECOND]
+
+    answers = _converse(application, *(pieces if is_cut else [b"".join(pieces)]))
+
+    refused, healthy = answers.split(b"HTTP/1.1 ")[1:]
+    assert refused.startswith(b"422")
+    assert healthy.startswith(b"200")
+
+
+def test_offers_without_a_body_are_answered_one_after_the_other(application: FastAPI) -> None:
+    offer = b"GET /healthz HTTP/1.1\r\n%b\r\n" % _OFFER
+
+    answers = _converse(application, offer * 3 + _SECOND).split(b"HTTP/1.1 ")[1:]
+
+    assert [answer[:3] for answer in answers] == [b"200"] * 4

@@ -2,10 +2,12 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
+import ray
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import FitRequest, FitState
@@ -33,6 +35,20 @@ LONG = FitRequest(time_budget_s=60.0)
 
 class StopComputingError(Exception):
     """Raised by a caller that wants no more."""
+
+
+@dataclass
+class SteppingClock:
+    """A clock that somebody else moves."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def sleep_long() -> None:
+    time.sleep(600)
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +129,29 @@ def test_fit_that_never_ends_is_ended(cluster: RayNodes) -> None:
         computer.compute(make_task(LONG, n_runs=60), ignore)
 
     computer.close()
+
+
+def test_time_that_a_fit_waits_for_a_core_is_not_its_own(cluster: RayNodes) -> None:
+    clock, steps, waits = SteppingClock(), list[str](), "waiting for a free core of the cluster"
+    computer = RayComputer(cluster.address, beat_s=0.05, clock=clock)
+    assert computer.is_ready()
+    holders = [ray.remote(num_cpus=1)(sleep_long).remote() for _ in range(2)]
+    while ray.available_resources().get("CPU", 0) > 0:
+        time.sleep(0.05)
+
+    def let_it_wait(_share: float, step: str) -> None:
+        steps.append(step)
+        if step == waits:
+            clock.seconds += 10_000.0
+        if steps.count(waits) == 5:
+            for holder in holders:
+                ray.cancel(holder, force=True)
+
+    outcome = computer.compute(make_task(QUICK), let_it_wait)
+
+    computer.close()
+    assert outcome.artifact
+    assert steps.count(waits) >= 5
 
 
 def test_fit_goes_on_when_a_node_is_lost(cluster: RayNodes, computer: RayComputer) -> None:

@@ -1,8 +1,10 @@
 """Responses about GPUs."""
 
+from pydantic import Field
+
 from app.api.schemas.base import ResponseModel
 from app.domain.gpus import GpuSpecification
-from app.services.gpus import GpuDirectory
+from app.services.gpus import GpuDirectory, UnspecifiedGpu
 
 
 class GpuOut(ResponseModel):
@@ -20,12 +22,16 @@ class GpuOut(ResponseModel):
     interconnect: str | None = None
     tdp_watts: float | None = None
     source: str | None = None
+    stand_ins: list[str] = Field(
+        default=[], description="of a GPU that only runs know: whose data sheets forecasts use"
+    )
 
     @classmethod
-    def of(cls, gpu: GpuSpecification | str) -> "GpuOut":
+    def of(cls, gpu: GpuSpecification | UnspecifiedGpu) -> "GpuOut":
         """Return the schema of a data sheet, or of a name without one."""
-        if isinstance(gpu, str):
-            return cls(gpu_type=gpu, specified=False, aliases=[])
+        if isinstance(gpu, UnspecifiedGpu):
+            stand_ins = list(gpu.stand_ins)
+            return cls(gpu_type=gpu.name, specified=False, aliases=[], stand_ins=stand_ins)
         return cls(
             gpu_type=gpu.gpu_type,
             specified=True,
@@ -55,6 +61,9 @@ class GpusOut(ResponseModel):
     gpus: list[GpuOut]
     ambiguous: list[AmbiguousNameOut]
     unspecified: list[str]
+    stand_ins: dict[str, list[str]] = Field(
+        description="of unspecified names: the boards whose data sheets forecasts use for them"
+    )
 
     @classmethod
     def of(cls, directory: GpuDirectory) -> "GpusOut":
@@ -66,4 +75,5 @@ class GpusOut(ResponseModel):
                 for name, variants in directory.ambiguous.items()
             ],
             unspecified=list(directory.unspecified),
+            stand_ins={name: list(boards) for name, boards in directory.stand_ins.items()},
         )

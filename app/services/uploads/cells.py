@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from math import inf, isfinite
+from math import inf
 from typing import Final, Generic, TypeVar
 
-from app.domain.configurations import Purchase
+from app.domain.configurations import MAX_PARAMETER, Purchase
 from app.domain.identifiers import parse_slug
 from app.domain.runs import RunStatus
 from app.domain.spelling import nearest_field
@@ -92,15 +92,16 @@ def parse_value_text(cell: Cell) -> str:
 
 
 def parse_parameter(cell: Cell) -> str | float:
-    """Return a parameter's value as it was sent: a text, or a finite number."""
+    """Return a parameter's value as it was sent: a text, or a number up to `MAX_PARAMETER`."""
     if cell is None or isinstance(cell, str):
         return parse_value_text(cell)
     try:
         value = float(cell)
     except OverflowError:
         value = inf
-    if not isfinite(value):
-        raise CellError("It is not a finite number.", "Send a finite number.")
+    if abs(value) > MAX_PARAMETER:
+        wanted = f"a finite number from -{MAX_PARAMETER:g} to {MAX_PARAMETER:g}"
+        raise CellError(f"It is not {wanted}.", f"Send {wanted}.")
     return value
 
 

@@ -197,7 +197,7 @@ class DuplicateFinder:
             ours, theirs = sent.get(fieldname), stored.get(fieldname)
             if ours != theirs:
                 message = f"Run {name!r} is stored with {_shown(theirs)}; this row has"
-                shown = ours if isinstance(ours, str | float | int) else _shown(ours)
+                shown = ours if isinstance(ours, str | float | int | None) else _shown(ours)
                 self._conflicts.add(row, fieldname, shown, f"{message} {_shown(ours)}.", _REMEDY)
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 from app.domain.configurations import CATEGORY_FEATURES, NUMERIC_FEATURES
@@ -70,8 +69,11 @@ class NumberRule:
 
 
 _COUNT_REMEDY: Final = "Send a whole number from 1 on, or leave the cell empty."
-_SIZE_REMEDY: Final = "Send a positive number, or leave it out where it does not apply."
 _SECONDS_REMEDY: Final = "Send seconds as a plain number such as 5123.7 (not ms, not hh:mm:ss)."
+_SIZE_RULE: Final = NumberRule(
+    "a positive number up to 1e18",
+    "Send a positive number, or leave it out where it does not apply.",
+)
 NUMBER_RULES: Final[Mapping[str, NumberRule]] = {
     "duration_seconds": NumberRule(
         "a positive number of seconds below ten years", _SECONDS_REMEDY, upper=TEN_YEARS_S
@@ -80,26 +82,33 @@ NUMBER_RULES: Final[Mapping[str, NumberRule]] = {
         "a share from 0 to 1", "Send 0.4 for 40 percent.", is_open=False, upper=1.0
     ),
     "nodes": NumberRule(
-        "a whole number from 1 on", _COUNT_REMEDY, lower=1, is_open=False, upper=1e6, is_whole=True
+        "a whole number from 1 to 1,000,000",
+        _COUNT_REMEDY,
+        lower=1,
+        is_open=False,
+        upper=1e6,
+        is_whole=True,
     ),
     "workers": NumberRule(
-        "a whole number from 1 on", _COUNT_REMEDY, lower=1, is_open=False, upper=1e7, is_whole=True
+        "a whole number from 1 to 10,000,000",
+        _COUNT_REMEDY,
+        lower=1,
+        is_open=False,
+        upper=1e7,
+        is_whole=True,
     ),
-    "dataset_size": NumberRule("a positive number", _SIZE_REMEDY),
-    "batch_size": NumberRule("a positive number", _SIZE_REMEDY),
-    "epochs": NumberRule("a positive number", _SIZE_REMEDY),
+    "dataset_size": _SIZE_RULE,
+    "batch_size": _SIZE_RULE,
+    "epochs": _SIZE_RULE,
 }
 PHASE_RULE: Final = NumberRule(
-    "a number of seconds from 0 on", _SECONDS_REMEDY, is_open=False, upper=TEN_YEARS_S
+    "a number of seconds from 0 to ten years", _SECONDS_REMEDY, is_open=False, upper=TEN_YEARS_S
 )
 SHARE_RULE: Final = NumberRule(
     "a share from 0 to 1", "Send 0.93 for 93 percent.", is_open=False, upper=1.0
 )
 RESOURCE_RULE: Final = NumberRule(
     "a number from 0 on", "Send it in the unit of its name.", is_open=False
-)
-PARAMETER_RULE: Final = NumberRule(
-    "a finite number", "Send a finite number.", lower=-inf, is_open=False, upper=inf
 )
 
 PLAIN_FIELDS: Final = (*TEXT_FIELDS, *NUMBER_RULES, *INSTANT_FIELDS, *MONEY_FIELDS)
@@ -117,7 +126,7 @@ def number_rule(field: str) -> NumberRule | None:
         return PHASE_RULE
     if field.startswith(RESOURCE):
         if field.removeprefix(RESOURCE) in TARGETS:
-            return NUMBER_RULES["dataset_size"]
+            return _SIZE_RULE
         return SHARE_RULE if field.endswith("utilization") else RESOURCE_RULE
     return NUMBER_RULES.get(field)
 

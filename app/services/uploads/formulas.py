@@ -2,7 +2,8 @@
 
 from typing import Final
 
-_FORMULA_MARKS: Final = ("=", "+", "-", "@")
+_FORMULA_MARKS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Some spreadsheets take their full-width forms for them, too."""
 
 
 def guard_formula(text: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.domain.configurations import MAX_PARAMETER
 from app.services.uploads.chunks import BoolArray, Cell, FloatArray
 from app.services.uploads.fields import NumberRule
 
@@ -30,8 +31,8 @@ def read_numbers(cells: Sequence[Cell], rule: NumberRule, *, is_typed: bool) -> 
 
 
 def is_number(cell: Cell, *, is_typed: bool) -> bool:
-    """Whether a cell of a parameter is a finite number (absent cells are not asked about)."""
-    return bool(np.isfinite(_slow(cell, is_typed=is_typed)))
+    """Whether a cell of a parameter is a number (absent cells are not asked about)."""
+    return abs(_slow(cell, is_typed=is_typed)) <= MAX_PARAMETER
 
 
 def _is_allowed(values: FloatArray, rule: NumberRule) -> BoolArray:

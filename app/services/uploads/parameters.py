@@ -21,6 +21,7 @@ class ParameterUses:
 
     def __init__(self) -> None:
         self._seen: set[ParameterKey] = set()
+        self._begun_with_typed_number: set[ParameterKey] = set()
         self._with_words: set[ParameterKey] = set()
         self._with_typed_numbers: set[ParameterKey] = set()
 
@@ -29,27 +30,38 @@ class ParameterUses:
         workloads = chunk.texts["workload"]
         for field, cells in chunk.parameters.items():
             name = field.removeprefix(PARAMETER)
-            pairs = set(zip(workloads, cells, strict=True))
-            for slug, cell in pairs:
+            # Each pair once, in the order of the rows: the first use of a parameter decides.
+            for slug, cell in dict.fromkeys(zip(workloads, cells, strict=True)):
                 if slug is None or cell is None:
                     continue
                 key = (Slug(slug), name)
-                self._seen.add(key)
                 if not is_number(cell, is_typed=chunk.is_typed):
                     self._with_words.add(key)
                 elif chunk.is_typed:
                     self._with_typed_numbers.add(key)
+                    if key not in self._seen:
+                        self._begun_with_typed_number.add(key)
+                self._seen.add(key)
 
     def resolve(self, workloads: Mapping[Slug, Workload]) -> dict[ParameterKey, ParameterType]:
-        """Return each parameter's type: the stored one, else a number if all values are numbers."""
+        """Return each parameter's type: the stored one, else that of its first use.
+
+        A JSON value has a type, and the first one decides. Cells of a CSV file have none: there the
+        first use is the whole column, a number if all cells are numbers.
+        """
         types = {}
         for slug, name in self._seen:
             workload = workloads.get(slug)
             declared = workload.declaration.parameters.get(name) if workload else None
-            has_words = (slug, name) in self._with_words or name in _ALWAYS_CATEGORY
-            first_use = ParameterType.CATEGORY if has_words else ParameterType.NUMBER
-            types[slug, name] = declared.type if declared else first_use
+            types[slug, name] = declared.type if declared else self._first_use(slug, name)
         return types
+
+    def _first_use(self, slug: Slug, name: str) -> ParameterType:
+        has_words = (slug, name) in self._with_words
+        begun_with_word = has_words and (slug, name) not in self._begun_with_typed_number
+        if name in _ALWAYS_CATEGORY or begun_with_word:
+            return ParameterType.CATEGORY
+        return ParameterType.NUMBER
 
     def drifting(self, types: Mapping[ParameterKey, ParameterType]) -> set[ParameterKey]:
         """Return the parameters that have values of the other type.

@@ -1,6 +1,7 @@
 """The rules between the fields of a row, and what is odd about a row but not wrong."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
@@ -13,6 +14,8 @@ from app.services.uploads.terms import Oddity
 
 _SPAN_SHARE: Final = 1.01
 _SPAN_SLACK_S: Final = 1.0
+_LEAST_SHARE_OF_SPAN: Final = 0.5
+_SETUP: Final = f"{PHASE}setup_seconds"
 
 
 def check_rows(chunk: Chunk, faults: FaultCollector) -> None:
@@ -40,7 +43,7 @@ def _settle_duration(chunk: Chunk, faults: FaultCollector) -> None:
         faults.add(
             int(chunk.rows[index]),
             "ended_at",
-            str(chunk.instants["ended_at"][index]),
+            _instant_text(chunk.instants["ended_at"][index]),
             "ended_at is before started_at.",
             "Swap them, or mend their offsets.",
         )
@@ -78,6 +81,10 @@ def _spans(chunk: Chunk) -> FloatArray:
         [(end - start).total_seconds() if start and end else np.nan for start, end in pairs],
         dtype=np.float64,
     )
+
+
+def _instant_text(instant: datetime | None) -> str | None:
+    return None if instant is None else instant.isoformat().replace("+00:00", "Z")
 
 
 def _settle_cost(chunk: Chunk, faults: FaultCollector) -> None:
@@ -144,7 +151,7 @@ def _oddities(chunk: Chunk) -> Iterator[tuple[str, str, str, BoolArray]]:
     phases = [
         values
         for name, values in chunk.numbers.items()
-        if name.startswith(PHASE) and name != f"{PHASE}setup_seconds"
+        if name.startswith(PHASE) and name != _SETUP
     ]
     if phases:
         longest = np.fmax.reduce(phases)
@@ -153,6 +160,16 @@ def _oddities(chunk: Chunk) -> Iterator[tuple[str, str, str, BoolArray]]:
             "A phase is longer than the run.",
             "Send the phases of one worker in seconds of wall-clock time.",
             longest > durations * _SPAN_SHARE,
+        )
+    if "ended_at" in chunk.instants:
+        setup = chunk.numbers.get(_SETUP)
+        told = durations if setup is None else durations + np.nan_to_num(setup)
+        yield (
+            "shorter_than_span",
+            "A duration with its set-up is less than half of the time from started_at to ended_at.",
+            "Send seconds (not minutes or hours); what set-up took is phase.setup_seconds.",
+            # Waiting for machines and pauses may lie between, seldom for most of the time.
+            told + _SPAN_SLACK_S < _spans(chunk) * _LEAST_SHARE_OF_SPAN,
         )
     nodes, workers = chunk.numbers.get("nodes"), chunk.numbers.get("workers")
     if nodes is not None:

@@ -69,7 +69,7 @@ def _add_common(parser: argparse.ArgumentParser, source: Source) -> None:
         default=[],
         metavar="FIELD=EXPRESSION",
         help="fill a field from columns: numbers, + - * / and parentheses"
-        " (duration_seconds=elapsed_ms*0.001); repeat for more",
+        " (duration_seconds=elapsed_ms*0.001, gpu_type=[GPU type]); repeat for more",
     )
     parser.add_argument(
         "--set",

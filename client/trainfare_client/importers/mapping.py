@@ -108,7 +108,7 @@ def column_map(
             raise MapError(
                 f"--map {option!r} is not understood: {error}.",
                 "Write FIELD=EXPRESSION with numbers, columns, + - * / and parentheses,"
-                " such as duration_seconds=elapsed_ms*0.001.",
+                " such as duration_seconds=elapsed_ms*0.001; a name with spaces in [brackets].",
             ) from None
     for option in sets:
         name, text = _split("--set", option, {**expressions, **values})
