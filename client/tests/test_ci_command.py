@@ -279,6 +279,7 @@ def test_service_that_is_away_warns_and_lets_the_build_go_on(
         ("runs.json", "{"),
         ("runs.csv", "workload,duration_seconds\nw,1,2\n"),
         ("runs.csv", "workload,duration_seconds\n"),
+        ("runs.csv", "workload;duration_seconds\nw;5\n"),
     ],
 )
 def test_files_that_hold_no_runs_are_wrong_usage(step: Step, name: str, content: str) -> None:
@@ -294,6 +295,36 @@ def test_missing_file_and_wrong_options_are_wrong_usage(step: Step) -> None:
     assert step.report("nowhere.json").code == 2
     with pytest.raises(SystemExit, match="2"):
         step.report("--min-effect", "much")
+
+
+def test_cells_of_a_category_may_look_like_numbers(
+    step: Step, service_url: str, workload: str
+) -> None:
+    with Client(service_url) as client:
+        for precision in ("16", "bf16"):
+            client.runs.upload(make_run(workload, parameters={"precision": precision, "depth": 50}))
+    table = "workload,duration_seconds,workers,param.precision,param.depth"
+    Path("runs.csv").write_text(f"{table}\n{workload},5,1,16,50\n{workload},5,2,bf16,101\n")
+
+    said = step.report("runs.csv")
+
+    assert said.code == 0, said.out
+    with Client(service_url) as client:
+        told = [run["parameters"] for run in client.runs.all(workload, excluded=None)]
+    assert {"precision": "16", "depth": 50} in told[:2]
+
+
+def test_values_that_are_no_numbers_stay_refused(
+    step: Step, service_url: str, workload: str
+) -> None:
+    with Client(service_url) as client:
+        client.runs.upload(make_run(workload, parameters={"depth": 50}))
+    Path("runs.csv").write_text(f"workload,duration_seconds,param.depth\n{workload},5,deep\n")
+
+    said = step.report("runs.csv")
+
+    assert said.code == 4
+    assert "schema_drift" in said.out
 
 
 def test_refused_runs_are_named(step: Step, workload: str) -> None:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.ci.builds import Build, read_build
 from trainfare_client.ci.comments import CommentError, place, thread_of
-from trainfare_client.ci.sources import read_files
+from trainfare_client.ci.sources import read_files, with_categories
 from trainfare_client.ci.telling import hand_on, say, summarize, tell
 from trainfare_client.errors import (
+    ProblemError,
     QuotaExceededError,
     ServiceFailedError,
     TrainfareError,
@@ -172,7 +173,14 @@ def _send(
     )
     key = build.idempotency_key(encoded([runs, context]))
     with Client(settings=settings) as client:
-        return client.ci.report(runs, idempotency_key=key, **context)
+        try:
+            return client.ci.report(runs, idempotency_key=key, **context)
+        except ProblemError as error:
+            mended = with_categories(runs, error)
+            if mended is None:
+                raise
+        key = build.idempotency_key(encoded([mended, context]))
+        return client.ci.report(mended, idempotency_key=key, **context)
 
 
 def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from trainfare_client.errors import UploadFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trainfare_client.errors import ProblemError
 
 Run = dict[str, Any]
 
@@ -23,7 +25,32 @@ _TEXTS: Final = frozenset(
     }
 )  # fmt: skip
 _LABEL: Final = "label."
+_DRIFT: Final = "schema_drift"
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+class TableRun(Run):
+    """A run of a CSV file; `cells` is what the file says, as its cells have no types."""
+
+    def __init__(self, cells: Mapping[str, str]) -> None:
+        super().__init__({name: _value(name, cell) for name, cell in cells.items()})
+        self.cells = cells
+
+
+def with_categories(runs: Sequence[Run], error: ProblemError) -> list[Run] | None:
+    """Return runs with those cells as texts that a refusal names as values of a category.
+
+    A cell "16" of a CSV file is sent as a number until the service says that the parameter is a
+    category (16, bf16). None where the refusal names nothing of the kind.
+    """
+    mended = [TableRun(run.cells) if isinstance(run, TableRun) else run for run in runs]
+    is_mended = False
+    for fault in error.errors if error.code == _DRIFT else []:
+        run, name = mended[fault.get("row", 1) - 1], fault.get("field", "")
+        if isinstance(run, TableRun) and not isinstance(run.get(name, ""), str):
+            run[name] = run.cells[name]
+            is_mended = True
+    return mended if is_mended else None
 
 
 def read_files(names: Sequence[str]) -> list[Run]:
@@ -70,6 +97,9 @@ def _lines(content: str) -> list[Any]:
 
 def _csv(content: str) -> list[Any]:
     rows = csv.DictReader(content.splitlines(keepends=True), strict=True)
+    names = rows.fieldnames or []
+    if len(names) == 1 and (mark := next((each for each in ";\t|" if each in names[0]), None)):
+        raise ValueError(f"its columns are separated by {mark!r}, not by commas")
     return [_flat_run(row) for row in rows]
 
 
@@ -77,7 +107,7 @@ def _flat_run(row: dict[str, Any]) -> Run:
     if None in row or None in row.values():
         raise ValueError("a line has more or fewer cells than the header")
     cells = {name.strip(): cell.strip() for name, cell in row.items()}
-    return {name: _value(name, cell) for name, cell in cells.items() if cell}
+    return TableRun({name: cell for name, cell in cells.items() if cell})
 
 
 def _value(name: str, cell: str) -> float | int | str:

@@ -1,7 +1,7 @@
 /** A forecast as a sentence, with what it rests on and what to beware of. */
 
 import { h } from "./dom.js";
-import { duration, durationNode, hardware, label, moneyNode, number, percent, plural } from "./format.js";
+import { duration, durationNode, hardware, label, moneyNode, number, percent, plural, someOf } from "./format.js";
 
 export const BASES = {
   measured: { text: "measured", tone: "good", meaning: "this configuration was measured" },
@@ -47,7 +47,7 @@ function priceText(cost) {
 function supportText(forecast) {
   const { support, basis } = forecast;
   const parts = [`${BASES[basis]?.meaning ?? ""}; ${plural(support.runs_used, "run")}, version ${forecast.regressor_version}`];
-  if (support.pooled_from.length) parts.push(`learned also from ${support.pooled_from.join(", ")}`);
+  if (support.pooled_from.length) parts.push(`learned also from ${someOf(support.pooled_from, "workload")}`);
   return parts.join("; ");
 }
 

@@ -63,6 +63,13 @@ export function ago(instant) {
 export const label = (name) => name.replace(/^param\./, "").replaceAll("_", " ");
 export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 
+/** Name the first few, and count the others: "a, b, c and 5 more workloads". */
+export function someOf(names, word, shown = 3) {
+  const rest = names.length - shown;
+  if (rest < 2) return names.join(", ");
+  return `${names.slice(0, shown).join(", ")} and ${number(rest)} more ${word}s`;
+}
+
 export const durationNode = (seconds, tag = "span") =>
   h(tag, { title: `${seconds} seconds` }, duration(seconds));
 export const moneyNode = (amount, currency, tag = "span") =>
