@@ -10,6 +10,7 @@ from app.domain.identifiers import Slug
 from app.services.context import ServiceContext
 from app.services.frames import far_questions
 from app.services.health import HealthService
+from app.storage.migration import missing_parts
 from app.storage.stores import Stores
 from models import ArtifactError, loads
 
@@ -52,12 +53,19 @@ class DiagnosisService:
 
     def _check_contents(self) -> Iterator[Check]:
         with self._context.database.reading() as stores:
+            yield self._check_tables()
             yield self._check_integrity(stores)
             yield self._check_artifacts(stores)
             yield self._check_regressors(stores)
             yield self._check_leases(stores)
             yield self._check_counts(stores)
             yield self._check_clock(stores)
+
+    def _check_tables(self) -> Check:
+        missing = missing_parts(self._context.database)
+        detail = f"missing: {_named(missing)}" if missing else "all are as the migrations made them"
+        remedy = "Make what was dropped again, as the migrations do, or restore the last backup."
+        return Check("tables", not missing, detail, remedy)
 
     def _check_integrity(self, stores: Stores) -> Check:
         corruption = stores.diagnosis.corruption()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from app.storage.database import Database
+from app.storage.tables import Base
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -24,6 +25,15 @@ _VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 _ADVISORY_LOCK = 0x7472_6661_7265
 """Two instances that start at once migrate one after the other on PostgreSQL."""
 
+
+_LACKING: Final = {
+    "add_table": "table",
+    "add_column": "column",
+    "add_index": "index",
+    "add_constraint": "constraint",
+    "add_fk": "foreign key",
+}
+"""Alembic's words for what it would have to add, and ours."""
 
 LOCK_TIMEOUT_S: Final = 10.0
 """How long a migration waits for a lock: every later query on that table waits behind it."""
@@ -129,6 +139,22 @@ def _run(config: "Config", known: str | None, revision: str) -> None:
         known is not None and revision.isdigit() and int(revision) < int(known)
     )
     (command.downgrade if is_downgrade else command.upgrade)(config, revision)
+
+
+def missing_parts(database: Database) -> list[str]:
+    """Return what tables, columns, indexes and constraints a schema at head lacks.
+
+    What the migrations made may have been dropped by hand, and with a unique index goes the rule
+    that it keeps. Parts that only the database has (an operator's own index) are nobody's fault.
+    """
+    from alembic.autogenerate import compare_metadata  # noqa: PLC0415 - heavy: not for every start
+    from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - likewise
+
+    with database.answering(), database.engine.connect() as connection:
+        found = compare_metadata(MigrationContext.configure(connection), Base.metadata)
+    # Altered columns come in lists of their own.
+    lacking = (each for each in found if isinstance(each, tuple) and each[0] in _LACKING)
+    return [f"{_LACKING[each[0]]} {each[-1].name}" for each in lacking]
 
 
 def require_head(database: Database) -> None:

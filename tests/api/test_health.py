@@ -166,6 +166,19 @@ def test_diagnosis_names_broken_references_of_sqlite(
     assert "price row" in checks["integrity"].detail
 
 
+def test_diagnosis_names_an_index_that_was_dropped(services: Services, database: Database) -> None:
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("DROP INDEX uq_fit_active_workload")
+        connection.exec_driver_sql("CREATE INDEX of_the_operator ON run (created_at)")
+        if not database.is_sqlite:
+            connection.exec_driver_sql("ALTER TABLE fitter ALTER COLUMN seen_at DROP NOT NULL")
+
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
+
+    assert not checks["tables"].is_ok
+    assert checks["tables"].detail == "missing: index uq_fit_active_workload"
+
+
 def test_diagnosis_names_a_damaged_artefact(services: Services, database: Database) -> None:
     publish_regressor(services, "resnet")
     with database.engine.begin() as connection:
