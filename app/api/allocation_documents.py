@@ -51,7 +51,7 @@ def _allocated(each: AllocatedJob) -> Document:
         "change": each.move,
         "expected_completion_seconds": band_document(each.completion_seconds),
         "deadline_probability": significant(probability, 6),
-        "cost": None if each.cost is None else str(each.cost),
+        "cost": None if each.cost is None else format(each.cost, "f"),
         "currency": each.currency,
     }
 

@@ -156,14 +156,16 @@ def _refused(error: DomainError) -> bytes:
 def _known_fields(fields: list[str] | None) -> Sequence[str]:
     if fields is None:
         return FORECAST_MEMBERS
-    unknown = [name for name in fields if name not in FORECAST_MEMBERS]
+    unknown = [place for place, name in enumerate(fields) if name not in FORECAST_MEMBERS]
     if not unknown:
         return fields
     faults = []
-    for name in unknown:
+    for place in unknown:
+        name = fields[place].encode("utf-8", "backslashreplace").decode()
         nearest = nearest_field(name, FORECAST_MEMBERS)
         remedy = f"Use {nearest!r}." if nearest else f"Known: {', '.join(FORECAST_MEMBERS)}."
-        faults.append(Fault("A forecast has no such member.", remedy, field="fields", value=name))
+        message, pointer = "A forecast has no such member.", f"/fields/{place}"
+        faults.append(Fault(message, remedy, field=name, pointer=pointer))
     raise UnknownFieldError(faults)
 
 

@@ -7,18 +7,22 @@ from difflib import get_close_matches
 def nearest_field(name: str, known: Iterable[str]) -> str | None:
     """Return the known field that `name` most likely means ("batchsize" -> "batch_size").
 
+    Of fields that begin with it as with a word, the shortest, and of these the first.
+
     Examples
     --------
     >>> nearest_field("batchsize", ["batch_size", "epochs"])
     'batch_size'
     >>> nearest_field("price", ["purchase", "price_per_hour"])
     'price_per_hour'
+    >>> nearest_field("cost", ["cost_currency", "cost_usd"])
+    'cost_usd'
     """
     squeezed = {field.replace("_", "").casefold(): field for field in known}
     asked = name.replace("_", "").replace("-", "").casefold()
     begun = [field for field in squeezed.values() if asked in _first_words(field)]
-    if len(begun) == 1:
-        return begun[0]
+    if begun:
+        return min(begun, key=len)
     match = get_close_matches(asked, squeezed, n=1)
     return squeezed[match[0]] if match else None
 

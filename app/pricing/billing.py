@@ -15,6 +15,8 @@ from app.pricing.offers import Offer
 
 FloatArray = npt.NDArray[np.float64]
 _EXACT: Final = Context(prec=80, rounding=ROUND_HALF_UP)
+_ANY: Final = Context(prec=400, rounding=ROUND_HALF_UP)
+"""Holds whatever a finite number of seconds may cost."""
 _QUANTITY: Final = Context(prec=9, rounding=ROUND_HALF_UP)
 _SECONDS_PER_HOUR: Final = Decimal(3600)
 _HOURS_PER_MONTH: Final = Decimal(730)
@@ -158,8 +160,8 @@ def bill(offer: Offer, median_s: float, lower_s: float, upper_s: float) -> Bill:
     median = sum([item.amount for item in items], _ZERO)
     return Bill(
         median=median,
-        lower=min(_shown(exact_cost(offer, lower_s)), median),
-        upper=max(_shown(exact_cost(offer, upper_s)), median),
+        lower=min(shown(exact_cost(offer, lower_s)), median),
+        upper=max(shown(exact_cost(offer, upper_s)), median),
         line_items=items,
     )
 
@@ -195,15 +197,22 @@ def plain_bills(
         amount = multiply(hours, per_hour)
         lower, upper = _ZERO + multiply(low, per_hour), _ZERO + multiply(high, per_hour)
         median = _rounded(amount, decimals_for(_ZERO + amount))
-        yield hours, median, min(_shown(lower), median), max(_shown(upper), median)
+        yield hours, median, min(shown(lower), median), max(shown(upper), median)
 
 
 def _rounded(amount: Decimal, decimals: int) -> Decimal:
-    return _EXACT.quantize(amount, _UNITS[decimals])
+    return _ANY.quantize(amount, _UNITS[decimals])
 
 
-def _shown(amount: Decimal) -> Decimal:
-    return _EXACT.quantize(amount, _UNITS[decimals_for(amount)])
+def shown(amount: Decimal) -> Decimal:
+    """Return an amount as it is shown: in cents, or with more decimals until three digits are kept.
+
+    Examples
+    --------
+    >>> [str(shown(Decimal(amount))) for amount in ("301.484", "0.000281")]
+    ['301.48', '0.000281']
+    """
+    return _rounded(amount, decimals_for(amount))
 
 
 def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from app.domain.allocations import (
 from app.domain.errors import Fault, InsufficientCapacityError, InvalidRequestError
 from app.domain.identifiers import ProjectId
 from app.domain.schedules import Band
-from app.pricing.billing import exact_cost
+from app.pricing.billing import exact_cost, shown
 from app.services.allocation_options import (
     Forecasts,
     Option,
@@ -38,7 +37,6 @@ from app.services.allocation_options import (
 from app.services.beliefs import BeliefReader, Beliefs
 from app.services.context import ServiceContext
 
-_CENT = Decimal("0.01")
 _LEAST_LIMIT_S = 0.1
 
 
@@ -249,7 +247,7 @@ def _allocated(
                 deadline_probability=None
                 if job.deadline is None
                 else float(forecasts.on_time[row]),
-                cost=None if cost is None else cost.quantize(_CENT),
+                cost=None if cost is None else shown(cost),
                 currency=None if offer is None else offer.price.currency,
             )
         )

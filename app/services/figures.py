@@ -54,7 +54,8 @@ class Figures:
         """What the asked share of runs stays below, in whole seconds."""
         levels = column_of(self._requests, "time_limit_quantile")
         (found,) = _by_level(levels, lambda level: (self._forecast.quantile(level),))
-        return [math.ceil(each) for each in found.tolist()]
+        limits: list[float] = np.ceil(found).tolist()
+        return limits
 
     @once
     def deadline(self) -> list[float]:

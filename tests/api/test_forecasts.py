@@ -368,3 +368,26 @@ def test_named_version_answers_although_another_is_published(
 
     assert ask(client)["regressor_version"] == 2
     assert ask(client, regressor_version=1)["regressor_version"] == 1
+
+
+def test_time_limit_beyond_64_bits_is_told_as_a_number(
+    client: TestClient, services: Services
+) -> None:
+    runs = [
+        {
+            "workload": "slow",
+            "duration_seconds": 2e8 * size,
+            "work": {"dataset_size": size},
+        }
+        for size in (1.0, 1.2, 1.4)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "slow")
+    asked = {"workload": "slow", "configuration": {}, "work": {"dataset_size": 1e18}}
+
+    answer = client.post(
+        "/v1/forecasts", json={**asked, "time_limit_quantile": 0.999, "record": False}
+    )
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["time_limit_seconds"] > 2**64

@@ -219,6 +219,12 @@ def test_uploads_of_nothing_are_refused(client: TestClient, path: str) -> None:
     assert "The upload has no" in answer.json()["detail"]
 
 
+def test_beginning_of_a_name_is_told_the_shortest(client: TestClient) -> None:
+    answer = client.post("/v1/prices", json={"gpu_type": "T4", "price": 1})
+
+    assert answer.json()["errors"][0]["remedy"] == "Use 'price_per_hour'."
+
+
 def test_file_of_nothing_but_a_header_is_refused(client: TestClient) -> None:
     answer = client.post("/v1/prices", content=b"gpu_type,price_per_hour\n", headers=CSV)
 

@@ -236,6 +236,16 @@ def test_cost_needs_prices_in_one_currency_or_rates(
     )
 
 
+def test_cost_below_a_cent_is_not_shown_as_nothing(client: TestClient, published: Services) -> None:
+    pricing = {"price_per_hour": "0.0036"}
+
+    answer = allocate(client, job("a"), objective="cost", pricing=pricing, capacity={"T4": 1})
+
+    (placed,) = answer["allocated"]
+    expected = placed["expected_completion_seconds"]["expected"] * 1e-6
+    assert float(placed["cost"]) == pytest.approx(expected, rel=0.01)
+
+
 def test_cpu_clusters_share_workers_without_a_type(client: TestClient, services: Services) -> None:
     runs = [
         make_json_run(

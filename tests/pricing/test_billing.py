@@ -2,11 +2,12 @@
 
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.energy import EnergyTerms, PowerDraw
-from app.pricing.billing import affordable_seconds, bill, instance_hours
+from app.pricing.billing import affordable_seconds, bill, exact_cost, instance_hours, shown
 from app.pricing.energy import kilowatt_hours, power_draw
 from tests.support.prices import make_offer
 
@@ -76,3 +77,12 @@ def test_energy_is_known_where_the_power_is() -> None:
     assert power_draw("my-board", EnergyTerms(), {}) is None
     assert power_draw("TPU-v5e", EnergyTerms(), {}) is None
     assert power_draw(None, EnergyTerms(), {}) is None
+
+
+@pytest.mark.parametrize("seconds", [1e-9, 1.0, 1e20, 1e104, 1e300])
+def test_any_finite_duration_has_a_cost_that_can_be_shown(seconds: float) -> None:
+    offer = make_offer("3.60")
+
+    cost = shown(exact_cost(offer, seconds))
+
+    assert float(cost) == pytest.approx(seconds * 1e-3, rel=0.01)
