@@ -237,6 +237,23 @@ def test_more_requests_than_may_wait_are_refused_at_once(slow: tuple[FastAPI, Sl
     assert life.messages[0]["status"] == 200
 
 
+def test_requests_that_come_in_one_instant_are_bounded_too(slow: tuple[FastAPI, Slow]) -> None:
+    app, route = slow
+
+    async def run() -> list[Caller]:
+        async with app.router.lifespan_context(app):
+            tasks, callers = zip(*[_call(app, "/v1/slow") for _ in range(20)], strict=True)
+            await asyncio.gather(*(each.answered.wait() for each in callers))
+            route.gate.set()
+            await asyncio.gather(*tasks)
+        return list(callers)
+
+    codes = list(map(_code, asyncio.run(run())))
+
+    # One has the thread and one waits for it, until their time is over.
+    assert sorted(codes) == 2 * ["deadline_exceeded"] + 18 * ["overloaded"]
+
+
 def test_request_that_waited_beyond_its_time_is_not_begun(
     slow: tuple[FastAPI, Slow], hurried: Services
 ) -> None:

@@ -236,7 +236,7 @@ def test_sizes_beyond_the_limit_are_told_the_limit(client: TestClient) -> None:
 
     said = {fault["field"]: fault["message"] for fault in faults(answer)}
     assert "up to 1e18" in said["dataset_size"]
-    assert "10,000,000" in said["workers"]
+    assert "1,000,000" in said["workers"]
 
 
 def test_export_is_an_upload_that_creates_nothing(client: TestClient) -> None:

@@ -44,6 +44,8 @@ class DeadlineWatch:
         self._look_every_s = min(_LOOK_EVERY_S, request_s, upload_s)
         self._watching: asyncio.AbstractEventLoop | None = None
         self._in_flight = 0
+        self._just_come = 0
+        """Requests since the last look at all: they may not have come to the threads yet."""
         self.unanswered: set[Watched] = set()
         """Those that are looked at; an answer that has begun may take its time."""
 
@@ -60,9 +62,13 @@ class DeadlineWatch:
         OverloadedError
             If as many wait for a thread as may.
         """
-        # Each that waits is in flight: below that number there is no need to look.
-        if self._in_flight > self._max_waiting and self._is_full(exchange.scope):
-            raise OverloadedError(self._max_waiting)
+        path = exchange.scope["path"]
+        # What needs no thread is never refused for what waits for one.
+        if path.startswith("/v1/") and path != _FROM_MEMORY:
+            # Each that waits is in flight: below that number there is no need to look.
+            if self._in_flight > self._max_waiting and self._is_full():
+                raise OverloadedError(self._max_waiting)
+            self._just_come += 1
         self._in_flight += 1
         self.unanswered.add(exchange)
         if self._watching is not (loop := asyncio.get_running_loop()):
@@ -79,15 +85,19 @@ class DeadlineWatch:
         loop.call_later(self._look_every_s, self._look, loop)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._just_come = 0
         for exchange in tuple(self.unanswered):
             exchange.look_at_the_time()
         self._watching = None
         if self.unanswered:
             self._watch(loop)
 
-    def _is_full(self, scope: Scope) -> bool:
-        """Whether as many wait as may; what needs no thread is never refused for that."""
-        if not scope["path"].startswith("/v1/") or scope["path"] == _FROM_MEMORY:
-            return False
-        limiter = to_thread.current_default_thread_limiter()
-        return limiter.statistics().tasks_waiting >= self._max_waiting
+    def _is_full(self) -> bool:
+        """Whether as many wait as may, or will as soon as those that come at once ask for a thread.
+
+        Those that have been under way for longer are read or written, or wait for something else.
+        """
+        limiter = to_thread.current_default_thread_limiter().statistics()
+        waiting, working = limiter.tasks_waiting, limiter.borrowed_tokens
+        on_the_way = min(self._just_come, self._in_flight - waiting - working)
+        return waiting + max(on_the_way - (limiter.total_tokens - working), 0) >= self._max_waiting

@@ -68,8 +68,15 @@ class NumberRule:
     is_whole: bool = False
 
 
-_COUNT_REMEDY: Final = "Send a whole number from 1 on, or leave the cell empty."
 _SECONDS_REMEDY: Final = "Send seconds as a plain number such as 5123.7 (not ms, not hh:mm:ss)."
+_COUNT_RULE: Final = NumberRule(
+    "a whole number from 1 to 1,000,000",
+    "Send a whole number from 1 on, or leave the cell empty.",
+    lower=1,
+    is_open=False,
+    upper=1e6,
+    is_whole=True,
+)
 _SIZE_RULE: Final = NumberRule(
     "a positive number up to 1e18",
     "Send a positive number, or leave it out where it does not apply.",
@@ -81,22 +88,8 @@ NUMBER_RULES: Final[Mapping[str, NumberRule]] = {
     "progress": NumberRule(
         "a share from 0 to 1", "Send 0.4 for 40 percent.", is_open=False, upper=1.0
     ),
-    "nodes": NumberRule(
-        "a whole number from 1 to 1,000,000",
-        _COUNT_REMEDY,
-        lower=1,
-        is_open=False,
-        upper=1e6,
-        is_whole=True,
-    ),
-    "workers": NumberRule(
-        "a whole number from 1 to 10,000,000",
-        _COUNT_REMEDY,
-        lower=1,
-        is_open=False,
-        upper=1e7,
-        is_whole=True,
-    ),
+    "nodes": _COUNT_RULE,
+    "workers": _COUNT_RULE,
     "dataset_size": _SIZE_RULE,
     "batch_size": _SIZE_RULE,
     "epochs": _SIZE_RULE,
