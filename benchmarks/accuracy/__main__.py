@@ -2,12 +2,13 @@
 
 Usage: ``python -m benchmarks.accuracy --data DIR [--peers FILE.csv] [--prior
 left-out|project|shipped|alone] [--jobs N] [--sample N] [--only NAME ...] [--group NAME ...]
-[--unseen NAME ...] [--targets FILE] [--plots DIR] --out result.csv``. DIR holds a folder a data
-set with ``runs.csv`` and ``tasks.json``, or CSV files of uploads, from which tasks are made. The
-factory prior of a folder's tasks is made of the other folders (``left-out``); with ``project`` the
-folder's other workloads are known as well, as in a service that has them in one project;
-``shipped`` is the prior of the package, for folders that it has not seen. The goals at the end are
-met or missed by the tasks that were run: a sample says less of them.
+[--unseen NAME ...] [--targets FILE] [--drawn SEED] [--plots DIR] --out result.csv``. DIR holds a
+folder a data set with ``runs.csv`` and ``tasks.json``, or CSV files of uploads, from which tasks
+are made; ``--drawn`` draws others from the folders' runs. The factory prior of a folder's tasks is
+made of the other folders (``left-out``); with ``project`` the folder's other workloads are known as
+well, as in a service that has them in one project; ``shipped`` is the prior of the package, for
+folders that it has not seen. The goals at the end are met or missed by the tasks that were run: a
+sample says less of them.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 # Before numpy is imported: several threads only slow small matrices down.
@@ -28,6 +30,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from rich.console import Console  # noqa: E402 - see above
 from rich.progress import track  # noqa: E402 - see above
 
+from benchmarks.accuracy.drawing import draw_tasks  # noqa: E402 - see above
 from benchmarks.accuracy.goals import (  # noqa: E402 - see above
     floor_table,
     goal_table,
@@ -94,6 +97,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--prior", choices=PRIORS, default=PRIORS[0], help="what is known before")
     parser.add_argument("--jobs", type=int, default=1, help="processes (fit times suffer)")
     parser.add_argument("--sample", type=int, help="this many tasks, the same ones each time")
+    parser.add_argument("--drawn", type=int, metavar="SEED", help="draw other tasks")
     parser.add_argument("--only", nargs="*", help="names of folders")
     parser.add_argument("--group", nargs="*", default=[], help="data sets of the mean that counts")
     parser.add_argument("--unseen", nargs="*", default=[], help="data sets of the worst ratio")
@@ -105,7 +109,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _read(options: argparse.Namespace) -> list[Task]:
     folders = sorted(path.parent for path in options.data.glob("*/tasks.json"))
-    tasks = [task for folder in folders for task in read_tasks(folder)]
+    read = read_tasks if options.drawn is None else partial(draw_tasks, seed=options.drawn)
+    tasks = [task for folder in folders for task in read(folder)]
     tasks = tasks or read_profile_tasks(options.data)
     if options.only:
         tasks = [task for task in tasks if task.folder in options.only]

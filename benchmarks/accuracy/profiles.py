@@ -13,11 +13,13 @@ FEW_SHOT = 6
 """Configurations that a few-shot task knows."""
 
 _KNOWN_SHARE = 0.7
-_MIN_LEVELS, _MIN_CONFIGURATIONS = 3, 8
+MIN_LEVELS, MIN_CONFIGURATIONS = 3, 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Profile:
+class Profile:
+    """The runs of a workload, those of each configuration together."""
+
     folder: str
     workload: str
     configurations: tuple[tuple[Row, ...], ...]
@@ -30,6 +32,10 @@ class _Profile:
         full = f"{self.folder}/{self.workload}/{kind}-{name}"
         return Task(self.folder, full, kind, axis, tuple(sides[0]), tuple(sides[1]))
 
+    def numbers(self, column: str) -> list[float | None]:
+        """Return a column's number in each configuration, None where it has none."""
+        return [_number(rows[0].get(column)) for rows in self.configurations]
+
 
 def read_profile_tasks(folder: Path) -> list[Task]:
     """Return tasks made of the succeeded runs of every CSV file of uploads in a folder.
@@ -41,19 +47,23 @@ def read_profile_tasks(folder: Path) -> list[Task]:
 
 
 def _tasks_of(path: Path) -> Iterator[Task]:
+    for profile in read_profiles(path, path.stem):
+        yield from _random_tasks(profile)
+        yield from _axis_tasks(profile)
+
+
+def read_profiles(path: Path, folder: str) -> Iterator[Profile]:
+    """Yield the workloads of a CSV file that have at least eight configurations."""
     workloads: dict[str, dict[tuple[str, ...], list[Row]]] = {}
     for number, row in enumerate(read_rows(path)):
         if (row.get("status") or "succeeded") != "succeeded":
             continue
-        row["run_id"] = row.get("external_id") or f"row-{number}"
+        row["run_id"] = row.get("run_id") or row.get("external_id") or f"row-{number}"
         groups = workloads.setdefault(row["workload"], {})
         groups.setdefault(_configuration(row), []).append(row)
     for workload, groups in sorted(workloads.items()):
-        if len(groups) >= _MIN_CONFIGURATIONS:
-            configurations = tuple(tuple(groups[key]) for key in sorted(groups))
-            profile = _Profile(path.stem, workload, configurations)
-            yield from _random_tasks(profile)
-            yield from _axis_tasks(profile)
+        if len(groups) >= MIN_CONFIGURATIONS:
+            yield Profile(folder, workload, tuple(tuple(groups[key]) for key in sorted(groups)))
 
 
 def _configuration(row: Row) -> tuple[str, ...]:
@@ -62,7 +72,7 @@ def _configuration(row: Row) -> tuple[str, ...]:
     return tuple(row.get(name) or "" for name in names)
 
 
-def _random_tasks(profile: _Profile) -> Iterator[Task]:
+def _random_tasks(profile: Profile) -> Iterator[Task]:
     n = len(profile.configurations)
     seed = int(hashlib.sha256(profile.workload.encode()).hexdigest()[:8], 16)
     rank = np.random.default_rng(seed).permutation(n)
@@ -70,12 +80,12 @@ def _random_tasks(profile: _Profile) -> Iterator[Task]:
         yield profile.task("interpolation", "random", name, (rank < count).tolist())
 
 
-def _axis_tasks(profile: _Profile) -> Iterator[Task]:
+def _axis_tasks(profile: Profile) -> Iterator[Task]:
     parameters = [name for name in profile.configurations[0][0] if name.startswith("param.")]
     for axis in (*NUMERIC_COLUMNS, *parameters):
-        values = [_number(rows[0].get(axis)) for rows in profile.configurations]
+        values = profile.numbers(axis)
         levels = {value for value in values if value is not None}
-        if len(levels) >= _MIN_LEVELS and None not in values:
+        if len(levels) >= MIN_LEVELS and None not in values:
             known = [value != max(levels) for value in values]
             yield profile.task("extrapolation", axis, axis, known)
 

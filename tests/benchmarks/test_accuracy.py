@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.accuracy.__main__ import main, sample_tasks
+from benchmarks.accuracy.drawing import draw_tasks
 from benchmarks.accuracy.goals import (
     Goal,
     floor_table,
@@ -75,6 +76,38 @@ def test_profiles_become_tasks_whose_sides_share_no_configuration(profiles: Path
         assert not sides[0] & sides[1]
         assert len(sides[0] | sides[1]) == 9
     assert {row["workers"] for row in tasks[2].test} == {"4"}
+
+
+def test_tasks_are_drawn_anew_for_each_seed_and_their_sides_share_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    rows = [
+        ["w", f"{gpu}-{workers}-{run}", 1 + 8 / workers, workers, gpu]
+        for gpu in ("T4", "V100-16GB")
+        for workers in (1, 2, 4, 8)
+        for run in (1, 2)
+    ]
+    with (folder / "runs.csv").open("w", newline="") as stream:
+        header = ["workload", "run_id", "duration_seconds", "workers", "gpu_type"]
+        csv.writer(stream).writerows([header, *rows])
+
+    tasks = draw_tasks(folder, seed=1)
+
+    assert [(task.kind, task.axis) for task in tasks[:4]] == [
+        ("interpolation", "random"),
+        ("few-shot", "first 3"),
+        ("extrapolation", "workers above"),
+        ("extrapolation", "workers below"),
+    ]
+    known = {task.axis: len(task.train) for task in tasks[4:]}
+    assert known == {f"gpu_type from {count}": 8 + 2 * count for count in (0, 1, 3)}
+    assert {row["workers"] for row in tasks[2].test} == {"4", "8"}
+    assert {row["workers"] for row in tasks[3].test} == {"1", "2"}
+    for task in tasks:
+        sides = [{(r["workers"], r["gpu_type"]) for r in s} for s in (task.train, task.test)]
+        assert not sides[0] & sides[1]
+    assert draw_tasks(folder, seed=1) == tasks
+    assert draw_tasks(folder, seed=2) != tasks
 
 
 def test_command_judges_profiles_prints_goals_and_draws(

@@ -1,0 +1,75 @@
+"""Questions drawn anew: what holds on splits that one has looked at should hold on these."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from benchmarks.accuracy.profiles import MIN_LEVELS, Profile, read_profiles
+from benchmarks.accuracy.traces import Task
+
+_FIRST: Final = (3, 6, 10, 20)
+"""Configurations that are known at first, at random."""
+
+_OF_LEVEL: Final = (0, 1, 3)
+"""Configurations that are known of a type of machine."""
+
+_KNOWN_SHARE: Final = 0.7
+_MOST_LEVELS: Final = 3
+_AXES: Final = ("workers", "dataset_size", "batch_size")
+_MACHINES: Final = ("gpu_type", "instance_type")
+
+
+def draw_tasks(folder: Path, seed: int) -> list[Task]:
+    """Return tasks about the workloads of a folder's ``runs.csv``, others for each seed.
+
+    Per workload of at least eight configurations: 70 % of them known; 3, 6, 10 and 20 known; the
+    upper and the lower half of each numeric axis asked; all known but of one type of machine, of
+    which none, one or three are, for up to three types.
+    """
+    generator = np.random.default_rng(seed)
+    profiles = read_profiles(folder / "runs.csv", folder.name)
+    return [task for profile in profiles for task in _drawn(profile, generator)]
+
+
+def _drawn(profile: Profile, generator: np.random.Generator) -> Iterator[Task]:
+    n = len(profile.configurations)
+    known = generator.permutation(n) < round(_KNOWN_SHARE * n)
+    yield profile.task("interpolation", "random", "random", known.tolist())
+    for count in _FIRST:
+        if n >= 2 * count:
+            known = generator.permutation(n) < count
+            yield profile.task("few-shot", f"first {count}", f"first-{count}", known.tolist())
+    yield from _halves(profile)
+    for column in _MACHINES:
+        yield from _machines(profile, column, generator)
+
+
+def _halves(profile: Profile) -> Iterator[Task]:
+    for axis in _AXES:
+        numbers = profile.numbers(axis)
+        levels = sorted({value for value in numbers if value is not None})
+        if len(levels) < MIN_LEVELS or None in numbers:
+            continue
+        values, middle = np.array(numbers, dtype=float), len(levels) // 2
+        for name, known in (
+            ("above", values < levels[middle]),
+            ("below", values > levels[len(levels) - 1 - middle]),
+        ):
+            yield profile.task("extrapolation", f"{axis} {name}", f"{axis}-{name}", known.tolist())
+
+
+def _machines(profile: Profile, column: str, generator: np.random.Generator) -> Iterator[Task]:
+    types = np.array([rows[0].get(column) or "" for rows in profile.configurations])
+    levels = sorted(set(types.tolist()) - {""})
+    if len(levels) < 2 or "" in types:  # noqa: PLR2004 - nothing would be known of another one
+        return
+    for level in generator.permutation(levels)[:_MOST_LEVELS].tolist():
+        of_level = generator.permutation(np.flatnonzero(types == level))
+        for count in _OF_LEVEL:
+            if len(of_level) > count:
+                known = types != level
+                known[of_level[:count]] = True
+                axis, name = f"{column} from {count}", f"{column}-{level}-from-{count}"
+                yield profile.task("extrapolation", axis, name, known.tolist())
