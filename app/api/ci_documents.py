@@ -3,11 +3,12 @@
 from typing import Any
 
 from app.api.ci_markdown import comment, signed_money, summary
-from app.api.forecast_documents import configuration_document, instant_text
+from app.api.forecast_documents import configuration_document
 from app.api.schemas.fits import FitOut
 from app.api.schemas.quantities import plain_number
 from app.domain.accuracy import DriftReport
 from app.domain.ci import CiReport, CostChange, JudgedRun, RunCost, StoredReport
+from app.domain.instants import instant_text
 
 Document = dict[str, Any]
 _CONFIDENCE = 0.9

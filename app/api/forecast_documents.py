@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from app.domain.forecasts import (
     SupportReport,
     TargetForecast,
 )
+from app.domain.instants import instant_text
 from app.domain.prices import Price
 from app.domain.runs import RunStatus
 
@@ -30,12 +31,6 @@ if TYPE_CHECKING:
     from app.services.answered import Answered
 
 Document = dict[str, Any]
-
-
-@lru_cache(maxsize=4096)
-def instant_text(instant: datetime) -> str:
-    """Return an instant as RFC 3339 in UTC."""
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _plain(value: float | None) -> float | None:

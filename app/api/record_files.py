@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, Generic, TypeVar
 
@@ -21,6 +21,7 @@ from app.domain.errors import (
     UnknownFieldError,
     UnsupportedMediaTypeError,
 )
+from app.domain.instants import instant_text
 from app.domain.spelling import nearest_field
 from app.services.uploads.formulas import guard_formula
 from app.services.uploads.separators import refuse_other_separators
@@ -179,7 +180,7 @@ def _json_rows(body: bytes) -> list[object]:
 
 def _cell(value: object) -> object:
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return instant_text(value)
     if isinstance(value, Decimal):
         return money_text(value)
     return guard_formula(value) if isinstance(value, str) else value

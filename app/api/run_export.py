@@ -7,6 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from app.api.schemas.quantities import money_text, plain_number
+from app.domain.instants import instant_text
 from app.domain.runs import Run
 from app.services.uploads.flat import FlatValue, flat_run
 from app.services.uploads.formulas import guard_formula
@@ -36,7 +37,7 @@ def _cell(value: FlatValue | None) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
+        return instant_text(value)
     if isinstance(value, Decimal):
         return money_text(value)
     return guard_formula(value) if isinstance(value, str) else repr(plain_number(value))

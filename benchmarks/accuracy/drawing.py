@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.accuracy.profiles import MIN_LEVELS, Profile, read_profiles
+from benchmarks.accuracy.profiles import KNOWN_SHARE, MIN_LEVELS, Profile, read_profiles
 from benchmarks.accuracy.traces import Task
 
 _FIRST: Final = (3, 6, 10, 20)
@@ -15,7 +15,6 @@ _FIRST: Final = (3, 6, 10, 20)
 _OF_LEVEL: Final = (0, 1, 3)
 """Configurations that are known of a type of machine."""
 
-_KNOWN_SHARE: Final = 0.7
 _MOST_LEVELS: Final = 3
 _AXES: Final = ("workers", "dataset_size", "batch_size")
 _MACHINES: Final = ("gpu_type", "instance_type")
@@ -35,7 +34,7 @@ def draw_tasks(folder: Path, seed: int) -> list[Task]:
 
 def _drawn(profile: Profile, generator: np.random.Generator) -> Iterator[Task]:
     n = len(profile.configurations)
-    known = generator.permutation(n) < round(_KNOWN_SHARE * n)
+    known = generator.permutation(n) < round(KNOWN_SHARE * n)
     yield profile.task("interpolation", "random", "random", known.tolist())
     for count in _FIRST:
         if n >= 2 * count:

@@ -12,8 +12,11 @@ from benchmarks.accuracy.traces import CATEGORICAL_COLUMNS, NUMERIC_COLUMNS, Row
 FEW_SHOT = 6
 """Configurations that a few-shot task knows."""
 
-_KNOWN_SHARE = 0.7
-MIN_LEVELS, MIN_CONFIGURATIONS = 3, 8
+KNOWN_SHARE = 0.7
+"""Share of the configurations that a task inside the measured range knows."""
+
+MIN_LEVELS = 3
+_MIN_CONFIGURATIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ def read_profiles(path: Path, folder: str) -> Iterator[Profile]:
         groups = workloads.setdefault(row["workload"], {})
         groups.setdefault(_configuration(row), []).append(row)
     for workload, groups in sorted(workloads.items()):
-        if len(groups) >= MIN_CONFIGURATIONS:
+        if len(groups) >= _MIN_CONFIGURATIONS:
             yield Profile(folder, workload, tuple(tuple(groups[key]) for key in sorted(groups)))
 
 
@@ -76,7 +79,7 @@ def _random_tasks(profile: Profile) -> Iterator[Task]:
     n = len(profile.configurations)
     seed = int(hashlib.sha256(profile.workload.encode()).hexdigest()[:8], 16)
     rank = np.random.default_rng(seed).permutation(n)
-    for name, count in (("random", round(_KNOWN_SHARE * n)), ("few-shot", FEW_SHOT)):
+    for name, count in (("random", round(KNOWN_SHARE * n)), ("few-shot", FEW_SHOT)):
         yield profile.task("interpolation", "random", name, (rank < count).tolist())
 
 

@@ -1,12 +1,12 @@
 """The rules between the fields of a row, and what is odd about a row but not wrong."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
 import numpy as np
 
+from app.domain.instants import instant_text
 from app.services.uploads.chunks import BoolArray, Chunk, FloatArray
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import PHASE, TEN_YEARS_S
@@ -40,10 +40,11 @@ def _settle_duration(chunk: Chunk, faults: FaultCollector) -> None:
     durations = chunk.numbers.setdefault("duration_seconds", np.full(len(chunk), np.nan))
     spans = _spans(chunk)
     for index in np.flatnonzero(spans < 0).tolist():
+        ended_at = chunk.instants["ended_at"][index]
         faults.add(
             int(chunk.rows[index]),
             "ended_at",
-            _instant_text(chunk.instants["ended_at"][index]),
+            None if ended_at is None else instant_text(ended_at),
             "ended_at is before started_at.",
             "Swap them, or mend their offsets.",
         )
@@ -81,10 +82,6 @@ def _spans(chunk: Chunk) -> FloatArray:
         [(end - start).total_seconds() if start and end else np.nan for start, end in pairs],
         dtype=np.float64,
     )
-
-
-def _instant_text(instant: datetime | None) -> str | None:
-    return None if instant is None else instant.isoformat().replace("+00:00", "Z")
 
 
 def _settle_cost(chunk: Chunk, faults: FaultCollector) -> None:
