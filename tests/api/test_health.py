@@ -67,7 +67,7 @@ def test_service_whose_fitters_all_wait_for_ray_is_not_ready(
 
     [fault] = answer.json()["errors"]
     assert (answer.status_code, fault["field"]) == (503, "fitter")
-    assert fault["message"] == "2 fitter(s) alive, 2 of them wait(s) for Ray, 0 fit(s) waiting"
+    assert fault["message"] == "2 fitters alive, 2 of them waiting for Ray, 0 fits waiting"
     assert "TRAINFARE_RAY_ADDRESS" in fault["remedy"]
     assert reason in told["fitter"]
     assert "trainfare_fitters_waiting 2.0" in figures
