@@ -8,7 +8,7 @@ from app.services.fitting import FittingService
 from app.services.wiring import Services
 from app.storage.database import Database
 from tests.support.clock import FakeClock
-from tests.support.outage import take_away
+from tests.support.outage import give_back, take_away
 from tests.support.regressors import QUICK, publish_regressor, store_runs
 
 
@@ -118,6 +118,24 @@ def test_metrics_answer_while_the_database_is_away(client: TestClient, database:
 
     assert answer.status_code == 200
     assert "trainfare_database_up 0.0" in answer.text
+
+
+def test_metrics_tell_of_no_fitters_before_the_database_was_read(
+    client: TestClient, database: Database
+) -> None:
+    take_away(database)
+    away = client.get("/metrics").text
+    give_back(database)
+    back = client.get("/metrics").text
+    take_away(database)
+    away_again = client.get("/metrics").text
+
+    assert "trainfare_database_up 0.0" in away
+    assert "trainfare_fitters_alive" not in away
+    assert "trainfare_database_up 1.0" in back
+    assert "trainfare_fitters_alive 0.0" in back
+    assert "trainfare_database_up 0.0" in away_again
+    assert "trainfare_fitters_alive 0.0" in away_again
 
 
 def test_diagnosis_of_a_sound_database_finds_nothing(
