@@ -122,9 +122,7 @@ class SchemaDriftError(DomainError):
     remedy = "Send the parameter with its first type, or under another name."
 
     def __init__(self, faults: Sequence[Fault], *, total: int) -> None:
-        message = (
-            f"{say_count(total, 'value')} without the type of the parameter; nothing was stored."
-        )
+        message = f"{say_count(total, 'value')} without the parameter's type; nothing was stored."
         super().__init__(message, faults=faults)
         self.total = total
 
