@@ -64,6 +64,93 @@ def test_error_in_the_loop_is_the_users_and_sets_the_status(
     assert run["progress"] == 0.5
 
 
+def _train() -> int:
+    return sum(range(200_000))
+
+
+@pytest.mark.parametrize(("steps", "epochs"), [(3, 0.75), (4, 1), (6, 1.5), (11, 2.75)])
+def test_loop_that_ends_after_so_many_steps_tells_parts_of_passes(
+    steps: int, epochs: float, client: Client, settings: ClientSettings, workload: str
+) -> None:
+    collector = TorchCollector(workload, settings=settings, quiet=True)
+    loader = collector.watch(Loader())
+    left = steps
+    while left:
+        for _ in loader:
+            _train()
+            left -= 1
+            if not left:
+                break
+    collector.finish()
+    (run,) = client.runs.all(workload)
+
+    assert run["work"] == {"dataset_size": 20, "batch_size": 5, "epochs": epochs}
+
+
+def test_batch_that_ended_the_loop_untrained_does_not_count(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    with TorchCollector(workload, settings=settings, quiet=True) as collector:
+        for number, _ in enumerate(collector.watch(Loader())):
+            if number == 3:
+                break
+            _train()
+    (run,) = client.runs.all(workload)
+
+    assert run["work"]["epochs"] == 0.75
+
+
+def test_iterator_that_is_asked_by_hand_counts_its_last_batch(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    collector = TorchCollector(workload, settings=settings, quiet=True)
+    batches = iter(collector.watch(Loader()))
+    for _ in range(3):
+        next(batches)
+        _train()
+    collector.finish()
+    (run,) = client.runs.all(workload)
+
+    assert run["work"]["epochs"] == 0.75
+
+
+def test_stream_without_length_is_counted(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    class Stream:
+        """Batches of nobody knows how many samples."""
+
+        def __iter__(self) -> Iterator[list[int]]:
+            yield from ([1, 2, 3], [4, 5, 6], [7])
+
+    with TorchCollector(workload, settings=settings, quiet=True) as collector:
+        loader = collector.watch(Stream())
+        for _ in range(2):
+            assert [len(batch) for batch in loader] == [3, 3, 1]
+    (run,) = client.runs.all(workload)
+
+    assert run["work"] == {"dataset_size": 7, "batch_size": 3, "epochs": 2}
+
+
+def test_failed_loop_without_a_plan_tells_the_work_that_was_done(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    def loop() -> None:
+        with TorchCollector(workload, settings=settings, quiet=True) as collector:
+            loader = collector.watch(Loader())
+            for _ in loader:
+                _train()
+            for number, _ in enumerate(loader):
+                assert number < 2, "diverged"
+
+    with pytest.raises(AssertionError, match="diverged"):
+        loop()
+    (run,) = client.runs.all(workload)
+
+    assert run["work"]["epochs"] == 1.5
+    assert run["progress"] == 1
+
+
 @pytest.mark.parametrize("model", [None, object(), Parallel()])
 def test_model_that_tells_nothing_has_no_communication(model: object) -> None:
     assert communication_s(model, 10) is None

@@ -96,14 +96,14 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def encoded(body: object) -> bytes:
-    """Return a document as JSON; money and instants are written as text.
+    """Return a document as JSON; money and instants are written as text, numpy's as numbers.
 
     Raises
     ------
     ValueError
         If a number is infinite or NaN: the service takes neither.
     """
-    return json.dumps(body, default=_text, allow_nan=False, separators=(",", ":")).encode()
+    return json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":")).encode()
 
 
 def flat_fields(
@@ -132,6 +132,12 @@ def _word(value: Any) -> str:
 
 def _comma_list(values: Iterable[Any]) -> str:
     return ",".join(_word(value) for value in values)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number for a scalar of numpy or torch, and a text for all else."""
+    is_scalar = hasattr(value, "item") and getattr(value, "ndim", None) == 0
+    return value.item() if is_scalar else _text(value)
 
 
 def _text(value: Any) -> str:
