@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from functools import partial
 from types import FrameType
 from typing import Final, TypeVar
 
@@ -28,6 +27,7 @@ from app.services.computing import (
 from app.services.context import ServiceContext
 from app.services.fit_processes import ProcessComputer
 from app.services.fitting import FittingService
+from app.services.format_renewal import FormatRenewal
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
@@ -38,6 +38,7 @@ _Answer = TypeVar("_Answer")
 _BEATS_PER_LEASE: Final = 5.0
 _LONGEST_BEAT_S: Final = 1.0
 _OUTAGE_PAUSE_S: Final = 2.0
+_RENEWED_PER_PROCESS: Final = 4
 _UNEXPECTED: Final = FitProblem("internal", "The fit failed unexpectedly; the fitter's log tells.")
 
 
@@ -204,6 +205,8 @@ def run_until(
     """Run as many fits at once as the settings say until `stop` is set."""
     settings, owner = context.settings, new_owner()
     fitting, started_at = FittingService(context), context.now()
+    at_most = _RENEWED_PER_PROCESS * settings.fitter_processes
+    renewal = FormatRenewal(context, at_most=at_most)
     beat_s = min(_LONGEST_BEAT_S, settings.lease_s / _BEATS_PER_LEASE)
     computer = open_computer(settings, beat_s)
     if tracing is not None:
@@ -217,8 +220,12 @@ def run_until(
     with ThreadPoolExecutor(settings.fitter_processes, "fit") as pool:
         lanes = [pool.submit(fitter.run) for _ in range(settings.fitter_processes)]
         try:
-            beat = partial(fitting.seen, owner, started_at)
-            _beat(lanes, lambda: beat(computer.waits_for), stop, settings.lease_s)
+
+            def beat() -> None:
+                fitting.seen(owner, started_at, computer.waits_for)
+                renewal.look()
+
+            _beat(lanes, beat, stop, settings.lease_s)
         finally:
             stop.set()
     computer.close()

@@ -118,6 +118,7 @@ class RegressorVersion(RegressorReport):
     is_published: bool
     artifact_sha256: str
     artifact_bytes: int
+    format_version: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,10 +73,12 @@ class Contest:
 class FitOutcome:
     """A fitted regressor as data, what it says of itself and whether it beat the published one.
 
-    `summary` is what the workload tells the priors of others.
+    `format_version` is that of the artefact, `summary` what the workload tells the priors of
+    others.
     """
 
     artifact: bytes
+    format_version: int
     report: RegressorReport
     contest: Contest | None = None
     summary: Mapping[str, Any] | None = None
@@ -178,6 +180,7 @@ def compute_fit(
         raise FitRefusedError(FitProblem("fit_failed", str(error))) from error
     return FitOutcome(
         artifact=models.dumps(portfolio),
+        format_version=models.FORMAT_VERSION,
         report=_report(portfolio, request.seed, task.pool.mode),
         contest=_contest(portfolio, task),
         summary=models.summarise(task.runs, "").to_document(),

@@ -12,7 +12,7 @@ from app.services.frames import far_questions
 from app.services.health import HealthService
 from app.storage.migration import missing_parts
 from app.storage.stores import Stores
-from models import ArtifactError, loads
+from models import FORMAT_VERSION, ArtifactError, loads
 
 _CLOCK_TOLERANCE_S: Final = 5.0
 _FREE_SHARE: Final = 0.05
@@ -56,6 +56,7 @@ class DiagnosisService:
             yield self._check_tables()
             yield self._check_integrity(stores)
             yield self._check_artifacts(stores)
+            yield self._check_formats(stores)
             yield self._check_regressors(stores)
             yield self._check_leases(stores)
             yield self._check_counts(stores)
@@ -79,10 +80,24 @@ class DiagnosisService:
         detail = f"damaged: {_named(damaged)}" if damaged else "every artefact matches its hash"
         return Check("artefacts", not damaged, detail, "Fit the named workloads again.")
 
+    def _check_formats(self, stores: Stores) -> Check:
+        """Tell what was published by another release, which this one does not read."""
+        others = [
+            f"{slug} version {version} (format {kind})"
+            for slug, version, kind in stores.diagnosis.published_formats()
+            if kind != FORMAT_VERSION
+        ]
+        detail = f"of another release: {_named(others)}" if others else "all are this release's"
+        remedy = (
+            "Wait for the fitters of this release, which fit earlier formats again; for a later"
+            " format run its release. Until then the version before answers, if there is one."
+        )
+        return Check("formats", not others, detail, remedy)
+
     def _check_regressors(self, stores: Stores) -> Check:
         """Load what answers forecasts, as a web process does, and ask it far away too."""
         unusable = []
-        for slug, version, artifact in stores.diagnosis.published_artifacts():
+        for slug, version, artifact in stores.diagnosis.published_artifacts(FORMAT_VERSION):
             try:
                 portfolio = loads(artifact)
                 portfolio.predict(far_questions(portfolio.report))

@@ -157,6 +157,7 @@ class FittingService:
                 outcome.report,
                 outcome.summary,
                 now,
+                format_version=outcome.format_version,
             )
             published = stores.regressors.published_version(claim.workload_id)
             refusal = _refusal(fit.request.publish, outcome.contest, published)

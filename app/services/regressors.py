@@ -49,6 +49,21 @@ def _require(stores: Stores, workload_id: WorkloadId, slug: Slug, version: int) 
     return found
 
 
+def _require_readable(found: RegressorVersion) -> None:
+    from models import FORMAT_VERSION  # noqa: PLC0415 - heavy: not for lists
+
+    if found.format_version != FORMAT_VERSION:
+        fault = Fault(
+            message=f"Its artefact has format {found.format_version}, not {FORMAT_VERSION}.",
+            remedy="Publish a version that this release computed, or fit the workload again.",
+            field="version",
+            value=found.version,
+        )
+        raise InvalidRequestError(
+            f"Version {found.version} was computed by another release, and cannot answer.", [fault]
+        )
+
+
 class RegressorService:
     """Use cases of the registry of regressor versions: list, show, publish."""
 
@@ -100,6 +115,8 @@ class RegressorService:
             If there is no such workload.
         NotFoundError
             If the workload has no such version.
+        InvalidRequestError
+            If this release does not read the version's artefact.
         """
         now = self._context.now()
         with self._context.database.transaction() as stores:
@@ -107,6 +124,7 @@ class RegressorService:
             found = _require(stores, workload_id, slug, version)
             if found.is_published:
                 return found
+            _require_readable(found)
             publish_version(
                 stores,
                 caller.project_id,

@@ -20,6 +20,7 @@ from app.services.recently_used import CacheFigures
 from app.services.renewals import Renewals
 from app.storage.stores import Stores
 from models import (
+    FORMAT_VERSION,
     ArtifactError,
     FeatureTable,
     FittedPortfolio,
@@ -172,10 +173,10 @@ class RegressorCache:
         project_id, slug = key
         now = self._context.now()
         with self._context.database.reading() as stores:
-            published = stores.regressors.published(project_id, slug)
-            if published is None:
+            answering = stores.regressors.answering(project_id, slug, FORMAT_VERSION)
+            if answering is None:
                 return _load_unpublished(stores, project_id, slug, version)
-            pointer = _Pointer(*published, read_at=now)
+            pointer = _Pointer(*answering, read_at=now)
             held = self._held(pointer, version)
             if held is None:
                 self.figures.misses += 1

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.domain.fits import FitState
 from app.domain.health import FitActivity
+from app.storage.regressors import IS_PUBLISHED
 from app.storage.tables import FitRow, PublicationRow, RegressorRow, WorkloadRow
 
 _FEW = 100
@@ -58,18 +59,23 @@ class DiagnosisStore:
         )
         return list(self._session.scalars(query))
 
-    def published_artifacts(self) -> Iterator[tuple[str, int, bytes]]:
-        """Yield workload, version and artefact of each regressor that answers forecasts."""
+    def published_formats(self) -> list[tuple[str, int, int]]:
+        """Return workload, version and format of each published regressor."""
+        query = (
+            sa.select(WorkloadRow.slug, RegressorRow.version, RegressorRow.format_version)
+            .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
+            .join(PublicationRow, IS_PUBLISHED)
+            .order_by(WorkloadRow.id)
+        )
+        return [(slug, version, kind) for slug, version, kind in self._session.execute(query)]
+
+    def published_artifacts(self, format_version: int) -> Iterator[tuple[str, int, bytes]]:
+        """Yield workload, version and artefact of each published regressor of one format."""
         query = (
             sa.select(WorkloadRow.slug, RegressorRow.version, RegressorRow.artifact)
+            .where(RegressorRow.format_version == format_version)
             .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
-            .join(
-                PublicationRow,
-                sa.and_(
-                    PublicationRow.workload_id == RegressorRow.workload_id,
-                    PublicationRow.version == RegressorRow.version,
-                ),
-            )
+            .join(PublicationRow, IS_PUBLISHED)
             .order_by(WorkloadRow.id)
         )
         yield from self._session.execute(query.execution_options(yield_per=_FEW))

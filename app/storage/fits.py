@@ -12,6 +12,7 @@ from app.domain.health import Fitters
 from app.domain.identifiers import FitId, ProjectId, WorkloadId, new_identifier
 from app.domain.pages import Page
 from app.storage.fit_rows import CANCELLED_STEP, is_lapsed, request_document, to_fit
+from app.storage.regressors import IS_PUBLISHED
 from app.storage.run_rows import IS_USABLE
 from app.storage.tables import (
     FitRow,
@@ -25,6 +26,11 @@ from app.storage.tracing import current_trace_parent
 from app.storage.upserts import insert_into
 
 _ACTIVE: Final = (FitState.QUEUED, FitState.RUNNING)
+_IN_VAIN: Final = (FitState.FAILED, FitState.CANCELLED)
+_CAN_BE_RENEWED: Final = (
+    sa.exists().where(RunRow.workload_id == WorkloadRow.id, *IS_USABLE),
+    ~sa.exists().where(FitRow.workload_id == WorkloadRow.id, FitRow.state.in_(_ACTIVE)),
+)
 
 
 class FitStore:
@@ -119,12 +125,10 @@ class FitStore:
             sa.select(workload_id, WorkloadRow.project_id)
             .where(
                 workload_id > after,
-                sa.exists().where(RunRow.workload_id == workload_id, *IS_USABLE),
-                ~sa.exists().where(FitRow.workload_id == workload_id, FitRow.state.in_(_ACTIVE)),
+                *_CAN_BE_RENEWED,
                 ~sa.exists().where(
                     PublicationRow.workload_id == workload_id,
-                    RegressorRow.workload_id == workload_id,
-                    RegressorRow.version == PublicationRow.version,
+                    IS_PUBLISHED,
                     RegressorRow.created_at >= before,
                 ),
             )
@@ -133,6 +137,33 @@ class FitStore:
         )
         if project_id is not None:
             query = query.where(WorkloadRow.project_id == project_id)
+        rows = self._session.execute(query)
+        return [(WorkloadId(found), ProjectId(owner)) for found, owner in rows]
+
+    def outdated_workloads(
+        self, format_version: int, *, tried_since: datetime, limit: int
+    ) -> list[tuple[WorkloadId, ProjectId]]:
+        """Return workloads whose published artefact has an earlier format, by ascending id.
+
+        Those have a run that a fit may use, no active fit, and none that was asked for at or after
+        `tried_since` and failed or was cancelled.
+        """
+        query = (
+            sa.select(WorkloadRow.id, WorkloadRow.project_id)
+            .join(PublicationRow, PublicationRow.workload_id == WorkloadRow.id)
+            .join(RegressorRow, IS_PUBLISHED)
+            .where(
+                RegressorRow.format_version < format_version,
+                *_CAN_BE_RENEWED,
+                ~sa.exists().where(
+                    FitRow.workload_id == WorkloadRow.id,
+                    FitRow.state.in_(_IN_VAIN),
+                    FitRow.requested_at >= tried_since,
+                ),
+            )
+            .order_by(WorkloadRow.id)
+            .limit(limit)
+        )
         rows = self._session.execute(query)
         return [(WorkloadId(found), ProjectId(owner)) for found, owner in rows]
 

@@ -29,6 +29,12 @@ from app.domain.workloads import Pooling
 from app.storage.tables import Json, PublicationEventRow, PublicationRow, RegressorRow, WorkloadRow
 from app.storage.upserts import insert_into
 
+IS_PUBLISHED: Final = sa.and_(
+    RegressorRow.workload_id == PublicationRow.workload_id,
+    RegressorRow.version == PublicationRow.version,
+)
+"""Joins the published version of each workload to its publication."""
+
 _REPORT_FIELDS: Final = tuple(field.name for field in fields(RegressorReport))
 
 
@@ -89,6 +95,7 @@ def _to_version(row: RegressorRow, slug: str, published: int | None) -> Regresso
         is_published=row.version == published,
         artifact_sha256=row.artifact_sha256,
         artifact_bytes=row.artifact_bytes,
+        format_version=row.format_version,
         **_report_members(row.report),
     )
 
@@ -107,6 +114,8 @@ class RegressorStore:
         report: RegressorReport,
         summary: Mapping[str, Any] | None,
         now: datetime,
+        *,
+        format_version: int,
     ) -> int:
         """Store a new version and return its number, the next after the workload's highest."""
         highest = self._session.execute(
@@ -124,6 +133,7 @@ class RegressorStore:
             artifact_bytes=len(artifact),
             report=_report_document(report),
             summary=None if summary is None else dict(summary),
+            format_version=format_version,
         )
         self._session.add(row)
         self._session.flush()
@@ -159,28 +169,50 @@ class RegressorStore:
             sa.select(PublicationRow.version).where(PublicationRow.workload_id == workload_id)
         ).scalar_one_or_none()
 
-    def published(self, project_id: ProjectId, slug: Slug) -> tuple[WorkloadId, int, str] | None:
-        """Return a workload's key, its published version and its currency, None without one."""
+    def answering(
+        self, project_id: ProjectId, slug: Slug, format_version: int
+    ) -> tuple[WorkloadId, int, str] | None:
+        """Return a workload's key, the version that answers for it and its currency.
+
+        For a reader of artefacts of one format that is the published version if it has this
+        format, else the version of this format that was published last; the published version all
+        the same if none has it. None without a published version.
+        """
         row = self._session.execute(
-            sa.select(PublicationRow.workload_id, PublicationRow.version, WorkloadRow.currency)
+            sa.select(
+                PublicationRow.workload_id,
+                PublicationRow.version,
+                RegressorRow.format_version,
+                WorkloadRow.currency,
+            )
             .join(WorkloadRow, WorkloadRow.id == PublicationRow.workload_id)
+            .join(RegressorRow, IS_PUBLISHED)
             .where(WorkloadRow.project_id == project_id, WorkloadRow.slug == slug)
         ).one_or_none()
-        return None if row is None else (WorkloadId(row.workload_id), row.version, row.currency)
+        if row is None:
+            return None
+        workload_id, version = WorkloadId(row.workload_id), row.version
+        if row.format_version != format_version:
+            version = self._last_published(workload_id, format_version) or version
+        return workload_id, version, row.currency
 
-    def published_versions(
-        self, project_id: ProjectId | None = None
-    ) -> dict[tuple[ProjectId, Slug], tuple[WorkloadId, int]]:
-        """Return what is published in a project, or in all of them."""
-        query = sa.select(
-            WorkloadRow.project_id, WorkloadRow.slug, WorkloadRow.id, PublicationRow.version
-        ).join(PublicationRow, PublicationRow.workload_id == WorkloadRow.id)
-        if project_id is not None:
-            query = query.where(WorkloadRow.project_id == project_id)
-        return {
-            (ProjectId(project), Slug(slug)): (WorkloadId(key), version)
-            for project, slug, key, version in self._session.execute(query)
-        }
+    def _last_published(self, workload_id: WorkloadId, format_version: int) -> int | None:
+        return self._session.execute(
+            sa.select(PublicationEventRow.version)
+            .join(
+                RegressorRow,
+                sa.and_(
+                    RegressorRow.workload_id == PublicationEventRow.workload_id,
+                    RegressorRow.version == PublicationEventRow.version,
+                ),
+            )
+            .where(
+                PublicationEventRow.workload_id == workload_id,
+                RegressorRow.format_version == format_version,
+            )
+            .order_by(PublicationEventRow.id.desc())
+            .limit(1)
+        ).scalar_one_or_none()
 
     def summaries_of_others(self, workload_id: WorkloadId) -> list[tuple[Slug, Json]]:
         """Return the summaries of the other workloads of the same project, one a workload.
@@ -193,13 +225,7 @@ class RegressorStore:
         rows = self._session.execute(
             sa.select(WorkloadRow.slug, RegressorRow.summary)
             .join(PublicationRow, PublicationRow.workload_id == WorkloadRow.id)
-            .join(
-                RegressorRow,
-                sa.and_(
-                    RegressorRow.workload_id == PublicationRow.workload_id,
-                    RegressorRow.version == PublicationRow.version,
-                ),
-            )
+            .join(RegressorRow, IS_PUBLISHED)
             .where(
                 WorkloadRow.project_id == project,
                 WorkloadRow.id != workload_id,

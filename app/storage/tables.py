@@ -206,7 +206,16 @@ class RegressorRow(Base):
     """An immutable regressor version: its registry entry and its artefact (data, no pickle)."""
 
     __tablename__ = "regressor"
-    __table_args__ = (sa.CheckConstraint("version >= 1", name="version_positive"),)
+    __table_args__ = (
+        sa.CheckConstraint("version >= 1", name="version_positive"),
+        # Formats are looked up without reading past the artefacts.
+        sa.Index(
+            "ix_regressor_workload_id_version_format_version",
+            "workload_id",
+            "version",
+            "format_version",
+        ),
+    )
 
     workload_id: Mapped[int] = mapped_column(
         sa.ForeignKey("workload.id", ondelete="CASCADE"), primary_key=True
@@ -219,6 +228,7 @@ class RegressorRow(Base):
     artifact_bytes: Mapped[int] = mapped_column(sa.Integer)
     report: Mapped[Json] = mapped_column(JSON_DOCUMENT)
     summary: Mapped[Json | None] = mapped_column(JSON_DOCUMENT, deferred=True)
+    format_version: Mapped[int] = mapped_column(sa.Integer, server_default="10")
 
 
 class PublicationRow(Base):

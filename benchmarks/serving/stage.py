@@ -23,7 +23,7 @@ from app.storage.database import Database
 from app.storage.migration import migrate
 from benchmarks.evaluation.workloads import generate_runs
 from benchmarks.serving.load import MARK
-from models import FittedPortfolio, loads
+from models import FORMAT_VERSION, FittedPortfolio, loads
 
 WORKLOAD: Final = Slug("generated")
 
@@ -58,10 +58,10 @@ def _fit(services: Services) -> bytes:
     while Fitter(FittingService(context), InProcessComputer(), context.settings).step():
         pass
     with context.database.reading() as stores:
-        published = stores.regressors.published(DEFAULT_PROJECT, WORKLOAD)
-        if published is None:
+        answering = stores.regressors.answering(DEFAULT_PROJECT, WORKLOAD, FORMAT_VERSION)
+        if answering is None:
             raise SystemExit("The generated workload could not be fitted.")
-        workload_id, version, _ = published
+        workload_id, version, _ = answering
         return stores.regressors.load_artifact(workload_id, version)
 
 

@@ -11,7 +11,7 @@ from app.domain.fits import FitState
 from app.domain.identifiers import ProjectId, Slug
 from app.services.wiring import Services
 from app.storage.tables import ProjectRow, RegressorRow
-from models import factory_summaries
+from models import FORMAT_VERSION, factory_summaries
 from tests.support.queries import recorded_queries
 from tests.support.regressors import fit, publish_regressor, store_runs
 
@@ -86,9 +86,9 @@ def test_another_projects_workloads_never_contribute(
     assert pooling_of(client, "mine")["workloads"] == ["ours"]
     assert support_of(client, "mine")["pooled_from"] == ["ours"]
     with context.database.reading() as stores:
-        published = stores.regressors.published(OTHER_PROJECT, Slug("theirs"))
-        assert published is not None
-        version = stores.regressors.get(*published[:2])
+        answering = stores.regressors.answering(OTHER_PROJECT, Slug("theirs"), FORMAT_VERSION)
+        assert answering is not None
+        version = stores.regressors.get(*answering[:2])
     assert version is not None
     assert version.pooling.workloads == ()
 

@@ -60,18 +60,13 @@ def test_list_asks_the_database_three_times(client: TestClient, services: Servic
     assert len(queries) == 3
 
 
-def test_publish_rolls_back_and_forth(client: TestClient, services: Services) -> None:
+def test_publish_rolls_back_and_forth(client: TestClient) -> None:
     back = client.post(f"{REGRESSORS}/1:publish")
 
     assert back.status_code == 200
     assert (back.json()["version"], back.json()["published"]) == (1, True)
     assert not client.get(f"{REGRESSORS}/2").json()["published"]
     assert client.post(f"{REGRESSORS}/2:publish").json()["published"]
-    with services.context.database.reading() as stores:
-        published = stores.regressors.published_versions(DEFAULT_PROJECT)
-        everywhere = stores.regressors.published_versions()
-    assert [(slug, version) for (_, slug), (_, version) in published.items()] == [("resnet", 2)]
-    assert everywhere == published
 
 
 def test_publications_are_audited_once_with_who_made_them(

@@ -23,7 +23,7 @@ from app.services.computing import (
 )
 from app.services.fitting import FittingService
 from app.services.wiring import Services
-from models import factory_summaries
+from models import FORMAT_VERSION, factory_summaries
 from tests.support.clock import FakeClock
 from tests.support.regressors import QUICK, fit, make_fitter, store_runs
 
@@ -96,7 +96,7 @@ def fitter_with(
 
 def published(services: Services) -> int | None:
     with services.context.database.reading() as stores:
-        found = stores.regressors.published(DEFAULT_PROJECT, SLUG)
+        found = stores.regressors.answering(DEFAULT_PROJECT, SLUG, FORMAT_VERSION)
     return None if found is None else found[1]
 
 
