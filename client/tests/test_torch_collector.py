@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 
 import pytest
 from trainfare_client import Client, ClientSettings
-from trainfare_client.collectors.torch import TorchCollector, communication_s, samples_in
+from trainfare_client.collectors.recording import Recorder, RunOptions
+from trainfare_client.collectors.torch import (
+    TorchCollector,
+    WatchedLoader,
+    communication_s,
+    samples_in,
+)
 
 
 @dataclass
@@ -64,37 +70,47 @@ def test_error_in_the_loop_is_the_users_and_sets_the_status(
     assert run["progress"] == 0.5
 
 
-def _train() -> int:
-    return sum(range(200_000))
+class Watched:
+    """A loop over the loader, by a clock that only training moves."""
+
+    def __init__(self, workload: str, settings: ClientSettings) -> None:
+        self.seconds = 0.0
+        options: RunOptions = {"dataset_size": 20, "settings": settings, "quiet": True}
+        self.recorder = Recorder(workload, options, clock=lambda: self.seconds)
+        self.loader = WatchedLoader(Loader(), self.recorder, 1)
+
+    def train(self) -> None:
+        self.seconds += 1
 
 
 @pytest.mark.parametrize(("steps", "epochs"), [(3, 0.75), (4, 1), (6, 1.5), (11, 2.75)])
 def test_loop_that_ends_after_so_many_steps_tells_parts_of_passes(
     steps: int, epochs: float, client: Client, settings: ClientSettings, workload: str
 ) -> None:
-    collector = TorchCollector(workload, settings=settings, quiet=True)
-    loader = collector.watch(Loader())
+    watched = Watched(workload, settings)
     left = steps
     while left:
-        for _ in loader:
-            _train()
+        for _ in watched.loader:
+            watched.train()
             left -= 1
             if not left:
                 break
-    collector.finish()
+    watched.recorder.finish()
     (run,) = client.runs.all(workload)
 
     assert run["work"] == {"dataset_size": 20, "batch_size": 5, "epochs": epochs}
+    assert run["duration_seconds"] == run["phases"]["compute_seconds"] == steps
 
 
 def test_batch_that_ended_the_loop_untrained_does_not_count(
     client: Client, settings: ClientSettings, workload: str
 ) -> None:
-    with TorchCollector(workload, settings=settings, quiet=True) as collector:
-        for number, _ in enumerate(collector.watch(Loader())):
-            if number == 3:
-                break
-            _train()
+    watched = Watched(workload, settings)
+    for number, _ in enumerate(watched.loader):
+        if number == 3:
+            break
+        watched.train()
+    watched.recorder.finish()
     (run,) = client.runs.all(workload)
 
     assert run["work"]["epochs"] == 0.75
@@ -103,15 +119,17 @@ def test_batch_that_ended_the_loop_untrained_does_not_count(
 def test_iterator_that_is_asked_by_hand_counts_its_last_batch(
     client: Client, settings: ClientSettings, workload: str
 ) -> None:
-    collector = TorchCollector(workload, settings=settings, quiet=True)
-    batches = iter(collector.watch(Loader()))
+    watched = Watched(workload, settings)
+    batches = iter(watched.loader)
     for _ in range(3):
         next(batches)
-        _train()
-    collector.finish()
+        watched.train()
+    watched.seconds += 60  # evaluation
+    watched.recorder.finish()
     (run,) = client.runs.all(workload)
 
     assert run["work"]["epochs"] == 0.75
+    assert run["phases"]["compute_seconds"] == 3
 
 
 def test_stream_without_length_is_counted(
@@ -135,16 +153,14 @@ def test_stream_without_length_is_counted(
 def test_failed_loop_without_a_plan_tells_the_work_that_was_done(
     client: Client, settings: ClientSettings, workload: str
 ) -> None:
-    def loop() -> None:
-        with TorchCollector(workload, settings=settings, quiet=True) as collector:
-            loader = collector.watch(Loader())
-            for _ in loader:
-                _train()
-            for number, _ in enumerate(loader):
-                assert number < 2, "diverged"
-
-    with pytest.raises(AssertionError, match="diverged"):
-        loop()
+    watched = Watched(workload, settings)
+    for _ in watched.loader:
+        watched.train()
+    for number, _ in enumerate(watched.loader):
+        watched.train()
+        if number == 2:
+            break
+    watched.recorder.finish("failed")
     (run,) = client.runs.all(workload)
 
     assert run["work"]["epochs"] == 1.5

@@ -29,14 +29,14 @@ from trainfare_client.requests import given
 from trainfare_client.settings import ClientSettings, read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from trainfare_client.documents import MeasuredRun
 
 _PREEMPTION_S: Final = 5.0
 """An owner who takes the machine gives little time."""
-_TRAINED_SHARE: Final = 0.5
-"""A batch that the loop had for this share of a usual step was trained on."""
+_TRAINED_SHARE: Final = 0.1
+"""A batch that the loop had for this share of a usual step was trained on: leaving takes none."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -77,8 +77,16 @@ class Recorder:
     No method raises an exception of its own; the first one inside is logged.
     """
 
-    def __init__(self, workload: str, options: RunOptions, *, place: Place | None = None) -> None:
+    def __init__(
+        self,
+        workload: str,
+        options: RunOptions,
+        *,
+        place: Place | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self.guard = Guard()
+        self._clock = clock
         self.workload = workload
         self.facts: dict[str, Any] = dict(options)
         self.passes = Passes()
@@ -86,7 +94,7 @@ class Recorder:
         self._held_s: float | None = None
         self._largest_batch = 0.0
         self._is_finished = False
-        self.timing = Timing(time.perf_counter(), int(options.get("warmup_steps", 3)))
+        self.timing = Timing(self._clock(), int(options.get("warmup_steps", 3)))
         self._started_at = datetime.now(timezone.utc)
         self._mark = self.timing.started
         self._labels: dict[str, str] = {}
@@ -106,7 +114,7 @@ class Recorder:
             self._labels = read_labels()
         self._watch.start()
         if self.place.job is not None:
-            run = self.to_run(FAILED, time.perf_counter())
+            run = self.to_run(FAILED, self._clock())
             is_quiet = bool(self.facts.get("quiet"))
             self._witness = Witness(run, self._settings, quiet=is_quiet)
 
@@ -123,16 +131,16 @@ class Recorder:
     def setup_is_over(self) -> None:
         """Let the run count from now on; what came before is set-up. Only the first call counts."""
         if self.timing.steps_from is None:
-            self.timing.steps_from = self._mark = time.perf_counter()
+            self.timing.steps_from = self._mark = self._clock()
 
     def mark(self) -> None:
         """Leave the time since the last step out of the next one: it was none of its kind."""
-        self._mark = time.perf_counter()
+        self._mark = self._clock()
 
     def data_arrived(self, samples: float | None = None) -> None:
         """Count the time since the last step as waiting for data, a batch of so many `samples`."""
         self.setup_is_over()
-        now = time.perf_counter()
+        now = self._clock()
         self.timing.waiting.add(now - self._mark)
         self._mark = now
         self._pending = samples
@@ -141,7 +149,7 @@ class Recorder:
 
     def step_ended(self, samples: float | None = None) -> None:
         """Count the time since the last mark as one step over `samples` samples of all workers."""
-        now = time.perf_counter()
+        now = self._clock()
         self.timing.computing.add(now - self._mark)
         self._mark = now
         told = samples if samples is not None else self._pending
@@ -151,7 +159,7 @@ class Recorder:
     def leave_batch(self) -> None:
         """Learn that the loop was left while it had a batch."""
         if self._pending is not None:
-            self._held_s = time.perf_counter() - self._mark
+            self._held_s = self._clock() - self._mark
 
     def settle_batch(self) -> None:
         """Count the batch that the loop had when it was left, if it was trained on before.
@@ -167,7 +175,7 @@ class Recorder:
             return
         if held_s is None:
             # Nothing told when the loop was left; what came after it is none of the step.
-            held_s = min(time.perf_counter() - self._mark, usual_s)
+            held_s = min(self._clock() - self._mark, usual_s)
         if held_s >= usual_s * _TRAINED_SHARE:
             self.timing.computing.add(held_s)
             self.passes.samples += samples
@@ -208,7 +216,7 @@ class Recorder:
     def _finish(self, status: str, ended: float | None) -> None:
         if status == SUCCEEDED:
             wait_for_gpu()
-        ended = time.perf_counter() if ended is None else ended
+        ended = self._clock() if ended is None else ended
         is_shared = self.place.job is not None and status in _FAILURES
         if self.place.rank != 0:
             self._notes.leave(status)
