@@ -220,7 +220,7 @@ def test_every_control_has_a_label(published_service: str, open_page: OpenPage) 
 def test_filter_finds_workloads_that_are_not_listed_yet(
     empty_service: str, open_page: OpenPage
 ) -> None:
-    lines = ["workload,duration_seconds", "Oldest-Net,1", *(f"net-{n},1" for n in range(120))]
+    lines = ["workload,duration_seconds", "oldest-net,1", *(f"net-{n},1" for n in range(120))]
     stored = httpx2.post(
         f"{empty_service}/v1/runs", content="\n".join(lines), headers={"Content-Type": "text/csv"}
     )
@@ -231,7 +231,7 @@ def test_filter_finds_workloads_that_are_not_listed_yet(
 
     page.get_by_label("Filter the workloads by name").fill("oldest")
     expect(rows).to_have_count(1)
-    expect(rows).to_contain_text("Oldest-Net")
+    expect(rows).to_contain_text("oldest-net")
     page.get_by_label("Filter the workloads by name").fill("nothing like it")
 
     expect(rows).to_have_count(0)

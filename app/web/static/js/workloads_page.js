@@ -101,7 +101,7 @@ async function applyFilter() {
     return;
   }
   const lines = [...place.querySelectorAll("tr[data-name]")];
-  for (const line of lines) line.hidden = !line.dataset.name.toLowerCase().includes(wanted);
+  for (const line of lines) line.hidden = !line.dataset.name.includes(wanted);
   nothing.textContent = `No workload has “${wanted}” in its name.`;
   nothing.hidden = lines.some((line) => !line.hidden);
   fillAccuracies();
