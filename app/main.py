@@ -23,7 +23,7 @@ from app.api.middleware.exchanges import ExchangeMiddleware
 from app.api.middleware.heads import HeadMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
-from app.api.routing import ROUTERS
+from app.api.routing import ROUTERS, authorization_of
 from app.api.serving_metrics import CountCollector
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
@@ -57,7 +57,9 @@ def _add_middleware(app: FastAPI, services: Services) -> DirectAnswers:
     gatherer = Gatherer(services, answers)
     app.add_middleware(HeadMiddleware)
     app.add_middleware(ForecastShortcut, services=services, answers=answers, gatherer=gatherer)
-    app.add_middleware(IdempotencyMiddleware, service=services.idempotency)
+    app.add_middleware(
+        IdempotencyMiddleware, service=services.idempotency, authorization_of=authorization_of
+    )
     app.add_middleware(BodyMiddleware, max_bytes=settings.max_body_bytes)
     app.add_middleware(
         RateLimitMiddleware, per_minute=settings.rate_limit_per_minute, rates=services.rates

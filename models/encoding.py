@@ -14,6 +14,7 @@ from models.features import (
     NumericFeature,
     learn_categories,
     learn_numeric,
+    prolonged,
     snapped,
 )
 from models.hardware import HardwareDescription, level_offsets
@@ -335,7 +336,8 @@ class Encoder:
             values = np.log(values)
         else:
             values = np.where(self._log1p, values + 1.0, values)
-            values = np.where(self._linear, scaled, np.log(np.where(self._linear, 1.0, values)))
+            logs = np.log(np.where(self._linear, 1.0, values))
+            values = np.where(self._linear, prolonged(scaled), logs)
         centred: FloatArray = values - self._center
         if self._switches.any():
             is_turned = self._switches & (np.abs(centred) > SWITCH_TOLERANCE)

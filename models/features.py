@@ -114,6 +114,24 @@ class Companion:
     tolerance: float
 
 
+def prolonged(scaled: FloatArray) -> FloatArray:
+    """Return values in units of the largest measured one, those beyond it on a logarithmic scale.
+
+    ``x`` up to 1, ``sign(x) (1 + log |x|)`` from there on, with the same slope at 1: a factor
+    ``exp(w x)`` goes on as the power law that has its elasticity at the end of the measured range.
+    Otherwise ten times the largest value would raise the factor to its tenth power.
+
+    Examples
+    --------
+    >>> prolonged(np.array([-10.0, 0.5, 1.0, 10.0])).round(2).tolist()
+    [-3.3, 0.5, 1.0, 3.3]
+    """
+    size = np.abs(scaled)
+    # The maximum of NaN and a number is NaN.
+    beyond = np.copysign(1 + np.log(np.maximum(size, 1.0)), scaled)
+    return np.where(size > 1, beyond, scaled)
+
+
 def snapped(values: FloatArray) -> FloatArray:
     """Return the values with those next to zero set to zero.
 
@@ -243,7 +261,7 @@ def _choose_transform(known: FloatArray) -> tuple[Transform, float, float]:
 def apply_transform(feature: NumericFeature, values: FloatArray) -> FloatArray:
     """Return transformed, centred values; NaN stays NaN."""
     if feature.transform == "scaled":
-        return values / feature.unit - feature.center
+        return prolonged(values / feature.unit) - feature.center
     if feature.transform == "log":
         floored = np.where(values <= 0, feature.off, np.maximum(values, feature.floor))
         return np.log(floored) - feature.center

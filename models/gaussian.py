@@ -316,7 +316,7 @@ class GaussianProcess(PortfolioRegressor):
         known = self.noise_dof >= 3  # noqa: PLR2004 - fewer repetitions say too little
         noise = max(self.noise_sd, 1e-4) if known else 0.02
         noise_width = 1 / np.sqrt(2 * self.noise_dof) + 0.05 if known else 1.0
-        strengths = [0.5 * factor for factor in self.layout.relevances]
+        strengths = [0.5 * min(factor, 1.0) for factor in self.layout.relevances]
         means = [0.1, 0.015, noise, *strengths, *[1.5] * n_numeric, *[0.15] * n_categories]
         widths = [1.0, 1.0, noise_width, *[1.0] * n_numeric, *[0.7] * n_numeric]
         return np.log(means), np.array(widths + [1.0] * n_categories)

@@ -156,7 +156,7 @@ def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:
 def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
     """Return the variance that breaks in the trends add beyond the fold's training range."""
     layout = data.layout
-    breaks = trend_breaks(layout.roles, len(data.X)) * np.array(layout.relevances)
+    breaks = trend_breaks(layout.roles, len(data.X)) * np.minimum(layout.relevances, 1.0)
     columns = layout.numeric(data.X)
     known, asked = columns[fold.train], columns[fold.test]
     beyond = np.maximum(asked - known.max(axis=0), known.min(axis=0) - asked)

@@ -33,9 +33,9 @@ MAX_LOG_DISTANCE = 15.0
 MAX_LOG_SCALE = 10.0
 """No forecast's standard deviation is larger than this, in log units.
 
-A parameter with zeros or negative values enters as it is, and a question may lie any number of
-measured widths beyond it: what its trend may do there outgrows all numbers. Ten already says that
-nothing is known, and the widest calibrated bounds of one configuration stay finite numbers.
+A question may lie any number of measured widths beyond a parameter's range: what its trend may do
+there outgrows all numbers. Ten already says that nothing is known, and the widest calibrated bounds
+of one configuration stay finite numbers.
 """
 
 _MIN_VARIANCE = 1e-8

@@ -64,7 +64,8 @@ class Layout:
     prior
         What other workloads say about the parameters of laws; the templates alone if None.
     relevance
-        Factor on what is believed of each numeric feature's influence beforehand; 1 if empty.
+        Factor on the spread of what is believed of each numeric feature's exponents beforehand;
+        below 1 its part in kernels is as much smaller; 1 if empty.
 
     The column between them is the gate: 1 where a single worker leaves nothing to synchronise.
 
@@ -90,7 +91,7 @@ class Layout:
 
     @property
     def relevances(self) -> tuple[float, ...]:
-        """The factor of each numeric feature, 1 where nothing speaks against it."""
+        """The factor of each numeric feature: below 1 if irrelevant, above if strong."""
         return self.relevance or (1.0,) * len(self.roles)
 
     @property

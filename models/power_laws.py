@@ -95,6 +95,8 @@ def law_prior(
 ) -> LawPrior:
     """Return the prior of a template; `tightness` multiplies the deviations of the exponents.
 
+    Not those of strong parameters: what physics does not tell it cannot narrow.
+
     Examples
     --------
     >>> prior = law_prior(Layout(("workers", "epochs"), (), ()), "serial", ("compute",), 1.0)
@@ -107,7 +109,8 @@ def law_prior(
         for role, relevant in zip(layout.roles, layout.relevances, strict=True):
             mean, sd = _exponent_prior(template, term, role)
             means.append(mean)
-            sds.append(relevant * sd * (1.0 if role in ("multi_node", "missing") else tightness))
+            known = role not in ("multi_node", "missing") and relevant <= 1
+            sds.append(relevant * sd * (tightness if known else 1.0))
     deviations = len(terms) * sum(layout.levels) if has_deviations(layout, terms) else 0
     if layout.prior is not None:
         return _informed(

@@ -105,7 +105,7 @@ def map_regimes(encoder: Encoder, layout: Layout, X: FloatArray, codes: IntArray
         levels, is_relevant = 1, True
         if feature.used:
             levels = len(np.unique(X[:, used].round(9)))
-            is_relevant = layout.relevances[used] == 1
+            is_relevant = layout.relevances[used] >= 1
             used += 1
         kinds[feature.column] = "extrapolation" if levels >= MIN_AXIS_LEVELS else "short_axis"
         if not is_relevant:

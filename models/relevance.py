@@ -1,4 +1,4 @@
-"""Which parameters the runs show to be irrelevant: laws and processes believe less of them."""
+"""How much parameters matter by what the runs show: laws and processes believe less or more."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,25 +7,38 @@ import numpy as np
 
 from models.layout import Layout
 from models.power_laws import TERMS, FittedLaw
-from models.scaling_laws import ScalingLaw
+from models.scaling_laws import LogLinearLaw, ScalingLaw
 from models.tables import FloatArray
 
 IRRELEVANT = 0.1
 """Factor on the deviations of an irrelevant parameter's exponents and on its part of a kernel."""
 
+STRONG = 3.0
+"""Factor on the deviations of a strong parameter's exponents: 1 to 3, not a third, are common."""
+
 _LEAST_LOG_ODDS = 1.0
+_LEAST_LOG_ODDS_OF_FEW = 3.0
+"""With fewer than 12 configurations one parameter passes for another by chance: what counts there
+as strong evidence (20 to 1; Kass and Raftery 1995, J. Am. Statist. Assoc. 90(430), 773-795)."""
+
 _LEAST_CONFIGURATIONS = 12
 _LEAST_OWN_SHARE = 0.01
 """Share of a parameter's variance that others must leave to it for the runs to say anything."""
 
 
 def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> Layout:
-    """Return the layout with what the runs say against each parameter's relevance.
+    """Return the layout with what the runs say for and against each parameter's relevance.
 
-    A parameter counts as irrelevant where the Bayes factor for exponents of zero in all terms,
-    by the Savage-Dickey ratio under the most plausible template of the full law, is above e. One
-    that the other features tell to 99 % of its variance does not: that its part is theirs is what
-    the prior says, not the runs.
+    A parameter is strong (layers, rounds, the length of a sequence: in proportion to the work, or
+    its square) where the runs contradict the usual belief, by which it moves a duration little.
+    With a power law fitted under deviations three times as wide, it is one whose Bayes factor for
+    them is above e, and, where the evidence for all parameters together is, one that nothing speaks
+    against by as much. With fewer than 12 configurations both have to be above e^3.
+
+    From 12 configurations on, a parameter counts as irrelevant where the Bayes factor for exponents
+    of zero in all terms, by the Savage-Dickey ratio under the most plausible template of the full
+    law, is above e. One that the other features tell to 99 % of its variance does not: that its
+    part is theirs is what the prior says, not the runs.
 
     Parameters
     ----------
@@ -42,19 +55,55 @@ def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> L
     Savage-Dickey density ratio, J. Am. Statist. Assoc. 90(430), 614-618.
     """
     columns = [index for index, role in enumerate(layout.roles) if role == "parameter"]
-    if len(y) < _LEAST_CONFIGURATIONS or not columns:
+    if not columns:
+        return layout
+    layout = _with_strong(layout, columns, X, y, seed)
+    if len(y) < _LEAST_CONFIGURATIONS:
         return layout
     try:
         best = ScalingLaw(layout, TERMS, 1.0, seed=seed).fit(X, y).laws_[0]
     except (ValueError, np.linalg.LinAlgError):
         return layout
-    factors = np.ones(layout.n_numeric)
+    factors = np.array(layout.relevances)
     for column in columns:
         if _own_share(layout.numeric(X), column) < _LEAST_OWN_SHARE:
             continue
         if _log_odds_of_zero(best, _exponents(best, layout.n_numeric, column)) > _LEAST_LOG_ODDS:
             factors[column] = IRRELEVANT
     return replace(layout, relevance=tuple(factors.tolist()))
+
+
+def _with_strong(
+    layout: Layout, columns: Sequence[int], X: FloatArray, y: FloatArray, seed: int
+) -> Layout:
+    """Return the layout with wider beliefs about the parameters that the runs call for."""
+    factors = np.ones(layout.n_numeric)
+    factors[list(columns)] = STRONG
+    wide = replace(layout, relevance=tuple(factors.tolist()))
+    try:
+        usual, other = (LogLinearLaw(each, seed=seed).fit(X, y).laws_[0] for each in (layout, wide))
+    except (ValueError, np.linalg.LinAlgError):
+        return layout
+    least = _LEAST_LOG_ODDS if len(y) >= _LEAST_CONFIGURATIONS else _LEAST_LOG_ODDS_OF_FEW
+    together = other.evidence - usual.evidence > least
+    for column in columns:
+        odds = _log_odds_of_wide(other, 1 + column)
+        is_strong = odds > least or (together and odds > -_LEAST_LOG_ODDS)
+        factors[column] = STRONG if is_strong else 1.0
+    return replace(layout, relevance=tuple(factors.tolist())) if factors.max() > 1 else layout
+
+
+def _log_odds_of_wide(law: FittedLaw, place: int) -> float:
+    """Return the log Bayes factor for a parameter's wide prior against the usual one.
+
+    With m and S the exponent's mean and variance under the wide prior N(0, W), w the usual variance
+    and ``d = 1/w - 1/W``: the mean of ``N(t; 0, w) / N(t; 0, W)`` under N(m, S), inverted.
+    """
+    wide, mean = float(law.prior.sds[place]), float(law.theta[place])
+    usual, spread = wide / STRONG, float(law.covariance[place, place])
+    gain = usual**-2 - wide**-2
+    inside = 1 + gain * spread
+    return float(0.5 * (np.log(inside) + mean**2 * gain / inside) - np.log(STRONG))
 
 
 def _own_share(numeric: FloatArray, column: int) -> float:

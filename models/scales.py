@@ -56,6 +56,8 @@ class Scale(NamedTuple):
             floored = (self.off if scaled <= 0 else max(scaled, self.floor)) + self.added
             # By numpy: the logarithms of many rows, to the last bit.
             scaled = float(np.log(floored)) if floored > 0 else floored - inf
+        elif abs(scaled) > 1:
+            scaled = copysign(1 + float(np.log(abs(scaled))), scaled)
         centred = scaled - self.center
         if self.is_switch and abs(centred) > SWITCH_TOLERANCE:
             return copysign(1.0, centred)

@@ -241,7 +241,8 @@ class SupportGrounds:
         if not strangers and parted is None and self._is_inside(encoded):
             return found
         is_unasked = encoded.codes == UNASKED
-        is_out = encoded.missing | (self._constant & (encoded.excess > _TINY))
+        # One that was the same in all runs is taken as it was there where a question leaves it out.
+        is_out = np.where(self._constant, encoded.excess > _TINY, encoded.missing)
         if is_out.any() or is_unasked.any():
             flags = np.hstack([is_out, is_unasked])
             for row in np.flatnonzero(flags.any(axis=1)).tolist():

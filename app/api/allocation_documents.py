@@ -6,7 +6,7 @@ from app.api import problems
 from app.api.schedule_documents import Document, band_document, percent, say_band
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, OmittedJob
-from app.domain.wording import align, say_number, say_seconds
+from app.domain.wording import align, say_count, say_number, say_seconds
 
 _PATH = "/v1/schedules:allocate"
 _REASONS = {
@@ -99,8 +99,7 @@ def _summary(document: Document) -> str:
         f"{document['used'][name]} of {gpus} {'workers' if name == ANY_TYPE else f'x {name}'}"
         for name, gpus in document["capacity"].items()
     )
-    n = len(document["allocated"])
-    return f"{n} job{'' if n == 1 else 's'} on {used}."
+    return f"{say_count(len(document['allocated']), 'job')} on {used}."
 
 
 def _quality(document: Document) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from app.api.schemas.quantities import money_text
 from app.domain.ci import CiReport, CostChange, GateVerdict, JudgedRun, RunCost
-from app.domain.wording import say_number, say_seconds
+from app.domain.wording import say_count, say_number, say_seconds
 
 _ESCAPES: Final = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "`": "'", "\n": " "})
 _HEADINGS: Final = {
@@ -45,7 +45,7 @@ def summary(report: CiReport) -> str:
         return f"Perhaps slower than forecast: {_change(worst)} on {_place(worst)}."
     faster = [each for each in report.runs if each.ratio is not None and each.ratio < 1]
     judged = [each for each in report.runs if each.ratio is not None]
-    number = f"{len(judged)} run{'s' if len(judged) > 1 else ''}"
+    number = say_count(len(judged), "run")
     note = f", {len(faster)} of them faster" if faster else ""
     open_runs = len(report.runs) - len(judged)
     open_note = f"; {open_runs} more could not be judged" if open_runs else ""
@@ -95,8 +95,8 @@ def _change(each: JudgedRun) -> str:
 def _place(each: JudgedRun) -> str:
     configuration = each.run.scenario.configuration
     hardware = configuration.gpu_type or configuration.instance_type
-    workers = f"{configuration.workers} worker{'s' if configuration.workers > 1 else ''}"
-    return workers if hardware is None else f"{configuration.workers} x {hardware}"
+    workers = configuration.workers
+    return say_count(workers, "worker") if hardware is None else f"{workers} x {hardware}"
 
 
 def _work(each: JudgedRun) -> str:

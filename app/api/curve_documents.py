@@ -7,7 +7,7 @@ from typing import Any
 from app.api.forecast_documents import Document, forecast_document
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.curves import Curve, CurvePoint, MeasuredPoint
-from app.domain.wording import align, say_number, say_seconds
+from app.domain.wording import align, say_count, say_number, say_seconds
 
 
 def _point(point: CurvePoint, now: datetime) -> Document:
@@ -72,4 +72,6 @@ def curve_text(document: Mapping[str, Any]) -> str:
     ]
     table = align(header, [_row(point) for point in document["points"]])
     measured = len(document["measured"])
-    return f"{document['workload']}, {measured} run(s) measured on this axis\n\n{table}\n"
+    return (
+        f"{document['workload']}, {say_count(measured, 'run')} measured on this axis\n\n{table}\n"
+    )

@@ -1,6 +1,5 @@
 """What routes ask for: the services, the caller, a workload's id."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
@@ -18,14 +17,37 @@ async def _services(request: Request) -> Services:
     return services
 
 
-def _caller(scope: Scope) -> Callable[[Request], object]:
-    async def authorize(request: Request) -> Principal:
-        principal: Principal = request.scope["state"]["principal"]
-        if not principal.allows(scope):
-            raise ForbiddenError(scope.value)
+class Authorization:
+    """Lets callers pass whose key allows `scope`.
+
+    Parameters
+    ----------
+    scope
+        What the key must allow.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def check(self, principal: Principal) -> Principal:
+        """Return the caller.
+
+        Raises
+        ------
+        ForbiddenError
+            If its key does not allow the scope.
+        """
+        if not principal.allows(self.scope):
+            raise ForbiddenError(self.scope.value)
         return principal
 
-    return authorize
+    async def __call__(self, request: Request) -> Principal:
+        """Return the caller of a request, or refuse as `check` does."""
+        return self.check(request.scope["state"]["principal"])
+
+
+READING = Authorization(Scope.READ)
+"""What routes ask of their callers that name no other authorization."""
 
 
 def services_and_reader(request: Request) -> tuple[Services, Principal]:
@@ -36,19 +58,15 @@ def services_and_reader(request: Request) -> tuple[Services, Principal]:
     ForbiddenError
         If the caller's key may not read.
     """
-    principal: Principal = request.scope["state"]["principal"]
-    if not principal.allows(Scope.READ):
-        raise ForbiddenError(Scope.READ.value)
     services: Services = request.app.state.services
-    return services, principal
+    return services, READING.check(request.scope["state"]["principal"])
 
 
 ServicesDep = Annotated[Services, Depends(_services)]
-Reader = Annotated[Principal, Depends(_caller(Scope.READ))]
-RunsWriter = Annotated[Principal, Depends(_caller(Scope.RUNS_WRITE))]
-FitsWriter = Annotated[Principal, Depends(_caller(Scope.FITS_WRITE))]
-PricesWriter = Annotated[Principal, Depends(_caller(Scope.PRICES_WRITE))]
-Admin = Annotated[Principal, Depends(_caller(Scope.ADMIN))]
+Reader = Annotated[Principal, Depends(READING)]
+RunsWriter = Annotated[Principal, Depends(Authorization(Scope.RUNS_WRITE))]
+FitsWriter = Annotated[Principal, Depends(Authorization(Scope.FITS_WRITE))]
+PricesWriter = Annotated[Principal, Depends(Authorization(Scope.PRICES_WRITE))]
 WorkloadPath = Annotated[
     Slug,
     Path(description="the workload's id", min_length=1, max_length=120),

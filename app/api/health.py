@@ -1,5 +1,6 @@
 """Life, readiness and metrics; outside `/v1`, so no key is needed."""
 
+from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Annotated
 
@@ -11,7 +12,10 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 from pydantic import Field
+from typing_extensions import override
 
 from app.api.dependencies import ServicesDep
 from app.api.encoded_answers import EncodedAnswers
@@ -51,43 +55,49 @@ class ReadinessOut(ResponseModel):
     checks: list[CheckOut]
 
 
-class QueueMetrics:
-    """What the database knows about fits, read when the metrics are."""
+class QueueMetrics(Collector):
+    """What the database knows about fits, read when the metrics are.
+
+    Nothing is told before it was read once: no fitter would be alive in a process that never
+    reached the database.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._queued = Gauge("trainfare_fits_queued", "Fits that wait.", registry=registry)
-        self._fitters = Gauge("trainfare_fitters_alive", "Fitters that live.", registry=registry)
+        self._database = Gauge(
+            "trainfare_database_up", "1 while the database answers.", registry=registry
+        )
+        registry.register(self)
+        self._is_read = False
+        self._found = found = CollectorRegistry()
+        self._queued = Gauge("trainfare_fits_queued", "Fits that wait.", registry=found)
+        self._fitters = Gauge("trainfare_fitters_alive", "Fitters that live.", registry=found)
         self._waiting = Gauge(
             "trainfare_fitters_waiting",
             "Fitters that live but wait for their Ray cluster.",
-            registry=registry,
-        )
-        self._database = Gauge(
-            "trainfare_database_up", "1 while the database answers.", registry=registry
+            registry=found,
         )
         self._fits = Gauge(
             "trainfare_fits_last_hour",
             "Fits asked for in the last hour by state.",
             ("state",),
-            registry=registry,
+            registry=found,
         )
         self._takeovers = Gauge(
             "trainfare_fit_takeovers_last_hour",
             "Fits of the last hour that were started anew because their fitter was lost.",
-            registry=registry,
+            registry=found,
         )
         self._duration = Gauge(
             "trainfare_fit_duration_last_hour_seconds",
             "Mean duration of the fits that were asked for in the last hour and ended.",
-            registry=registry,
+            registry=found,
         )
         self._wait = Gauge(
             "trainfare_fit_longest_wait_seconds",
             "How long the oldest queued fit waits.",
-            registry=registry,
+            registry=found,
         )
-
-        self._realised = RealisedMetrics(registry)
+        self._realised = RealisedMetrics(found)
 
     def read(self, health: HealthService, realised: RealisedService) -> None:
         """Set the gauges; while the database is away they keep what was read last."""
@@ -102,6 +112,11 @@ class QueueMetrics:
         self._queued.set(queued)
         self._fitters.set(fitters.alive)
         self._waiting.set(fitters.waiting)
+        self._is_read = True
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        return self._found.collect() if self._is_read else ()
 
     def _show(self, activity: FitActivity) -> None:
         for state, count in activity.by_state.items():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.domain.wording import align, say_number, say_seconds
+from app.domain.wording import align, say_count, say_number, say_seconds
 
 Document = Mapping[str, Any]
 _CONFIGURATION = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
@@ -38,7 +38,7 @@ def _place(forecast: Document) -> str:
     workers = configuration.get("workers") or 1
     hardware = configuration.get("gpu_type") or configuration.get("instance_type")
     if hardware is None:
-        return f"{workers} worker{'s' if workers > 1 else ''}"
+        return say_count(workers, "worker")
     instance = configuration.get("instance_type")
     suffix = f" ({instance})" if instance and instance != hardware else ""
     return f"{workers} x {hardware}{suffix}"

@@ -15,6 +15,7 @@ from starlette.routing import Match
 from app.domain import errors as domain
 from app.domain import log_fields
 from app.domain.errors import DomainError, Fault
+from app.domain.wording import say_count
 
 _logger = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -266,7 +267,9 @@ def refusal_of(entries: Sequence[Mapping[str, Any]]) -> DomainError:
     ]
     if unknown:
         return domain.UnknownFieldError(unknown)
-    return domain.InvalidRequestError(f"{len(faults)} field(s) of the request are invalid.", faults)
+    return domain.InvalidRequestError(
+        f"The request has {say_count(len(faults), 'invalid field')}.", faults
+    )
 
 
 def _taken_as(method: str) -> str:

@@ -7,7 +7,7 @@ from app.api.forecast_documents import Document, scenario_document
 from app.api.schemas.quantities import money_text, significant
 from app.domain.forecasts import Interval
 from app.domain.profiling import PlannedRun, ProfilingPlan, StopReason, TargetOutlook
-from app.domain.wording import align, say_number, say_seconds
+from app.domain.wording import align, say_count, say_number, say_seconds
 
 _FIELDS: Final = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
 _WORK: Final = ("dataset_size", "batch_size", "epochs")
@@ -126,11 +126,11 @@ def _asked(document: Document) -> dict[str, str]:
 def plan_text(document: Document) -> str:
     """Return a plan as a table of its runs and what they bring, in plain text."""
     runs, targets, confidence = document["runs"], document["targets"], document["confidence"]
-    among = f"{document['considered']} configurations"
+    among = say_count(document["considered"], "configuration")
     if runs:
-        many = f"{len(runs)} runs" if len(runs) > 1 else "1 run"
         price = "" if document["total_price"] is None else f" for about {_priced(document)}"
-        head = f"{document['workload']}: measure {many}{price}, chosen from {among}."
+        asked = f"measure {say_count(len(runs), 'run')}{price}"
+        head = f"{document['workload']}: {asked}, chosen from {among}."
         lines = [head, "", _table(document), ""]
     else:
         lines = [f"{document['workload']}: nothing to measure among {among}.", ""]

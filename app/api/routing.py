@@ -1,6 +1,9 @@
-"""The list of all routers."""
+"""The list of all routers, and what their routes ask of a caller."""
 
 from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from starlette.routing import Match
+from starlette.types import Scope
 
 from app.api import (
     accuracy,
@@ -22,6 +25,7 @@ from app.api import (
     whatif,
     workloads,
 )
+from app.api.dependencies import READING, Authorization
 
 ROUTERS: tuple[APIRouter, ...] = (
     workloads.router,
@@ -43,3 +47,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     documentation.router,
 )
+
+
+def authorization_of(scope: Scope) -> Authorization | None:
+    """Return what the route of a request asks of its caller; None: it has no route here."""
+    routes = (route for router in ROUTERS for route in router.routes)
+    for route in routes:
+        if isinstance(route, APIRoute) and route.matches(scope)[0] is Match.FULL:
+            asked = (each.call for each in route.dependant.dependencies)
+            return next((each for each in asked if isinstance(each, Authorization)), READING)
+    return None

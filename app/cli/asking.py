@@ -6,7 +6,7 @@ from typing import Any, Final
 from app.cli.failures import UsageError
 from app.cli.output import out, print_note, print_table
 from app.cli.wording import interval, money, percent
-from app.domain.wording import say_number, say_seconds
+from app.domain.wording import say_count, say_number, say_seconds
 
 _WORK: Final = ("dataset_size", "epochs", "batch_size")
 _SEARCH: Final = {
@@ -144,7 +144,7 @@ def place(configuration: Mapping[str, Any]) -> str:
     instance, gpu = configuration.get("instance_type"), configuration.get("gpu_type")
     hardware = gpu or instance
     if hardware is None:
-        return f"{workers} worker{'s' if workers > 1 else ''}"
+        return say_count(workers, "worker")
     return f"{workers} x {hardware}" + (f" ({instance})" if gpu and instance else "")
 
 

@@ -16,6 +16,10 @@ _MAX_HEAD_BYTES: Final = 1 << 16
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
+class _MalformedError(Exception):
+    """A request that the parser takes and HTTP does not; the parser ends with it."""
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """Uvicorn's protocol that waits for a request's headers neither for ever nor without bound.
 
@@ -78,8 +82,10 @@ class GuardedProtocol(HttpToolsProtocol):
             except httptools.HttpParserUpgrade as offer:
                 data = data[offer.args[0] :]
                 self._decline()
-            except httptools.HttpParserError:
-                self.send_400_response("Invalid HTTP request received.")
+            except httptools.HttpParserError as error:
+                ours = error.__context__
+                is_ours = isinstance(ours, _MalformedError)
+                self.send_400_response(str(ours) if is_ours else "This is no HTTP request.")
                 return
             else:
                 return
@@ -106,9 +112,17 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._disarm()
         self._awaits_head, self._goes_on = False, True
+        self._require_host()
         super().on_headers_complete()
         # The request has its headers; trailers, which come like them, are none.
         self.headers = []
+
+    def _require_host(self) -> None:
+        """Refuse what names no host or several (RFC 9112, section 3.2)."""
+        hosts = [name for name, _ in self.headers].count(b"host")
+        if hosts != 1 and (hosts or self.parser.get_http_version() == "1.1"):
+            found = "several" if hosts else "no"
+            raise _MalformedError(f"A request has one Host header; this one has {found}.")
 
     @override
     def on_body(self, body: bytes) -> None:

@@ -5,6 +5,7 @@ from rich.markup import escape
 from app.cli.failures import RefusedError
 from app.cli.output import out, print_json
 from app.cli.surroundings import surroundings_of
+from app.domain.wording import say_count
 from app.services.wiring import build_services
 from app.settings import Settings
 
@@ -29,7 +30,7 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
                 out.print(f"    {escape(check.remedy)}")
     findings = [check.name for check in checks if not check.is_ok]
     if findings:
-        raise RefusedError(f"{len(findings)} finding(s): {', '.join(findings)}.")
+        raise RefusedError(f"{say_count(len(findings), 'finding')}: {', '.join(findings)}.")
 
 
 def recount(settings: Settings) -> None:
@@ -37,4 +38,4 @@ def recount(settings: Settings) -> None:
     with surroundings_of(settings) as context:
         mended = build_services(context).diagnosis.recount()
     names = f": {', '.join(mended)}" if mended else ""
-    out.print(f"{len(mended)} workload(s) counted again{names}.")
+    out.print(f"{say_count(len(mended), 'workload')} counted again{names}.")

@@ -177,13 +177,13 @@ class DirectProtocol(GuardedProtocol):
     @override
     def on_headers_complete(self) -> None:
         unread, self._unread_head = self._unread_head, b""
-        parser = self.parser
+        headers, parser = self.headers, self.parser
+        super().on_headers_complete()
         is_usual = parser.should_keep_alive() and not parser.should_upgrade()
         if not is_usual or parser.get_http_version() != "1.1":
             self._direct = None
         elif unread and self._direct is not None:
-            self._direct.learn(unread, self.headers)
-        super().on_headers_complete()
+            self._direct.learn(unread, headers)
 
     @override
     def on_message_complete(self) -> None:

@@ -26,6 +26,7 @@ from app.cli.profiling_command import (
 from app.cli.profiling_log import Event, Session, SessionLog, scenario_of
 from app.cli.profiling_requests import PlanRequest
 from app.cli.profiling_telling import short, show_session, tell_next, tell_outcome
+from app.domain.wording import say_count
 
 Document = dict[str, Any]
 _PLANNED_AT_ONCE: Final = 20
@@ -146,7 +147,7 @@ class Profiler:
         if session.stopped is not None:
             print_note(f"{self._log.path} has ended; --again begins anew.")
         else:
-            print_note(f"Going on after {done} run{'' if done == 1 else 's'} of {self._log.path}.")
+            print_note(f"Going on after {say_count(done, 'run')} of {self._log.path}.")
         return session
 
     def _settle(self, session: Session) -> None:

@@ -47,6 +47,15 @@ def list_projects(*, as_json: Json = False) -> None:
     print_table(documents)
 
 
+def _parse_limit(text: str) -> Limit:
+    """Return the limit of an option's name, or of the name that --json prints."""
+    name = text.replace("-", "_")
+    if name not in set(Limit):
+        known = ", ".join(each.replace("_", "-") for each in Limit)
+        raise typer.BadParameter(f"{text!r} is none of {known}.")
+    return Limit(name)
+
+
 def limit(
     project: Annotated[str, typer.Argument(help="Its name.")],
     *,
@@ -60,7 +69,12 @@ def limit(
         int | None, typer.Option(min=1, help="Requests a minute, of all keys to all replicas.")
     ] = None,
     lift: Annotated[
-        list[Limit] | None, typer.Option(help="A limit to lift; may come several times.")
+        list[Limit] | None,
+        typer.Option(
+            parser=_parse_limit,
+            metavar="LIMIT",
+            help="A limit to lift, by the name of its option; may come several times.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from app.cli.failures import UsageError
 from app.cli.operator import read_settings
+from app.domain.wording import say_count
 
 REFIT_EXAMPLES: Final = (
     "trainfare refit --all",
@@ -66,4 +67,4 @@ def refit(
     if as_json:
         print_json({"queued": count})
     else:
-        typer.echo(f"{count} fit(s) queued.")
+        typer.echo(f"{say_count(count, 'fit')} queued.")

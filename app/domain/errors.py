@@ -97,7 +97,7 @@ class RunConflictError(DomainError):
 
     def __init__(self, faults: Sequence[Fault], *, total: int) -> None:
         super().__init__(
-            f"{total} run(s) carry an external_id that is stored with other content;"
+            f"{say_count(total, 'run')} with an external_id that is stored with other content;"
             " nothing was stored.",
             faults=faults,
         )
@@ -122,7 +122,7 @@ class SchemaDriftError(DomainError):
     remedy = "Send the parameter with its first type, or under another name."
 
     def __init__(self, faults: Sequence[Fault], *, total: int) -> None:
-        message = f"{total} value(s) lack the type of their parameter; nothing was stored."
+        message = f"{say_count(total, 'value')} without the parameter's type; nothing was stored."
         super().__init__(message, faults=faults)
         self.total = total
 
@@ -157,7 +157,7 @@ class UnknownFieldError(DomainError):
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         names = ", ".join(repr(fault.field) for fault in faults[:5])
-        super().__init__(f"Unknown field(s): {names}.", faults=faults)
+        super().__init__(f"{say_count(len(faults), 'unknown field')}: {names}.", faults=faults)
 
 
 class UnknownGpuError(DomainError):

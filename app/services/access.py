@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from app.domain import deadlines
 from app.domain.access import DEFAULT_PROJECT, ApiKey, AuditEntry, Principal, Project, Scope
 from app.domain.errors import (
     DomainError,
@@ -25,6 +26,7 @@ from app.domain.identifiers import KeyId, ProjectId, new_identifier
 from app.services.anonymous import AnonymousCaller
 from app.services.context import ServiceContext
 from app.services.projects import project_named
+from app.services.renewals import PATIENCE_S
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -173,17 +175,23 @@ class AccessService:
         known = self._known.get(digest)
         if known is not None and known.is_fresh(now):
             return known
-        if known is not None:
-            known.is_reading = True
+        if known is None:
+            return self._remember(digest, *await asyncio.to_thread(self._find, token, digest), now)
+        known.is_reading = True
+        reading = asyncio.create_task(self._read_anew(token, digest, known, now))
+        # A database that is silent is waited for behind the requests.
+        await asyncio.wait([reading], timeout=PATIENCE_S)
+        return reading.result() if reading.done() else known
+
+    async def _read_anew(self, token: str, digest: str, known: _Known, now: datetime) -> _Known:
         try:
-            key, per_minute = await asyncio.to_thread(self._find, token, digest)
+            # The request that asked may end before.
+            with deadlines.unlimited():
+                key, per_minute = await asyncio.to_thread(self._find, token, digest)
         except StorageUnavailableError:
-            if known is None:
-                raise
             key, per_minute = known.key, known.requests_per_minute
         finally:
-            if known is not None:
-                known.is_reading = False
+            known.is_reading = False
         return self._remember(digest, key, per_minute, now)
 
     def _remember(

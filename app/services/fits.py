@@ -19,6 +19,7 @@ from app.domain.fits import Fit, FitRequest
 from app.domain.identifiers import FitId, KeyId, ProjectId, Slug, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.spelling import nearest_field
+from app.domain.wording import say_count
 from app.services.context import ServiceContext
 from app.services.fit_requests import queue_fit
 from app.services.quotas import charge_fits
@@ -50,7 +51,9 @@ def _check_regressors(names: tuple[str, ...] | None) -> None:
         if name not in KNOWN_REGRESSORS
     ]
     if faults:
-        raise InvalidRequestError(f"{len(faults)} regressor(s) are unknown.", faults)
+        raise InvalidRequestError(
+            f"The request has {say_count(len(faults), 'unknown regressor')}.", faults
+        )
 
 
 def _to_key(page_token: str | None) -> FitId | None:

@@ -5,6 +5,7 @@ from typing import Final
 
 from app.domain.errors import Fault, NotReadyError, StorageUnavailableError
 from app.domain.health import Check, FitActivity, Fitters
+from app.domain.wording import say_count
 from app.services.context import ServiceContext
 from app.storage.migration import current_revision, head_revision
 from app.storage.stores import Stores
@@ -80,10 +81,11 @@ class HealthService:
     def _check_fitter(self, *, reveal: bool) -> Check:
         queued, fitters = self.count_queue()
         reason = f" ({fitters.waits_for})" if reveal and fitters.waits_for else ""
-        hindered = f", {fitters.waiting} of them wait(s) for Ray{reason}" if fitters.waiting else ""
+        hindered = f", {fitters.waiting} of them waiting for Ray{reason}" if fitters.waiting else ""
         return Check(
             "fitter",
             is_ok=fitters.alive > fitters.waiting,
-            detail=f"{fitters.alive} fitter(s) alive{hindered}, {queued} fit(s) waiting",
+            detail=f"{say_count(fitters.alive, 'fitter')} alive{hindered},"
+            f" {say_count(queued, 'fit')} waiting",
             remedy=_START_RAY if fitters.waiting else _START_A_FITTER,
         )

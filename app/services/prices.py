@@ -25,6 +25,7 @@ _ALL_PRICES = PriceFilter()
 class _Kept:
     """A project's prices in memory and when they were read."""
 
+    project_id: ProjectId
     book: PriceBook
     read_at: datetime
     is_reading: bool = False
@@ -127,18 +128,19 @@ class PriceService:
             return known
         with self._lock:
             kept = self._kept.get(project_id)
-            if kept is not None:
-                kept.is_reading = True
+        if kept is None:
+            book = PriceBook.of(self._read(project_id), now)
+            with self._lock:
+                self._kept[project_id] = _Kept(project_id, book, now)
+            return book
+        kept.is_reading = True
         try:
-            facts = self._read(project_id)
+            self._renewals.wait_for(project_id, lambda: self._read_anew(kept))
         except StorageUnavailableError:
-            if kept is None:
-                raise
-            facts = kept.book.facts
-        book = _renew(kept.book if kept else None, facts, now)
-        with self._lock:
-            self._kept[project_id] = _Kept(book, now)
-        return book
+            self._keep(kept, kept.book.facts, now)
+        finally:
+            kept.is_reading = False
+        return self._kept.get(project_id, kept).book
 
     def book_in_memory(self, project_id: ProjectId, now: datetime) -> PriceBook | None:
         """Return a project's prices if they are at hand and fresh; never asks the database."""
@@ -149,16 +151,19 @@ class PriceService:
         if age > self._fresh_for and not kept.is_reading:
             return None
         if age > self._renew_after:
-            self._renewals.renew(project_id, lambda: self._read_anew(project_id, kept))
+            self._renewals.renew(project_id, lambda: self._read_anew(kept))
         return kept.book
 
-    def _read_anew(self, project_id: ProjectId, kept: _Kept) -> None:
+    def _read_anew(self, kept: _Kept) -> None:
         now = self._context.now()
-        book = _renew(kept.book, self._read(project_id), now)
+        self._keep(kept, self._read(kept.project_id), now)
+
+    def _keep(self, kept: _Kept, facts: PricingFacts, now: datetime) -> None:
+        book = _renew(kept.book, facts, now)
         with self._lock:
             # What was forgotten meanwhile may be older than what made it forgotten.
-            if self._kept.get(project_id) is kept:
-                self._kept[project_id] = _Kept(book, now)
+            if self._kept.get(kept.project_id) is kept:
+                self._kept[kept.project_id] = _Kept(kept.project_id, book, now)
 
     def _read(self, project_id: ProjectId) -> PricingFacts:
         with self._context.database.reading() as stores:
@@ -178,9 +183,9 @@ class PriceService:
         self._renewals.close()
 
 
-def _renew(book: PriceBook | None, facts: PricingFacts, now: datetime) -> PriceBook:
+def _renew(book: PriceBook, facts: PricingFacts, now: datetime) -> PriceBook:
     """Return the known book while it says the same; it remembers what it resolved."""
-    if book is None or book.facts != facts:
+    if book.facts != facts:
         return PriceBook.of(facts, now)
     has_changed = book.changes_at is not None and book.changes_at <= now
     return PriceBook.of(facts, now) if has_changed or now - book.now > timedelta(hours=1) else book

@@ -9,6 +9,7 @@ from typing import Final
 from app.domain.errors import StorageUnavailableError
 from app.domain.identifiers import ProjectId
 from app.services.context import ServiceContext
+from app.services.renewals import PATIENCE_S
 
 _WINDOW_S: Final = 60
 _LEASES_PER_WINDOW: Final = 20
@@ -73,10 +74,11 @@ class RequestRates:
     async def _lease(self, project_id: ProjectId, window: _Window, limit: int) -> None:
         wanted = math.ceil(limit / _LEASES_PER_WINDOW)
         try:
-            window.in_hand, window.left = await asyncio.to_thread(
-                self._take, project_id, window.minute, wanted, limit
-            )
-        except StorageUnavailableError:
+            async with asyncio.timeout(PATIENCE_S):
+                window.in_hand, window.left = await asyncio.to_thread(
+                    self._take, project_id, window.minute, wanted, limit
+                )
+        except (StorageUnavailableError, TimeoutError):
             # Forecasts from memory go on without the database: each process counts for itself.
             window.in_hand, window.left = limit, 0
 

@@ -1,39 +1,80 @@
 """Reads anew, behind the requests, what they go on with from memory meanwhile."""
 
+import time
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from threading import Lock
+from typing import Final
 
-from app.domain.errors import DomainError
+from app.domain.errors import StorageUnavailableError
+
+PATIENCE_S: Final = 0.5
+"""How long what is known already waits for the database to tell something newer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    ends: Future[None]
+    awaited_until: float
 
 
 class Renewals:
     """One thread that reads things again shortly before they are too old to be used.
 
     A request that finds something too old waits for the database; one of a hundred that does
-    so is what the slowest hundredth of answers take.
+    so is what the slowest hundredth of answers take. A database that neither answers nor
+    refuses (its process is stopped, its disk hangs) is waited for no longer than `patience_s`,
+    once for each key until it answers again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renewal")
-        self._under_way: set[Hashable] = set()
+        self._patience_s = patience_s
+        self._under_way: dict[Hashable, _Reading] = {}
         self._lock = Lock()
         self._has_ended = False
 
     def renew(self, key: Hashable, read: Callable[[], object]) -> None:
         """Let `read` be called soon, once at a time for a key; after the end, not at all."""
+        self._begin(key, read)
+
+    def wait_for(self, key: Hashable, read: Callable[[], object]) -> None:
+        """Return when the reading of a key has ended.
+
+        Raises
+        ------
+        StorageUnavailableError
+            If it takes longer than whoever knows something already would wait.
+        DomainError
+            If `read` does.
+        """
+        reading = self._begin(key, read)
+        if reading is None:
+            raise StorageUnavailableError
+        wait([reading.ends], max(reading.awaited_until - time.monotonic(), 0.0))
+        if not reading.ends.done() or reading.ends.cancelled():
+            raise StorageUnavailableError
+        reading.ends.result()
+
+    def _begin(self, key: Hashable, read: Callable[[], object]) -> _Reading | None:
         with self._lock:
-            if not self._has_ended and key not in self._under_way:
-                self._under_way.add(key)
-                self._thread.submit(self._run, key, read)
+            if self._has_ended:
+                return None
+            reading = self._under_way.get(key)
+            if reading is None:
+                ends = self._thread.submit(self._run, key, read)
+                reading = _Reading(ends, time.monotonic() + self._patience_s)
+                self._under_way[key] = reading
+            return reading
 
     def _run(self, key: Hashable, read: Callable[[], object]) -> None:
+        # What it raises is told to the request that finds the thing too old and waits for it.
         try:
             read()
-        except DomainError:
-            pass  # the request that finds it too old reads it itself, and is told why not
         finally:
-            self._under_way.discard(key)
+            with self._lock:
+                del self._under_way[key]
 
     def close(self) -> None:
         """End the thread; what it has not begun is not read."""

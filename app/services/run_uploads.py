@@ -12,6 +12,7 @@ from app.services.quotas import charge_upload
 from app.services.refits import request_refits
 from app.services.uploads.checking import GpuNaming
 from app.services.uploads.content import ContentWriter
+from app.services.uploads.links import note_unknown_forecasts
 from app.services.uploads.provisional import provisional_runs
 from app.services.uploads.reading import CheckedUpload, read_upload
 from app.services.uploads.storing import MAX_LISTED_ROWS, Registered, UploadRegistrar, settle_drift
@@ -153,6 +154,7 @@ class UploadService:
             stores, project_id, upload, options, canonical_gpu_name=self._canonical_gpu_name
         )
         registered = registrar.register(now)
+        note_unknown_forecasts(stores, project_id, upload)
         if not options.dry_run:
             charge_upload(stores, project_id, registered)
         return registered

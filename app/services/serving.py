@@ -17,7 +17,7 @@ from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.services.recently_used import CacheFigures
-from app.services.renewals import Renewals
+from app.services.renewals import PATIENCE_S, Renewals
 from app.storage.stores import Stores
 from models import (
     FORMAT_VERSION,
@@ -87,13 +87,21 @@ _Key = tuple[ProjectId, Slug]
 
 
 class RegressorCache:
-    """The regressors of one process: at most `regressor_cache_size`, the least used leave first."""
+    """The regressors of one process: at most `regressor_cache_size`, the least used leave first.
 
-    def __init__(self, context: ServiceContext) -> None:
+    Parameters
+    ----------
+    context
+        The surroundings of the service.
+    patience_s
+        How long a regressor at hand waits for the database to name a newer one.
+    """
+
+    def __init__(self, context: ServiceContext, *, patience_s: float = PATIENCE_S) -> None:
         self._context = context
         self._fresh_for = timedelta(seconds=context.settings.regressor_refresh_s)
         self._renew_after = self._fresh_for / 2
-        self._renewals = Renewals()
+        self._renewals = Renewals(patience_s=patience_s)
         self._pointers: dict[_Key, _Pointer] = {}
         self._regressors: OrderedDict[tuple[WorkloadId, int], ServedRegressor] = OrderedDict()
         self._lock = threading.Lock()
@@ -135,20 +143,20 @@ class RegressorCache:
         RegressorUnavailableError
             If the stored regressor cannot be used.
         StorageUnavailableError
-            If the database does not answer and the regressor is not in memory.
+            If the database does not answer and the regressor is not in memory; one that is is
+            told as stale.
         """
         found = self.in_memory(project_id, slug, version, self._context.now())
         if found is not None:
             return found
         key = (project_id, slug)
-        with self._lock:
-            known = self._pointers.get(key)
-            if known is not None:
-                known.is_reading = True
+        known = self._pointers.get(key)
+        held = None if known is None else self._held(known, version)
         try:
-            return self._read(key, version)
+            if known is None or held is None:
+                return self._read(key, version)
+            return self._renewed(key, version, known)
         except StorageUnavailableError:
-            held = self._held(known, version) if known is not None else None
             if known is None or held is None:
                 raise
             known.read_at, known.is_stale = self._context.now(), True
@@ -157,9 +165,15 @@ class RegressorCache:
             with self._lock:
                 self._pointers.pop(key, None)
             raise
+
+    def _renewed(self, key: _Key, version: int | None, known: _Pointer) -> ServedRegressor:
+        """Return what is held by now, or refuse where the database is silent."""
+        known.is_reading = True
+        try:
+            self._renewals.wait_for(key, lambda: self._read(key, None))
         finally:
-            if known is not None:
-                known.is_reading = False
+            known.is_reading = False
+        return self._held(self._pointers.get(key, known), version) or self._read(key, version)
 
     def _held(self, pointer: _Pointer, version: int | None) -> ServedRegressor | None:
         key = (pointer.workload_id, version or pointer.version)

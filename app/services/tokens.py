@@ -15,6 +15,7 @@ from app.domain.errors import StorageUnavailableError, UnauthenticatedError
 from app.domain.identifiers import KeyId, ProjectId
 from app.services.context import ServiceContext
 from app.services.issuer_keys import IssuerKeys
+from app.services.renewals import PATIENCE_S
 from app.settings import Settings
 
 _MAX_TOKEN_LENGTH: Final = 8192
@@ -137,8 +138,9 @@ class TokenService:
         if known is not None and now - known.read_at < _PROJECT_FRESH_FOR:
             return known
         try:
-            found = await asyncio.to_thread(self._read_project, name, now)
-        except StorageUnavailableError:
+            async with asyncio.timeout(None if known is None else PATIENCE_S):
+                found = await asyncio.to_thread(self._read_project, name, now)
+        except (StorageUnavailableError, TimeoutError):
             if known is None:
                 raise
             return known

@@ -11,7 +11,7 @@ from app.domain.configurations import Configuration
 from app.domain.forecasts import ForecastWarning
 from app.domain.grid_factors import GridFactor
 from app.domain.prices import PriceQuery
-from app.domain.wording import say_number
+from app.domain.wording import say_count, say_number
 from app.pricing.currencies import is_stale_rate
 from app.pricing.grid import is_stale_factor
 from app.pricing.offers import Offer
@@ -136,8 +136,8 @@ def _on_regressor(served: ServedRegressor) -> Iterator[ForecastWarning]:
     if report.n_configurations < FEW_CONFIGURATIONS:
         yield ForecastWarning(
             "few_runs",
-            f"The regressor rests on {report.n_runs} run(s) of {report.n_configurations}"
-            " configuration(s).",
+            f"The regressor rests on {say_count(report.n_runs, 'run')} of"
+            f" {say_count(report.n_configurations, 'configuration')}.",
             _FEW_RUNS_REMEDY,
         )
     if report.evidence.change_points:
@@ -183,7 +183,8 @@ def _on_price(
     if is_of_machine and gpu_count and nodes and gpu_count * nodes < workers:
         yield ForecastWarning(
             "workers_exceed_gpus",
-            f"{workers} workers are asked on {nodes} node(s) with {gpu_count} GPU(s) each.",
+            f"{workers} workers are asked on {say_count(nodes, 'node')} with"
+            f" {say_count(gpu_count, 'GPU')} each.",
             "Check nodes and workers; each worker is one GPU.",
         )
 

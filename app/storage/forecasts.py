@@ -69,6 +69,20 @@ class ForecastStore:
             runs=self._linked(project_id, forecast_id),
         )
 
+    def workloads_of(self, project_id: ProjectId, forecast_ids: Sequence[str]) -> dict[str, Slug]:
+        """Return the workload of each of the forecasts that the project has recorded."""
+        if not forecast_ids:
+            return {}
+        found = self._session.execute(
+            sa.select(ForecastRow.id, WorkloadRow.slug)
+            .join(WorkloadRow, WorkloadRow.id == ForecastRow.workload_id)
+            .where(
+                WorkloadRow.project_id == project_id,
+                ForecastRow.id.in_(each_text(self._session, forecast_ids)),
+            )
+        )
+        return {key: Slug(slug) for key, slug in found}
+
     def recorded(
         self, workload_id: WorkloadId, forecast_ids: Sequence[str], scenario_sha256: Sequence[str]
     ) -> list[RecordedForecast]:

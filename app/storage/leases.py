@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, aliased
 
 from app.domain.fits import Candidate, ClaimedFit, FitProblem, FitState
 from app.domain.identifiers import ProjectId, WorkloadId
+from app.domain.wording import say_count
 from app.storage.fit_rows import CANCELLED_STEP, candidate_document, is_lapsed, to_fit
 from app.storage.tables import FitRow, FitterRow, WorkloadRow
 from app.storage.upserts import insert_into
@@ -108,7 +109,8 @@ class LeaseStore:
             step=CANCELLED_STEP,
         )
         detail = (
-            f"The fitter died or fell silent {max_attempts} time(s) while computing this fit;"
+            f"The fitter died or fell silent {say_count(max_attempts, 'time')} while computing this"
+            " fit;"
             " its log tells why."
         )
         self._update(

@@ -93,7 +93,7 @@ def test_unknown_field_to_keep_is_refused(client: TestClient, name: str) -> None
     answer = client.post("/v1/forecasts:batch", json={"requests": [], "fields": [name]})
 
     assert (answer.status_code, answer.json()["code"]) == (422, "unknown_field")
-    assert answer.json()["detail"] == f"Unknown field(s): '{name}'."
+    assert answer.json()["detail"] == f"1 unknown field: '{name}'."
     assert answer.json()["errors"][0]["pointer"] == "/fields/0"
 
 

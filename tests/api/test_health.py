@@ -8,7 +8,7 @@ from app.services.fitting import FittingService
 from app.services.wiring import Services
 from app.storage.database import Database
 from tests.support.clock import FakeClock
-from tests.support.outage import take_away
+from tests.support.outage import give_back, take_away
 from tests.support.regressors import QUICK, publish_regressor, store_runs
 
 
@@ -67,7 +67,7 @@ def test_service_whose_fitters_all_wait_for_ray_is_not_ready(
 
     [fault] = answer.json()["errors"]
     assert (answer.status_code, fault["field"]) == (503, "fitter")
-    assert fault["message"] == "2 fitter(s) alive, 2 of them wait(s) for Ray, 0 fit(s) waiting"
+    assert fault["message"] == "2 fitters alive, 2 of them waiting for Ray, 0 fits waiting"
     assert "TRAINFARE_RAY_ADDRESS" in fault["remedy"]
     assert reason in told["fitter"]
     assert "trainfare_fitters_waiting 2.0" in figures
@@ -118,6 +118,24 @@ def test_metrics_answer_while_the_database_is_away(client: TestClient, database:
 
     assert answer.status_code == 200
     assert "trainfare_database_up 0.0" in answer.text
+
+
+def test_metrics_tell_of_no_fitters_before_the_database_was_read(
+    client: TestClient, database: Database
+) -> None:
+    take_away(database)
+    away = client.get("/metrics").text
+    give_back(database)
+    back = client.get("/metrics").text
+    take_away(database)
+    away_again = client.get("/metrics").text
+
+    assert "trainfare_database_up 0.0" in away
+    assert "trainfare_fitters_alive" not in away
+    assert "trainfare_database_up 1.0" in back
+    assert "trainfare_fitters_alive 0.0" in back
+    assert "trainfare_database_up 0.0" in away_again
+    assert "trainfare_fitters_alive 0.0" in away_again
 
 
 def test_diagnosis_of_a_sound_database_finds_nothing(

@@ -12,9 +12,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
+from app.api.middleware.exchanges import ExchangeMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.problems import respond_to
+from app.api.routing import authorization_of
 from app.domain.access import DEFAULT_PROJECT, Principal
 from app.domain.errors import DomainError
 from app.services.wiring import Services
@@ -174,7 +176,7 @@ def _layers(services: Services) -> list[Callable[[ASGIApp], ASGIApp]]:
 
     return [
         lambda app: BodyMiddleware(app, _LIMIT),
-        lambda app: IdempotencyMiddleware(app, services.idempotency),
+        lambda app: IdempotencyMiddleware(app, services.idempotency, authorization_of),
         lambda app: AuthenticationMiddleware(app, authenticate),
         lambda app: RateLimitMiddleware(app, per_minute=10, rates=services.rates),
         within_exchanges,
@@ -198,8 +200,12 @@ async def _call(app: ASGIApp, scope: Scope) -> None:
     await app(scope, Sender().receive, Receiver().send)
 
 
+def _idempotent(app: ASGIApp, services: Services) -> ExchangeMiddleware:
+    return within_exchanges(IdempotencyMiddleware(app, services.idempotency, authorization_of))
+
+
 def test_keyed_sender_that_goes_away_leaves_no_lock(services: Services) -> None:
-    layer = within_exchanges(IdempotencyMiddleware(_read_all, services.idempotency))
+    layer = _idempotent(_read_all, services)
     scope = _scope(("idempotency-key", "k1"))
     receiver = Receiver()
     gone = Sender(_chunk(b"a", more=True), {"type": "http.disconnect"})
@@ -218,7 +224,7 @@ def test_answer_in_pieces_is_replayed_whole(services: Services) -> None:
         await send({"type": "http.response.body", "body": b"one,", "more_body": True})
         await send({"type": "http.response.body", "body": b"two"})
 
-    layer = within_exchanges(IdempotencyMiddleware(in_pieces, services.idempotency))
+    layer = _idempotent(in_pieces, services)
     first, second = Receiver(), Receiver()
     for receiver in (first, second):
         sender = Sender(_chunk(b"x"), {"type": "http.disconnect"})

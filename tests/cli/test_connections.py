@@ -8,6 +8,7 @@ import pytest
 from fastapi import FastAPI
 
 from app.cli.connections import GuardedProtocol
+from app.cli.direct_connections import DirectProtocol
 from tests.support.connections import listening, send_in_pieces
 
 _WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -71,6 +72,23 @@ def test_what_is_no_http_is_a_problem(application: FastAPI) -> None:
 
     assert status.startswith(b"HTTP/1.1 400")
     assert problem["code"] == "malformed_http"
+
+
+@pytest.mark.parametrize("protocol", [GuardedProtocol, DirectProtocol])
+@pytest.mark.parametrize("hosts", [b"", b"Host: x\r\nHost: x\r\n", b"Host: a\r\nhost: b\r\n"])
+def test_request_without_exactly_one_host_is_refused_each_time(
+    application: FastAPI, protocol: type[GuardedProtocol], hosts: bytes
+) -> None:
+    for asked in (b"GET /healthz HTTP/1.1\r\n%b\r\n", b"POST /v1/forecasts HTTP/1.1\r\n%b\r\n"):
+        status, problem = _problem(_talk(application, asked % hosts, protocol=protocol))
+
+        assert status == b"HTTP/1.1 400 Bad Request"
+        assert problem["code"] == "malformed_http"
+        assert "Host" in problem["detail"]
+
+
+def test_http_1_0_needs_no_host(application: FastAPI) -> None:
+    assert b" 200 " in _talk(application, b"GET /healthz HTTP/1.0\r\n\r\n")
 
 
 def test_whole_requests_are_answered_and_the_next_one_is_guarded_too(

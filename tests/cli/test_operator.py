@@ -89,13 +89,26 @@ def test_limits_of_a_project_are_set_listed_and_lifted(
 ) -> None:
     said = terminal.type("projects", "limit", "default", "--runs", "5", "--fits-per-day", "2")
     assert said.exit_code == 0
-    changed = terminal.type("projects", "limit", "default", "--lift", "runs", "--json").document
+    changes = ("--lift", "runs", "--lift", "requests-per-minute", "--json")
+    changed = terminal.type("projects", "limit", "default", *changes).document
     [listed] = terminal.type("projects", "list", "--json").document["projects"]
 
     assert changed == listed
     assert (listed["project"], listed["runs"], listed["fits_per_day"]) == ("default", None, 2)
     assert "default" in terminal.type("projects", "list").out
     assert terminal.type("projects", "limit", "nobody").exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["fits-per-day", "fits_per_day"])
+def test_limits_are_lifted_by_the_name_of_their_option(terminal: Terminal, name: str) -> None:
+    terminal.type("projects", "limit", "default", "--fits-per-day", "2")
+
+    lifted = terminal.type("projects", "limit", "default", "--lift", name, "--json").document
+    unknown = terminal.type("projects", "limit", "default", "--lift", "fits")
+
+    assert lifted["fits_per_day"] is None
+    assert unknown.exit_code == 2
+    assert "fits-per-day" in unknown.err
 
 
 def test_no_keys_is_said(terminal: Terminal) -> None:
@@ -116,7 +129,7 @@ def test_doctor_finds_a_missing_fitter(terminal: Terminal) -> None:
     }
 
     assert said.exit_code == 1
-    assert "1 finding(s): fitter" in said.err
+    assert "1 finding: fitter" in said.err
     assert checks["integrity"]["is_ok"]
     assert not checks["fitter"]["is_ok"]
 
@@ -147,8 +160,8 @@ def test_recount_mends_the_counts_that_doctor_finds_wrong(
     again = terminal.type("recount")
 
     assert "counts" in found.err
-    assert "1 workload(s) counted again: resnet" in mended.out
-    assert "0 workload(s) counted again." in again.out
+    assert "1 workload counted again: resnet" in mended.out
+    assert "0 workloads counted again." in again.out
 
 
 @pytest.mark.parametrize(

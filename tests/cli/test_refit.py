@@ -28,7 +28,7 @@ def test_refit_queues_a_fit_for_each_workload(terminal: Terminal, sqlite_url: st
 
     assert (first.exit_code, first.document) == (0, {"queued": 1})
     assert (said.exit_code, said.document) == (0, {"queued": 1})
-    assert terminal.type("refit", "--all").out == "0 fit(s) queued.\n"
+    assert terminal.type("refit", "--all").out == "0 fits queued.\n"
 
 
 def test_refit_wants_to_be_told_all(terminal: Terminal) -> None:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from models import FittedPortfolio, RunTable, dumps, fit_portfolio, loads
+from models import FittedPortfolio, FloatArray, RunTable, dumps, fit_portfolio, loads
 from models.layout import Layout
 from models.metrics import mape
-from models.relevance import IRRELEVANT, with_relevance
+from models.relevance import IRRELEVANT, STRONG, with_relevance
 from tests.models.workloads import fit, grid, law_seconds, make_features, make_runs
 
 Row = dict[str, float | str]
@@ -97,8 +97,62 @@ def test_irrelevance_is_told_of_parameters_alone_and_by_enough_configurations(
     generator = np.random.default_rng(0)
     z = generator.normal(size=(n_rows, 3))
     layout = Layout(("workers", "parameter", "parameter"), (), ())
-    y = 0.8 * z[:, 1] + 0.02 * generator.normal(size=n_rows)
+    y = 0.5 * z[:, 1] + 0.02 * generator.normal(size=n_rows)
 
     found = with_relevance(layout, np.column_stack([z, np.zeros(n_rows)]), y, seed=0)
 
     assert found.relevance == expected
+
+
+def _cubic(orders: tuple[float, ...]) -> list[Row]:
+    """Return rows that vary the order of a matrix, and three that vary the workers."""
+    pairs = [(2.0, order) for order in orders] + [(w, 1024.0) for w in (1.0, 4.0, 8.0)]
+    return [{"workers": workers, "param.order": order} for workers, order in pairs]
+
+
+def _cubic_seconds(rows: list[Row]) -> FloatArray:
+    orders = np.array([float(row["param.order"]) for row in rows])
+    return orders**3 * 1e-9 / np.array([float(row["workers"]) for row in rows]) ** 0.5
+
+
+def test_parameter_of_the_third_power_is_learned_from_ten_configurations() -> None:
+    rows = _cubic((64.0, 128.0, 256.0, 512.0, 2048.0, 4096.0, 8192.0))
+    noise = np.exp(0.03 * np.random.default_rng(1).standard_normal(len(rows)))
+    runs = RunTable(make_features(rows), _cubic_seconds(rows) * noise, [str(i) for i in range(10)])
+    asked: list[Row] = [
+        {"workers": workers, "param.order": order}
+        for workers in (1.0, 4.0)
+        for order in (200.0, 3000.0, 32_768.0)
+    ]
+
+    forecast = fit_portfolio(runs, seed=0, time_budget_s=600).predict(make_features(asked))
+
+    truth = _cubic_seconds(asked)
+    lower, upper = forecast.interval(0.9)
+    assert mape(truth, forecast.median()) < 0.25
+    assert ((lower < truth) & (truth < upper)).all()
+
+
+@pytest.mark.parametrize(("exponent", "factor"), [(2.0, STRONG), (0.2, 1.0)])
+def test_parameter_is_strong_where_the_usual_belief_is_contradicted(
+    exponent: float, factor: float
+) -> None:
+    generator = np.random.default_rng(5)
+    logs = np.column_stack([generator.uniform(-2, 2, 20), generator.uniform(-2, 2, 20)])
+    X = np.column_stack([logs, np.zeros(20)])
+    y = exponent * logs[:, 1] - logs[:, 0] + 0.03 * generator.standard_normal(20)
+
+    layout = with_relevance(Layout(("workers", "parameter"), (), ()), X, y, seed=0)
+
+    assert layout.relevances == (1.0, factor)
+
+
+def test_two_parameters_that_may_stand_for_each_other_share_what_they_do() -> None:
+    generator = np.random.default_rng(5)
+    along = generator.uniform(-2, 2, 20)
+    X = np.column_stack([along, along + 0.02 * generator.standard_normal(20), np.zeros(20)])
+    y = 3 * along + 0.03 * generator.standard_normal(20)
+
+    layout = with_relevance(Layout(("parameter", "parameter"), (), ()), X, y, seed=0)
+
+    assert layout.relevances == (STRONG, STRONG)

@@ -86,3 +86,33 @@ def test_gap_in_a_share_is_filled_as_before() -> None:
     median = portfolio.predict(make_features([{"workers": 2.0, "dataset_size": 1000.0}])).median()
 
     assert np.isfinite(median).all()
+
+
+@pytest.mark.parametrize("unit", [1.0, -1.0])
+def test_trend_beyond_the_largest_size_of_a_share_goes_on_as_a_power_law(unit: float) -> None:
+    rows: list[Row] = [
+        {"workers": workers, "param.files": unit * files}
+        for workers in (1.0, 2.0, 4.0, 8.0)
+        for files in (0.0, 10.0)
+    ]
+    portfolio = _fit(rows, lambda row: 100 + 20 * abs(float(row["param.files"])))
+    asked = make_features(
+        [{"workers": 2.0, "param.files": unit * files} for files in (10.0, 1000.0)]
+    )
+
+    forecast = portfolio.predict(asked)
+
+    near, far = forecast.median()
+    assert 1 < far / near < 1000
+    assert (forecast.interval(0.9)[1] / forecast.interval(0.9)[0] < 1000).all()
+
+
+def test_one_row_is_encoded_as_many_are_beyond_a_share() -> None:
+    portfolio = _fit(_rows()[::6], _added)
+    rows: list[Row] = [
+        {"workers": 2.0, "dataset_size": 1e3, "param.p": p} for p in (-3.0, 0.5, 7.0)
+    ]
+
+    alone = [portfolio.predict(make_features([row])).median()[0] for row in rows]
+
+    assert portfolio.predict(make_features(rows)).median().tolist() == alone

@@ -73,6 +73,23 @@ def test_unknown_and_missing_columns_are_unidentified(portfolio: FittedPortfolio
     assert not support.within_range
 
 
+def test_constants_that_are_left_out_are_taken_as_they_were() -> None:
+    rows = [row | {"param.depth": 50.0, "param.precision": "fp16"} for row in grid()]
+    portfolio = fit(make_runs(rows))
+    within = rows[0] | {"workers": 3.0}
+    constants = ("param.depth", "param.precision", "epochs")
+    left_out = [{k: v for k, v in within.items() if k != name} for name in constants]
+    asked = [within, *left_out]
+
+    supports = portfolio.support(make_features(asked))
+    forecast = portfolio.predict(make_features(asked))
+
+    assert [each.unidentified for each in supports] == [()] * len(asked)
+    assert {(each.basis, each.within_range) for each in supports} == {("interpolated", True)}
+    assert forecast.scale.tolist() == pytest.approx([forecast.scale[0]] * len(asked))
+    assert _support(portfolio, left_out[0]).within_range
+
+
 def test_constant_parameter_asked_otherwise_widens_and_is_named() -> None:
     rows = [row | {"param.depth": 50.0} for row in grid()]
     portfolio = fit(make_runs(rows))

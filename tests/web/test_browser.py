@@ -56,6 +56,16 @@ def test_newcomer_uploads_fits_and_asks(
     expect(page.locator("#answer .lesson").first).to_contain_text("run_")
 
 
+def test_page_reads_the_newest_runs_once(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+
+    _answer(page)
+    expect(page.locator("#runs table")).to_be_visible()
+
+    read = page.evaluate("performance.getEntriesByType('resource').map((each) => each.name)")
+    assert sum("/runs?" in url for url in read) == 1
+
+
 def test_workload_without_a_regressor_says_what_to_do(
     published_service: str, open_page: OpenPage
 ) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Final
 
@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
+from app.api.dependencies import Authorization
 from app.api.middleware.exchanges import exchange_of
 from app.domain import deadlines
 from app.domain.errors import (
@@ -147,11 +148,27 @@ class IdempotencyMiddleware:
 
     The ticket stands in `scope["state"]["idempotency"]`: a route that finishes it in the
     transaction of its own work makes the answer and the work one.
+
+    Parameters
+    ----------
+    app
+        What answers.
+    service
+        Keeps the first answers.
+    authorization_of
+        What the route of a request asks of its caller. A first answer is for whoever may do what
+        it answers: it comes from the project, whose other keys may not do so.
     """
 
-    def __init__(self, app: ASGIApp, service: IdempotencyService) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        service: IdempotencyService,
+        authorization_of: Callable[[Scope], Authorization | None],
+    ) -> None:
         self._app = app
         self._service = service
+        self._authorization_of = authorization_of
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Return what answers: without a key it is the application alone."""
@@ -163,6 +180,7 @@ class IdempotencyMiddleware:
     async def _answer(self, key: str, scope: Scope, receive: Receive, send: Send) -> None:
         with SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as spool:
             try:
+                self._authorize(scope)
                 ticket = _ticket(scope, key)
                 digest = await _spool(scope, receive, spool)
                 begun = await asyncio.to_thread(self._service.begin, ticket, digest)
@@ -176,6 +194,11 @@ class IdempotencyMiddleware:
                 return
             scope["state"]["idempotency"] = begun
             await self._run_once(begun, scope, _reading(spool, receive), send)
+
+    def _authorize(self, scope: Scope) -> None:
+        authorization = self._authorization_of(scope)
+        if authorization is not None:
+            authorization.check(scope["state"]["principal"])
 
     async def _run_once(
         self, ticket: IdempotencyTicket, scope: Scope, receive: Receive, send: Send

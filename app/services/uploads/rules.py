@@ -138,8 +138,11 @@ class OddityCollector:
         """Count the odd rows of a chunk."""
         for code, message, remedy, is_odd in _oddities(chunk):
             if is_odd.any():
-                oddity = self._found.setdefault(code, Oddity(code, message, remedy))
-                oddity.add(chunk.rows[is_odd].tolist())
+                self.note(Oddity(code, message, remedy), chunk.rows[is_odd].tolist())
+
+    def note(self, oddity: Oddity, rows: list[int]) -> None:
+        """Count rows that have an oddity."""
+        self._found.setdefault(oddity.code, oddity).add(rows)
 
 
 def _oddities(chunk: Chunk) -> Iterator[tuple[str, str, str, BoolArray]]:

@@ -20,6 +20,10 @@ const path = workloadPath(workload);
 const form = byId("question");
 const comparison = new Comparison(byId("comparison"), workload);
 let sections = null;
+let newest = null;
+
+/** Read the newest runs, once: the first question and the list show the same ones. */
+const newestRuns = () => (newest ??= get(`${path}/runs`, { page_size: RUNS }));
 
 function facts(detail) {
   const all = Object.values(detail.runs).reduce((sum, count) => sum + count, 0);
@@ -98,7 +102,7 @@ async function refresh() {
   else {
     fill(byId("problem"));
     if (!sections) {
-      const [gpus, { runs }] = await Promise.all([knownGpus(detail), get(`${path}/runs`, { page_size: RUNS })]);
+      const [gpus, { runs }] = await Promise.all([knownGpus(detail), newestRuns()]);
       installSections(detail, gpus, runs);
     }
     ask();
@@ -108,7 +112,7 @@ async function refresh() {
 }
 
 try {
-  const [detail, runs] = await Promise.all([refresh(), get(`${path}/runs`, { page_size: RUNS })]);
+  const [detail, runs] = await Promise.all([refresh(), newestRuns()]);
   showRuns(workload, runs, use);
   new Fitting(detail, refresh);
 } catch (error) {

@@ -1,0 +1,33 @@
+"""Finds rows that name a forecast which nobody recorded."""
+
+from collections import defaultdict
+from typing import Final
+
+from app.domain.identifiers import ProjectId
+from app.services.uploads.reading import CheckedUpload
+from app.services.uploads.terms import Oddity
+from app.storage.stores import Stores
+
+_CODE: Final = "unknown_forecast"
+_MESSAGE: Final = "No recorded forecast of the run's workload has this forecast_id."
+_REMEDY: Final = (
+    "Send the forecast_id as POST /v1/forecasts answered it: the run counts for the accuracy of"
+    ' that forecast. What is asked by batch, what-if or with "record": false is not kept.'
+)
+
+
+def note_unknown_forecasts(stores: Stores, project_id: ProjectId, upload: CheckedUpload) -> None:
+    """Count the rows of an upload that lead to no forecast of their workload."""
+    rows: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for chunk in upload.chunks:
+        texts = chunk.texts
+        if "forecast_id" not in texts:
+            continue
+        named = zip(chunk.rows.tolist(), texts["workload"], texts["forecast_id"], strict=True)
+        for row, slug, forecast_id in named:
+            if slug is not None and forecast_id is not None:
+                rows[slug, forecast_id].append(row)
+    known = stores.forecasts.workloads_of(project_id, sorted({key for _, key in rows}))
+    astray = [row for (slug, key), found in rows.items() if known.get(key) != slug for row in found]
+    if astray:
+        upload.oddities.note(Oddity(_CODE, _MESSAGE, _REMEDY), sorted(astray))
