@@ -29,13 +29,18 @@ def split_fields(fields: Iterable[str]) -> dict[str, str]:
     Raises
     ------
     UsageError
-        If an argument has no `=`.
+        If an argument has no `=` or no value, or names a field again.
     """
-    pairs = {}
+    pairs: dict[str, str] = {}
     for field in fields:
         name, separator, value = field.partition("=")
         if not separator or not name:
             raise UsageError(f"{field!r} is no name=value.", "Write workers=8 or gpu_type=V100.")
+        if not value:
+            raise UsageError(f"{name} has no value.", "Leave it out, or is a variable empty?")
+        if name in pairs:
+            said = f"{name} is given twice: {pairs[name]} and {value}."
+            raise UsageError(said, f"A comma makes a grid: {name}={pairs[name]},{value}.")
         pairs[name] = value
     return pairs
 

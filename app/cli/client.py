@@ -25,7 +25,13 @@ RECOMMEND_EXAMPLES: Final = (
 )
 Url = Annotated[str, typer.Option(envvar="TRAINFARE_URL", help="Address of the service.")]
 Key = Annotated[
-    str | None, typer.Option(envvar=["TRAINFARE_API_KEY", "TRAINFARE_KEY"], help="API key.")
+    str | None,
+    typer.Option(
+        "--key",
+        "--api-key",
+        envvar=["TRAINFARE_API_KEY", "TRAINFARE_KEY"],
+        help="API key.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the service's JSON.")]
 Workload = Annotated[str, typer.Argument(help="The workload's id.", metavar="WORKLOAD")]

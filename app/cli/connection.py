@@ -1,5 +1,6 @@
 """Talks to a running service: keys, retries, and its problems as errors of the command."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -17,6 +18,7 @@ _RETRIED: Final = frozenset({429, 502, 503, 504})
 _SHOWN_FAULTS: Final = 20
 _MAX_PAUSE_S: Final = 10.0
 _ERRORS_FROM: Final = 400
+_KEY: Final = re.compile(r"[!-~]+")
 
 
 class _RetryLaterError(Exception):
@@ -43,13 +45,15 @@ class Connection:
     """A client of one service, used by one command."""
 
     def __init__(self, url: str, key: str | None) -> None:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._url = url.rstrip("/")
+        self._url = url.strip().rstrip("/")
+        headers = _authorization(key)
         stamina.instrumentation.set_on_retry_hooks([_tell_retry])
         try:
             self._client = httpx2.Client(base_url=self._url, headers=headers, timeout=_TIMEOUT_S)
         except httpx2.InvalidURL as error:
             raise UsageError(f"{url!r} is no URL: {error}.", "Mend --url.") from None
+        if self._client.base_url.scheme not in {"http", "https"}:
+            raise UsageError(f"{url!r} is no http or https URL.", "Mend --url.")
 
     def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
         """Return the answer of a request that may be repeated safely.
@@ -100,7 +104,9 @@ class Connection:
         except httpx2.TransportError as error:
             raise RefusedError(str(error)) from None
         if answer.status_code >= _ERRORS_FROM:
-            raise RefusedError(answer.text)
+            problem = document_of(answer)
+            told = problem.get("detail") if isinstance(problem, dict) else None
+            raise RefusedError(told or str(_stranger(answer)))
 
     def get(self, path: str, **options: Any) -> Any:
         """Return the JSON document at a path."""
@@ -124,6 +130,14 @@ class Connection:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+
+def _authorization(key: str | None) -> dict[str, str]:
+    # Keys that are read from files end with a newline; one that is none is not shown.
+    word = (key or "").strip()
+    if word and not _KEY.fullmatch(word):
+        raise UsageError("The API key has signs that no key has.", "Mend --key; it is one word.")
+    return {"Authorization": f"Bearer {word}"} if word else {}
 
 
 @contextmanager

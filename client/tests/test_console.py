@@ -46,8 +46,23 @@ def test_refused_runs_are_named(
 
     code = main(["flush", "--url", settings.url, "--spool", str(settings.spool)])
 
+    said = capsys.readouterr().err
     assert code == 1
-    assert "colour" in capsys.readouterr().err
+    assert "colour" in said
+    assert str(settings.spool.with_suffix(".rejected.jsonl")) in said
+
+
+def test_unreadable_lines_are_told_by_the_exit_code(
+    settings: ClientSettings, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Spool(settings.spool).append([make_run(workload)])
+    with settings.spool.open("ab") as stream:
+        stream.write(b'{"workload": "cut')
+
+    code = main(["flush", "--url", settings.url, "--spool", str(settings.spool)])
+
+    assert code == 1
+    assert "1 created, 0 duplicates, 0 refused, 1 unreadable" in capsys.readouterr().out
 
 
 def test_wrong_setting_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

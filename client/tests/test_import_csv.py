@@ -48,6 +48,38 @@ def test_columns_of_an_upload_need_no_map_and_others_are_named(
     assert "Not read: the columns colour." in mended.err
 
 
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_spreadsheet_with_empty_columns_and_rows_is_read(
+    mark: str, importing: Importing, tmp_path: Path
+) -> None:
+    table = "\ufeffworkload,duration_seconds,workers,,\r\nw,1.5,2,,\r\n,,,,\r\nw,2.5,4\r\n,,\r\n"
+    file = written(tmp_path / "a.csv", table.replace(",", mark))
+
+    answer = importing("csv", file, "--dry-run")
+
+    assert [row["workers"] for row in answer.rows] == ["2", "4"]
+    assert "Not read" not in answer.err
+
+
+def test_cell_beside_the_table_is_named(importing: Importing, tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", "workload,duration_seconds,,\nw,1.5,,seen\n")
+
+    answer = importing("csv", file, "--dry-run")
+
+    assert answer.exit_code == 1
+    assert f"{file}:2: The row has 4 cells where the header has 2." in answer.err
+
+
+def test_line_of_a_spreadsheet_tells_the_separator(importing: Importing, tmp_path: Path) -> None:
+    table = "sep=;\r\nworkload;duration_seconds\r\nw;1.5\r\nw;x\r\n"
+    file = written(tmp_path / "a.csv", table)
+
+    answer = importing("csv", file, "--dry-run", "--skip-invalid")
+
+    assert [row["duration_seconds"] for row in answer.rows] == ["1.5"]
+    assert f"{file}:4: duration_seconds 'x' is no number." in answer.err
+
+
 def test_importing_twice_creates_nothing_new(
     uploading: Importing, client: Client, workload: str, tmp_path: Path
 ) -> None:

@@ -148,16 +148,6 @@ def test_only_rank_0_uploads(client: Client, settings: ClientSettings, workload:
     assert stored["configuration"]["nodes"] == 1
 
 
-def test_samples_give_the_epochs_where_nobody_says_them(
-    client: Client, settings: ClientSettings, workload: str
-) -> None:
-    with record(workload, dataset_size=40, settings=settings, quiet=True) as run:
-        run.setup_is_over()
-        run.step(samples=60)
-
-    assert _only_run(client, workload)["work"]["epochs"] == 1.5
-
-
 def test_other_rank_tells_the_cause_that_rank_0_cannot_see(tmp_path: Path) -> None:
     job = {"MASTER_ADDR": "here", "MASTER_PORT": "29500"}
     notes, others = RankNotes(tmp_path, "w", job), RankNotes(tmp_path, "w", job)
@@ -197,6 +187,12 @@ def test_job_of_github_is_linked() -> None:
         "git_sha": "abc",
         "ci_url": "https://github.example/a/b/actions/runs/7",
     }
+
+
+def test_run_that_did_not_succeed_says_so() -> None:
+    run = make_run("w", duration_seconds=1.5, status="preempted")
+
+    assert sentence(run, None) == "Trainfare: w took 1.5 s and ended as preempted."
 
 
 def test_place_without_git_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,6 +300,25 @@ def test_run_that_nobody_finished_is_recorded_when_the_interpreter_ends(
 
     assert process.returncode == code
     assert _only_run(client, workload)["status"] == status
+
+
+def test_run_that_nobody_finished_ended_with_its_last_step(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    script = """
+        from trainfare_client.collectors.recording import Recorder
+        now = 0.0
+        recorder = Recorder(workload, {"dataset_size": 4, "batch_size": 2}, clock=lambda: now)
+        now = 1.5
+        recorder.step_ended()
+        now = 3600.0
+    """
+    with _start(script, settings, workload) as process:
+        process.communicate(timeout=60)
+    stored = _only_run(client, workload)
+
+    assert stored["duration_seconds"] == 1.5
+    assert (stored["work"]["epochs"], stored["progress"]) == (0.5, 1)
 
 
 def test_child_made_by_a_fork_does_not_end_the_run(

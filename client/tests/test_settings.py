@@ -44,3 +44,35 @@ def test_timeout_without_meaning_is_refused(environ: dict[str, str]) -> None:
 def test_no_attempt_is_refused() -> None:
     with pytest.raises(SettingsError):
         ClientSettings(attempts=0)
+
+
+def test_newlines_of_files_are_no_part_of_a_value_and_home_is_found() -> None:
+    environ = {
+        "TRAINFARE_URL": " HTTP://fare.example/\n",
+        "TRAINFARE_API_KEY": "secret\n",
+        "TRAINFARE_SPOOL": "~/spool.jsonl",
+    }
+
+    read = read_settings(environ=environ)
+
+    assert (read.url, read.api_key) == ("HTTP://fare.example", "secret")
+    assert read.spool == Path.home() / "spool.jsonl"
+
+
+@pytest.mark.parametrize("url", ["http://", "http://host:port", "http://[::1", "localhost:8000"])
+def test_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError, match="TRAINFARE_URL"):
+        read_settings(url=url)
+
+
+@pytest.mark.parametrize("key", ["two words", "schl\u00fcssel", "line\nline"])
+def test_key_that_is_none_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(SettingsError, match="TRAINFARE_API_KEY") as caught:
+        read_settings(api_key=key)
+
+    assert key not in str(caught.value)
+
+
+def test_spool_that_is_no_file_is_refused() -> None:
+    with pytest.raises(SettingsError, match="TRAINFARE_SPOOL"):
+        read_settings(spool="/")

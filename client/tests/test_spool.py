@@ -85,7 +85,28 @@ def test_line_cut_by_a_crash_loses_no_other_run(
 
     report = client.flush()
 
+    beside = settings.spool.with_suffix(".rejected.jsonl").read_text()
+
     assert (report.created, report.unreadable) == (2, 1)
+    assert json.loads(beside)["line"] == '{"workload": "cut in the mid'
+
+
+@pytest.mark.parametrize("content", [b"workload,duration_seconds\nw,1\n", b"\xff\xfe{\x00", b"[]"])
+def test_file_of_something_else_is_no_spool_and_stays(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "results.csv"
+    file.write_bytes(content)
+
+    with Client(settings=_away(file)) as client, pytest.raises(SpoolError, match="is no spool"):
+        client.flush()
+
+    assert file.read_bytes() == content
+
+
+def test_folder_is_no_spool_and_stays(tmp_path: Path) -> None:
+    with Client(settings=_away(tmp_path)) as client, pytest.raises(SpoolError):
+        client.flush()
+
+    assert tmp_path.is_dir()
 
 
 def test_refused_run_holds_up_no_other(

@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 
 import pytest
 from trainfare_client import Client, ClientSettings
-from trainfare_client.collectors.torch import TorchCollector, communication_s, samples_in
+from trainfare_client.collectors.recording import Recorder, RunOptions
+from trainfare_client.collectors.torch import (
+    TorchCollector,
+    WatchedLoader,
+    communication_s,
+    samples_in,
+)
 
 
 @dataclass
@@ -62,6 +68,103 @@ def test_error_in_the_loop_is_the_users_and_sets_the_status(
 
     assert run["status"] == "failed"
     assert run["progress"] == 0.5
+
+
+class Watched:
+    """A loop over the loader, by a clock that only training moves."""
+
+    def __init__(self, workload: str, settings: ClientSettings) -> None:
+        self.seconds = 0.0
+        options: RunOptions = {"dataset_size": 20, "settings": settings, "quiet": True}
+        self.recorder = Recorder(workload, options, clock=lambda: self.seconds)
+        self.loader = WatchedLoader(Loader(), self.recorder, 1)
+
+    def train(self) -> None:
+        self.seconds += 1
+
+
+@pytest.mark.parametrize(("steps", "epochs"), [(3, 0.75), (4, 1), (6, 1.5), (11, 2.75)])
+def test_loop_that_ends_after_so_many_steps_tells_parts_of_passes(
+    steps: int, epochs: float, client: Client, settings: ClientSettings, workload: str
+) -> None:
+    watched = Watched(workload, settings)
+    left = steps
+    while left:
+        for _ in watched.loader:
+            watched.train()
+            left -= 1
+            if not left:
+                break
+    watched.recorder.finish()
+    (run,) = client.runs.all(workload)
+
+    assert run["work"] == {"dataset_size": 20, "batch_size": 5, "epochs": epochs}
+    assert run["duration_seconds"] == run["phases"]["compute_seconds"] == steps
+
+
+def test_batch_that_ended_the_loop_untrained_does_not_count(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    watched = Watched(workload, settings)
+    for number, _ in enumerate(watched.loader):
+        if number == 3:
+            break
+        watched.train()
+    watched.recorder.finish()
+    (run,) = client.runs.all(workload)
+
+    assert run["work"]["epochs"] == 0.75
+
+
+def test_iterator_that_is_asked_by_hand_counts_its_last_batch(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    watched = Watched(workload, settings)
+    batches = iter(watched.loader)
+    for _ in range(3):
+        next(batches)
+        watched.train()
+    watched.seconds += 60  # evaluation
+    watched.recorder.finish()
+    (run,) = client.runs.all(workload)
+
+    assert run["work"]["epochs"] == 0.75
+    assert run["phases"]["compute_seconds"] == 3
+
+
+def test_stream_without_length_is_counted(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    class Stream:
+        """Batches of nobody knows how many samples."""
+
+        def __iter__(self) -> Iterator[list[int]]:
+            yield from ([1, 2, 3], [4, 5, 6], [7])
+
+    with TorchCollector(workload, settings=settings, quiet=True) as collector:
+        loader = collector.watch(Stream())
+        for _ in range(2):
+            assert [len(batch) for batch in loader] == [3, 3, 1]
+    (run,) = client.runs.all(workload)
+
+    assert run["work"] == {"dataset_size": 7, "batch_size": 3, "epochs": 2}
+
+
+def test_failed_loop_without_a_plan_tells_the_work_that_was_done(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    watched = Watched(workload, settings)
+    for _ in watched.loader:
+        watched.train()
+    for number, _ in enumerate(watched.loader):
+        watched.train()
+        if number == 2:
+            break
+    watched.recorder.finish("failed")
+    (run,) = client.runs.all(workload)
+
+    assert run["work"]["epochs"] == 1.5
+    assert run["progress"] == 1
 
 
 @pytest.mark.parametrize("model", [None, object(), Parallel()])

@@ -88,6 +88,19 @@ def test_lightning_failure_is_the_users_and_recorded(
     assert run["progress"] == 0.25
 
 
+@pytest.mark.parametrize(
+    ("limits", "epochs"), [({"max_steps": 6}, 1.5), ({"limit_train_batches": 2}, 1)]
+)
+def test_lightning_epochs_that_a_limit_ends_are_no_whole_ones(
+    limits: dict[str, Any], epochs: float, client: Client, workload: str, tmp_path: Path
+) -> None:
+    trainer = _lightning_trainer(TrainfareCallback(workload), tmp_path, **limits)
+
+    trainer.fit(Line(), make_loader())
+
+    assert next(client.runs.all(workload))["work"]["epochs"] == epochs
+
+
 class Numbers(Dataset):
     """Inputs and targets as the Hugging Face Trainer takes them."""
 
@@ -129,6 +142,26 @@ def test_hugging_face_training_is_recorded(client: Client, workload: str, tmp_pa
     assert run["work"] == {"dataset_size": 64, "batch_size": 16, "epochs": 3}
     assert run["parameters"] == {"width": 8}
     assert run["phases"]["compute_seconds"] > 0
+
+
+def test_hugging_face_training_that_was_resumed_tells_its_own_epochs(
+    client: Client, workload: str, tmp_path: Path
+) -> None:
+    def trainer(epochs: int) -> Any:
+        arguments = transformers.TrainingArguments(
+            output_dir=str(tmp_path), num_train_epochs=epochs, per_device_train_batch_size=8,
+            use_cpu=True, report_to=[], save_strategy="epoch", disable_tqdm=True,
+            dataloader_pin_memory=False,
+        )  # fmt: skip
+        return transformers.Trainer(
+            model=HuggingLine(), args=arguments, train_dataset=Numbers(),
+            callbacks=[hugging_face.TrainfareCallback(workload)],
+        )  # fmt: skip
+
+    trainer(2).train()
+    trainer(3).train(resume_from_checkpoint=True)
+
+    assert [run["work"]["epochs"] for run in client.runs.all(workload)] == [1, 2]
 
 
 def test_hugging_face_failure_is_recorded_when_the_script_ends(
@@ -176,6 +209,29 @@ def test_accelerate_training_is_recorded(client: Client, workload: str) -> None:
     assert run["status"] == "succeeded"
     assert run["work"] == {"dataset_size": 64, "batch_size": 16, "epochs": 1}
     assert run["configuration"]["workers"] == 1
+
+
+def test_accelerate_counts_the_steps_of_the_optimizer_not_the_logs(
+    client: Client, workload: str
+) -> None:
+    tracker = TrainfareTracker(workload, dataset_size=64, batch_size=16)
+    accelerator = Accelerator(cpu=True, log_with=tracker)
+    accelerator.init_trackers("project", {})
+    line = nn.Linear(8, 1)
+    model, optimizer, loader = accelerator.prepare(
+        line, torch.optim.SGD(line.parameters(), lr=0.01), make_loader()
+    )
+
+    for epoch in range(3):
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            accelerator.backward(nn.functional.mse_loss(model(inputs), targets))
+            optimizer.step()
+        accelerator.log({"epoch": epoch}, step=epoch)
+    accelerator.end_training()
+    (run,) = client.runs.all(workload)
+
+    assert run["work"]["epochs"] == 3
 
 
 def test_estimator_fits_and_predicts_as_before_and_each_fit_is_recorded(

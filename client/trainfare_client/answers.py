@@ -10,12 +10,20 @@ from trainfare_client.retrying import retry_after_s
 if TYPE_CHECKING:
     import httpx
 
-_ERRORS_FROM: Final = 400
+    from trainfare_client.errors import ProblemError
+
 _NO_CONTENT: Final = 204
+_TOO_LARGE: Final = 413
+_REFUSED_BEFORE: Final = frozenset({401, 403, 407})
 
 
-def document_of(answer: httpx.Response) -> Any:
+def document_of(answer: httpx.Response, telling: str = "") -> Any:
     """Return the answer's document, None where it has no body.
+
+    Parameters
+    ----------
+    telling
+        A field that the service's answer has and a stranger's hardly does.
 
     Raises
     ------
@@ -25,14 +33,14 @@ def document_of(answer: httpx.Response) -> Any:
         If something else than the service answered.
     """
     check(answer)
-    if answer.status_code == _NO_CONTENT:
+    if answer.status_code == _NO_CONTENT and not telling:
         return None
     try:
         document = answer.json()
     except ValueError:
-        raise _stranger(answer) from None
-    if not isinstance(document, dict):
-        raise _stranger(answer)
+        raise stranger(answer) from None
+    if not isinstance(document, dict) or (telling and telling not in document):
+        raise stranger(answer)
     return document
 
 
@@ -46,14 +54,16 @@ def check(answer: httpx.Response) -> None:
     UnreachableError
         If something else than the service answered.
     """
-    if answer.status_code < _ERRORS_FROM:
+    if answer.is_success:
         return
     try:
         problem = answer.json()
     except ValueError:
-        raise _stranger(answer) from None
+        problem = None
     if not isinstance(problem, dict) or "code" not in problem:
-        raise _stranger(answer)
+        if answer.status_code == _TOO_LARGE:
+            raise _too_large(answer)
+        raise stranger(answer)
     pause_s = retry_after_s(answer.headers.get("retry-after"))
     raise problem_error(answer.status_code, problem, retry_after_s=pause_s)
 
@@ -66,8 +76,29 @@ def unreachable(url: str, error: Exception) -> UnreachableError:
     )
 
 
-def _stranger(answer: httpx.Response) -> UnreachableError:
-    return UnreachableError(
-        f"{answer.url} answered {answer.status_code}, but not as Trainfare does.",
-        "Is TRAINFARE_URL the address of a Trainfare service?",
-    )
+def stranger(answer: httpx.Response) -> UnreachableError:
+    """Return the exception of an answer that is not the service's."""
+    said = f"{answer.url} answered {answer.status_code}, but not as Trainfare does"
+    if answer.has_redirect_location:
+        return UnreachableError(
+            f"{said}: it points to {answer.headers['location']}.",
+            "Name the address that it has now by TRAINFARE_URL.",
+        )
+    if answer.status_code in _REFUSED_BEFORE:
+        remedy = "Does a proxy or a login page stand before the service?"
+    elif answer.is_server_error:
+        remedy = "A proxy may stand before a service that is down; try again later."
+    else:
+        remedy = "Is TRAINFARE_URL the address of a Trainfare service?"
+    return UnreachableError(f"{said}.", remedy)
+
+
+def _too_large(answer: httpx.Response) -> ProblemError:
+    size = len(answer.request.content)
+    problem = {
+        "code": "payload_too_large",
+        "title": "Too large for a proxy",
+        "detail": f"What stands before {answer.url} takes no body of {size:,} bytes.",
+        "remedy": "Upload fewer runs in a request, or let the proxy take larger bodies.",
+    }
+    return problem_error(answer.status_code, problem)

@@ -14,6 +14,7 @@ from trainfare_client.spool import Spool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from trainfare_client.spool import FlushReport
 
@@ -79,10 +80,10 @@ def _run(options: argparse.Namespace) -> int:
         sys.stderr.write(f"Remedy: {error.remedy}\n" if error.remedy else "")
         is_away = isinstance(error, (UnreachableError, ServiceFailedError))
         return _UNREACHABLE if is_away else _REFUSED
-    return _tell(options, report)
+    return _tell(options, report, Spool(settings.spool).rejected)
 
 
-def _tell(options: argparse.Namespace, report: FlushReport) -> int:
+def _tell(options: argparse.Namespace, report: FlushReport, rejected: Path) -> int:
     counts = {
         "created": report.created,
         "duplicates": report.duplicates,
@@ -92,7 +93,10 @@ def _tell(options: argparse.Namespace, report: FlushReport) -> int:
     _say(options, counts)
     for reason in report.refused:
         sys.stderr.write(f"Refused: {reason}\n")
-    return _REFUSED if report.refused else 0
+    if report.refused or report.unreadable:
+        sys.stderr.write(f"What was refused or unreadable lies in {rejected}.\n")
+        return _REFUSED
+    return 0
 
 
 def _say(options: argparse.Namespace, counts: dict[str, int]) -> None:

@@ -29,6 +29,10 @@ class SettingsError(TrainfareError):
     """A setting has no meaning."""
 
 
+class BadNameError(TrainfareError):
+    """What was named can be nothing of the service: the name is empty or leads elsewhere."""
+
+
 class UploadFileError(TrainfareError):
     """A file's name does not tell what it holds."""
 

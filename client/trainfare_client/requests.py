@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
+from trainfare_client.errors import BadNameError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -25,6 +27,9 @@ class Request(Generic[T_co]):
     ----------
     wait_s
         How long the service was asked to hold its answer back, in seconds.
+    telling
+        A field by which the service's answer is told from a stranger's; empty where a stranger's
+        does no harm.
     """
 
     method: str
@@ -33,11 +38,19 @@ class Request(Generic[T_co]):
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes = b""
     wait_s: float = 0.0
+    telling: str = ""
 
 
-def get(path: str, params: Mapping[str, Any] | None = None, *, wait_s: float = 0) -> Request[Any]:
+def get(
+    path: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    wait_s: float = 0,
+    telling: str = "",
+) -> Request[Any]:
     """Return a question that changes nothing."""
-    return Request("GET", path, _flat(params), _preference(wait_s), wait_s=wait_s)
+    headers = _preference(wait_s)
+    return Request("GET", path, _flat(params), headers, wait_s=wait_s, telling=telling)
 
 
 def post(
@@ -47,10 +60,11 @@ def post(
     params: Mapping[str, Any] | None = None,
     idempotency_key: str | None = None,
     wait_s: float = 0,
+    telling: str = "",
 ) -> Request[Any]:
     """Return a request with a JSON body and an idempotency key, a new one where none is given."""
     headers = {**_JSON, **_preference(wait_s), **keyed(idempotency_key)}
-    return Request("POST", path, _flat(params), headers, encoded(body), wait_s)
+    return Request("POST", path, _flat(params), headers, encoded(body), wait_s, telling)
 
 
 def put(path: str, body: object) -> Request[Any]:
@@ -76,12 +90,23 @@ def keyed(idempotency_key: str | None) -> dict[str, str]:
 def path_of(*parts: str | int) -> str:
     """Return a path under `/v1` with each part quoted.
 
+    Raises
+    ------
+    BadNameError
+        If a part is empty or would lead to another path.
+
     Examples
     --------
     >>> path_of("gpus", "NVIDIA A100/40GB")
     '/v1/gpus/NVIDIA%20A100%2F40GB'
     """
-    return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
+    return "/v1/" + "/".join(_quoted(str(part)) for part in parts)
+
+
+def _quoted(part: str) -> str:
+    if part in {"", ".", ".."}:
+        raise BadNameError(f"{part!r} names nothing.", "Is a variable empty?")
+    return quote(part, safe="")
 
 
 def given(**fields: Any) -> dict[str, Any]:
@@ -96,14 +121,14 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def encoded(body: object) -> bytes:
-    """Return a document as JSON; money and instants are written as text.
+    """Return a document as JSON; money and instants are written as text, numpy's as numbers.
 
     Raises
     ------
     ValueError
         If a number is infinite or NaN: the service takes neither.
     """
-    return json.dumps(body, default=_text, allow_nan=False, separators=(",", ":")).encode()
+    return json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":")).encode()
 
 
 def flat_fields(
@@ -132,6 +157,12 @@ def _word(value: Any) -> str:
 
 def _comma_list(values: Iterable[Any]) -> str:
     return ",".join(_word(value) for value in values)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number for a scalar of numpy or torch, and a text for all else."""
+    is_scalar = hasattr(value, "item") and getattr(value, "ndim", None) == 0
+    return value.item() if is_scalar else _text(value)
 
 
 def _text(value: Any) -> str:

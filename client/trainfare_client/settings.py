@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from trainfare_client.errors import SettingsError
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 LOCAL_URL: Final = "http://127.0.0.1:8000"
 _SPOOL_NAME: Final = "spool.jsonl"
+_KEY: Final = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,17 @@ class ClientSettings:
     offline: bool = False
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
+        if not _is_url(self.url):
             raise SettingsError(
                 f"The address {self.url!r} is no http or https URL.", "Mend TRAINFARE_URL."
             )
+        if self.api_key is not None and not _KEY.fullmatch(self.api_key):
+            # Never shown: the message may end in a log.
+            raise SettingsError(
+                "The API key has signs that no key has.", "Mend TRAINFARE_API_KEY; it is one word."
+            )
+        if not self.spool.name:
+            raise SettingsError(f"The spool {self.spool} is no file.", "Mend TRAINFARE_SPOOL.")
         if self.attempts < 1 or not self.timeout_s > 0:
             raise SettingsError("At least one attempt and a positive timeout are needed.")
 
@@ -84,13 +94,23 @@ def read_settings(
             f"TRAINFARE_TIMEOUT_S {named_timeout!r} is no number of seconds.", "Mend it."
         ) from None
     file = spool or environ.get("TRAINFARE_SPOOL") or _default_spool(environ)
+    # Secrets and variables that are read from files end with a newline.
     return ClientSettings(
-        url=(url or environ.get("TRAINFARE_URL") or LOCAL_URL).rstrip("/"),
-        api_key=api_key or environ.get("TRAINFARE_API_KEY") or None,
+        url=(url or environ.get("TRAINFARE_URL") or LOCAL_URL).strip().rstrip("/"),
+        api_key=(api_key or environ.get("TRAINFARE_API_KEY") or "").strip() or None,
         timeout_s=seconds,
-        spool=Path(file),
+        spool=Path(file).expanduser(),
         offline=environ.get("TRAINFARE_OFFLINE", "").casefold() in {"1", "true", "yes"},
     )
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        # Reading the port is what finds it wrong.
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _default_spool(environ: Mapping[str, str]) -> Path:

@@ -35,7 +35,7 @@ class FlushReport:
     refused
         Why the service refused runs for their content; they lie beside the spool.
     unreadable
-        Lines that a crash or a full disk had cut.
+        Lines that a crash or a full disk had cut; they lie beside the spool too.
     answers
         The service's answers, with the assessments.
     """
@@ -58,12 +58,18 @@ class Spool:
 
     A flush moves the file aside, uploads it and removes it; appending goes on meanwhile. A
     flush that died leaves the moved file to the next one.
+
+    Attributes
+    ----------
+    rejected
+        File beside it with what the service refused and what could not be read.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._taken = file.with_suffix(".taken" + file.suffix)
-        self._rejected = file.with_suffix(".rejected" + file.suffix)
+        self.rejected = file.with_suffix(".rejected" + file.suffix)
+        self._broken: list[str] = []
 
     def append(self, runs: Sequence[MeasuredRun]) -> None:
         """Add runs, on the disk when this returns.
@@ -99,26 +105,45 @@ class Spool:
             lock.release()
 
     def take(self, report: FlushReport) -> list[MeasuredRun] | None:
-        """Move the file aside and return its runs; None when there is none."""
+        """Move the file aside and return its runs; None when there is none.
+
+        Raises
+        ------
+        SpoolError
+            If it is no spool: a file of something else is left as it is.
+        """
         with self._guarded():
             if not self._taken.exists():
                 with self._lock("append"):
                     if not self._file.exists():
                         return None
+                    self._check_form()
                     self._file.replace(self._taken)
-            runs, unreadable = _read(self._taken)
-        report.unreadable += unreadable
+            runs, broken = _read(self._taken)
+        report.unreadable += len(broken)
+        self._broken = broken
         return runs
 
     def drop_taken(self) -> None:
-        """Remove the file that was moved aside: its runs are stored."""
+        """Remove the file that was moved aside: its runs are stored, its broken lines kept."""
         with self._guarded():
+            said = [{"reason": "the line is no run", "line": line} for line in self._broken]
+            if said:
+                _append_lines(self.rejected, [encoded(each) for each in said])
             self._taken.unlink(missing_ok=True)
 
     def reject(self, run: MeasuredRun, reason: str) -> None:
         """Keep a run that the service refused, with the reason, for a person to look at."""
         with self._guarded():
-            _append_lines(self._rejected, [encoded({"reason": reason, "run": run})])
+            _append_lines(self.rejected, [encoded({"reason": reason, "run": run})])
+
+    def _check_form(self) -> None:
+        lines = [line for line in self._file.read_bytes().splitlines() if line.strip()]
+        if lines and not any(line.startswith(b"{") for line in lines):
+            raise SpoolError(
+                f"{self._file} is no spool: none of its lines is a run.",
+                "Name the spool file by TRAINFARE_SPOOL; `trainfare upload` takes other files.",
+            )
 
     def _lock(self, purpose: str) -> filelock.BaseFileLock:
         import filelock  # noqa: PLC0415 - not needed until something is spooled
@@ -168,15 +193,16 @@ def _ends_a_line(file: Path, size: int) -> bool:
         return stream.read(1) == _NEWLINE
 
 
-def _read(file: Path) -> tuple[list[MeasuredRun], int]:
-    """Return a file's runs and how many of its lines are broken."""
+def _read(file: Path) -> tuple[list[MeasuredRun], list[str]]:
+    """Return a file's runs and its lines that are broken."""
     try:
         content = file.read_bytes()
     except FileNotFoundError:
-        return [], 0
-    read = [_run_of(line) for line in content.split(_NEWLINE) if line]
-    runs = [run for run in read if run is not None]
-    return runs, len(read) - len(runs)
+        return [], []
+    lines = [line for line in content.split(_NEWLINE) if line.strip()]
+    read = [(line, _run_of(line)) for line in lines]
+    runs = [run for _, run in read if run is not None]
+    return runs, [line.decode(errors="backslashreplace") for line, run in read if run is None]
 
 
 def _run_of(line: bytes) -> MeasuredRun | None:

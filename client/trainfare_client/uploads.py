@@ -23,6 +23,7 @@ _TYPES: Final[Mapping[str, str]] = {
     ".ndjson": "application/x-ndjson",
     ".jsonl": "application/x-ndjson",
 }
+_TELLING: Final = "created"
 _ENCODINGS: Final[Mapping[str, str]] = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -35,7 +36,9 @@ def runs_upload(
     """Return the request that uploads runs as JSON lines."""
     lines = b"".join(encoded(run) + b"\n" for run in _listed(runs))
     headers = {"Content-Type": "application/x-ndjson", **keyed(idempotency_key)}
-    return Request("POST", path_of("runs"), list((params or {}).items()), headers, lines)
+    return Request(
+        "POST", path_of("runs"), list((params or {}).items()), headers, lines, telling=_TELLING
+    )
 
 
 def file_upload(
@@ -60,8 +63,9 @@ def file_upload(
     digest = hashlib.sha256(content)
     digest.update(repr((sorted(headers.items()), sorted((params or {}).items()))).encode())
     key = idempotency_key or "content-" + digest.hexdigest()
+    asked = list((params or {}).items())
     return Request(
-        "POST", path_of("runs"), list((params or {}).items()), {**headers, **keyed(key)}, content
+        "POST", path_of("runs"), asked, {**headers, **keyed(key)}, content, telling=_TELLING
     )
 
 

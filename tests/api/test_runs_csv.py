@@ -59,6 +59,23 @@ def test_marks_and_line_ends_do_not_matter(
     assert [run["duration_seconds"] for run in list_runs(client, "a")] == [6, 5]
 
 
+def test_empty_columns_and_rows_of_a_spreadsheet_do_not_count(client: TestClient) -> None:
+    rows = ["a,5,,,", ",,,,", "", "a,6", "a,7,,", ",,"]
+
+    answer = post_csv(client, "workload,duration_seconds,,", *rows)
+
+    assert answer.json()["created"] == 3
+    assert [run["row"] for run in answer.json()["runs"]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("row", ["a,5,,x", "a,5" + "," * 400, "a"])
+def test_cells_beside_the_table_are_a_bad_row(client: TestClient, row: str) -> None:
+    answer = post_csv(client, "workload,duration_seconds,,", row)
+
+    assert answer.json()["code"] == "invalid_rows"
+    assert "cells where the header has 2" in faults(answer)[0]["message"]
+
+
 def test_unknown_columns_are_refused_with_the_nearest(client: TestClient) -> None:
     answer = post_csv(client, "workload,duration_seconds,batchsize,,gpus", "a,5,8,,1")
 

@@ -230,3 +230,35 @@ def test_wrong_key_is_refused(terminal: Terminal) -> None:
 
     assert said.exit_code == 1
     assert "unauthenticated" in said.err
+
+
+@pytest.mark.parametrize("option", ["--key", "--api-key"])
+def test_key_that_is_none_is_refused_and_not_shown(terminal: Terminal, option: str) -> None:
+    said = terminal.type("workloads", option, "two words")
+
+    assert said.exit_code == 2
+    assert "it is one word" in said.err
+    assert "two words" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        (("workers=",), "workers has no value"),
+        (("workers=8", "workers=9"), "workers is given twice: 8 and 9"),
+    ],
+)
+def test_field_without_value_or_given_twice_is_refused(
+    terminal: Terminal, fields: tuple[str, ...], fault: str
+) -> None:
+    said = terminal.type("forecast", "w", *fields)
+
+    assert said.exit_code == 2
+    assert fault in said.err
+
+
+def test_address_of_another_protocol_is_wrong_usage(terminal: Terminal) -> None:
+    said = terminal.type("workloads", "--url", "ftp://127.0.0.1")
+
+    assert said.exit_code == 2
+    assert "trying again" not in said.err

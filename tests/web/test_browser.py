@@ -1,5 +1,6 @@
 """People use the page in a real browser against the real service."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import httpx2
@@ -224,6 +225,48 @@ def test_every_control_has_a_label(published_service: str, open_page: OpenPage) 
     )
 
     assert nameless == []
+
+
+def test_filter_finds_workloads_that_are_not_listed_yet(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    lines = ["workload,duration_seconds", "oldest-net,1", *(f"net-{n},1" for n in range(120))]
+    stored = httpx2.post(
+        f"{empty_service}/v1/runs", content="\n".join(lines), headers={"Content-Type": "text/csv"}
+    )
+    assert stored.status_code == 201, stored.text
+    page = open_page(f"{empty_service}/")
+    rows = page.locator("#workloads tbody tr:visible")
+    expect(rows).to_have_count(100)
+
+    page.get_by_label("Filter the workloads by name").fill("oldest")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("oldest-net")
+    page.get_by_label("Filter the workloads by name").fill("nothing like it")
+
+    expect(rows).to_have_count(0)
+    expect(page.locator("#workloads")).to_contain_text("No workload has “nothing like it”")
+
+
+@pytest.mark.parametrize("path", ["/", f"/workloads/{PUBLISHED}", "/workloads/none"])
+def test_structure_is_told_to_screen_readers(
+    path: str, published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}{path}")
+    expect(page.locator("table, .problem").last).to_be_visible()
+
+    levels = page.locator("h1, h2, h3, h4").evaluate_all(
+        "all => all.filter(e => e.checkVisibility()).map(e => Number(e.tagName[1]))"
+    )
+    headers = page.locator("th").evaluate_all("all => all.map(e => e.textContent.trim())")
+    regions = page.locator("section[aria-labelledby], [role=region]").evaluate_all(
+        "all => all.filter(e => e.checkVisibility()).map(e => e.getAttribute('aria-label')"
+        " || document.getElementById(e.getAttribute('aria-labelledby')).textContent)"
+    )
+
+    assert all(below - above <= 1 for above, below in pairwise(levels))
+    assert "" not in headers
+    assert len(regions) == len(set(regions))
 
 
 def test_page_asks_for_the_key_and_keeps_it_in_the_tab(

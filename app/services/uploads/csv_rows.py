@@ -25,7 +25,8 @@ def read_csv(
 ) -> Iterator[RawChunk]:
     """Yield the rows of a CSV file (UTF-8 with or without a mark, comma-separated).
 
-    Rows with more or fewer cells than the header are noted in `faults` and left out.
+    Rows with more or fewer cells than the header are noted in `faults` and left out. Spreadsheets
+    write empty rows and, beside the table, empty columns without a name: neither counts.
 
     Raises
     ------
@@ -44,7 +45,7 @@ def read_csv(
         fields = _read_header(reader)
         # A row of nothing but commas takes eight times its text: no chunk keeps such rows whole.
         while lines := [cells[: MAX_NAMES + 1] for cells in islice(reader, CHUNK_ROWS)]:
-            rows = [cells for cells in lines if cells]
+            rows = [cells for cells in lines if any(cells)]
             chunk = _to_chunk(rows, fields, first_row, faults)
             first_row += len(rows)
             if first_row > max_rows + 1:
@@ -72,7 +73,9 @@ def _lines(text: TextIOWrapper) -> Iterator[str]:
 
 def _read_header(reader: Iterator[list[str]]) -> list[str]:
     names = [name.strip() for name in next(reader, [])]
-    if not any(names):
+    while names and not names[-1]:
+        names.pop()
+    if not names:
         raise InvalidRequestError("The file has no header line with column names.")
     refuse_other_separators(names)
     if len(names) > MAX_NAMES:
@@ -103,6 +106,7 @@ def _to_chunk(
     numbers = np.arange(first_row, first_row + len(rows), dtype=np.int64)
     sent, width = len(rows), len(fields)
     if set(map(len, rows)) - {width}:
+        rows = [_without_empty_end(cells, width) for cells in rows]
         even = np.array([len(cells) == width for cells in rows], dtype=np.bool_)
         for index in np.flatnonzero(~even).tolist():
             faults.add(
@@ -117,6 +121,13 @@ def _to_chunk(
     columns = zip(fields, zip(*rows, strict=True), strict=True) if rows else ()
     filled = {field: _unguarded(cells) for field, cells in columns if any(cells)}
     return RawChunk(sent=sent, rows=numbers, columns=filled, is_typed=False)
+
+
+def _without_empty_end(cells: list[str], width: int) -> list[str]:
+    # Of a row that is longer than any may be the end is not known.
+    if not width < len(cells) <= MAX_NAMES or any(cells[width:]):
+        return cells
+    return cells[:width]
 
 
 def _told(cells: int) -> str:

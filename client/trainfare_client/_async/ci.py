@@ -34,7 +34,7 @@ class AsyncCi:
         """
         body = {"runs": list(runs), **given(workload=workload), **options}
         request: Request[CiReport] = post(
-            path_of("ci", "reports"), body, idempotency_key=idempotency_key
+            path_of("ci", "reports"), body, idempotency_key=idempotency_key, telling="verdict"
         )
         return await self._transport.send(request)
 

@@ -47,7 +47,9 @@ async def _upload(
             spool.reject(runs[0], str(error))
             report.refused.append(str(error))
             return
-        for run in runs:
-            await _upload(transport, [run], spool, report)
+        # Halves find one bad run among a thousand in twenty requests.
+        middle = len(runs) // 2
+        for half in (runs[:middle], runs[middle:]):
+            await _upload(transport, half, spool, report)
         return
     report.add(answer)

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trainfare_client.answers import check, document_of, unreachable
+from trainfare_client.answers import check, document_of, stranger, unreachable
 from trainfare_client.requests import Request, get
 from trainfare_client.retrying import Retries
 
@@ -50,7 +50,7 @@ class AsyncTransport:
         UnreachableError
             If it did not answer, after all attempts.
         """
-        document: T = document_of(await self.answer(request))
+        document: T = document_of(await self.answer(request), request.telling)
         return document
 
     async def answer(self, request: Request[Any]) -> httpx.Response:
@@ -90,7 +90,8 @@ class AsyncTransport:
         """Yield the items of a list, page after page."""
         token: str | None = None
         while True:
-            page = await self.send(get(path, {**(params or {}), "page_token": token}))
+            asked = {**(params or {}), "page_token": token}
+            page = await self.send(get(path, asked, telling=name))
             for item in page[name]:
                 yield item
             token = page.get("next_page_token")
@@ -106,13 +107,15 @@ class AsyncTransport:
         ProblemError
             If the service refused.
         UnreachableError
-            If it does not answer, or the stream breaks.
+            If it does not answer, something else does, or the stream breaks.
         """
         try:
             async with self._connections().stream("GET", path, timeout=None) as answer:
-                if answer.is_error:
+                if not answer.is_success:
                     await answer.aread()
                 check(answer)
+                if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+                    raise stranger(answer)
                 yield answer.aiter_lines()
         except _transport_error() as error:
             raise unreachable(self.settings.url, error) from error
@@ -127,4 +130,5 @@ class AsyncTransport:
 def _transport_error() -> type[Exception]:
     import httpx  # noqa: PLC0415 - as above
 
-    return httpx.TransportError
+    # Besides those of the transport: a body that cannot be decoded.
+    return httpx.RequestError

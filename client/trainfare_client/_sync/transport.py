@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trainfare_client.answers import check, document_of, unreachable
+from trainfare_client.answers import check, document_of, stranger, unreachable
 from trainfare_client.requests import Request, get
 from trainfare_client.retrying import Retries
 
@@ -50,7 +50,7 @@ class Transport:
         UnreachableError
             If it did not answer, after all attempts.
         """
-        document: T = document_of(self.answer(request))
+        document: T = document_of(self.answer(request), request.telling)
         return document
 
     def answer(self, request: Request[Any]) -> httpx.Response:
@@ -88,7 +88,8 @@ class Transport:
         """Yield the items of a list, page after page."""
         token: str | None = None
         while True:
-            page = self.send(get(path, {**(params or {}), "page_token": token}))
+            asked = {**(params or {}), "page_token": token}
+            page = self.send(get(path, asked, telling=name))
             for item in page[name]:
                 yield item
             token = page.get("next_page_token")
@@ -104,13 +105,15 @@ class Transport:
         ProblemError
             If the service refused.
         UnreachableError
-            If it does not answer, or the stream breaks.
+            If it does not answer, something else does, or the stream breaks.
         """
         try:
             with self._connections().stream("GET", path, timeout=None) as answer:
-                if answer.is_error:
+                if not answer.is_success:
                     answer.read()
                 check(answer)
+                if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+                    raise stranger(answer)
                 yield answer.iter_lines()
         except _transport_error() as error:
             raise unreachable(self.settings.url, error) from error
@@ -125,4 +128,5 @@ class Transport:
 def _transport_error() -> type[Exception]:
     import httpx  # noqa: PLC0415 - as above
 
-    return httpx.TransportError
+    # Besides those of the transport: a body that cannot be decoded.
+    return httpx.RequestError

@@ -6,6 +6,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
+from trainfare_client.collectors.outcomes import SUCCEEDED
 from trainfare_client.errors import RunConflictError
 from trainfare_client.spool import Spool
 from trainfare_client.uploads import with_external_ids
@@ -73,6 +74,8 @@ def tell(text: str) -> None:
 def sentence(run: MeasuredRun, uploaded: UploadedRun | None) -> str:
     """Return what became of a run, and its assessment where there is one."""
     said = f"Trainfare: {run['workload']} took {run['duration_seconds']:.4g} s"
+    if run.get("status", SUCCEEDED) != SUCCEEDED:
+        said += f" and ended as {run['status']}"
     if uploaded is None:
         return said + "."
     said += f" ({uploaded['run_id']})"

@@ -29,6 +29,7 @@ class TrainfareCallback(Callback):
         self._workload = workload
         self._options = options
         self._recorder: Recorder | None = None
+        self._batches = 0
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Begin a run when a fit begins."""
@@ -42,7 +43,9 @@ class TrainfareCallback(Callback):
             with self._recorder.guard:
                 self._recorder.know(**_facts_of(trainer))
                 self._recorder.setup_is_over()
+                self._recorder.passes.begin()
                 self._recorder.mark()
+                self._batches = 0
 
     def on_train_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
@@ -59,6 +62,7 @@ class TrainfareCallback(Callback):
         if self._recorder is not None:
             with self._recorder.guard:
                 self._recorder.step_ended(samples_in(batch) * trainer.world_size)
+                self._batches += 1
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """Leave validation out of waiting for data; it stays in the duration."""
@@ -67,9 +71,11 @@ class TrainfareCallback(Callback):
                 self._recorder.mark()
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Count a pass over the data."""
+        """Count a pass over the data, if it went to the end."""
         if self._recorder is not None:
-            self._recorder.passes += 1
+            with self._recorder.guard:
+                if _is_whole(trainer, self._batches):
+                    self._recorder.passes.end()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Deliver the run."""
@@ -96,3 +102,13 @@ def _facts_of(trainer: Any) -> dict[str, Any]:
         "dataset_size": len(dataset) if hasattr(dataset, "__len__") else None,
         "batch_size": None if size is None else size * replicas,
     }
+
+
+def _is_whole(trainer: Any, batches: int) -> bool:
+    """Return whether an epoch of so many batches went over all data: limits may end it before."""
+    try:
+        return bool(batches >= len(trainer.train_dataloader))
+    except TypeError:
+        # A stream has no length: it went to its end unless a limit was met.
+        is_limited = trainer.limit_train_batches not in {None, 1.0}
+        return not is_limited and trainer.global_step != trainer.max_steps

@@ -47,12 +47,15 @@ class EndWatch:
     """Tells when the process ends before the training said that it had.
 
     On SIGTERM `ended` is called with `preempted` and then the handler that was there before; at
-    the interpreter's end it is called with the status of the exception that ended the program.
-    Children that inherit the handler by a fork (data loading workers) do not count.
+    the interpreter's end `left` (else `ended`) is called with the status of the exception that
+    ended the program. Children that inherit the handler by a fork (data loading workers) do not
+    count.
     """
 
-    def __init__(self, ended: Callable[[str], None]) -> None:
-        self._ended = ended
+    def __init__(
+        self, ended: Callable[[str], None], left: Callable[[str], None] | None = None
+    ) -> None:
+        self._ended, self._left = ended, left or ended
         self._process = os.getpid()
         self._previous: Any = None
         self._is_handling = False
@@ -86,7 +89,7 @@ class EndWatch:
     def _at_exit(self) -> None:
         if os.getpid() == self._process:
             error = getattr(sys, "last_value", None)
-            self._ended(CANCELLED if error is None else status_of(error))
+            self._left(CANCELLED if error is None else status_of(error))
 
 
 class RankNotes:

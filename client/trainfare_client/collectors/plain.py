@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from trainfare_client.collectors.outcomes import status_of
 from trainfare_client.collectors.recording import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
 
     from typing_extensions import Unpack
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class RecordedRun:
@@ -70,11 +72,21 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
         self._recorder.finish(status_of(error))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return a function whose every call is recorded as a run."""
+        """Return a function whose every call is recorded as a run; a coroutine's to its end."""
+        if inspect.iscoroutinefunction(function):
+            return self._awaited(function)  # type: ignore[return-value] # R is awaitable
 
         @functools.wraps(function)
         def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
             with record(self._workload, **self._options):
                 return function(*args, **kwargs)
+
+        return recorded
+
+    def _awaited(self, function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        @functools.wraps(function)
+        async def recorded(*args: P.args, **kwargs: P.kwargs) -> T:
+            with record(self._workload, **self._options):
+                return await function(*args, **kwargs)
 
         return recorded

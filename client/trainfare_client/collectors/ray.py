@@ -80,7 +80,8 @@ class TrainfareCallback(ControllerCallback, WorkerGroupCallback, ReportCallback)
         """Count a step."""
         if self._recorder is not None:
             with self._recorder.guard:
-                self._recorder.step_ended()
+                # Loops report once an epoch as well as once a batch: samples are not known.
+                self._recorder.step_ended(samples=0)
 
     def after_controller_finish(self, result: Any) -> None:
         """Deliver the run."""

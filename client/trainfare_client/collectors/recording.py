@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import time
 import uuid
@@ -20,6 +21,7 @@ from trainfare_client.collectors.outcomes import (
     EndWatch,
     RankNotes,
 )
+from trainfare_client.collectors.passes import Passes
 from trainfare_client.collectors.surroundings import Place, read_labels, read_place
 from trainfare_client.collectors.timing import Timing
 from trainfare_client.collectors.witness import Witness
@@ -27,12 +29,14 @@ from trainfare_client.requests import given
 from trainfare_client.settings import ClientSettings, read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from trainfare_client.documents import MeasuredRun
 
 _PREEMPTION_S: Final = 5.0
 """An owner who takes the machine gives little time."""
+_TRAINED_SHARE: Final = 0.1
+"""A batch that the loop had for this share of a usual step was trained on: leaving takes none."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -73,19 +77,29 @@ class Recorder:
     No method raises an exception of its own; the first one inside is logged.
     """
 
-    def __init__(self, workload: str, options: RunOptions, *, place: Place | None = None) -> None:
+    def __init__(
+        self,
+        workload: str,
+        options: RunOptions,
+        *,
+        place: Place | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self.guard = Guard()
+        self._clock = clock
         self.workload = workload
         self.facts: dict[str, Any] = dict(options)
-        self.samples = 0.0
-        self.passes = 0
+        self.passes = Passes()
+        self._pending: float | None = None
+        self._held_s: float | None = None
+        self._largest_batch = 0.0
         self._is_finished = False
-        self.timing = Timing(time.perf_counter(), int(options.get("warmup_steps", 3)))
+        self.timing = Timing(self._clock(), int(options.get("warmup_steps", 3)))
         self._started_at = datetime.now(timezone.utc)
         self._mark = self.timing.started
         self._labels: dict[str, str] = {}
         self.place = place or Place()
-        self._watch = EndWatch(self.finish)
+        self._watch = EndWatch(self.finish, self.finish_as_of_last_step)
         self._witness: Witness | None = None
         with self.guard:
             self._begin(place)
@@ -100,7 +114,7 @@ class Recorder:
             self._labels = read_labels()
         self._watch.start()
         if self.place.job is not None:
-            run = self.to_run(FAILED, time.perf_counter())
+            run = self.to_run(FAILED, self._clock())
             is_quiet = bool(self.facts.get("quiet"))
             self._witness = Witness(run, self._settings, quiet=is_quiet)
 
@@ -117,35 +131,78 @@ class Recorder:
     def setup_is_over(self) -> None:
         """Let the run count from now on; what came before is set-up. Only the first call counts."""
         if self.timing.steps_from is None:
-            self.timing.steps_from = self._mark = time.perf_counter()
+            self.timing.steps_from = self._mark = self._clock()
 
     def mark(self) -> None:
         """Leave the time since the last step out of the next one: it was none of its kind."""
-        self._mark = time.perf_counter()
+        self._mark = self._clock()
 
-    def data_arrived(self) -> None:
-        """Count the time since the last step as waiting for data."""
+    def data_arrived(self, samples: float | None = None) -> None:
+        """Count the time since the last step as waiting for data, a batch of so many `samples`."""
         self.setup_is_over()
-        now = time.perf_counter()
+        now = self._clock()
         self.timing.waiting.add(now - self._mark)
         self._mark = now
+        self._pending = samples
+        if samples:
+            self._largest_batch = max(self._largest_batch, samples)
 
     def step_ended(self, samples: float | None = None) -> None:
         """Count the time since the last mark as one step over `samples` samples of all workers."""
-        now = time.perf_counter()
+        now = self._clock()
         self.timing.computing.add(now - self._mark)
         self._mark = now
-        self.samples += samples if samples is not None else self.facts.get("batch_size", 0)
+        told = samples if samples is not None else self._pending
+        self.passes.samples += told if told is not None else self.facts.get("batch_size", 0)
+        self._pending = None
+
+    def leave_batch(self) -> None:
+        """Learn that the loop was left while it had a batch."""
+        if self._pending is not None:
+            self._held_s = self._clock() - self._mark
+
+    def settle_batch(self) -> None:
+        """Count the batch that the loop had when it was left, if it was trained on before.
+
+        A loop that ends after so many steps may leave before or after the last batch's step:
+        the time that it had the batch tells. Only who goes on or succeeds may ask: a batch that
+        an exception ended was none.
+        """
+        samples, held_s = self._pending, self._held_s
+        self._pending = self._held_s = None
+        usual_s = self.timing.computing.usual_s()
+        if samples is None or usual_s is None:
+            return
+        if held_s is None:
+            # Nothing told when the loop was left; what came after it is none of the step.
+            held_s = min(self._clock() - self._mark, usual_s)
+        if held_s >= usual_s * _TRAINED_SHARE:
+            self.timing.computing.add(held_s)
+            self.passes.samples += samples
 
     def finish(self, status: str = SUCCEEDED) -> None:
         """End the measurement and deliver the run, once; rank 0 does, or the rank that fails."""
+        if status == SUCCEEDED:
+            with self.guard:
+                self.settle_batch()
+        self._finish_at(status, None)
+
+    def finish_as_of_last_step(self, status: str) -> None:
+        """End a measurement that nobody ended when its loop did.
+
+        The process may have gone on with other things for hours; the last step is the last that
+        is known of the training.
+        """
+        self._finish_at(status, self._mark if self.timing.computing.count else None)
+
+    def _finish_at(self, status: str, ended: float | None) -> None:
         if self._is_finished:
             return
         self._is_finished = True
         if status == SUCCEEDED:
             self._dismiss()
         with self.guard:
-            self._finish(status)
+            self._finish(status, ended)
         with self.guard:
             self._watch.stop()
         self._dismiss()
@@ -156,10 +213,10 @@ class Recorder:
             if witness is not None:
                 witness.dismiss()
 
-    def _finish(self, status: str) -> None:
+    def _finish(self, status: str, ended: float | None) -> None:
         if status == SUCCEEDED:
             wait_for_gpu()
-        ended = time.perf_counter()
+        ended = self._clock() if ended is None else ended
         is_shared = self.place.job is not None and status in _FAILURES
         if self.place.rank != 0:
             self._notes.leave(status)
@@ -176,6 +233,7 @@ class Recorder:
 
     def to_run(self, status: str, ended: float) -> MeasuredRun:
         """Return the run as it is uploaded."""
+        planned = self.facts.get("epochs")
         self._look_up()
         configuration = {name: self.facts.get(name) for name in (*_CONFIGURATION, "nodes")}
         peak = peak_memory_bytes()
@@ -190,12 +248,12 @@ class Recorder:
                 "workers": self.facts.get("workers") or self.place.workers or 1,
             },
             "work": given(**{name: self.facts.get(name) for name in _WORK}),
-            "parameters": dict(self.facts.get("parameters") or {}),
+            "parameters": self._finite(self.facts.get("parameters") or {}),
             "phases": self.timing.phase_seconds(),
             "resources": given(peak_gpu_memory_bytes=peak),
             "labels": {**self._labels, **(self.facts.get("labels") or {})},
             **given(forecast_id=self.facts.get("forecast_id")),
-            **given(progress=None if status == SUCCEEDED else self._progress()),
+            **given(progress=None if status == SUCCEEDED else self._progress(planned)),
         }
         return run  # type: ignore[return-value] # built field by field
 
@@ -207,17 +265,30 @@ class Recorder:
 
     def _look_up(self) -> None:
         self.know(nodes=self.place.nodes, gpu_type=gpu_name())
-        size = self.facts.get("dataset_size")
-        if self.passes:
-            self.know(epochs=float(self.passes))
-        elif size and self.samples:
-            self.know(epochs=self.samples / size)
+        self.know(batch_size=self._largest_batch or None)
+        if "epochs" not in self.facts:
+            self.know(dataset_size=self.passes.dataset_size())
+            self.know(epochs=self.passes.epochs(self.facts.get("dataset_size")))
 
-    def _progress(self) -> float | None:
-        size, epochs = self.facts.get("dataset_size"), self.facts.get("epochs")
-        if not size or not epochs or not self.samples:
+    def _progress(self, planned: float | None) -> float | None:
+        """Return the share of the work told that was done; all of it where nobody had a plan."""
+        done = self.passes.epochs(self.facts.get("dataset_size"))
+        if done is None:
             return None
-        return float(min(self.samples / (size * epochs), 1.0))
+        return float(min(done / planned, 1.0)) if planned else 1.0
+
+    def _finite(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {name: value for name, value in parameters.items() if not _is_infinite(value)}
+        for name in parameters.keys() - kept.keys():
+            self.guard.complain(f"the parameter {name} is {parameters[name]}; it is left out")
+        return kept
+
+
+def _is_infinite(value: Any) -> bool:
+    try:
+        return not isinstance(value, str) and not math.isfinite(value)
+    except (TypeError, ValueError):
+        return False
 
 
 def _impatient(settings: ClientSettings) -> ClientSettings:

@@ -54,7 +54,8 @@ class Recorded(BaseEstimator):
         """Fit a clone of the estimator and deliver the run."""
         estimator = clone(self.estimator)
         options: RunOptions = {
-            "dataset_size": len(X) if hasattr(X, "__len__") else X.shape[0],
+            # Sparse matrices have a shape and no length, lists the other way round.
+            "dataset_size": X.shape[0] if hasattr(X, "shape") else len(X),
             "workers": 1,
             "parameters": self._told(estimator.get_params()),
             **(self.options or {}),
@@ -67,7 +68,8 @@ class Recorded(BaseEstimator):
     def _told(self, known: Mapping[str, Any]) -> dict[str, float | str]:
         told: dict[str, float | str] = {"cores": _cores(known.get("n_jobs"))}
         for name in self.parameters:
-            value = known.get(name)
+            value: Any = known.get(name)
+            value = value.item() if hasattr(value, "item") else value  # numpy's numbers
             if value is not None:
                 is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
                 told[name] = value if is_number else str(value)

@@ -37,6 +37,22 @@ class StepTimes:
         elif len(self._later) < _KEPT_STEPS:
             self._later.append(seconds)
 
+    def usual_s(self) -> float | None:
+        """Return the median of the steps in seconds, warm-up apart; None before the first step.
+
+        Examples
+        --------
+        >>> times = StepTimes(warmup_steps=1)
+        >>> times.usual_s() is None
+        True
+        >>> for seconds in (9.0, 1.0, 1.2, 1.1):
+        ...     times.add(seconds)
+        >>> times.usual_s()
+        1.1
+        """
+        known = self._later or self._first
+        return median(known) if known else None
+
     def warmup_s(self) -> float:
         """Return the seconds that the first steps took beyond a usual step, 0 or more.
 

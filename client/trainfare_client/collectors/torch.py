@@ -89,16 +89,23 @@ class WatchedLoader:
     def __iter__(self) -> Iterator[Any]:
         recorder = self._recorder
         with recorder.guard:
+            recorder.settle_batch()
             recorder.setup_is_over()
+            recorder.passes.begin()
             recorder.mark()
         for batch in self._loader:
             with recorder.guard:
-                recorder.data_arrived()
-            yield batch
+                recorder.data_arrived(samples_in(batch) * self._workers)
+            try:
+                yield batch
+            except GeneratorExit:
+                with recorder.guard:
+                    recorder.leave_batch()
+                raise
             with recorder.guard:
-                recorder.step_ended(samples_in(batch) * self._workers)
+                recorder.step_ended()
         with recorder.guard:
-            recorder.passes += 1
+            recorder.passes.end()
 
     def __len__(self) -> int:
         return len(self._loader)

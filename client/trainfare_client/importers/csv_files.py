@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trainfare_client.importers.options import Options
 
 _MARKS: Final = ",;\t|"
+_TOLD: Final = "sep="
 
 
 class _Lines:
@@ -49,6 +50,8 @@ def table(
 ) -> Iterator[tuple[str, dict[str, Cell]]]:
     """Yield the rows of a table as cells by column; rows of another width are named as bad.
 
+    Empty rows, and empty columns without a name after the last one, are left out.
+
     Raises
     ------
     SourceError
@@ -57,14 +60,21 @@ def table(
     lines = _Lines(path)
     source = iter(lines)
     header = next(source, "")
+    if header.startswith(_TOLD):
+        # Excel's own line that tells the separator.
+        delimiter = delimiter or header.removeprefix(_TOLD).rstrip("\r\n") or None
+        header = next(source, "")
     mark = delimiter or max(_MARKS, key=header.count)
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     try:
         (names,) = csv.reader([header.rstrip("\r\n")], delimiter=mark, quoting=quoting) or ([],)
-        columns = _checked_header(path, names)
+        columns = _checked_header(lines.place, names)
         for cells in csv.reader(source, delimiter=mark, strict=quoted, quoting=quoting):
-            if not cells:
+            if not any(cell.strip() for cell in cells):
                 continue
+            # Spreadsheets write empty columns beside the table.
+            while len(cells) > len(columns) and not cells[-1].strip():
+                cells.pop()
             if len(cells) == len(columns):
                 yield lines.place, dict(zip(columns, cells, strict=True))
             else:
@@ -77,10 +87,11 @@ def table(
         raise SourceError(lines.place, f"It is no CSV: {error}.", "Check its quotes.") from None
 
 
-def _checked_header(path: str, names: Sequence[str]) -> list[str]:
+def _checked_header(place: str, names: Sequence[str]) -> list[str]:
     columns = [name.strip() for name in names]
-    place = at_line(path, 1)
-    if not any(columns):
+    while columns and not columns[-1]:
+        columns.pop()
+    if not columns:
         raise SourceError(place, "There is no header line with column names.", "Put one first.")
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:

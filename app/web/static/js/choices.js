@@ -98,7 +98,7 @@ const placeOf = ({ configuration }) => [configuration.provider, configuration.re
 function rankedTable(forecasts, use) {
   const hasCarbon = forecasts.some((forecast) => carbonText(forecast.energy) !== "–");
   const carbon = hasCarbon ? [{ text: "Carbon", number: true }] : [];
-  const headings = [{ text: "Configuration", keep: true }, { text: "Duration", number: true }, { text: "Band", keep: true }, { text: "Cost", number: true }, ...carbon, { text: "Basis" }, { text: "" }];
+  const headings = [{ text: "Configuration", keep: true }, { text: "Duration", number: true }, { text: "Band", keep: true }, { text: "Cost", number: true }, ...carbon, { text: "Basis" }, { text: "Ask", hidden: true }];
   const kinds = forecasts.map((forecast) => hardware(forecast.configuration));
   const isRepeated = new Set(kinds).size < kinds.length;
   const rows = forecasts.map((forecast) => [

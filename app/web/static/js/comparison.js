@@ -12,7 +12,7 @@ const HEADINGS = [
   { text: "Cost", number: true },
   { text: "Against the first", number: true },
   { text: "Basis" },
-  { text: "" },
+  { text: "Remove", hidden: true },
 ];
 
 /** Return the ways in which entries differ beyond the hardware, for short labels. */

@@ -22,11 +22,11 @@ export function fill(element, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Return a table that scrolls by itself where the page is narrow; headings are {text, number, keep}: `keep` wraps no line. */
+/** Return a table that scrolls by itself where the page is narrow; headings are {text, number, keep, hidden}: `keep` wraps no line, `hidden` is read alone. */
 export function table(caption, headings, rows) {
   const classOf = ({ number = false, keep = false }) => (number ? "number" : keep ? "keep" : null);
   const head = headings.map((heading) =>
-    h("th", { scope: "col", class: classOf(heading), title: heading.title }, heading.text),
+    h("th", { scope: "col", class: classOf(heading), title: heading.title }, heading.hidden ? h("span", { class: "sr-only" }, heading.text) : heading.text),
   );
   const body = rows.map((cells) => {
     const { attributes = {}, cells: inner = cells } = Array.isArray(cells) ? {} : cells;

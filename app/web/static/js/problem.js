@@ -33,13 +33,15 @@ export function problemPanel(error, ...actions) {
   const title = document.type?.startsWith("/problems/")
     ? h("a", { href: document.type }, document.title)
     : document.title;
-  return h(
+  const panel = h(
     "article",
-    { class: "problem", role: "alert" },
-    h("h3", {}, title),
+    { class: "problem" },
+    h("h2", { class: "panel-title" }, title),
     h("p", {}, document.detail ?? ""),
     document.remedy ? h("p", { class: "remedy" }, document.remedy) : null,
     faults.length ? faultTable(faults) : null,
     actions.length ? h("div", { class: "actions" }, actions) : null,
   );
+  // An article itself may not be an alert.
+  return h("div", { role: "alert" }, panel);
 }

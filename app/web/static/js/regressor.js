@@ -53,7 +53,7 @@ function candidates(regressor) {
 }
 
 function versionTable(versions, publish) {
-  const headings = [{ text: "Version", number: true }, { text: "Fitted" }, { text: "Runs", number: true }, { text: "Typical error", number: true }, { text: "" }];
+  const headings = [{ text: "Version", number: true }, { text: "Fitted" }, { text: "Runs", number: true }, { text: "Typical error", number: true }, { text: "Publish", hidden: true }];
   const rows = versions.map((each) => {
     const error = headlineAccuracy(each.accuracy_by_axis);
     const action = each.published

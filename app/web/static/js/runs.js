@@ -7,7 +7,7 @@ import { problemPanel } from "./problem.js";
 import { fieldsOf } from "./question.js";
 
 const HEADINGS = [
-  { text: "Run" }, { text: "Configuration", keep: true }, { text: "Work" }, { text: "Duration", number: true }, { text: "Status" }, { text: "Stored" }, { text: "" },
+  { text: "Run" }, { text: "Configuration", keep: true }, { text: "Work" }, { text: "Duration", number: true }, { text: "Status" }, { text: "Stored" }, { text: "Ask", hidden: true },
 ];
 const HARDWARE = ["gpu_type", "instance_type", "workers", "provider", "region", "purchase"];
 
@@ -47,7 +47,7 @@ export function showRuns(workload, first, use) {
   const runs = [...first.runs];
   const show = (token) => {
     const more = token ? h("button", { type: "button", class: "secondary outline small", onclick: () => load(token) }, "Show more") : null;
-    fill(place, runs.length ? table("Recent runs", HEADINGS, runs.map((run) => row(run, use))) : h("p", {}, "No runs yet."), more);
+    fill(place, runs.length ? table("The newest runs", HEADINGS, runs.map((run) => row(run, use))) : h("p", {}, "No runs yet."), more);
   };
   const load = async (token) => {
     try {

@@ -53,8 +53,8 @@ function resultPanel(file, result) {
   const known = result.duplicates ? `, ${plural(result.duplicates, "run")} known already` : "";
   return h(
     "article",
-    { class: "done", role: "status" },
-    h("h3", {}, result.created ? `${plural(result.created, "run")} stored` : "Nothing new"),
+    { class: "done" },
+    h("h2", { class: "panel-title" }, result.created ? `${plural(result.created, "run")} stored` : "Nothing new"),
     h("p", {}, `${file.name}: ${plural(result.created, "new run")}${known}.`),
     workloadLinks(result.runs),
     ...oddities(result.warnings ?? []),

@@ -89,7 +89,7 @@ function installSections(detail, gpus, runs) {
 
 function showUnfitted(runs) {
   const needs = runs ? "Press the button above: a fit takes seconds." : "Upload runs first.";
-  fill(byId("problem"), h("article", { class: "empty" }, h("h3", {}, "No regressor has been fitted yet"), h("p", {}, `${plural(runs, "finished run")} stored. ${needs}`)));
+  fill(byId("problem"), h("article", { class: "empty" }, h("h2", { class: "panel-title" }, "No regressor has been fitted yet"), h("p", {}, `${plural(runs, "finished run")} stored. ${needs}`)));
 }
 
 async function refresh() {

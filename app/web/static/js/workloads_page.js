@@ -15,6 +15,8 @@ const place = byId("workloads");
 const filter = byId("filter");
 let shown = [];
 let nextToken = null;
+let rest = null;
+const nothing = h("p", { class: "quiet", hidden: true });
 
 const HEADINGS = [
   { text: "Workload" },
@@ -51,11 +53,14 @@ function row(workload) {
 
 /** Fill in the accuracies, a few requests at a time; the list itself does not wait for them. */
 async function fillAccuracies() {
-  const waiting = [...place.querySelectorAll(".accuracy")].filter((cell) => cell.dataset.of);
+  const seen = (cell) => cell.dataset.of && !cell.closest("tr").hidden;
+  const waiting = [...place.querySelectorAll(".accuracy")].filter(seen);
   const work = async () => {
     for (let cell = waiting.shift(); cell; cell = waiting.shift()) {
+      const name = cell.dataset.of;
+      cell.dataset.of = "";
       try {
-        const { regressor } = await get(workloadPath(cell.dataset.of));
+        const { regressor } = await get(workloadPath(name));
         const error = regressor ? headlineAccuracy(regressor.accuracy) : null;
         cell.textContent = error ? percent(error.mape) : "–";
         if (error) cell.title = `${error.mape} on ${error.axis}`;
@@ -78,7 +83,7 @@ function emptyState() {
   return h(
     "article",
     { class: "empty" },
-    h("h3", {}, "No runs have been measured yet"),
+    h("h2", { class: "panel-title" }, "No runs have been measured yet"),
     h("p", {}, "Drop a CSV above, or send it from a terminal; then ask for a fit:"),
     h("pre", { tabindex: "0" }, h("code", {}, lines.join("\n"))),
     h("p", {}, "A file of runs has one line per training that you timed; only the workload and the duration are needed:"),
@@ -87,9 +92,19 @@ function emptyState() {
   );
 }
 
-function applyFilter() {
+/** Hide the rows of other names; what the service has not listed yet is fetched first. */
+async function applyFilter() {
   const wanted = filter.value.trim().toLowerCase();
-  for (const line of place.querySelectorAll("tr[data-name]")) line.hidden = !line.dataset.name.includes(wanted);
+  if (wanted && nextToken) {
+    rest ??= loadRest();
+    await rest;
+    return;
+  }
+  const lines = [...place.querySelectorAll("tr[data-name]")];
+  for (const line of lines) line.hidden = !line.dataset.name.includes(wanted);
+  nothing.textContent = `No workload has “${wanted}” in its name.`;
+  nothing.hidden = lines.some((line) => !line.hidden);
+  fillAccuracies();
 }
 
 function show() {
@@ -101,9 +116,24 @@ function show() {
   const more = nextToken
     ? h("button", { type: "button", class: "secondary outline small", onclick: () => load(nextToken) }, "Show more")
     : null;
-  fill(place, table("Workloads", HEADINGS, shown.map(row)), more);
+  fill(place, table("Workloads", HEADINGS, shown.map(row)), nothing, more);
   applyFilter();
-  fillAccuracies();
+}
+
+async function loadRest() {
+  const size = 1000;
+  try {
+    while (nextToken) {
+      const page = await get("/v1/workloads", { page_size: size, page_token: nextToken });
+      shown = [...shown, ...page.workloads];
+      nextToken = page.next_page_token;
+    }
+    show();
+  } catch (error) {
+    showProblem(error);
+  } finally {
+    rest = null;
+  }
 }
 
 async function load(token = null) {
@@ -113,9 +143,13 @@ async function load(token = null) {
     nextToken = page.next_page_token;
     show();
   } catch (error) {
-    const again = h("button", { type: "button", class: "secondary", onclick: () => load() }, "Try again");
-    fill(place, problemPanel(error, again));
+    showProblem(error);
   }
+}
+
+function showProblem(error) {
+  const again = h("button", { type: "button", class: "secondary", onclick: () => load() }, "Try again");
+  fill(place, problemPanel(error, again));
 }
 
 filter.oninput = applyFilter;

@@ -1,0 +1,58 @@
+"""What a block tells of the work that was done: its values, and its end."""
+
+import asyncio
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from trainfare_client import Client, ClientSettings, record
+
+
+def _only_run(client: Client, workload: str) -> dict[str, Any]:
+    (run,) = client.runs.all(workload)
+    return dict(run)
+
+
+def test_samples_give_the_epochs_where_nobody_says_them(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    with record(workload, dataset_size=40, settings=settings, quiet=True) as run:
+        run.setup_is_over()
+        run.step(samples=60)
+
+    assert _only_run(client, workload)["work"]["epochs"] == 1.5
+
+
+def test_numbers_of_numpy_are_numbers_and_what_is_no_number_is_left_out(
+    client: Client, settings: ClientSettings, workload: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    parameters: dict[str, Any] = {"depth": np.int64(3), "rate": np.float32(0.5), "loss": math.nan}
+
+    with record(
+        workload,
+        dataset_size=np.int64(64),  # type: ignore[arg-type] # as in a script
+        parameters=parameters,
+        settings=settings,
+        quiet=True,
+    ):
+        pass
+    stored = _only_run(client, workload)
+
+    assert stored["work"]["dataset_size"] == 64
+    assert stored["parameters"] == {"depth": 3, "rate": 0.5}
+    assert "the parameter loss is nan; it is left out" in caplog.text
+
+
+def test_coroutine_is_recorded_to_its_end(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    @record(workload, dataset_size=10, settings=settings, quiet=True)
+    async def train() -> str:
+        await asyncio.sleep(0)
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        asyncio.run(train())
+
+    assert _only_run(client, workload)["status"] == "out_of_memory"

@@ -1,0 +1,69 @@
+"""Counts what a training went over: samples, and whole passes over its data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Passes:
+    """The samples of one run, and which of them belong to whole passes.
+
+    A loop may leave a pass early, to end after so many steps or after so many batches an epoch;
+    a data set may not know its length. Both are told by counting.
+
+    Attributes
+    ----------
+    samples
+        Samples of all workers so far.
+    whole
+        Passes that went to the end of the data.
+    is_counted
+        Whether passes are told at all: a loader is watched.
+
+    Examples
+    --------
+    >>> passes = Passes()
+    >>> for batches in (8, 8, 4):
+    ...     passes.begin()
+    ...     passes.samples += 32 * batches
+    ...     if batches == 8:
+    ...         passes.end()
+    >>> passes.epochs(256), passes.dataset_size()
+    (2.5, 256.0)
+    """
+
+    samples: float = 0.0
+    whole: int = 0
+    is_counted: bool = False
+    _of_whole: float = 0.0
+    _begun_at: float = 0.0
+
+    def begin(self) -> None:
+        """Let a pass begin."""
+        self.is_counted = True
+        self._begun_at = self.samples
+
+    def end(self) -> None:
+        """Count the pass that began last as a whole one."""
+        self.whole += 1
+        self._of_whole += self.samples - self._begun_at
+
+    def dataset_size(self) -> float | None:
+        """Return the samples of one pass; where none was whole, all samples count as one pass."""
+        if not self.is_counted or not self.samples:
+            return None
+        return self._of_whole / self.whole if self._of_whole else self.samples
+
+    def epochs(self, dataset_size: float | None) -> float | None:
+        """Return how often the data was gone over; None where nothing tells.
+
+        Parts of passes are measured against whole ones, which a loader may make shorter than the
+        data set (`drop_last`) or longer (so that all workers get equally many).
+        """
+        if self._of_whole:
+            rest = self.samples - self._of_whole
+            return self.whole + rest * self.whole / self._of_whole
+        if self.whole:
+            return float(self.whole)
+        return self.samples / dataset_size if dataset_size and self.samples else None
