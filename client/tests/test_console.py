@@ -19,18 +19,28 @@ from tests.support.terminal import Terminal
 
 @contextlib.contextmanager
 def interrupted_after(event: threading.Event) -> Iterator[None]:
-    """Send this process's main thread a SIGINT as Ctrl-C does, once something has happened."""
+    """Interrupt this process's main thread as one Ctrl-C does, once something has happened."""
+    is_interrupted = threading.Event()
     main_thread = threading.main_thread().ident
     assert main_thread is not None
 
+    def notice(number: int, frame: object) -> None:
+        if not is_interrupted.is_set():
+            is_interrupted.set()
+            raise KeyboardInterrupt
+
     def interrupt() -> None:
         event.wait()
-        signal.pthread_kill(main_thread, signal.SIGINT)
+        # A signal that comes just before a system call does not end it: it is sent again.
+        while not is_interrupted.wait(0.05):
+            signal.pthread_kill(main_thread, signal.SIGINT)
 
+    before = signal.signal(signal.SIGINT, notice)
     thread = threading.Thread(target=interrupt)
     thread.start()
     yield
     thread.join()
+    signal.signal(signal.SIGINT, before)
 
 
 def test_flush_uploads_what_waits(
