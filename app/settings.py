@@ -6,6 +6,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, AliasChoices, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
 from app.domain.access import Scope
 from app.domain.addresses import is_safe_url
@@ -15,7 +17,19 @@ SignatureAlgorithm = Literal[
 ]
 """Only those with a public key: with a shared one, whoever verifies could sign."""
 MEBIBYTE = 1 << 20
+_DRIVERS: Final = ("sqlite", "postgres", "postgresql", "postgresql+psycopg")
 _RAY_ADDRESS: Final = re.compile(r"(ray://)?(\[[0-9A-Fa-f:]+\]|[\w.-]+):[0-9]{1,5}", re.ASCII)
+
+
+def _check_database_url(url: str) -> str:
+    try:
+        is_known = not url or make_url(url).drivername in _DRIVERS
+    except (ArgumentError, ValueError):
+        is_known = False
+    if not is_known:
+        # The value is not repeated: it may hold a password.
+        raise ValueError("is none of sqlite:///PATH and postgresql://USER:PASSWORD@HOST:PORT/NAME")
+    return url
 
 
 def _check_ray_address(address: str) -> str:
@@ -32,7 +46,7 @@ class Settings(BaseSettings):
     )
 
     data_dir: Path = Field(Path("var"), description="folder of the SQLite database")
-    database_url: str | None = Field(
+    database_url: Annotated[str, AfterValidator(_check_database_url)] | None = Field(
         None,
         description="SQLAlchemy URL (sqlite:///..., postgresql+psycopg://...); "
         "default: SQLite in the data folder",

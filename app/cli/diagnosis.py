@@ -4,7 +4,7 @@ from rich.markup import escape
 
 from app.cli.failures import RefusedError
 from app.cli.output import out, print_json
-from app.cli.surroundings import surroundings_of
+from app.cli.surroundings import migrated_surroundings_of, surroundings_of
 from app.domain.wording import say_count
 from app.services.wiring import build_services
 from app.settings import Settings
@@ -35,7 +35,7 @@ def diagnose(settings: Settings, *, as_json: bool) -> None:
 
 def recount(settings: Settings) -> None:
     """Put wrong counts of runs right and name their workloads."""
-    with surroundings_of(settings) as context:
+    with migrated_surroundings_of(settings) as context:
         mended = build_services(context).diagnosis.recount()
     names = f": {', '.join(mended)}" if mended else ""
     out.print(f"{say_count(len(mended), 'workload')} counted again{names}.")

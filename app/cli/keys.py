@@ -25,10 +25,13 @@ keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
 
 @contextmanager
 def _access() -> "Iterator[AccessService]":
-    from app.cli.surroundings import surroundings_of
+    from app.cli.surroundings import migrated_surroundings_of
     from app.services.access import AccessService
 
-    with surroundings_of(read_settings()) as context, closing(AccessService(context)) as access:
+    with (
+        migrated_surroundings_of(read_settings()) as context,
+        closing(AccessService(context)) as access,
+    ):
         yield access
 
 

@@ -24,10 +24,10 @@ projects = typer.Typer(no_args_is_help=True, help="List projects and limit them.
 
 @contextmanager
 def _service() -> "Iterator[ProjectService]":
-    from app.cli.surroundings import surroundings_of
+    from app.cli.surroundings import migrated_surroundings_of
     from app.services.quotas import ProjectService
 
-    with surroundings_of(read_settings()) as context:
+    with migrated_surroundings_of(read_settings()) as context:
         yield ProjectService(context)
 
 

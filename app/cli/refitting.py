@@ -59,10 +59,10 @@ def refit(
         raise UsageError("Which workloads?", "Say --all, or fit one with `trainfare fit WORKLOAD`.")
     age = parse_age(older_than)
     from app.cli.output import print_json
-    from app.cli.surroundings import surroundings_of
+    from app.cli.surroundings import migrated_surroundings_of
     from app.services.refits import RefitService
 
-    with surroundings_of(read_settings()) as context:
+    with migrated_surroundings_of(read_settings()) as context:
         count = RefitService(context).request_all(age, project=project, at_most=at_most)
     if as_json:
         print_json({"queued": count})

@@ -129,7 +129,8 @@ class DiagnosisService:
         )
 
     def _check_disk(self) -> Check:
-        folder = self._context.settings.data_dir.absolute()
+        file = self._context.database.file
+        folder = self._context.settings.data_dir.absolute() if file is None else file.parent
         while not folder.exists():
             folder = folder.parent
         usage = shutil.disk_usage(folder)
@@ -138,5 +139,5 @@ class DiagnosisService:
             "disk",
             is_ok=usage.free >= _FREE_SHARE * usage.total,
             detail=f"{free:.1f} GiB of {total:.1f} GiB free in {folder}",
-            remedy="Free space, or move TRAINFARE_DATA_DIR.",
+            remedy="Free space, or move what is there.",
         )

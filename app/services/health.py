@@ -11,6 +11,10 @@ from app.storage.migration import current_revision, head_revision
 from app.storage.stores import Stores
 
 _RECENT: Final = timedelta(hours=1)
+_MEND_THE_DATABASE: Final = (
+    "Start the database, mend TRAINFARE_DATABASE_URL, run `trainfare migrate` where it is empty,"
+    " or restore a backup."
+)
 _START_A_FITTER: Final = "Start one: `trainfare fitter`, or serve with --with-fitter."
 _START_RAY: Final = "Start the Ray cluster, or correct TRAINFARE_RAY_ADDRESS of the fitters."
 
@@ -47,7 +51,7 @@ class HealthService:
             # What another schema tells of fitters is not known.
             return [*checks, self._check_fitter(reveal=reveal)] if checks[-1].is_ok else checks
         except StorageUnavailableError as error:
-            remedy = "Start the database, mend TRAINFARE_DATABASE_URL, or restore a backup."
+            remedy = _MEND_THE_DATABASE
             detail = f"{error} {error.__cause__}" if reveal else str(error)
             return [Check("database", is_ok=False, detail=detail, remedy=remedy)]
 

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from sqlite3 import SQLITE_CORRUPT, SQLITE_NOTADB
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ _POSTGRES_PATIENCE: Final = {
 """A server that vanished without a word (a lost machine, a cut network) ends its connections in
 about 20 s: by itself the kernel keeps the threads that wait for it a quarter of an hour or longer.
 All are seconds but the last, which is milliseconds."""
+_UNDEFINED_TABLE: Final = "42P01"
+"""PostgreSQL's code; SQLite's error of a table that is not there is an operational one."""
 _MAX_TIMEOUT_MS = (1 << 31) - 1
 
 
@@ -58,9 +61,10 @@ def _reason(error: exc.SQLAlchemyError) -> str:
     return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
-def _is_damaged(error: exc.DBAPIError) -> bool:
-    """Whether SQLite says that its file is corrupt or no database at all."""
-    return getattr(error.orig, "sqlite_errorcode", None) in {SQLITE_CORRUPT, SQLITE_NOTADB}
+def _is_unusable(error: exc.DBAPIError) -> bool:
+    """Whether there is no such database: a file that is corrupt or none, a lack of tables."""
+    is_damaged = getattr(error.orig, "sqlite_errorcode", None) in {SQLITE_CORRUPT, SQLITE_NOTADB}
+    return is_damaged or getattr(error.orig, "sqlstate", None) == _UNDEFINED_TABLE
 
 
 def make_engine(
@@ -134,6 +138,12 @@ class Database:
         """Whether the database is an SQLite file."""
         return self.engine.dialect.name == "sqlite"
 
+    @property
+    def file(self) -> Path | None:
+        """The file of an SQLite database, None where there is none."""
+        path = self.engine.url.database
+        return Path(path).absolute() if self.is_sqlite and path else None
+
     @contextmanager
     def transaction(self) -> Iterator[Stores]:
         """Yield the stores on one writing transaction: commit at the end, roll back on errors.
@@ -191,9 +201,9 @@ class Database:
             _logger.warning("database unavailable", extra={"reason": _reason(error)})
             raise StorageUnavailableError from error
         except exc.DBAPIError as error:
-            if not error.connection_invalidated and not _is_damaged(error):
+            if not error.connection_invalidated and not _is_unusable(error):
                 raise
-            _logger.warning("database connection lost", extra={"reason": _reason(error)})
+            _logger.warning("database cannot be used", extra={"reason": _reason(error)})
             raise StorageUnavailableError from error
 
     def close(self) -> None:

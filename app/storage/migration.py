@@ -157,6 +157,19 @@ def missing_parts(database: Database) -> list[str]:
     return [f"{_LACKING[each[0]]} {each[-1].name}" for each in lacking]
 
 
+def require_migrated(database: Database) -> None:
+    """Refuse a database that lacks migrations; one of a later release serves this one too.
+
+    Raises
+    ------
+    SchemaOutdatedError
+        If a migration that this version knows was not applied.
+    """
+    found, needed = current_revision(database), head_revision()
+    if found is None or (found != needed and found in known_revisions()):
+        raise SchemaOutdatedError(found=found, needed=needed)
+
+
 def require_head(database: Database) -> None:
     """Refuse a database whose schema is not at head.
 

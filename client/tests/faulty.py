@@ -31,6 +31,7 @@ class FaultyServer:
     url: str
     script: list[Answer]
     heard: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+    asked: threading.Event = field(default_factory=threading.Event)
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def next_answer(self) -> Answer:
@@ -53,6 +54,7 @@ def faulty_server(*script: Answer) -> Iterator[FaultyServer]:
             length = int(self.headers.get("content-length", 0))
             body = self.rfile.read(length)
             state.heard.append((self.command, self.path, dict(self.headers.items()), body))
+            state.asked.set()
             answer = state.next_answer()
             if answer.silence:
                 state.stopped.wait(30)

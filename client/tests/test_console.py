@@ -1,6 +1,10 @@
 """The command lines that flush the spool."""
 
+import contextlib
 import json
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,8 +12,35 @@ from trainfare_client import ClientSettings
 from trainfare_client.console import main
 from trainfare_client.spool import Spool
 
+from client.tests.faulty import Answer, faulty_server
 from client.tests.runs import make_run
 from tests.support.terminal import Terminal
+
+
+@contextlib.contextmanager
+def interrupted_after(event: threading.Event) -> Iterator[None]:
+    """Interrupt this process's main thread as one Ctrl-C does, once something has happened."""
+    is_interrupted = threading.Event()
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+
+    def notice(number: int, frame: object) -> None:
+        if not is_interrupted.is_set():
+            is_interrupted.set()
+            raise KeyboardInterrupt
+
+    def interrupt() -> None:
+        event.wait()
+        # A signal that comes just before a system call does not end it: it is sent again.
+        while not is_interrupted.wait(0.05):
+            signal.pthread_kill(main_thread, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, notice)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    yield
+    thread.join()
+    signal.signal(signal.SIGINT, before)
 
 
 def test_flush_uploads_what_waits(
@@ -68,8 +99,46 @@ def test_unreadable_lines_are_told_by_the_exit_code(
 def test_wrong_setting_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["waiting", "--url", "ftp://nowhere"])
 
-    assert code == 1
+    assert code == 2
     assert "TRAINFARE_URL" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["flush", "--spool", "spool.jsonl"], "Interrupted. Flush again"),
+        (["ci", "report", "runs.csv", "--commit", "1f2e3d"], "Interrupted. Report again"),
+        (["import", "csv", "runs.csv"], "Interrupted. Import again"),
+    ],
+)
+def test_interrupted_command_says_so_shortly(
+    command: list[str],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs.csv").write_text("workload,duration_seconds\nw,1\n")
+    Spool(Path("spool.jsonl")).append([make_run("w")])
+
+    with faulty_server(Answer(silence=True)) as server, interrupted_after(server.asked):
+        code = main([*command, "--url", server.url])
+
+    assert code == 130
+    assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "command", [["ci", "report", "runs.csv"], ["import", "csv", "runs.csv"], ["flush"]]
+)
+def test_address_that_is_none_is_wrong_usage(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs.csv").write_text("workload,duration_seconds\nw,1\n")
+
+    assert main([*command, "--url", "nowhere"]) == 2
 
 
 def test_service_command_line_flushes_too(

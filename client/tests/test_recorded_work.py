@@ -2,11 +2,13 @@
 
 import asyncio
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from trainfare_client import Client, ClientSettings, record
+from trainfare_client.spool import Spool
 
 
 def _only_run(client: Client, workload: str) -> dict[str, Any]:
@@ -42,6 +44,26 @@ def test_numbers_of_numpy_are_numbers_and_what_is_no_number_is_left_out(
     assert stored["work"]["dataset_size"] == 64
     assert stored["parameters"] == {"depth": 3, "rate": 0.5}
     assert "the parameter loss is nan; it is left out" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TRAINFARE_URL", "nowhere"),
+        ("TRAINFARE_API_KEY", "two words"),
+        ("TRAINFARE_TIMEOUT_S", "soon"),
+    ],
+)
+def test_run_of_a_training_with_wrong_settings_waits_in_the_spool(
+    name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINFARE_SPOOL", str(tmp_path / "spool.jsonl"))
+    monkeypatch.setenv(name, value)
+
+    with record("w", dataset_size=10, quiet=True):
+        pass
+
+    assert Spool(tmp_path / "spool.jsonl").waiting() == 1
 
 
 def test_coroutine_is_recorded_to_its_end(

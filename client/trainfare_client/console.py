@@ -8,7 +8,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
-from trainfare_client.errors import ServiceFailedError, TrainfareError, UnreachableError
+from trainfare_client.errors import (
+    ServiceFailedError,
+    SettingsError,
+    TrainfareError,
+    UnreachableError,
+)
 from trainfare_client.settings import read_settings
 from trainfare_client.spool import Spool
 
@@ -19,7 +24,12 @@ if TYPE_CHECKING:
     from trainfare_client.spool import FlushReport
 
 _REFUSED = 1
+_WRONG_USE = 2
 _UNREACHABLE = 3
+_INTERRUPTED = 130
+_EPILOG: Final = (
+    "Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the service does not answer; 130 interrupted."
+)
 # Commands with many options of their own, each loaded when it is used.
 _OWN: Final = {
     "import": (
@@ -39,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="trainfare-client",
         description="Brings measured runs to the service.",
-        epilog="Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the service does not answer.",
+        epilog=_EPILOG,
     )
     commands = parser.add_subparsers(dest="command", required=True)
     _add_options(commands.add_parser("flush", help="upload the spooled runs"))
@@ -51,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def flush(arguments: Sequence[str]) -> int:
     """Run `trainfare flush`, as which the service's command line offers this; return its code."""
-    parser = argparse.ArgumentParser(prog="trainfare flush", description="Upload spooled runs.")
+    parser = argparse.ArgumentParser(
+        prog="trainfare flush", description="Upload spooled runs.", epilog=_EPILOG
+    )
     _add_options(parser)
     parser.set_defaults(command="flush")
     return _run(parser.parse_args(arguments))
@@ -75,9 +87,14 @@ def _run(options: argparse.Namespace) -> int:
 
         with Client(settings=settings) as client:
             report = client.flush()
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted. Flush again: no run is stored twice.\n")
+        return _INTERRUPTED
     except TrainfareError as error:
         sys.stderr.write(f"Error: {error.message}\n")
         sys.stderr.write(f"Remedy: {error.remedy}\n" if error.remedy else "")
+        if isinstance(error, SettingsError):
+            return _WRONG_USE
         is_away = isinstance(error, (UnreachableError, ServiceFailedError))
         return _UNREACHABLE if is_away else _REFUSED
     return _tell(options, report, Spool(settings.spool).rejected)

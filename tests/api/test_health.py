@@ -6,7 +6,9 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.identifiers import Slug
 from app.services.fitting import FittingService
 from app.services.wiring import Services
+from app.settings import Settings
 from app.storage.database import Database
+from app.storage.migration import migrate
 from tests.support.clock import FakeClock
 from tests.support.outage import give_back, take_away
 from tests.support.regressors import QUICK, publish_regressor, store_runs
@@ -163,6 +165,27 @@ def test_diagnosis_without_the_database_names_it_alone(
     findings = [check.name for check in services.diagnosis.diagnose() if not check.is_ok]
 
     assert findings == ["database"]
+
+
+def test_diagnosis_of_an_empty_database_says_what_is_missing(
+    services: Services, database: Database
+) -> None:
+    migrate(database, "base")
+
+    found = {check.name: check for check in services.diagnosis.diagnose()}
+
+    assert set(found) == {"database", "disk"}
+    assert "project" in found["database"].detail
+    assert "trainfare migrate" in found["database"].remedy
+
+
+def test_diagnosis_looks_at_the_disk_that_holds_the_database(
+    services: Services, database: Database, settings: Settings
+) -> None:
+    [disk] = [check for check in services.diagnosis.diagnose() if check.name == "disk"]
+
+    folder = settings.data_dir if database.file is None else database.file.parent
+    assert disk.detail.endswith(f" in {folder}")
 
 
 def test_diagnosis_names_broken_references_of_sqlite(

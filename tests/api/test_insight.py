@@ -5,6 +5,7 @@ import logging
 
 import pytest
 from fastapi.testclient import TestClient
+from pydantic import ValidationError
 
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.identifiers import Slug
@@ -116,6 +117,16 @@ def test_secrets_are_not_logged(
 
     assert caplog.records
     assert token.rpartition("_")[2] not in "".join(str(vars(each)) for each in caplog.records)
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://ada:sesame@h/x", "sesame", "postgresql://ada:sesame@h:port/x", "sqlite+x:///y"]
+)
+def test_database_of_another_kind_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ValidationError, match="postgresql://USER") as caught:
+        Settings(database_url=url)
+
+    assert not any("sesame" in fault["msg"] for fault in caught.value.errors())
 
 
 def test_settings_show_no_password() -> None:

@@ -111,6 +111,18 @@ def test_limits_are_lifted_by_the_name_of_their_option(terminal: Terminal, name:
     assert "fits-per-day" in unknown.err
 
 
+@pytest.mark.parametrize("typed", ["keys list", "projects list", "refit --all", "recount"])
+def test_commands_on_a_database_that_was_not_migrated_say_so(
+    terminal: Terminal, tmp_path: Path, typed: str
+) -> None:
+    terminal.set(database_url=f"sqlite:///{tmp_path / 'empty.db'}")
+
+    said = terminal.type(*typed.split())
+
+    assert said.exit_code == 1
+    assert "trainfare migrate" in said.err
+
+
 def test_no_keys_is_said(terminal: Terminal) -> None:
     assert "Nothing there" in terminal.type("keys", "list").err
 

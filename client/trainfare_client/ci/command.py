@@ -18,6 +18,7 @@ from trainfare_client.errors import (
     ProblemError,
     QuotaExceededError,
     ServiceFailedError,
+    SettingsError,
     TrainfareError,
     UnreachableError,
     UploadFileError,
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
 _WRONG_USE: Final = 2
 _AWAY: Final = 3
 _REFUSED: Final = 4
+_INTERRUPTED: Final = 130
 _EXIT_CODES: Final = (
     "Exit codes: 0 as forecast, worth a look, nothing to compare with yet, or the service is away;"
     " 1 slower than forecast; 2 wrong usage or unreadable runs; 3 the service is away, with"
-    " --strict; 4 refused by the service."
+    " --strict; 4 refused by the service; 130 interrupted."
 )
 
 
@@ -53,7 +55,10 @@ def main(arguments: Sequence[str]) -> int:
         _publish(options, build, report)
     except (UnreachableError, ServiceFailedError, QuotaExceededError) as error:
         return _be_without(options, build, error)
-    except (UploadFileError, OSError) as error:
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted. Report again: no run is stored twice.\n")
+        return _INTERRUPTED
+    except (SettingsError, UploadFileError, OSError) as error:
         say(build, "error", str(error))
         return _WRONG_USE
     except TrainfareError as error:

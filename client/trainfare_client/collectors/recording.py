@@ -25,8 +25,9 @@ from trainfare_client.collectors.passes import Passes
 from trainfare_client.collectors.surroundings import Place, read_labels, read_place
 from trainfare_client.collectors.timing import Timing
 from trainfare_client.collectors.witness import Witness
+from trainfare_client.errors import SettingsError
 from trainfare_client.requests import given
-from trainfare_client.settings import ClientSettings, read_settings
+from trainfare_client.settings import LOCAL_URL, ClientSettings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -107,7 +108,7 @@ class Recorder:
     def _begin(self, place: Place | None) -> None:
         self._check_names()
         self.place = place or read_place()
-        self._settings = self.facts.get("settings") or _impatient(read_settings())
+        self._settings = self.facts.get("settings") or self._read_settings()
         self._notes = RankNotes(self._settings.spool.parent, self.workload, os.environ)
         if self.place.rank == 0:
             self._notes.clear()
@@ -117,6 +118,15 @@ class Recorder:
             run = self.to_run(FAILED, self._clock())
             is_quiet = bool(self.facts.get("quiet"))
             self._witness = Witness(run, self._settings, quiet=is_quiet)
+
+    def _read_settings(self) -> ClientSettings:
+        try:
+            return _impatient(read_settings())
+        except SettingsError as error:
+            self.guard.complain(error)
+        # A long training is not lost for a wrong address or key: its run waits in the spool.
+        kept = read_settings(url=LOCAL_URL, api_key="none", timeout_s=1.0)
+        return dataclasses.replace(kept, offline=True)
 
     def _check_names(self) -> None:
         unknown = self.facts.keys() - RunOptions.__annotations__.keys()

@@ -8,7 +8,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from trainfare_client.errors import ServiceFailedError, TrainfareError, UnreachableError
+from trainfare_client.errors import (
+    ServiceFailedError,
+    SettingsError,
+    TrainfareError,
+    UnreachableError,
+)
 from trainfare_client.importers.faults import ImportRefusedError, Report
 from trainfare_client.importers.rows import RowFile
 from trainfare_client.importers.sources import SOURCES, Source
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from trainfare_client.documents import UploadAnswer
 
 _REFUSED = 1
+_WRONG_USE = 2
 _UNREACHABLE = 3
 _INTERRUPTED = 130
 _SHOWN_COLUMNS = 20
@@ -144,5 +150,7 @@ def _fail(error: TrainfareError) -> int:
     sys.stderr.write(f"... and {hidden:,} more.\n" if hidden > 0 else "")
     sys.stderr.write(f"Error: {error.message}\n")
     sys.stderr.write(f"Remedy: {error.remedy}\n" if error.remedy else "")
+    if isinstance(error, SettingsError):
+        return _WRONG_USE
     is_away = isinstance(error, (UnreachableError, ServiceFailedError))
     return _UNREACHABLE if is_away else _REFUSED
