@@ -154,7 +154,7 @@ class UploadService:
             stores, project_id, upload, options, canonical_gpu_name=self._canonical_gpu_name
         )
         registered = registrar.register(now)
-        note_unknown_forecasts(stores, project_id, upload)
+        note_unknown_forecasts(stores, project_id, upload, now)
         if not options.dry_run:
             charge_upload(stores, project_id, registered)
         return registered

@@ -5,7 +5,9 @@ from typing import Any
 from fastapi.testclient import TestClient
 
 from app.domain.access import DEFAULT_PROJECT, Scope
+from app.domain.identifiers import new_identifier
 from app.services.wiring import Services
+from tests.support.clock import FakeClock
 from tests.support.realised import ASKED
 from tests.support.regressors import publish_regressor
 from tests.support.uploads import make_json_run, post_csv, post_json
@@ -45,8 +47,24 @@ def test_runs_of_forecasts_that_nobody_recorded_are_named(
         assert warning["rows"] == [2, 3]
 
 
-def test_forecasts_of_another_project_are_unknown(client: TestClient, services: Services) -> None:
+def test_forecast_of_this_moment_is_not_called_unknown(
+    client: TestClient, clock: FakeClock
+) -> None:
+    forecast_id = new_identifier("fc", now_ms=int(1000 * clock().timestamp()))
+
+    of_this_moment = post_json(client, [_run(forecast_id)]).json()["warnings"]
+    clock.advance(60.0)
+    of_a_minute_ago = post_json(client, [_run(forecast_id)]).json()["warnings"]
+
+    assert of_this_moment == []
+    assert [each["code"] for each in of_a_minute_ago] == ["unknown_forecast"]
+
+
+def test_forecasts_of_another_project_are_unknown(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
     forecast_id = _record(client, services)
+    clock.advance(60.0)
     _, token = services.access.create_key("team", [Scope.ADMIN], project="team")
     headers = {"Authorization": f"Bearer {token}"}
 

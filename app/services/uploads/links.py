@@ -1,9 +1,10 @@
 """Finds rows that name a forecast which nobody recorded."""
 
 from collections import defaultdict
+from datetime import datetime, timedelta
 from typing import Final
 
-from app.domain.identifiers import ProjectId
+from app.domain.identifiers import ProjectId, earliest_identifier, is_identifier
 from app.services.uploads.reading import CheckedUpload
 from app.services.uploads.terms import Oddity
 from app.storage.stores import Stores
@@ -14,10 +15,17 @@ _REMEDY: Final = (
     "Send the forecast_id as POST /v1/forecasts answered it: the run counts for the accuracy of"
     ' that forecast. What is asked by batch, what-if or with "record": false is not kept.'
 )
+_WRITTEN_WITHIN: Final = timedelta(seconds=5)
+"""Forecasts are recorded behind their answers, by whichever process answered."""
 
 
-def note_unknown_forecasts(stores: Stores, project_id: ProjectId, upload: CheckedUpload) -> None:
-    """Count the rows of an upload that lead to no forecast of their workload."""
+def note_unknown_forecasts(
+    stores: Stores, project_id: ProjectId, upload: CheckedUpload, now: datetime
+) -> None:
+    """Count the rows of an upload that lead to no forecast of their workload.
+
+    One that was answered in the last seconds may not be written yet: nothing is said of it.
+    """
     rows: dict[tuple[str, str], list[int]] = defaultdict(list)
     for chunk in upload.chunks:
         texts = chunk.texts
@@ -28,6 +36,16 @@ def note_unknown_forecasts(stores: Stores, project_id: ProjectId, upload: Checke
             if slug is not None and forecast_id is not None:
                 rows[slug, forecast_id].append(row)
     known = stores.forecasts.workloads_of(project_id, sorted({key for _, key in rows}))
-    astray = [row for (slug, key), found in rows.items() if known.get(key) != slug for row in found]
+    newest = earliest_identifier("fc", now - _WRITTEN_WITHIN)
+    astray = [
+        row
+        for (slug, key), found in rows.items()
+        if (known[key] != slug if key in known else not _is_since(newest, key))
+        for row in found
+    ]
     if astray:
         upload.oddities.note(Oddity(_CODE, _MESSAGE, _REMEDY), sorted(astray))
+
+
+def _is_since(newest: str, forecast_id: str) -> bool:
+    return is_identifier("fc", forecast_id) and forecast_id >= newest
