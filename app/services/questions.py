@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from app.domain.alike import AlikeScenarios
+from app.domain.columns import Repeated
 from app.domain.configurations import MAX_PARAMETER, Configuration, ParameterValue, Scenario
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.spelling import nearest_field
@@ -72,10 +73,11 @@ class Questioner:
 
     def _is_typed(self, name: str, column: Sequence[ParameterValue]) -> bool:
         """Whether all values of a parameter are what the regressor takes it for."""
-        is_word = set(map(type, column))
-        if str not in is_word:
-            return name in self._numbers and all(map(_is_number, column))
-        return is_word == {str} and PARAMETER_PREFIX + name in self._report.category_levels
+        values = column.distinct if isinstance(column, Repeated) else column
+        kinds = set(map(type, values))
+        if str not in kinds:
+            return name in self._numbers and all(map(_is_number, (min(values), max(values))))
+        return kinds == {str} and PARAMETER_PREFIX + name in self._report.category_levels
 
     def _resolved(self, configuration: Configuration) -> Configuration:
         """Return a configuration with the name under which the regressor knows its GPU."""

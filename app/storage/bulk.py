@@ -155,6 +155,9 @@ def _to_block(columns: Mapping[str, _Column]) -> str:
 
 def _for_copy(column: _Column) -> Sequence[str]:
     kinds = set(map(type, column))
+    # Amounts that are equal may have other digits: 1.0 and 1.00.
+    if len(kinds) == 1 and kinds != {Decimal} and column.count(column[0]) == len(column):
+        return [_copy_value(column[0])] * len(column)
     if kinds <= {int, float}:
         return list(map(repr, column))
     if kinds == {str}:
