@@ -274,6 +274,7 @@ def _check_numeric(feature: NumericFeature) -> None:
     is_log = feature.transform == "log"
     believed = abs(feature.exponent) <= MAX_LOG and 0 <= feature.exponent_sd <= MAX_LOG
     demand(believed and not (feature.used and feature.exponent), "an exponent is out of range")
+    demand(feature.is_damped or not feature.rises, "what rises is no batch")
     demand(feature.unit > 0 and not (is_log and feature.floor <= 0), "a unit is not positive")
 
 

@@ -24,7 +24,7 @@ def damped(values: FloatArray, low: float, high: float) -> FloatArray:
     values
         Transformed local batch, in log units, any shape.
     low, high
-        The range that was measured, low <= high.
+        The range that was measured, low <= high; `high` is infinite where the trend goes on.
 
     References
     ----------

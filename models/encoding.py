@@ -131,9 +131,9 @@ class Encoder:
         self._high = np.array([f.high for f in numeric])
         self._span = np.array([f.axis_span for f in numeric])
         self._damped = [
-            index
+            (index, feature.low, feature.fades_above)
             for index, feature in enumerate(numeric)
-            if feature.role == "local_batch" and feature.transform == "log" and feature.used
+            if feature.is_damped
         ]
         self._known = np.array([f.always_known for f in numeric], dtype=bool)
         self._used_features = np.flatnonzero([f.used for f in numeric])
@@ -197,10 +197,10 @@ class Encoder:
         shift: FloatArray = np.zeros(features.n_rows)
         for index, exponent in self._believed:
             shift += exponent * values[:, index]
-        for index in self._damped:
+        for index, low, high in self._damped:
             # Within the measured range it is the identity.
             if excess[:, index].any():
-                values[:, index] = damped(values[:, index], self._low[index], self._high[index])
+                values[:, index] = damped(values[:, index], low, high)
         codes = self._codes(features)
         return Encoded(
             self._matrix(features, values, missing, codes),
@@ -232,10 +232,9 @@ class Encoder:
             excess.append(beyond)
             distances.append(beyond / scale.span)
             values.append(value)
-        for index in self._damped:
+        for index, low, high in self._damped:
             if excess[index]:
-                value, low, high = values[index], self._low[index], self._high[index]
-                values[index] = damped(np.array(value), low, high).item()
+                values[index] = damped(np.array(values[index]), low, high).item()
         codes = [
             lookup.get(features.categorical[category.column][0], UNSEEN)
             if category.column in features.categorical

@@ -53,7 +53,8 @@ class NumericFeature:
     `low` and `high` bound the transformed, centred values that were measured; `fill` stands for
     a missing one; `flagged` says that an indicator of missing values accompanies the feature;
     `used` is False for a column from which nothing could be learned; its exponent is then believed
-    to be `exponent`, give or take `exponent_sd` (`models.exponents`).
+    to be `exponent`, give or take `exponent_sd` (`models.exponents`); `rises` says that durations
+    do so with the local batch (`models.rising_batches`).
 
     Zero and what is below have no ratio to a measured value: something is off that was on. Where
     the logarithm is taken they stand one unit below the smallest measured value, and any value but
@@ -76,6 +77,17 @@ class NumericFeature:
     used: bool
     exponent: float = 0.0
     exponent_sd: float = UNIDENTIFIED_SD
+    rises: bool = False
+
+    @property
+    def is_damped(self) -> bool:
+        """Whether the trend fades beyond the measured range (`models.damping`)."""
+        return self.role == "local_batch" and self.transform == "log" and self.used
+
+    @property
+    def fades_above(self) -> float:
+        """Return the value above which a damped trend fades: none if durations rise with it."""
+        return math.inf if self.rises else self.high
 
     @property
     def axis_span(self) -> float:

@@ -45,6 +45,7 @@ from models.regimes import (
 from models.regressor import PortfolioRegressor
 from models.relevance import with_relevance
 from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
+from models.rising_batches import with_rising_batch
 from models.run_names import RunNames
 from models.selection import HeldOut, combine
 from models.shares import with_shares
@@ -131,6 +132,9 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     encoder = with_shares(
         encoder, configurations.features, configurations.log_duration - center, seed
     )
+    encoder = with_rising_batch(
+        encoder, configurations.features, configurations.log_duration - center, seed
+    )
     if prior is not None:
         encoder = with_exponents(encoder, prior)
     encoded = encoder.encode(configurations.features)
@@ -140,6 +144,7 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         configurations.log_duration - center,
         configurations.counts,
         configurations.noise_variance,
+        any(feature.rises for feature in encoder.numeric),
     )
     informed = None if prior is None else EncodedPrior(prior, encoder, encoded)
     layouts = build_arms(data.layout, informed, len(configurations.keys))

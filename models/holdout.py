@@ -27,13 +27,14 @@ _TREND_BREAK = 0.2
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """The configurations of a fit, encoded."""
+    """The configurations of a fit, encoded, and whether durations rise with the local batch."""
 
     layout: Layout
     X: FloatArray
     y: FloatArray
     counts: FloatArray
     noise_variance: float
+    rises: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,8 @@ def _as_asked(data: TrainingData, fold: Fold) -> FloatArray:
     if "local_batch" in roles:
         column = roles.index("local_batch")
         known = data.X[fold.train, column]
-        X[:, column] = damped(X[:, column], float(known.min()), float(known.max()))
+        high = np.inf if data.rises else float(known.max())
+        X[:, column] = damped(X[:, column], float(known.min()), high)
     return X
 
 

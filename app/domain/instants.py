@@ -1,7 +1,23 @@
-"""Instants as they are written on the wire."""
+"""Instants as they are reckoned and written on the wire."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Final
+
+_LONGEST_S: Final = 1e10
+"""No instant is named that lies further from now, some 317 years."""
+
+
+def later(now: datetime, seconds: float) -> datetime | None:
+    """Return the instant some seconds from now, None where nobody would write it in a calendar.
+
+    Examples
+    --------
+    >>> now = datetime(2026, 11, 1, 10, tzinfo=UTC)
+    >>> str(later(now, 90.0)), later(now, 1e12), later(now, float("inf"))
+    ('2026-11-01 10:01:30+00:00', None, None)
+    """
+    return now + timedelta(seconds=seconds) if abs(seconds) < _LONGEST_S else None
 
 
 @lru_cache(maxsize=4096)

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
 
 import numpy as np
 
@@ -20,13 +19,12 @@ from app.domain.capacity import (
     TypeDemand,
 )
 from app.domain.identifiers import ProjectId
+from app.domain.instants import later
 from app.domain.schedules import QueuedJob
 from app.services.allocation_options import is_kept
 from app.services.beliefs import BeliefReader
 from app.services.context import ServiceContext
 from app.services.schedules import question_of, remaining_of
-
-_LONGEST_S: Final = 1e10
 
 
 class CapacityService:
@@ -122,7 +120,7 @@ def _demand(
             _hour(now + timedelta(hours=hour), hour, found, capacity)
             for hour in range(request.hours)
         ),
-        ends_at=now + timedelta(seconds=last) if last < _LONGEST_S else None,
+        ends_at=later(now, last),
     )
 
 

@@ -1,7 +1,7 @@
 """The use cases of saying how long a job under way still takes."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from app.domain.configurations import Scenario
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest, Interval
 from app.domain.identifiers import ProjectId
+from app.domain.instants import later
 from app.domain.remaining import Remaining, RemainingRequest, Segment
 from app.services.beliefs import BeliefReader
 from app.services.context import ServiceContext
@@ -20,7 +21,6 @@ from app.services.questions import to_question
 from app.services.serving import RegressorCache, ServedRegressor
 from models import joint_forecast
 
-_LONGEST_S: Final = 1e10
 _ONE_DEVIATION: Final = 0.8413447460685429
 
 
@@ -189,8 +189,8 @@ def _tell(
         forecast_s=forecast,
         ratio=float(left.total.median()[0]) / forecast.median,
         weight=precision * variance / (1.0 + precision * variance),
-        ends_at=_later(now, left_s.median),
-        latest_end=_later(now, left_s.upper),
+        ends_at=later(now, left_s.median),
+        latest_end=later(now, left_s.upper),
         deadline_probability=_deadline(request, left, now),
     )
 
@@ -199,10 +199,6 @@ def _interval(beliefs: DurationBeliefs | RemainingBeliefs, confidence: float) ->
     lower, upper = beliefs.interval(confidence)
     median: FloatArray = beliefs.quantile(0.5)
     return Interval(float(median[0]), float(lower[0]), float(upper[0]), confidence)
-
-
-def _later(now: datetime, seconds: float) -> datetime | None:
-    return now + timedelta(seconds=seconds) if seconds < _LONGEST_S else None
 
 
 def _deadline(request: RemainingRequest, left: RemainingBeliefs, now: datetime) -> float | None:

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from app.decisions.queue_order import aged_service, deadline_keys, order
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId
+from app.domain.instants import later
 from app.domain.schedules import (
     Band,
     Placement,
@@ -24,9 +24,6 @@ from app.domain.schedules import (
 )
 from app.services.beliefs import BeliefReader, Beliefs
 from app.services.context import ServiceContext
-
-_LONGEST_S: Final = 1e10
-"""No instant is named that lies further from now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +167,6 @@ def _ranked(
         remaining_seconds=None if problem else Band(*(float(each[row]) for each in figures.left)),
         waited_s=None if np.isnan(waited) else waited,
         deadline_probability=float(figures.on_time[row]) if has_deadline else None,
-        latest_start=_later(now, slack) if has_deadline else None,
+        latest_start=later(now, slack) if has_deadline else None,
         problem=problem,
     )
-
-
-def _later(now: datetime, seconds: float) -> datetime | None:
-    return now + timedelta(seconds=seconds) if abs(seconds) < _LONGEST_S else None

@@ -113,6 +113,7 @@ def test_one_row_is_encoded_as_many_are_beyond_a_share() -> None:
         {"workers": 2.0, "dataset_size": 1e3, "param.p": p} for p in (-3.0, 0.5, 7.0)
     ]
 
-    alone = [portfolio.predict(make_features([row])).median()[0] for row in rows]
+    alone = [float(portfolio.predict(make_features([row])).median()[0]) for row in rows]
 
-    assert portfolio.predict(make_features(rows)).median().tolist() == alone
+    together = portfolio.predict(make_features(rows)).median().tolist()
+    assert together == pytest.approx(alone, rel=1e-12)
