@@ -62,7 +62,10 @@ def backup(
     ] = False,
     as_json: _Json = False,
 ) -> None:
-    """Write the whole database, as it is at one instant, into one file; the service may run."""
+    """Write the whole database into one file; the service may run.
+
+    It holds all rows of one instant.
+    """
     from app.services.backups import check_backup
 
     if check:
@@ -80,6 +83,9 @@ def restore(
     ] = False,
     as_json: _Json = False,
 ) -> None:
-    """Fill an empty database from a backup, of either kind of database; stop the service before."""
+    """Fill an empty database from a backup; stop the service.
+
+    The backup may be of either kind of database.
+    """
     summary = _do(lambda service: service.restore(file, overwrite=overwrite))
     _tell(summary, "Restored", as_json=as_json)

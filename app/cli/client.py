@@ -59,7 +59,7 @@ def upload(
     key: Key = None,
     as_json: Json = False,
 ) -> None:
-    """Upload files of measured runs; each is stored whole or not at all."""
+    """Upload files of measured runs, each whole or not at all."""
     from app.cli.asking import show_upload
     from app.cli.connection import connected
     from app.cli.output import print_json
@@ -139,7 +139,7 @@ def forecast(
     key: Key = None,
     as_json: Json = False,
 ) -> None:
-    """Forecast duration and cost of one configuration or a grid of them."""
+    """Forecast duration and cost of a configuration or a grid."""
     from app.cli.asking import show_forecasts, split_fields
     from app.cli.connection import connected
     from app.cli.output import print_json

@@ -104,7 +104,10 @@ def audit(
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many entries.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """Show who changed what, the newest first: exclusions, removals, publications, prices, keys."""
+    """Show who changed what, the newest first.
+
+    These are exclusions, removals, publications, prices and keys.
+    """
     from app.cli.output import print_json, print_table
 
     with _access() as access:

@@ -108,14 +108,17 @@ def migrate(
 
 
 def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Check database, schema, artefacts, leases, clock and disk; exit code 1 on a finding."""
+    """Check the database and all that is in it, and its machine.
+
+    These are schema, artefacts, leases, clock and disk; exit code 1 on a finding.
+    """
     from app.cli.diagnosis import diagnose
 
     diagnose(read_settings(), as_json=as_json)
 
 
 def recount() -> None:
-    """Count the runs of workloads again where `trainfare doctor` finds the counts wrong."""
+    """Mend the counts of runs that `trainfare doctor` finds wrong."""
     from app.cli import diagnosis
 
     diagnosis.recount(read_settings())
@@ -133,7 +136,7 @@ def demo(
         Path, typer.Option(help="Folder of measured profiles (CSV).", file_okay=False)
     ] = Path("examples/profiles"),
 ) -> None:
-    """Show the whole way: upload measured runs, fit, forecast, recommend."""
+    """Show the whole way from measured runs to recommendations."""
     from app.cli.demo import run_demo
 
     run_demo(read_settings(), port=port or 0, profiles=profiles, exit_after=exit_after)

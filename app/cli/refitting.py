@@ -51,9 +51,9 @@ def refit(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Queue a fit for every workload whose regressor is old or missing; fitters do the work.
+    """Queue fits of workloads whose regressor is old or missing.
 
-    Workloads without a usable run or with an active fit are left alone.
+    Fitters do the work. Workloads without a usable run or with an active fit are left alone.
     """
     if not every:
         raise UsageError("Which workloads?", "Say --all, or fit one with `trainfare fit WORKLOAD`.")

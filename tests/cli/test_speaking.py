@@ -243,3 +243,9 @@ def test_problem_of_a_stranger_is_not_taken_for_ours(terminal: Terminal) -> None
 
     assert said.exit_code == 3
     assert "not as this service does" in said.err
+
+
+def test_list_of_commands_cuts_none_short(terminal: Terminal) -> None:
+    said = terminal.type("--help")
+
+    assert "..." not in said.out.partition("Commands:")[2]
