@@ -1,6 +1,5 @@
 """What the memory law sees of a row: local batch, parameters, precision, the GPU's memory."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, log, nan, sqrt
@@ -9,14 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from models.once import once
+from models.precisions import count_columns, effect_place, prior_effect
 from models.tables import CORE_COLUMNS, FeatureTable, FloatArray, IntArray
 
 MAX_PARAMETERS = 6
 MAX_LEVELS = 8
 _CLUSTER = (*CORE_COLUMNS, "nodes")
 _PLACES = ("gpu_type", "instance_type")
-_BITS = re.compile(r"(?:fp|float|bf|bfloat|int)(8|16|32|64)$", re.IGNORECASE)
-_HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +28,11 @@ class MemoryRows:
     parameters
         Transformed numeric parameters against their centres, shape (n, n_parameters).
     levels
-        Which level of which category a row has, shape (n, n_levels), 0 or 1.
+        Which level of which category a row has, by the columns of
+        `models.precisions.ordered_effects`, shape (n, n_columns), 0 or 1.
     unseen
-        Prior log effect of the levels that no run has, shape (n,), and how many there are in
+        Prior log effect of the levels that no run has and whose bits say nothing, shape (n,), and
+        how many there are in
     n_unseen
         shape (n,).
     """
@@ -111,7 +111,7 @@ class MemoryFeatures:
 
     @property
     def levels(self) -> list[str]:
-        """Every level of every category, in the order of the columns of `MemoryRows.levels`."""
+        """Every known level of every category, one parameter of the law each."""
         return [level for _, levels in self.categories for level in levels]
 
     def seen_of(self, features: FeatureTable) -> "Seen | None":
@@ -160,9 +160,12 @@ class MemoryFeatures:
         unseen, n_unseen = 0.0, 0
         for name, known in self.categories:
             level = categorical[name][0] if name in categorical else None
-            row += [float(level == each) for each in known]
-            if level is not None and level not in known:
+            columns, place = [0.0] * count_columns(known), effect_place(level, known)
+            if place is not None:
+                columns[place] = 1.0
+            elif level is not None:
                 unseen, n_unseen = unseen + prior_effect(level), n_unseen + 1
+            row += columns
         found: FloatArray = np.array([[*row, unseen, sqrt(n_unseen), *further[0].tolist()]])
         return found
 
@@ -175,35 +178,23 @@ class MemoryFeatures:
             if values is not None:
                 column = _transform(values, unit) - center
                 parameters[:, place] = np.where(np.isnan(column), 0.0, column)
-        levels: FloatArray = np.zeros((n, sum(len(known) for _, known in self.categories)))
+        n_columns = sum(count_columns(known) for _, known in self.categories)
+        levels: FloatArray = np.zeros((n, n_columns))
         unseen, n_unseen = np.zeros(n), np.zeros(n)
         first = 0
         for name, known in self.categories:
             for row, level in enumerate(features.categorical.get(name) or ()):
-                if level in known:
-                    levels[row, first + known.index(level)] = 1.0
+                at = effect_place(level, known)
+                if at is not None:
+                    levels[row, first + at] = 1.0
                 elif level is not None:
                     unseen[row] += prior_effect(level)
                     n_unseen[row] += 1
-            first += len(known)
+            first += count_columns(known)
         batch = np.zeros(n)
         if self.batch_center is not None:
             batch = _log_local_batch(features) - self.batch_center
         return MemoryRows(batch, parameters, levels, unseen, n_unseen)
-
-
-def prior_effect(level: str) -> float:
-    """Return the log effect on memory that a level's name promises: half as many bits save.
-
-    Optimiser states often stay in 32 bits, so that half the bits save less than half.
-
-    Examples
-    --------
-    >>> round(prior_effect("fp16"), 3), prior_effect("tf32"), prior_effect("adam")
-    (-0.347, 0.0, 0.0)
-    """
-    found = _BITS.search(level)
-    return _HALF * float(np.log(int(found.group(1)) / 32)) if found else 0.0
 
 
 def capacity_names(features: FeatureTable) -> Sequence[str]:

@@ -47,8 +47,9 @@ class MemoryLaw:
     (precision); ``e ~ sigma t_4``. A run fits when m is below the usable share of the memory of
     its GPU; where that memory is unknown it is a parameter too. Measured peaks enter by their
     density, a run out of memory by the chance of exceeding the memory and one that succeeded by
-    that of staying below it. Every draw rises in the local batch and in every parameter, hence so
-    does the chance of running out of memory.
+    that of staying below it. Every draw rises in the local batch, in
+    every parameter and in the bits of a precision, hence so does the chance of running out of
+    memory.
 
     Parameters
     ----------

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.memory_features import MemoryFeatures, MemoryRows, prior_effect
+from models.memory_features import MemoryFeatures, MemoryRows
+from models.precisions import LEVEL_SD, ordered_effects, prior_effect
 from models.tables import FloatArray, IntArray
 
-LEVEL_SD = 0.5
 GIB = 2.0**30
 
 _N_FIXED = 5
@@ -16,7 +16,7 @@ _OUTCOME_SD = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Named columns of draws, each of shape (n_draws, ...)."""
+    """Named columns of draws, each of shape (n_draws, ...); `effects` by `ordered_effects`."""
 
     base: FloatArray
     per_sample: FloatArray
@@ -36,7 +36,10 @@ class Parameters:
         parts = np.split(draws, ends[:-1], axis=1)
         fixed = parts[0].T
         exponents = [np.exp(part) for part in parts[1:3]]
-        return cls(fixed[0], fixed[1], np.exp(fixed[2]), fixed[3], fixed[4], *exponents, *parts[3:])
+        known = [levels for _, levels in features.categories]
+        effects = ordered_effects(parts[3], fixed[4], known)
+        shown = [*fixed[:2], np.exp(fixed[2]), *fixed[3:], *exponents, effects, parts[4]]
+        return cls(*shown)
 
     def peaks(self, rows: MemoryRows) -> FloatArray:
         """Return the log peak in bytes, shape (n_draws, n_rows)."""

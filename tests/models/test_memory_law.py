@@ -133,17 +133,32 @@ def test_an_unknown_gpu_is_learned_from_its_own_outcomes() -> None:
     assert chances[1] < 0.1
 
 
-def test_precision_never_run_is_answered_with_more_doubt() -> None:
-    law = law_of(make_world(60, seed=6).runs(measured=True))
+@pytest.mark.parametrize("measured", [True, False])
+@pytest.mark.parametrize("n_runs", [6, 15, 60])
+@pytest.mark.parametrize("run", [("fp32", "fp16"), ("fp16",), ("fp32",)])
+def test_fewer_bits_never_fit_worse_whether_they_were_run_or_not(
+    *, measured: bool, n_runs: int, run: tuple[str, ...]
+) -> None:
+    for seed in range(4):
+        world = make_world(n_runs, seed=seed)
+        levels = [run[row % len(run)] for row in range(n_runs)]
+        features = replace(
+            world.features, categorical={**world.features.categorical, "param.precision": levels}
+        )
+        law = law_of(replace(world.runs(measured=measured), features=features))
+        ladder = ["int8", "fp8", "fp16", "bf16-mixed", "tf32", "fp32", "fp64"]
+        for batch_size in (16.0, 64.0, 256.0, 1024.0):
+            asked = FeatureTable(
+                {"batch_size": np.full(7, batch_size)},
+                {"gpu_type": ["small"] * 7, "param.precision": ladder},
+                7,
+            )
 
-    def chance(precision: str) -> float:
-        numeric = {"batch_size": np.array([128.0]), "param.depth": np.array([50.0])}
-        categorical = {"gpu_type": ["small"], "param.precision": [precision]}
-        asked = FeatureTable(numeric, categorical, 1)
-        return float(law.feasibility(asked).probability[0])
+            chances = law.feasibility(asked).probability
 
-    assert chance("fp32") > chance("fp64")
-    assert chance("int8") < chance("fp16") + 1e-9
+            assert (np.diff(chances) <= 1e-12).all()
+            if run == ("fp16",):
+                assert chances[2] == chances[3]
 
 
 def test_no_evidence_is_no_probability_but_words() -> None:

@@ -1,0 +1,133 @@
+"""Levels that name a number of bits: what they promise of memory, and in which order."""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from models.tables import FloatArray
+
+LEVEL_SD: Final = 0.5
+"""Standard deviation of what a level does to the log of the memory."""
+
+WIDTHS: Final = (8, 16, 32, 64)
+_BITS = re.compile(
+    r"(?:(?:fp|float|bf|bfloat|int|tf)(8|16|32|64)(?:-mixed|-true)?|(?<!\d)(8|16|32|64)-(?:mixed|true))$",
+    re.IGNORECASE,
+)
+_HALF = 0.5
+
+
+@lru_cache(maxsize=1024)
+def bits_of(level: str) -> int | None:
+    """Return the bits of a number that a level's name tells, as frameworks name precisions.
+
+    Examples
+    --------
+    >>> [bits_of(name) for name in ("fp16", "bf16-mixed", "32-true", "TF32", "adam", "16")]
+    [16, 16, 32, 32, None, None]
+    """
+    found = _BITS.search(level)
+    return int(found.group(1) or found.group(2)) if found else None
+
+
+def prior_effect(level: str) -> float:
+    """Return the log effect on memory that a level's name promises: half as many bits save.
+
+    Optimiser states often stay in 32 bits, so that half the bits save less than half.
+
+    Examples
+    --------
+    >>> round(prior_effect("fp16"), 3), prior_effect("tf32"), prior_effect("adam")
+    (-0.347, 0.0, 0.0)
+    """
+    bits = bits_of(level)
+    return 0.0 if bits is None else _promised(bits)
+
+
+def effect_place(level: str | None, known: Sequence[str]) -> int | None:
+    """Return the column of `ordered_effects` for a level of a category, None if it has none.
+
+    Behind the known levels stand `WIDTHS`, for levels that no run has, if a known one tells bits.
+    """
+    if level in known:
+        return known.index(level)
+    bits = None if level is None else bits_of(level)
+    if bits is None or not _tells_bits(known):
+        return None
+    return len(known) + WIDTHS.index(bits)
+
+
+def count_columns(known: Sequence[str]) -> int:
+    """Return how many columns of `ordered_effects` a category has."""
+    return len(known) + (len(WIDTHS) if _tells_bits(known) else 0)
+
+
+def ordered_effects(
+    own: FloatArray, unseen: FloatArray, categories: Iterable[Sequence[str]]
+) -> FloatArray:
+    """Return the effects of levels such that fewer bits never take more memory, in any draw.
+
+    Parameters
+    ----------
+    own
+        Effects of the known levels of all categories, shape (n_draws, n_levels).
+    unseen
+        What levels that no run has deviate from their names' promise by, in units of `LEVEL_SD`,
+        shape (n_draws,).
+    categories
+        The known levels of each category.
+
+    Returns
+    -------
+    Effects by `effect_place`, the categories one after the other, shape (n_draws, n_columns). A
+    level takes at most what those with more bits take; one that no run has lies between its
+    neighbours, and has the effect of one with as many bits.
+
+    Examples
+    --------
+    >>> ordered_effects(np.array([[0.3, 0.1]]), np.zeros(1), [("fp16", "fp32")]).round(2).tolist()
+    [[0.1, 0.1, -0.69, 0.1, 0.1, 0.35]]
+    """
+    columns, first = [own[:, :0]], 0
+    for levels in categories:
+        columns.append(_of_category(own[:, first : first + len(levels)], unseen, levels))
+        first += len(levels)
+    return np.concatenate(columns, axis=1)
+
+
+def _of_category(own: FloatArray, unseen: FloatArray, levels: Sequence[str]) -> FloatArray:
+    places: dict[int, list[int]] = {}
+    for place, level in enumerate(levels):
+        bits = bits_of(level)
+        if bits is not None:
+            places.setdefault(bits, []).append(place)
+    if not places:
+        return own
+    effects = own.copy()
+    roof = np.full(len(own), np.inf)
+    roofs, floors = {}, {}
+    for width in sorted(places, reverse=True):
+        effects[:, places[width]] = np.minimum(own[:, places[width]], roof[:, None])
+        roofs[width] = roof = effects[:, places[width]].min(axis=1)
+        floors[width] = effects[:, places[width]].max(axis=1)
+    further = []
+    for width in WIDTHS:
+        effect = _promised(width) + LEVEL_SD * unseen
+        below, above = [w for w in places if w <= width], [w for w in places if w >= width]
+        if below:
+            effect = np.maximum(effect, floors[max(below)])
+        if above:
+            effect = np.minimum(effect, roofs[min(above)])
+        further.append(effect)
+    return np.column_stack([effects, *further])
+
+
+def _promised(bits: int) -> float:
+    return _HALF * float(np.log(bits / 32))
+
+
+def _tells_bits(levels: Sequence[str]) -> bool:
+    return any(bits_of(level) is not None for level in levels)
