@@ -84,14 +84,19 @@ class Arms:
         questions = likely_questions(layout, axes, X) if is_asked else {}
         return cls(names, len(X), ask(fitted.values(), questions) if questions else {})
 
-    def weights(self, kind: Kind, axis: str, held_out: HeldOut | None) -> FloatArray:
-        """Return the members' weights in a regime: those of both arms, by `pooled_share`."""
+    def weights(
+        self, kind: Kind, axis: str, held_out: HeldOut | None, inside: HeldOut | None
+    ) -> FloatArray:
+        """Return the members' weights in a regime: those of both arms, by `pooled_share`.
+
+        `inside` are the held-out forecasts of interpolation.
+        """
         found: dict[bool, tuple[float, FloatArray]] = {}
         for is_pooled, rows in _groups(self.names).items():
             plain = [plain_name(self.names[row]) for row in rows]
-            own = None if held_out is None else _of_members(held_out, rows)
+            own, within = _of_members(held_out, rows), _of_members(inside, rows)
             weights = np.zeros(len(self.names))
-            weights[rows] = choose_weights(plain, kind, axis, self.n_configurations, own)
+            weights[rows] = choose_weights(plain, kind, axis, self.n_configurations, own, within)
             loss = np.nan if held_out is None else _loss(held_out, weights)
             found[is_pooled] = loss, weights
         if len(found) == 1:
@@ -182,7 +187,9 @@ def _groups(names: Sequence[str]) -> Mapping[bool, IntArray]:
     return {flag: rows for flag, rows in every.items() if len(rows)}
 
 
-def _of_members(held_out: HeldOut, rows: IntArray) -> HeldOut:
+def _of_members(held_out: HeldOut | None, rows: IntArray) -> HeldOut | None:
+    if held_out is None:
+        return None
     return replace(held_out, means=held_out.means[rows], variances=held_out.variances[rows])
 
 

@@ -295,8 +295,9 @@ class _Draft:
     def _regime(self, name: str) -> RegimeModel:
         n, kind = len(self.configurations.keys), self.regime_map.kinds[name]
         held_out = self.held_out.get(name)
-        weights = self.arms.weights(kind, name, held_out)
-        tested = held_out or self.held_out.get(INTERPOLATION)
+        inside = self.held_out.get(INTERPOLATION)
+        weights = self.arms.weights(kind, name, held_out, inside)
+        tested = held_out or inside
         errors = np.full(len(weights), UNTESTED_VARIANCE)
         if tested is not None:
             found = tested.residual_variances()

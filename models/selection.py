@@ -78,6 +78,7 @@ _NEW_CANDIDATE = 0.05
 _PENALTY = 1.0
 _LEAST_WEIGHT = 0.02
 _TILT, _LEAST_RESIDUAL = 2.0, 0.01
+_REFUTED = 3.0
 _LEAST_SHARE = 0.05
 """Less is not worth the time that a member takes in every forecast."""
 
@@ -235,15 +236,19 @@ def choose_weights(
     axis: str,
     n_configurations: int,
     held_out: HeldOut | None,
+    inside: HeldOut | None,
 ) -> FloatArray:
     """Return the candidates' weights in a regime: prior ones, moved by what was held out.
 
     With fewer than 12 configurations and with less than 3 distinct ones held out, the held-out
-    sets say less than the prior. In transfer, stacking does so too: what is held out is one level
+    sets say less than the prior, except that `inside`, those of interpolation, may refute
+    candidates (`unrefuted`). In transfer, stacking does so too: what is held out is one level
     or three. Half of the weights are those of `tilt`, which asks for less: which candidates err
     little, not which mixture does.
     """
     prior = prior_weights(names, kind, axis, n_configurations)
+    if inside is not None and n_configurations < FEW_CONFIGURATIONS:
+        prior = unrefuted(inside, prior)
     if held_out is None:
         return prior
     has_forecast = held_out.has_forecast()
@@ -258,6 +263,29 @@ def choose_weights(
     stacked = prior if kind == "transfer" else stack(held_out, prior)
     mixed = (stacked + tilt(held_out, prior)) / 2
     return _normalised(np.where(mixed < _LEAST_SHARE, 0.0, mixed))
+
+
+def unrefuted(held_out: HeldOut, prior: FloatArray) -> FloatArray:
+    """Return the prior weights, less for candidates that the runs refute; a heuristic.
+
+    Few configurations do not tell which of several good candidates is best, but which are none: a
+    power law where durations fall and rise again. One whose root mean square held-out residual is
+    more than three times the best one's counts by the square of what it has above that.
+
+    Examples
+    --------
+    >>> rows, ones, none = np.arange(2), np.ones(2), np.zeros(2)
+    >>> means = np.array([[0.1, 0.1], [0.3, 0.3], [0.9, 0.9]])
+    >>> held_out = HeldOut(rows, ones, none, means, means, none, none)
+    >>> unrefuted(held_out, np.full(3, 1 / 3)).round(3).tolist()
+    [0.474, 0.474, 0.053]
+    """
+    errors = np.sqrt(np.maximum(held_out.residual_variances(), _LEAST_RESIDUAL**2))
+    tested = np.isfinite(errors) & (prior > 0)
+    if not tested.any():
+        return prior
+    ratios = np.maximum(errors / (_REFUTED * errors[tested].min()), 1.0)
+    return _normalised(np.where(np.isfinite(ratios), prior / ratios**2, prior))
 
 
 def tilt(held_out: HeldOut, prior: FloatArray) -> FloatArray:

@@ -50,6 +50,21 @@ def test_intervals_widen_with_the_distance_from_the_range() -> None:
     assert (np.diff(_log_width(rows, runs)) > 0).all()
 
 
+def test_durations_that_rise_again_with_more_workers_go_on_rising() -> None:
+    workers = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0])
+    noise = np.random.default_rng(0).standard_normal(8)
+    seconds = (20 + 1000 / workers + workers) * np.exp(0.02 * noise)
+    names = [f"r{row}" for row in range(8)]
+
+    portfolio = fit(RunTable(FeatureTable({"workers": workers}, {}, 8), seconds, names))
+
+    asked = FeatureTable({"workers": np.array([128.0, 200.0, 256.0])}, {}, 3)
+    median = portfolio.predict(asked).median()
+    lower, upper = portfolio.predict(asked).interval(0.9)
+    assert (np.diff(median) > 0).all()
+    assert lower[2] < 280 < upper[2]
+
+
 def test_one_run_gives_a_wide_forecast_that_follows_the_work() -> None:
     portfolio = fit(make_runs([{"workers": 4, "dataset_size": 1000, "epochs": 1}]))
     asked = make_features(

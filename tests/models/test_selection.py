@@ -29,7 +29,7 @@ def held_out(n_distinct: int) -> HeldOut:
 
 
 def test_weights_follow_the_member_that_forecast_the_held_out_set_well() -> None:
-    weights = choose_weights(NAMES, "extrapolation", "workers", 30, held_out(20))
+    weights = choose_weights(NAMES, "extrapolation", "workers", 30, held_out(20), None)
 
     assert weights[0] > 0.9
     assert weights.sum() == pytest.approx(1.0)
@@ -42,14 +42,30 @@ def test_weights_follow_the_member_that_forecast_the_held_out_set_well() -> None
 def test_held_out_sets_that_say_little_leave_the_prior_weights(
     kind: Kind, n_configurations: int, n_held_out: int
 ) -> None:
-    weights = choose_weights(NAMES, kind, "workers", n_configurations, held_out(n_held_out))
+    weights = choose_weights(NAMES, kind, "workers", n_configurations, held_out(n_held_out), None)
 
     expected = prior_weights(NAMES, kind, "workers", n_configurations)
     np.testing.assert_allclose(weights, expected)
 
 
+def test_few_configurations_refute_a_member_and_tell_no_good_one_from_another() -> None:
+    inside = held_out(8)
+    good = replace(inside, means=inside.observed + np.array([[0.1], [0.1], [0.05]]))
+    bad = replace(inside, means=inside.observed + np.array([[3.0], [0.1], [0.05]]))
+    expected = prior_weights(NAMES, "extrapolation", "workers", 8)
+
+    kept = choose_weights(NAMES, "extrapolation", "workers", 8, None, good)
+    moved = choose_weights(NAMES, "extrapolation", "workers", 8, None, bad)
+
+    np.testing.assert_allclose(kept, expected)
+    assert moved[0] < 0.01
+    np.testing.assert_allclose(moved[1] / moved[2], expected[1] / expected[2])
+    enough = choose_weights(NAMES, "extrapolation", "workers", 12, None, bad)
+    np.testing.assert_allclose(enough, prior_weights(NAMES, "extrapolation", "workers", 12))
+
+
 def test_member_that_errs_less_gains_weight_in_transfer_but_the_prior_is_kept_by_half() -> None:
-    weights = choose_weights(NAMES, "transfer", "gpu_type", 30, held_out(20))
+    weights = choose_weights(NAMES, "transfer", "gpu_type", 30, held_out(20), None)
 
     prior = prior_weights(NAMES, "transfer", "gpu_type", 30)
     assert prior[0] == 0
