@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from app.domain.errors import (
@@ -96,14 +96,18 @@ _COLUMNS = st.lists(
 
 @given(_COLUMNS, st.lists(st.lists(_CELLS, min_size=8, max_size=8), min_size=1, max_size=6))
 def test_each_row_of_a_file_is_good_or_named(columns: list[str], rows: list[list[str]]) -> None:
+    table = [row[: len(columns)] for row in rows]
+    # Rows of empty cells do not count; a file of nothing else has no runs.
+    counted = sum(map(any, table))
+    assume(counted)
     lines = io.StringIO()
-    csv.writer(lines).writerows([columns, *(row[: len(columns)] for row in rows)])
+    csv.writer(lines).writerows([columns, *table])
 
     outcome = read_upload(io.BytesIO(lines.getvalue().encode()), UploadFormat.CSV, str)
 
     good = {row for chunk in outcome.chunks for row in chunk.rows.tolist()}
     named = {fault.row for fault in outcome.faults.named}
-    assert good | named == set(range(1, len(rows) + 1))
+    assert good | named == set(range(1, counted + 1))
     assert not good & named
 
 
