@@ -217,14 +217,14 @@ def run_until(
         fitting, computer, settings, stop=stop, owner=owner, beat_s=beat_s, tracing=tracing
     )
     _logger.info("fitter started", extra={"fitter": owner, "fits": settings.fitter_processes})
+
+    def beat() -> None:
+        fitting.seen(owner, started_at, computer.waits_for)
+        renewal.look()
+
     with ThreadPoolExecutor(settings.fitter_processes, "fit") as pool:
         lanes = [pool.submit(fitter.run) for _ in range(settings.fitter_processes)]
         try:
-
-            def beat() -> None:
-                fitting.seen(owner, started_at, computer.waits_for)
-                renewal.look()
-
             _beat(lanes, beat, stop, settings.lease_s)
         finally:
             stop.set()

@@ -7,6 +7,7 @@ import numpy as np
 
 from models.layout import Layout
 from models.power_laws import TERMS, FittedLaw
+from models.regimes import FEW_CONFIGURATIONS
 from models.scaling_laws import LogLinearLaw, ScalingLaw
 from models.tables import FloatArray
 
@@ -21,7 +22,6 @@ _LEAST_LOG_ODDS_OF_FEW = 3.0
 """With fewer than 12 configurations one parameter passes for another by chance: what counts there
 as strong evidence (20 to 1; Kass and Raftery 1995, J. Am. Statist. Assoc. 90(430), 773-795)."""
 
-_LEAST_CONFIGURATIONS = 12
 _LEAST_OWN_SHARE = 0.01
 """Share of a parameter's variance that others must leave to it for the runs to say anything."""
 
@@ -58,7 +58,7 @@ def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> L
     if not columns:
         return layout
     layout = _with_strong(layout, columns, X, y, seed)
-    if len(y) < _LEAST_CONFIGURATIONS:
+    if len(y) < FEW_CONFIGURATIONS:
         return layout
     try:
         best = ScalingLaw(layout, TERMS, 1.0, seed=seed).fit(X, y).laws_[0]
@@ -84,7 +84,7 @@ def _with_strong(
         usual, other = (LogLinearLaw(each, seed=seed).fit(X, y).laws_[0] for each in (layout, wide))
     except (ValueError, np.linalg.LinAlgError):
         return layout
-    least = _LEAST_LOG_ODDS if len(y) >= _LEAST_CONFIGURATIONS else _LEAST_LOG_ODDS_OF_FEW
+    least = _LEAST_LOG_ODDS if len(y) >= FEW_CONFIGURATIONS else _LEAST_LOG_ODDS_OF_FEW
     together = other.evidence - usual.evidence > least
     for column in columns:
         odds = _log_odds_of_wide(other, 1 + column)

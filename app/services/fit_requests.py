@@ -1,5 +1,6 @@
 """How a fit enters the queue, whoever asks for it: once a workload, and in the audit log."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from app.domain.fits import Fit, FitRequest
@@ -28,3 +29,17 @@ def queue_fit(
             detail["reason"] = reason
         stores.access.record_audit(project_id, key_id, now, "fit.request", fit.fit_id, detail)
     return fit, is_new
+
+
+def queue_fits(
+    stores: Stores,
+    owned: Iterable[tuple[WorkloadId, ProjectId]],
+    now: datetime,
+    *,
+    time_budget_s: float,
+    reason: str,
+) -> int:
+    """Queue a fit for each workload without an active one; return how many are new."""
+    request = FitRequest(time_budget_s=time_budget_s)
+    queued = (queue_fit(stores, owner, key, request, now, reason=reason)[1] for key, owner in owned)
+    return sum(queued)

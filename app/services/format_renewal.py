@@ -4,9 +4,8 @@ import logging
 from datetime import timedelta
 from typing import Final
 
-from app.domain.fits import FitRequest
 from app.services.context import ServiceContext
-from app.services.fit_requests import queue_fit
+from app.services.fit_requests import queue_fits
 from models import FORMAT_VERSION
 
 _logger = logging.getLogger(__name__)
@@ -52,11 +51,13 @@ class FormatRenewal:
         if not found:
             self._looks_at = now + _AGAIN_AFTER
             return 0
-        request = FitRequest(time_budget_s=self._context.settings.fit_time_budget_s)
         with self._context.database.transaction() as stores:
-            count = sum(
-                queue_fit(stores, owner, key, request, now, reason="format of artefacts")[1]
-                for key, owner in found
+            count = queue_fits(
+                stores,
+                found,
+                now,
+                time_budget_s=self._context.settings.fit_time_budget_s,
+                reason="format of artefacts",
             )
         _logger.info("regressors of an earlier release are fitted again", extra={"fits": count})
         return count

@@ -10,7 +10,7 @@ from app.domain.fits import Fit, FitRequest
 from app.domain.identifiers import KeyId, ProjectId, WorkloadId
 from app.domain.workloads import RefitMode, RefitPolicy, Workload
 from app.services.context import ServiceContext
-from app.services.fit_requests import queue_fit
+from app.services.fit_requests import queue_fit, queue_fits
 from app.services.projects import project_named
 from app.services.quotas import charge_fits
 from app.settings import Settings
@@ -121,7 +121,6 @@ class RefitService:
     ) -> tuple[WorkloadId, int] | None:
         """Return the last workload of a batch and the fits queued for it; None after the last."""
         now, settings = self._context.now(), self._context.settings
-        request = FitRequest(time_budget_s=settings.fit_time_budget_s)
         with self._context.database.transaction() as stores:
             keys = stores.fits.stale_workloads(
                 before,
@@ -129,9 +128,12 @@ class RefitService:
                 after=after,
                 limit=self._at_once if room is None else min(self._at_once, room),
             )
-            queued = sum(
-                queue_fit(stores, owner, key, request, now, reason="trainfare refit")[1]
-                for key, owner in keys
+            queued = queue_fits(
+                stores,
+                keys,
+                now,
+                time_budget_s=settings.fit_time_budget_s,
+                reason="trainfare refit",
             )
         return (keys[-1][0], queued) if keys else None
 

@@ -137,8 +137,7 @@ class FitStore:
         )
         if project_id is not None:
             query = query.where(WorkloadRow.project_id == project_id)
-        rows = self._session.execute(query)
-        return [(WorkloadId(found), ProjectId(owner)) for found, owner in rows]
+        return self._owned(query)
 
     def outdated_workloads(
         self, format_version: int, *, tried_since: datetime, limit: int
@@ -164,6 +163,9 @@ class FitStore:
             .order_by(WorkloadRow.id)
             .limit(limit)
         )
+        return self._owned(query)
+
+    def _owned(self, query: sa.Select[int, str]) -> list[tuple[WorkloadId, ProjectId]]:
         rows = self._session.execute(query)
         return [(WorkloadId(found), ProjectId(owner)) for found, owner in rows]
 
