@@ -3,13 +3,13 @@
 import logging
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from typing import Annotated, Final
 
 import typer
 
 from app.cli import backups, client, keys, operator, profiling, projects, refitting
-from app.cli.extensions import add_extensions
+from app.cli.extensions import GROUP, add_extensions
 from app.cli.failures import CommandError, ExitCode
 from app.domain.errors import DomainError, StorageUnavailableError
 
@@ -78,7 +78,7 @@ application.add_typer(keys.keys, name="keys")
 projects.projects.command("list")(projects.list_projects)
 projects.projects.command("limit", epilog=_examples(*projects.LIMIT_EXAMPLES))(projects.limit)
 application.add_typer(projects.projects, name="projects")
-add_extensions(application)
+add_extensions(application, entry_points(group=GROUP))
 
 
 def main() -> None:

@@ -1,14 +1,17 @@
 """Commands that other distributions bring: each is an entry point of one group.
 
 An entry point is a function that takes the arguments after the command's name and returns the
-exit code. The client's `flush` comes this way, so that neither package imports the other.
+exit code. The client's commands come this way, so that neither package imports the other; where
+the client is not installed, they are listed all the same and say what they need.
 """
 
-from collections.abc import Callable, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import EntryPoint
 from typing import Final
 
 import typer
+
+from app.cli.failures import UsageError
 
 GROUP: Final = "trainfare.commands"
 # The other command reads its own options, --help among them.
@@ -17,14 +20,26 @@ _PASSED_ON: Final = {
     "ignore_unknown_options": True,
     "help_option_names": [],
 }
+_OF_THE_CLIENT: Final = {
+    "ci": "Judge a build's runs by their forecasts",
+    "flush": "Upload runs that waited for the service",
+    "import": "Upload runs of Spark, Slurm, MLflow, tables",
+}
 
 
-def add_extensions(application: typer.Typer) -> None:
-    """Add the commands of all installed distributions."""
-    for entry in entry_points(group=GROUP):
-        application.command(
-            entry.name, context_settings=_PASSED_ON, help=f"From {_origin(entry)}; --help tells."
-        )(_runner(entry))
+def add_extensions(application: typer.Typer, entries: Iterable[EntryPoint]) -> None:
+    """Add the commands of `entries` (group `GROUP`), and those that the client would bring."""
+    installed = {entry.name: entry for entry in entries}
+    for name, told in _OF_THE_CLIENT.items():
+        if name not in installed:
+            _add(application, name, f"{told} (needs the client).", _refusal(name))
+    for name, entry in installed.items():
+        told = _OF_THE_CLIENT.get(name, f"From {_origin(entry)}; --help tells")
+        _add(application, name, f"{told}.", _runner(entry))
+
+
+def _add(application: typer.Typer, name: str, told: str, command: Callable[..., None]) -> None:
+    application.command(name, context_settings=_PASSED_ON, help=told)(command)
 
 
 def _origin(entry: EntryPoint) -> str:
@@ -37,3 +52,13 @@ def _runner(entry: EntryPoint) -> Callable[[typer.Context], None]:
         raise typer.Exit(command(context.args))
 
     return run
+
+
+def _refusal(name: str) -> Callable[[], None]:
+    def refuse() -> None:
+        raise UsageError(
+            f"{name} comes with the client, which is not installed here.",
+            "pip install trainfare-client; in a clone of the project: pip install ./client.",
+        )
+
+    return refuse
