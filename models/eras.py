@@ -9,6 +9,7 @@ from models.candidates import CANDIDATES, Setting
 from models.configurations import collapse
 from models.encoding import Encoder
 from models.hardware import HardwareDescription
+from models.refutation import without_refuted
 from models.reports import ChangePoint
 from models.tables import FloatArray, IntArray, RunTable
 
@@ -172,8 +173,10 @@ def _residuals(
     X = encoder.encode(configurations.features).X
     noise = configurations.noise_variance**0.5
     setting = Setting(encoder.layout, noise, configurations.noise_dof, seed)
-    law = CANDIDATES[_LAW](setting).fit(X, configurations.log_duration, configurations.counts)
+    settled = without_refuted(configurations, encoder, seed)
+    law = CANDIDATES[_LAW](setting).fit(X, settled.log_duration, configurations.counts)
     mean, _ = law.predict_moments(X)
+    mean = mean + configurations.log_duration - settled.log_duration
     group = configurations.group
     residual = np.log(runs.duration_seconds) - mean[group]
     design = np.column_stack([np.ones(len(X)), encoder.layout.design(X)])[group]

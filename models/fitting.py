@@ -33,6 +33,7 @@ from models.outliers import find_outliers
 from models.phases import fit_phases
 from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
+from models.refutation import name_refuted, without_refuted
 from models.regimes import (
     INTERPOLATION,
     IRRELEVANT_AXIS,
@@ -120,28 +121,24 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         raise NotEnoughRunsError(found=runs.n_runs, needed=1)
     names = _check_names(regressors)
     progress = on_progress or (lambda _fraction, _step: None)
-    budget = Budget(time_budget_s, progress)
+    budget, evidence = Budget(time_budget_s, progress), evidence or Evidence()
     progress(0.0, "encoding")
-    evidence = evidence or Evidence()
     changes = find_change_points(runs, hardware, seed=seed)
     present = at_present(runs, changes)
     prepared = impute(present, evidence.unfinished, hardware, seed=seed)
-    configurations = collapse(prepared.runs)
-    center = float(np.median(configurations.log_duration))
-    encoder = Encoder.learn(configurations.features, hardware)
-    encoder = with_shares(
-        encoder, configurations.features, configurations.log_duration - center, seed
-    )
-    encoder = with_rising_batch(
-        encoder, configurations.features, configurations.log_duration - center, seed
-    )
+    measured = collapse(prepared.runs)
+    encoder = Encoder.learn(measured.features, hardware)
+    configurations = without_refuted(measured, encoder, seed)
+    y = configurations.log_duration - (center := float(np.median(configurations.log_duration)))
+    encoder = with_shares(encoder, configurations.features, y, seed)
+    encoder = with_rising_batch(encoder, configurations.features, y, seed)
     if prior is not None:
         encoder = with_exponents(encoder, prior)
     encoded = encoder.encode(configurations.features)
     data = TrainingData(
-        with_relevance(encoder.layout, encoded.X, configurations.log_duration - center, seed),
+        with_relevance(encoder.layout, encoded.X, y, seed),
         encoded.X,
-        configurations.log_duration - center,
+        y,
         configurations.counts,
         configurations.noise_variance,
         any(feature.rises for feature in encoder.numeric),
@@ -168,7 +165,10 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         configurations, center, encoder, encoded, regime_map, fitted, failed, held_out,
         informed, law, prepared, Arms.of(fitted, data.layout, axes, data.X),
     )  # fmt: skip
-    odd = EvidenceReport(change_points=changes, outliers=find_outliers(present, configurations))
+    odd = EvidenceReport(
+        change_points=changes,
+        outliers=(*find_outliers(present, measured), *name_refuted(measured, configurations)),
+    )
     portfolio = draft.finish(runs, odd)
     portfolio.convergence = fit_convergence(evidence.convergence)
     portfolio.phases = fit_phases(evidence.phases, encoder)

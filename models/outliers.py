@@ -1,5 +1,7 @@
 """Runs far from the repetitions of their configuration: counted less, and named."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from models.configurations import Configurations
@@ -62,6 +64,10 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
         )
         for row in np.flatnonzero(far).tolist()
     ]
-    return tuple(
-        sorted(found, key=lambda each: (-abs(np.log(each.ratio)), each.run_id))[:MAX_NAMED]
-    )
+    return farthest(found)
+
+
+def farthest(found: Iterable[Outlier]) -> tuple[Outlier, ...]:
+    """Return at most 50 outliers, the farthest first."""
+    ordered = sorted(found, key=lambda each: (-abs(np.log(each.ratio)), each.run_id))
+    return tuple(ordered[:MAX_NAMED])

@@ -72,9 +72,10 @@ class ChangePoint:
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A run far from the repetitions of its configuration.
+    """A run far from the repetitions of its configuration or, alone there, from all other runs.
 
-    `ratio` is its duration over theirs; `beside` names the configuration as `nearest_run_ids` do.
+    `ratio` is its duration over what these say; `beside` names the configuration as
+    `nearest_run_ids` do.
     """
 
     run_id: str

@@ -37,7 +37,7 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class OutlierRun:
-    """A run that took `ratio` times what the repetitions of its configuration took."""
+    """A run that took `ratio` times what its repetitions, or all other runs, say of it."""
 
     run_id: RunId
     ratio: float

@@ -126,7 +126,7 @@ def _on_outliers(support: Support, served: ServedRegressor) -> Iterator[Forecast
         told = ", ".join(f"{each.run_id} ({each.ratio:.2g} times)" for each in odd[:_MOST_NAMED])
         yield ForecastWarning(
             "outliers_nearby",
-            f"Of the nearest runs {len(odd)} took far from what their repetitions took: {told}.",
+            f"Of the nearest runs {len(odd)} took far from what the others say of them: {told}.",
             "They count less; exclude them (PATCH /v1/runs/{run}) if something went wrong there.",
         )
 

@@ -62,7 +62,7 @@ class ShiftOut(ResponseModel):
 
 
 class OutlierOut(ResponseModel):
-    """A run that took `ratio` times what the repetitions of its configuration took."""
+    """A run that took `ratio` times what its repetitions, or all other runs, say of it."""
 
     run_id: str
     ratio: float
