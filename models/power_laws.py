@@ -283,17 +283,17 @@ def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> Fi
     ----------
     MacKay (1992), Bayesian interpolation, Neural Computation 4(3), 415-447.
     """
-    precision = prior.precision()
+    precision, levels = prior.precision(), layout.one_hot(X)
+    linked = np.flatnonzero(np.count_nonzero(precision, axis=1) > 1)
     theta = prior.means.copy()
-    f, jacobian = evaluate_law(layout, prior.terms, theta, X)
+    f, jacobian = evaluate_terms(layout, prior.terms, theta, X, levels)
     misfit, damping = max(_misfit(y - f), 0.04), 1e-3
     for _ in range(_MAX_STEPS):
         residual, offset = y - f, theta - prior.means
-        hessian = jacobian.T @ jacobian / misfit + precision
         gradient = jacobian.T @ residual / misfit - precision @ offset
-        step = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient)
+        step = damped_step(precision, linked, jacobian / misfit**0.5, damping, gradient)
         trial = theta + step
-        new_f, new_jacobian = evaluate_law(layout, prior.terms, trial, X)
+        new_f, new_jacobian = evaluate_terms(layout, prior.terms, trial, X, levels)
         before = residual @ residual / misfit + offset @ precision @ offset
         moved = trial - prior.means
         after = (y - new_f) @ (y - new_f) / misfit + moved @ precision @ moved
@@ -310,6 +310,59 @@ def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> Fi
         if settled:
             break
     return _with_evidence(prior, precision, theta, (f, jacobian), y)
+
+
+def damped_step(
+    precision: FloatArray,
+    linked: IntArray,
+    jacobian: FloatArray,
+    damping: float,
+    gradient: FloatArray,
+) -> FloatArray:
+    """Return ``(H + c diag(H))^-1 g`` with ``H = J' J + L``.
+
+    With more parameters than configurations by the matrix inversion lemma: what is solved is as
+    large as the smaller of both.
+
+    Parameters
+    ----------
+    precision
+        L, shape (p, p), positive definite.
+    linked
+        Its rows that are not diagonal.
+    jacobian
+        J, shape (n, p), in deviations of the misfit.
+    damping
+        c, not negative.
+    gradient
+        g, shape (p,).
+
+    References
+    ----------
+    Golub and Van Loan (2013), Matrix computations, section 2.1.4 (Sherman, Morrison, Woodbury).
+
+    Examples
+    --------
+    >>> precision, jacobian, gradient = np.diag([1.0, 4.0]), np.array([[1.0, 2.0]]), np.ones(2)
+    >>> linked = np.zeros(0, dtype=np.int64)
+    >>> step = damped_step(precision, linked, jacobian, 0.0, gradient)
+    >>> (jacobian.T @ jacobian + precision) @ step
+    array([1., 1.])
+    """
+    added = damping * ((jacobian**2).sum(axis=0) + np.diag(precision))
+    if len(jacobian) >= len(gradient):
+        whole = jacobian.T @ jacobian + precision + np.diag(added)
+        return np.asarray(np.linalg.solve(whole, gradient), dtype=np.float64)
+    right = np.concatenate([gradient[:, None], jacobian.T], axis=1)
+    left = right / (np.diag(precision) + added)[:, None]
+    if len(linked):
+        block = precision[np.ix_(linked, linked)] + np.diag(added[linked])
+        left[linked] = np.linalg.solve(block, right[linked])
+    first, others = left[:, 0], left[:, 1:]
+    inner = jacobian @ others
+    inner[np.diag_indices_from(inner)] += 1.0
+    taken = others @ np.linalg.solve(inner, jacobian @ first)
+    return np.asarray(first - taken, dtype=np.float64)
 
 
 def _misfit(residual: FloatArray) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import orjson
 
 from app.api.forecast_documents import Document
-from app.domain.forecasts import Forecast, LedgerRecord
+from app.domain.forecasts import Forecast, LedgerQuestion
 from app.domain.identifiers import ForecastId, ProjectId
 from app.services.recently_used import CacheFigures, RecentlyUsed
 
@@ -28,12 +28,15 @@ _DAY: Final = timedelta(days=1)
 
 
 class EncodedAnswer(NamedTuple):
-    """An answer without its identifier, and what it rests on; `record` is of the first time."""
+    """An answer without its identifier, and what it rests on.
+
+    `question` is what its records share, None where it is not recorded.
+    """
 
     grounds: "Grounds"
     until: datetime
     rest: bytes
-    record: LedgerRecord | None
+    question: LedgerQuestion | None
 
 
 def named(forecast_id: ForecastId | None, rest: bytes) -> bytes:

@@ -10,12 +10,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, named
 from app.api.joint_answers import JointAnswer, answer_together
 from app.api.serving_metrics import Count
-from app.api.told_forecasts import recorded
+from app.api.told_forecasts import question_of, recorded
 from app.domain import deadlines
 from app.domain.deadlines import Deadline
 from app.domain.identifiers import ProjectId
@@ -187,18 +188,17 @@ class Gatherer:
         ]
         self.evaluations.value += bool(answered)
         self.forecasts.value += len(answered)
+        now = self._services.forecasts.now()
         for each, answer in answered:
-            answers[id(each)] = self._tell(each, answer)
+            answers[id(each)] = self._tell(each, answer, now)
 
-    def _tell(self, asked: Question, found: JointAnswer) -> bytes:
-        rest, record = found.rest, None
+    def _tell(self, asked: Question, found: JointAnswer, now: datetime) -> bytes:
+        rest, question = found.rest, None
         if found.is_recorded:
-            forecasts = self._services.forecasts
-            answer, record = recorded(
-                forecasts, found.answered, asked.document, rest, forecasts.now()
-            )
+            question = question_of(found.answered, asked.document)
+            answer = recorded(self._services.forecasts, question, rest, now)
         else:
             answer = named(None, rest)
-        kept = EncodedAnswer(found.grounds, found.until, rest, record)
+        kept = EncodedAnswer(found.grounds, found.until, rest, question)
         self._answers.keep(asked.project_id, asked.body, kept)
         return answer

@@ -8,7 +8,7 @@ import orjson
 from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, holds_until, named, rest_of
 from app.api.forecast_documents import Document, forecast_document
 from app.api.forecast_requests import read_forecast
-from app.domain.forecasts import Forecast, ForecastRequest, LedgerRecord
+from app.domain.forecasts import Forecast, ForecastRequest, LedgerQuestion, LedgerRecord
 from app.domain.identifiers import ProjectId
 
 if TYPE_CHECKING:
@@ -18,48 +18,67 @@ if TYPE_CHECKING:
 
 
 class Told(NamedTuple):
-    """A forecast as its document, as what follows the identifier, as the answer, as its record."""
+    """A forecast as its document, as what follows the identifier, as the answer.
+
+    `question` is what its records share, None where it is not recorded.
+    """
 
     document: Document
     rest: bytes
     answer: bytes
-    record: LedgerRecord | None
+    question: LedgerQuestion | None
     told_at: datetime
 
     def encoded(self, forecast: Forecast, grounds: "Grounds") -> EncodedAnswer:
         """Return what is remembered of it."""
         until = holds_until(forecast, self.told_at)
-        return EncodedAnswer(grounds, until, self.rest, self.record)
+        return EncodedAnswer(grounds, until, self.rest, self.question)
 
 
 def tell(
-    forecasts: "ForecastService", forecast: Forecast, asked: ForecastRequest, question: Any
+    forecasts: "ForecastService", forecast: Forecast, asked: ForecastRequest, document: Any
 ) -> Told:
-    """Return a forecast as it is told; identified and kept where that is asked for."""
-    now = forecasts.now()
-    document = forecast_document(forecast, now)
-    rest = rest_of(document)
-    if not asked.record:
-        return Told(document, rest, named(None, rest), None, now)
-    answer, record = recorded(forecasts, forecast, question, rest, now)
-    return Told(document, rest, answer, record, now)
-
-
-def recorded(
-    forecasts: "ForecastService",
-    forecast: "Forecast | Answered",
-    question: Any,
-    rest: bytes,
-    now: datetime,
-) -> tuple[bytes, LedgerRecord]:
-    """Return an answer with its identifier, and its record, which is kept.
+    """Return a forecast as it is told; identified and kept where that is asked for.
 
     Parameters
     ----------
     forecasts
         Keeps the record.
-    forecast, question
-        What is told, and the document that asked it.
+    forecast
+        What is told.
+    asked, document
+        The question, and the document that asked it.
+    """
+    now = forecasts.now()
+    told = forecast_document(forecast, now)
+    rest = rest_of(told)
+    if not asked.record:
+        return Told(told, rest, named(None, rest), None, now)
+    question = question_of(forecast, document)
+    return Told(told, rest, recorded(forecasts, question, rest, now), question, now)
+
+
+def question_of(forecast: "Forecast | Answered", document: Any) -> LedgerQuestion:
+    """Return what all records of a question share, which a document asked."""
+    return LedgerQuestion(
+        forecast.workload_id,
+        forecast.regressor_version,
+        orjson.dumps(document),
+        forecast.scenario_sha256,
+    )
+
+
+def recorded(
+    forecasts: "ForecastService", question: LedgerQuestion, rest: bytes, now: datetime
+) -> bytes:
+    """Return an answer with an identifier of its own; its record is kept.
+
+    Parameters
+    ----------
+    forecasts
+        Keeps the record.
+    question
+        What was asked.
     rest
         The forecast as JSON behind its identifier.
     now
@@ -67,8 +86,8 @@ def recorded(
     """
     forecast_id = forecasts.new_id(now)
     answer = named(forecast_id, rest)
-    request = orjson.dumps(question)
-    return answer, forecasts.record(forecast, forecast_id, now, request=request, answer=answer)
+    forecasts.record(LedgerRecord(question, forecast_id, now, answer))
+    return answer
 
 
 def answer_again(
@@ -85,12 +104,9 @@ def answer_again(
     if now >= known.until or not forecasts.holds(known.grounds, project_id, now):
         return None
     answers.figures.hits += 1
-    if known.record is None:
+    if known.question is None:
         return named(None, known.rest)
-    forecast_id = forecasts.new_id(now)
-    answer = named(forecast_id, known.rest)
-    forecasts.record_again(known.record, forecast_id, now, answer)
-    return answer
+    return recorded(forecasts, known.question, known.rest, now)
 
 
 def answer_at_once(

@@ -2,8 +2,9 @@
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from itertools import repeat
 from typing import Any, Final
 
@@ -15,7 +16,10 @@ from app.domain.configurations import (
     ParameterValue,
     Scenario,
     Work,
-    scenario_digest,
+    amount_fact,
+    configuration_fact,
+    digest_of,
+    parameter_fact,
 )
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import Slug
@@ -71,11 +75,15 @@ class AlikeScenarios(Rows[Scenario]):
         """Return the scenarios on other configurations."""
         return AlikeScenarios(configurations, self.work, self.parameters)
 
-    def digest(self, row: int) -> str:
-        """Return what `Scenario.digest` does, of one row."""
-        work = [column[row] for column in self.work.values()]
-        parameters = [(name, column[row]) for name, column in self.parameters.items()]
-        return scenario_digest(self.configurations[row], work, parameters)
+    def digests(self) -> list[str]:
+        """Return what `Scenario.digest` does, of each row."""
+        parameters = sorted(self.parameters)
+        facts = (
+            self.configurations.made(configuration_fact),
+            *(_made(amount_fact, column) for column in self.work.values()),
+            *(_made(partial(parameter_fact, name), self.parameters[name]) for name in parameters),
+        )
+        return list(map(digest_of, zip(*facts, strict=True)))
 
     @override
     def __len__(self) -> int:
@@ -166,11 +174,17 @@ def rows_by_regressor(
     return groups
 
 
-def digest_of(scenarios: Sequence[Scenario], row: int) -> str:
-    """Return the digest of one of many scenarios."""
+def digests_of(scenarios: Sequence[Scenario]) -> list[str]:
+    """Return the digest of each of many scenarios."""
     if isinstance(scenarios, AlikeScenarios):
-        return scenarios.digest(row)
-    return scenarios[row].digest()
+        return scenarios.digests()
+    return [scenario.digest() for scenario in scenarios]
+
+
+def _made(make: Callable[[Any], str], column: Sequence[Any]) -> Sequence[str]:
+    if isinstance(column, Repeated):
+        return column.made(make)
+    return list(map(make, column))
 
 
 def configurations_of(scenarios: Sequence[Scenario]) -> Sequence[Configuration]:

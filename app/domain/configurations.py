@@ -62,24 +62,39 @@ class Scenario:
         """
         work = self.work
         amounts = work.dataset_size, work.batch_size, work.epochs
-        return scenario_digest(self.configuration, amounts, self.parameters.items())
+        return digest_of(
+            (
+                configuration_fact(self.configuration),
+                *map(amount_fact, amounts),
+                *(parameter_fact(*each) for each in sorted(self.parameters.items())),
+            )
+        )
 
 
-def scenario_digest(
-    configuration: Configuration,
-    work: Iterable[float | None],
-    parameters: Iterable[tuple[str, ParameterValue]],
-) -> str:
-    """Return `Scenario.digest` of a configuration, the members of its work and its parameters."""
+def digest_of(facts: Iterable[str]) -> str:
+    """Return the digest of a scenario of which these are the facts, parameters by their names."""
+    return sha256(f"({', '.join(facts)})".encode()).hexdigest()
+
+
+def configuration_fact(configuration: Configuration) -> str:
+    """Return what a digest says of a configuration."""
     facts = (
         configuration.gpu_type,
         configuration.instance_type,
         configuration.nodes,
         configuration.workers,
-        *map(_plain, work),
-        *sorted([(name, _plain(value)) for name, value in parameters]),
     )
-    return sha256(repr(facts).encode()).hexdigest()
+    return repr(facts)[1:-1]
+
+
+def amount_fact(amount: float | None) -> str:
+    """Return what a digest says of a member of the work."""
+    return repr(_plain(amount))
+
+
+def parameter_fact(name: str, value: ParameterValue) -> str:
+    """Return what a digest says of a parameter."""
+    return repr((name, _plain(value)))
 
 
 def _plain(value: ParameterValue | None) -> ParameterValue | None:

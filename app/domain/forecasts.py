@@ -240,16 +240,22 @@ class Forecast:
         return self.scenario.digest()
 
 
-class LedgerRecord(NamedTuple):
-    """A forecast to be kept: what was asked and answered, as JSON."""
+class LedgerQuestion(NamedTuple):
+    """What all records of one question to one regressor share; the request is JSON."""
 
-    forecast_id: ForecastId
     workload_id: WorkloadId
     regressor_version: int
-    created_at: datetime
     request: bytes
+    scenario_sha256: str | None
+
+
+class LedgerRecord(NamedTuple):
+    """A forecast to be kept; the answer is JSON."""
+
+    question: LedgerQuestion
+    forecast_id: ForecastId
+    created_at: datetime
     answer: bytes
-    scenario_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.alike import column_of, configurations_of
+from app.domain.alike import column_of, configurations_of, digests_of
 from app.domain.columns import Repeated, beside, made_once
 from app.domain.configurations import Configuration, Purchase, Scenario
 from app.domain.energy import EnergyForecast, EnergyTerms
@@ -100,6 +100,11 @@ class AnswerColumns:
     def refusals(self) -> dict[int, DomainError]:
         """Why rows cannot be answered."""
         return self._bought[1]
+
+    @once
+    def digests(self) -> list[str]:
+        """The digests of the scenarios."""
+        return digests_of(self.scenarios)
 
     @once
     def offers(self) -> Repeated[Offer | None]:

@@ -6,7 +6,7 @@ from itertools import repeat
 
 from typing_extensions import override
 
-from app.domain.alike import column_of, digest_of
+from app.domain.alike import column_of
 from app.domain.columns import Rows
 from app.domain.configurations import Scenario
 from app.domain.energy import EnergyForecast
@@ -78,7 +78,7 @@ class Answered:
     @property
     def scenario_sha256(self) -> str:
         """The digest of the scenario."""
-        return digest_of(self.columns.scenarios, self.row)
+        return self.columns.digests[self.row]
 
     @property
     def duration_seconds(self) -> Interval:

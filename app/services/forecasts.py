@@ -15,7 +15,6 @@ from app.domain.identifiers import (
     new_identifier,
 )
 from app.pricing.resolution import PriceBook
-from app.services.answered import Answered
 from app.services.answers import Answer, Asked, answer_all, ask_all, whole
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
@@ -161,43 +160,9 @@ class ForecastService:
         """Return the identifier of a forecast that is made now."""
         return ForecastId(new_identifier("fc", now_ms=int(now.timestamp() * 1000)))
 
-    def record(
-        self,
-        forecast: Forecast | Answered,
-        forecast_id: ForecastId,
-        now: datetime,
-        *,
-        request: bytes,
-        answer: bytes,
-    ) -> LedgerRecord:
-        """Keep a forecast and return its record; it is written behind the answer."""
-        record = LedgerRecord(
-            forecast_id=forecast_id,
-            workload_id=forecast.workload_id,
-            regressor_version=forecast.regressor_version,
-            created_at=now,
-            request=request,
-            answer=answer,
-            scenario_sha256=forecast.scenario_sha256,
-        )
+    def record(self, record: LedgerRecord) -> None:
+        """Keep a forecast; it is written behind the answer."""
         self._ledger.put(record)
-        return record
-
-    def record_again(
-        self, earlier: LedgerRecord, forecast_id: ForecastId, now: datetime, answer: bytes
-    ) -> None:
-        """Keep a forecast that was asked and answered as before, but for its identifier."""
-        self._ledger.put(
-            LedgerRecord(
-                forecast_id,
-                earlier.workload_id,
-                earlier.regressor_version,
-                now,
-                earlier.request,
-                answer,
-                earlier.scenario_sha256,
-            )
-        )
 
     def recorded(self, project_id: ProjectId, forecast_id: str) -> LedgerEntry:
         """Return a recorded forecast with the runs that were made of it.

@@ -1,4 +1,4 @@
-"""Stores many runs by the fastest way of each database: statements of many rows, or COPY."""
+"""Stores many rows by the fastest way of each database: statements of many rows, or COPY."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _Column = Sequence[object]
+_RUNS: Final = "run"
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _NULL: Final = "\\N"
 _ROWS_OF_A_STATEMENT: Final = 50
@@ -39,8 +40,34 @@ def writing_runs(connection: sa.Connection) -> Iterator[WriteRuns]:
         yield lambda runs: _execute_many(connection, _columns(runs))
         return
     driver = connection.connection.driver_connection
-    with _RunCopy(driver) as copying:
+    with _Copying(driver, _RUNS) as copying:
         yield lambda runs: copying.write(_columns(runs))
+
+
+def insert_columns(connection: sa.Connection, table: str, columns: Mapping[str, _Column]) -> None:
+    """Store rows, which are few and long, in the transaction of a connection.
+
+    Parameters
+    ----------
+    connection
+        In a transaction.
+    table
+        Our name of a table.
+    columns
+        Values as the table holds them, of equal length; JSON as its text, instants aware.
+
+    Raises
+    ------
+    StorageUnavailableError
+        If the database does not answer.
+    """
+    if connection.dialect.name == "sqlite":
+        values = map(_for_sqlite, columns.values())
+        rows = list(zip(*values, strict=True))
+        connection.exec_driver_sql(_insertion(table, tuple(columns), 1), rows)
+        return
+    with _Copying(connection.connection.driver_connection, table) as copying:
+        copying.write(columns)
 
 
 def _columns(runs: NewRuns) -> dict[str, _Column]:
@@ -70,16 +97,16 @@ def _execute_many(connection: sa.Connection, columns: Mapping[str, _Column]) -> 
     cells = chain.from_iterable(zip(*values, strict=True))
     try:
         for times, rows in ((whole, at_once), (1, rest)):
-            statement = _insertion(tuple(columns), rows)
+            statement = _insertion(_RUNS, tuple(columns), rows)
             for _ in range(times if rows else 0):
                 driver.execute(statement, tuple(islice(cells, rows * len(columns))))
     except sqlite3.OperationalError as error:
         raise StorageUnavailableError from error
 
 
-def _insertion(names: Sequence[str], rows: int) -> str:
+def _insertion(table: str, names: Sequence[str], rows: int) -> str:
     row = f"({', '.join(repeat('?', len(names)))})"
-    return f"INSERT INTO run ({', '.join(names)}) VALUES {', '.join(repeat(row, rows))}"  # noqa: S608 - names of our own columns
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES {', '.join(repeat(row, rows))}"  # noqa: S608 - names of our own columns
 
 
 def _for_sqlite(column: _Column) -> _Column:
@@ -102,14 +129,14 @@ def _converted(column: _Column, convert: Callable[[object], str]) -> list[str | 
     return list(map(known.get, column))
 
 
-class _RunCopy:
+class _Copying:
     """A COPY that is open while blocks with the same columns come; others begin another."""
 
-    def __init__(self, driver: object) -> None:
+    def __init__(self, driver: object, table: str) -> None:
         import psycopg  # noqa: PLC0415 - on PostgreSQL it is there already, on SQLite nobody needs it
 
         assert isinstance(driver, psycopg.Connection)
-        self._driver = driver
+        self._driver, self._table = driver, table
         self._lost = psycopg.OperationalError, psycopg.InterfaceError
         self._open = ExitStack()
         self._columns: list[str] = []
@@ -137,7 +164,7 @@ class _RunCopy:
         self._open.close()
         self._columns = names
         cursor = self._open.enter_context(self._driver.cursor())
-        statement = f"COPY run ({', '.join(names)}) FROM STDIN"
+        statement = f"COPY {self._table} ({', '.join(names)}) FROM STDIN"
         return self._open.enter_context(cursor.copy(statement.encode()))
 
     @contextmanager

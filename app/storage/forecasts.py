@@ -1,9 +1,8 @@
 """The store of the ledger of recorded forecasts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-import orjson
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -11,13 +10,27 @@ from app.domain.accuracy import RealisedForecast
 from app.domain.forecasts import LedgerEntry, LedgerRecord, LinkedRun, RecordedForecast
 from app.domain.identifiers import ForecastId, ProjectId, RunId, Slug, WorkloadId
 from app.domain.runs import RunStatus
+from app.storage.bulk import insert_columns
 from app.storage.lists import each_text
 from app.storage.tables import ForecastRow, RunRow, WorkloadRow
 
 _MAX_LINKED = 1000
 _MAX_REALISED = 10_000
 MAX_RECORDED = 50_000
-_INSERT = sa.insert(ForecastRow)
+
+
+def _columns(records: Sequence[LedgerRecord]) -> Mapping[str, Sequence[object]]:
+    questions, forecast_ids, instants, answers = zip(*records, strict=True)
+    workload_ids, versions, requests, digests = zip(*questions, strict=True)
+    return {
+        "id": forecast_ids,
+        "workload_id": workload_ids,
+        "regressor_version": versions,
+        "created_at": instants,
+        "scenario_sha256": digests,
+        "request": list(map(bytes.decode, requests)),
+        "answer": list(map(bytes.decode, answers)),
+    }
 
 
 class ForecastStore:
@@ -28,26 +41,14 @@ class ForecastStore:
 
     def add_many(self, records: Sequence[LedgerRecord]) -> int:
         """Store the records whose workload still exists; return how many."""
-        workload_ids = sorted({record.workload_id for record in records})
+        workload_ids = sorted({record.question.workload_id for record in records})
         # The lock keeps a workload from being deleted before its forecasts are in.
         found = sa.select(WorkloadRow.id).where(WorkloadRow.id.in_(workload_ids))
         existing = set(self._session.scalars(found.with_for_update(key_share=True, read=True)))
-        rows = [
-            {
-                "id": record.forecast_id,
-                "workload_id": record.workload_id,
-                "regressor_version": record.regressor_version,
-                "created_at": record.created_at,
-                "scenario_sha256": record.scenario_sha256,
-                "request": orjson.Fragment(record.request),
-                "answer": orjson.Fragment(record.answer),
-            }
-            for record in records
-            if record.workload_id in existing
-        ]
-        if rows:
-            self._session.connection().execute(_INSERT, rows)
-        return len(rows)
+        kept = [record for record in records if record.question.workload_id in existing]
+        if kept:
+            insert_columns(self._session.connection(), ForecastRow.__tablename__, _columns(kept))
+        return len(kept)
 
     def get(self, project_id: ProjectId, forecast_id: ForecastId) -> LedgerEntry | None:
         """Return a recorded forecast with the runs that name it, None when there is none."""

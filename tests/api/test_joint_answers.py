@@ -1,5 +1,6 @@
 """Single questions that are answered together: each is told what it would be told alone."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from fastapi.testclient import TestClient
 from app.api.encoded_answers import holds_until, named
 from app.api.joint_answers import JointAnswer, answer_together
 from app.domain.access import DEFAULT_PROJECT
+from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.errors import InvalidRequestError, UnknownGpuError
 from app.services.wiring import Services
 from tests.support.queries import recorded_queries
@@ -72,6 +74,31 @@ def test_each_is_answered_in_the_bytes_that_it_is_answered_by_alone(
 
     answers = [each for each in together if isinstance(each, JointAnswer)]
     assert [named(None, each.rest) for each in answers] == alone
+
+
+@pytest.mark.parametrize("asked", [ALIKE, UNLIKE, VARIED, MACHINES, NUMBERED])
+def test_each_has_the_digest_of_its_scenario(
+    published: Services, client: TestClient, asked: list[dict[str, Any]]
+) -> None:
+    for each in asked:
+        client.post("/v1/forecasts", json=each)
+
+    together = answer_together(published.forecasts, DEFAULT_PROJECT, asked)
+
+    answered = [each.answered for each in together if isinstance(each, JointAnswer)]
+    assert len(answered) == len(asked)
+    assert [each.scenario_sha256 for each in answered] == [
+        each.scenario.digest() for each in answered
+    ]
+
+
+def test_digest_is_that_of_earlier_releases() -> None:
+    parameters: dict[str, float | str] = {"layers": 24, "a'b\"\\": "x, 'ü", "b": 1.5}
+    asked = Scenario(Configuration("T4", provider="aws", nodes=2, workers=8), Work(1000, 256))
+
+    found = replace(asked, parameters=parameters).digest()
+
+    assert found == "7345dd4b85b11b0140cdcd04ed54ba83764459b24094d2145918d1890075d28b"
 
 
 def test_what_is_no_question_or_has_no_answer_is_refused_beside_the_others(

@@ -34,6 +34,17 @@ def test_parameters_that_change_nothing_cost_little_accuracy() -> None:
     assert _error(16) < _error(0) + 0.01
 
 
+def test_more_parameters_than_configurations_are_no_hindrance() -> None:
+    rows = _rows(40, seed=1)[::3][:12]
+    truth = np.array([law_seconds(row) for row in rows])
+
+    forecasts = fit(make_runs(rows)).predict(make_features(rows))
+
+    low, high = forecasts.interval(0.9)
+    assert np.mean((low < truth) & (truth < high)) > 0.8
+    assert mape(truth, forecasts.median()) < 0.3
+
+
 def test_parameter_that_matters_keeps_its_influence_beside_idle_ones() -> None:
     rows = [{**row, "param.length": float(128 << (i % 3))} for i, row in enumerate(_rows(6, 2))]
     truth = np.array([law_seconds(row) * float(row["param.length"]) ** 0.7 for row in rows])

@@ -1,11 +1,12 @@
 """Recorded forecasts are written behind the answers and never lost in silence."""
 
+import orjson
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import StorageUnavailableError
-from app.domain.forecasts import LedgerRecord
-from app.domain.identifiers import ForecastId, WorkloadId, new_identifiers
+from app.domain.forecasts import LedgerEntry, LedgerQuestion, LedgerRecord
+from app.domain.identifiers import ForecastId, Slug, WorkloadId, new_identifiers
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
 from app.services.wiring import Services
@@ -14,8 +15,9 @@ from tests.support.regressors import store_runs
 
 
 def make_records(context: ServiceContext, workload_id: WorkloadId, n: int) -> list[LedgerRecord]:
+    question = LedgerQuestion(workload_id, 1, b'{"n":1}', None)
     return [
-        LedgerRecord(ForecastId(key), workload_id, 1, context.now(), b'{"n":1}', b'{"a":2}')
+        LedgerRecord(question, ForecastId(key), context.now(), b'{"a":2}')
         for key in new_identifiers("fc", n)
     ]
 
@@ -45,6 +47,21 @@ def test_records_are_written_in_order_at_the_latest_at_the_end(services: Service
 
     assert kept(context, records) == [True] * 3
     assert writer.dropped == 0
+
+
+def test_texts_are_kept_sign_by_sign(services: Services) -> None:
+    context = services.context
+    told = {"ref": "a\\b\t\n\r \\N 'ü' \"%s ?\""}
+    question = LedgerQuestion(store_runs(context, "w"), 3, orjson.dumps(told), "ab" * 32)
+    [key] = map(ForecastId, new_identifiers("fc", 1))
+    writer = LedgerWriter(context)
+    writer.put(LedgerRecord(question, key, context.now(), orjson.dumps(told)))
+
+    writer.close()
+
+    with context.database.reading() as stores:
+        entry = stores.forecasts.get(DEFAULT_PROJECT, key)
+    assert entry == LedgerEntry(key, Slug("w"), 3, context.now(), told, told, ())
 
 
 def test_record_of_a_removed_workload_is_left_out(services: Services) -> None:
