@@ -14,6 +14,14 @@ from app.storage.tables import FitRow, PublicationRow, RegressorRow, WorkloadRow
 
 _FEW = 100
 _MANY = 10_000
+_PUBLISHED = (
+    sa.select(WorkloadRow.slug, RegressorRow.version)
+    .select_from(RegressorRow)
+    .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
+    .join(PublicationRow, IS_PUBLISHED)
+    .order_by(WorkloadRow.id)
+)
+"""Workload and version of each published regressor."""
 
 
 class DiagnosisStore:
@@ -61,22 +69,13 @@ class DiagnosisStore:
 
     def published_formats(self) -> list[tuple[str, int, int]]:
         """Return workload, version and format of each published regressor."""
-        query = (
-            sa.select(WorkloadRow.slug, RegressorRow.version, RegressorRow.format_version)
-            .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
-            .join(PublicationRow, IS_PUBLISHED)
-            .order_by(WorkloadRow.id)
-        )
-        return [(slug, version, kind) for slug, version, kind in self._session.execute(query)]
+        found = self._session.execute(_PUBLISHED.add_columns(RegressorRow.format_version))
+        return [(slug, version, kind) for slug, version, kind in found]
 
     def published_artifacts(self, format_version: int) -> Iterator[tuple[str, int, bytes]]:
         """Yield workload, version and artefact of each published regressor of one format."""
-        query = (
-            sa.select(WorkloadRow.slug, RegressorRow.version, RegressorRow.artifact)
-            .where(RegressorRow.format_version == format_version)
-            .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
-            .join(PublicationRow, IS_PUBLISHED)
-            .order_by(WorkloadRow.id)
+        query = _PUBLISHED.add_columns(RegressorRow.artifact).where(
+            RegressorRow.format_version == format_version
         )
         yield from self._session.execute(query.execution_options(yield_per=_FEW))
 
