@@ -83,6 +83,11 @@ class Settings(BaseSettings):
     regressor_cache_size: int = Field(
         256, ge=1, description="regressors a web process keeps in memory"
     )
+    regressor_cache_bytes: int = Field(
+        2**28,
+        ge=0,
+        description="bytes of their artefacts; in memory they take two to three times as much",
+    )
     answer_cache_size: int = Field(
         4096, ge=1, le=1_000_000, description="answers of forecasts a web process keeps in memory"
     )

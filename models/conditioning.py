@@ -9,7 +9,7 @@ from models.kernels import ServingKernel
 from models.scaling_laws import spread_subset
 from models.tables import FloatArray, IntArray
 
-MAX_CONDITIONED = 1000
+MAX_CONDITIONED = 4000
 """As many configurations tell the mean of a process that holds fewer."""
 
 _JITTER = 1e-6

@@ -20,7 +20,7 @@ from models.exponents import with_exponents
 from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
 from models.holdout import FoldMap, TrainingData, forecast_folds, gather
-from models.intervals import calibrate, prior_curve, tempered
+from models.intervals import calibrate, found_surprise, prior_curve
 from models.layout import Layout
 from models.level_effects import LevelEffects, untold_effects
 from models.likely_questions import UNTESTED_VARIANCE
@@ -48,7 +48,7 @@ from models.relevance import with_relevance
 from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
 from models.rising_batches import with_rising_batch
 from models.run_names import RunNames
-from models.selection import HeldOut, combine
+from models.selection import HeldOut
 from models.shares import with_shares
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.threads import single_thread
@@ -248,7 +248,12 @@ class _Draft:
             name: INTERPOLATION if kind == IRRELEVANT_AXIS else name
             for name, kind in self.regime_map.kinds.items()
         }
-        found = {name: self._regime(name) for name in dict.fromkeys(source.values())}
+        inside = self._regime(INTERPOLATION, 1.0)
+        surprise = self._surprise(inside.weights)
+        found = {
+            name: inside if name == INTERPOLATION else self._regime(name, surprise)
+            for name in source.values()
+        }
         regimes = {name: found[answering] for name, answering in source.items()}
         carried = np.any([regime.weights > 0 for regime in regimes.values()], axis=0)
         members = {
@@ -292,7 +297,13 @@ class _Draft:
     def _pooling(self) -> PoolingReport | None:
         return None if self.prior is None else self.prior.report
 
-    def _regime(self, name: str) -> RegimeModel:
+    def _surprise(self, weights: FloatArray) -> float:
+        inside = self.held_out.get(INTERPOLATION)
+        if inside is None:
+            return 1.0
+        return found_surprise(inside.scores(weights), inside.weights, inside.n_distinct)
+
+    def _regime(self, name: str, surprise: float) -> RegimeModel:
         n, kind = len(self.configurations.keys), self.regime_map.kinds[name]
         held_out = self.held_out.get(name)
         inside = self.held_out.get(INTERPOLATION)
@@ -303,20 +314,17 @@ class _Draft:
             found = tested.residual_variances()
             errors = np.where(np.isfinite(found), found, errors)
         is_pooled = uses_pool(list(self.fitted), weights)
-        if held_out is None:
-            return RegimeModel(weights, errors, prior_curve(kind, n, is_pooled=is_pooled))
-        mean, scale = _forecast(held_out, weights)
-        scores = np.abs(held_out.observed - mean) / scale
-        curve = calibrate(
-            scores, held_out.weights, kind, n, held_out.n_distinct, is_pooled=is_pooled
-        )
+        curve = prior_curve(kind, n, is_pooled=is_pooled, surprise=surprise)
+        if held_out is not None:
+            scores, n_distinct = held_out.scores(weights), held_out.n_distinct
+            curve = calibrate(scores, held_out.weights, curve, kind, n, n_distinct)
         return RegimeModel(weights, errors, curve)
 
     def _memory(self, interpolation: RegimeModel, features: FeatureTable) -> Memory:
         held_out, keys = self.held_out.get(INTERPOLATION), self.configurations.keys
         forecasts = np.full(len(keys), UNBOUNDED)
         if held_out is not None:
-            mean, _ = _forecast(held_out, interpolation.weights)
+            mean, _ = held_out.forecast(interpolation.weights)
             forecasts[held_out.rows] = self.center + mean
         known = {name for name, v in features.numeric.items() if not np.isnan(v).all()}
         known |= {n for n, v in features.categorical.items() if any(x is not None for x in v)}
@@ -376,8 +384,7 @@ class _Draft:
     def _coverage(self, regimes: Mapping[str, RegimeModel]) -> dict[str, float]:
         inside: dict[str, list[FloatArray]] = {"0.8": [], "0.9": []}
         for name, held_out in self.held_out.items():
-            mean, scale = _forecast(held_out, regimes[name].weights)
-            scores = np.abs(held_out.observed - mean) / scale
+            scores = held_out.scores(regimes[name].weights)
             inside["0.8"].append(scores <= regimes[name].curve[1])
             inside["0.9"].append(scores <= regimes[name].curve[2])
         return {
@@ -385,15 +392,7 @@ class _Draft:
         }
 
 
-def _forecast(held_out: HeldOut, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean and scale of the combined held-out forecasts, as of a mean of repetitions."""
-    active = weights > 0
-    mean, variance = combine(weights[active], held_out.means[active], held_out.variances[active])
-    variance = variance + held_out.extra_variance
-    return mean, tempered(np.sqrt(np.maximum(variance - held_out.averaged, variance / 4)))
-
-
 def _mape(held_out: HeldOut, weights: FloatArray) -> float:
-    mean, _ = _forecast(held_out, weights)
+    mean, _ = held_out.forecast(weights)
     share = held_out.weights / held_out.weights.sum()
     return float(np.abs(np.expm1(np.clip(mean - held_out.observed, -50, 50))) @ share)

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from models.checks import check_bounded, check_rows, demand
 from models.conditioning import Rows, conditioned, conditioning_rows
+from models.hyperposterior import Evidence, cholesky, negative_log_posterior
 from models.kernels import KernelParameters, ServingKernel, TrainingKernel
 from models.layout import Layout
 from models.optimisation import minimise_in_box
@@ -16,13 +17,19 @@ from models.regressor import PortfolioRegressor, State
 from models.scaling_laws import LogLinearLaw, ScalingLaw, spread_subset
 from models.tables import BoolArray, FloatArray
 
-MAX_PROCESS_CONFIGURATIONS = 200
-"""Cost grows with the cube of the configurations; more than this are thinned out."""
+MAX_TUNING_CONFIGURATIONS = 200
+"""As many tell the hyper-parameters: each of dozens of steps costs the cube of them."""
 
-_JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+MAX_PROCESS_CONFIGURATIONS = 300
+"""As many are held: loads cost the cube of them, forecasts the square."""
+
 _BOX = 3.5
 _N_DEVIATIONS = 3
 _MAX_LOG_PARAMETER = 50.0
+
+
+_Told = tuple[FloatArray, FloatArray, FloatArray]
+"""Rows, log durations and numbers of repetitions of configurations."""
 
 
 class GaussianProcess(PortfolioRegressor):
@@ -88,34 +95,43 @@ class GaussianProcess(PortfolioRegressor):
         """Fit the law, then hyper-parameters and process around it."""
         self.law_ = self._new_law()
         self.law_.fit(X, y)
-        rows = spread_subset(len(y), MAX_PROCESS_CONFIGURATIONS, self.seed)
         counts = np.ones(len(y)) if sample_weight is None else sample_weight
         every = X, y, counts
-        X, y, counts = X[rows], y[rows], counts[rows]
-        mean, jacobian = self._mean_and_jacobian(X)
-        residual = y - mean
-        coupling = self._parameter_covariance() @ jacobian.T
-        z = self.layout.numeric(X)
-        spread = z.std(axis=0)
+        held = _few(every, MAX_TUNING_CONFIGURATIONS, self.seed)
+        spread = self.layout.numeric(held[0]).std(axis=0)
         self.scales_ = np.array(self.start[0]) if self.start else np.where(spread > 0, spread, 1.0)
-        kernel = TrainingKernel.build(z / self.scales_, self.layout.codes(X), counts)
-        base = jacobian @ coupling
-        self.log_parameters_ = self._optimise(kernel, base, residual)
+        evidence = self._evidence(*held)
+        self.log_parameters_ = self._optimise(evidence)
+        if len(y) > MAX_TUNING_CONFIGURATIONS:
+            held = _few(every, MAX_PROCESS_CONFIGURATIONS, self.seed)
+            evidence = self._evidence(*held)
+        self._condition(held[0], evidence)
+        if len(y) > MAX_PROCESS_CONFIGURATIONS:
+            rows = conditioning_rows(len(y))
+            mean, jacobian = self._mean_and_jacobian(X[rows])
+            response, told = self.response(X[rows], counts[rows])
+            self.alpha_ = response @ (told @ (y[rows] - mean - jacobian @ self.shift_))
+        return self
+
+    def _evidence(self, X: FloatArray, y: FloatArray, counts: FloatArray) -> Evidence:
+        mean, jacobian = self._mean_and_jacobian(X)
+        coupling = self._parameter_covariance() @ jacobian.T
+        rows = self._rows(X)
+        kernel = TrainingKernel.build(rows.x, rows.codes, counts)
+        return Evidence(kernel, y - mean, coupling, jacobian @ coupling)
+
+    def _condition(self, X: FloatArray, evidence: Evidence) -> None:
+        """Hold configurations: what they leave of the law moves the process."""
         parameters = KernelParameters.from_log(self.log_parameters_, len(self.scales_))
-        noise = parameters.roughness**2 + parameters.noise**2 / counts
-        factor = _cholesky(kernel.covariance(self.log_parameters_) + base, noise)
+        kernel = evidence.kernel
+        noise = parameters.roughness**2 + parameters.noise**2 / kernel.counts
+        factor = cholesky(kernel.covariance(self.log_parameters_) + evidence.base, noise)
         # Rounding leaves crumbs above the diagonal, which an artefact does not store.
         self.inverse_factor_ = np.tril(np.linalg.inv(factor))
-        self.alpha_ = self.inverse_factor_.T @ (self.inverse_factor_ @ residual)
-        self.coupling_, self.X_ = np.ascontiguousarray(coupling), np.ascontiguousarray(X)
-        self.shift_ = coupling @ self.alpha_
+        self.alpha_ = self.inverse_factor_.T @ (self.inverse_factor_ @ evidence.residual)
+        self.X_, self.coupling_ = np.ascontiguousarray(X), np.ascontiguousarray(evidence.coupling)
+        self.shift_: FloatArray = evidence.coupling @ self.alpha_
         self._prepare()
-        if len(every[1]) > len(y):
-            X, y, counts = (each[conditioning_rows(len(every[1]))] for each in every)
-            mean, jacobian = self._mean_and_jacobian(X)
-            response, told = self.response(X, counts)
-            self.alpha_ = response @ (told @ (y - mean - jacobian @ self.shift_))
-        return self
 
     def response(self, X: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return how `alpha_` follows what the law leaves of configurations that are not held.
@@ -321,56 +337,29 @@ class GaussianProcess(PortfolioRegressor):
         widths = [1.0, 1.0, noise_width, *[1.0] * n_numeric, *[0.7] * n_numeric]
         return np.log(means), np.array(widths + [1.0] * n_categories)
 
-    def _optimise(
-        self, kernel: TrainingKernel, base: FloatArray, residual: FloatArray
-    ) -> FloatArray:
+    def _optimise(self, evidence: Evidence) -> FloatArray:
         means, widths = self._hyper_prior()
         first = np.array(self.start[1]) if self.start else means
-        if self.max_iterations == 0 or len(residual) < 3:  # noqa: PLR2004 - nothing to learn from
+        if self.max_iterations == 0 or len(evidence.residual) < 3:  # noqa: PLR2004 - nothing to learn from
             return first
         low, high = means - _BOX * widths, means + _BOX * widths
         if self.shape_fixed:
             low[_N_DEVIATIONS:] = high[_N_DEVIATIONS:] = first[_N_DEVIATIONS:]
         return minimise_in_box(
-            lambda logs: _objective(kernel, base, residual, logs, means, widths),
+            lambda logs: negative_log_posterior(evidence, logs, means, widths),
             np.clip(first, low, high),
             list(zip(low.tolist(), high.tolist(), strict=True)),
             self.max_iterations,
         )
 
 
-def _objective(
-    kernel: TrainingKernel,
-    base: FloatArray,
-    residual: FloatArray,
-    logs: FloatArray,
-    means: FloatArray,
-    widths: FloatArray,
-) -> tuple[float, FloatArray]:
-    """Return the negative log posterior of the hyper-parameters and its gradient."""
-    parameters = KernelParameters.from_log(logs, len(kernel.distances))
-    covariance = kernel.covariance(logs)
-    noise = parameters.roughness**2 + parameters.noise**2 / kernel.counts
-    factor = _cholesky(covariance + base, noise)
-    inverse = np.linalg.inv(factor)
-    precision = inverse.T @ inverse
-    alpha = precision @ residual
-    deviations = (logs - means) / widths
-    value = residual @ alpha / 2 + np.log(np.diag(factor)).sum() + deviations @ deviations / 2
-    inner = (precision - np.outer(alpha, alpha)) / 2
-    return float(value), kernel.gradient(logs, covariance, inner) + deviations / widths
+def _few(every: _Told, limit: int, seed: int) -> _Told:
+    """Return a random subset of configurations, or all if there are no more than `limit`."""
+    rows = spread_subset(len(every[1]), limit, seed)
+    X, y, counts = every
+    return X[rows], y[rows], counts[rows]
 
 
 @lru_cache(maxsize=8)
 def _lower_triangle(n: int) -> BoolArray:
     return np.tri(n, dtype=np.bool_)
-
-
-def _cholesky(covariance: FloatArray, noise: FloatArray) -> FloatArray:
-    for jitter in _JITTERS:
-        try:
-            factor = np.linalg.cholesky(covariance + np.diag(noise + jitter))
-        except np.linalg.LinAlgError:
-            continue
-        return np.asarray(factor, dtype=np.float64)
-    raise ValueError("The covariance of the configurations is not positive definite.")

@@ -1,6 +1,7 @@
 """Which measured configuration taught a forecast what: derivatives by the measured durations."""
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ _SUBJECTS: tuple[Subject, ...] = (
 )
 _CATEGORY, _NEIGHBOURHOOD = len(TERMS), len(TERMS) + 1
 _SMALLEST, _LARGEST = 0.01, 1e3
+_Near = tuple[IntArray, BoolArray, tuple[FloatArray, ...]]
+"""Where configurations stand, which do, and factors of how correlations follow their durations."""
 
 
 class Lesson(NamedTuple):
@@ -166,13 +169,13 @@ class _ProcessResponse:
             inverse = inverse - (inverse @ known) @ held
             response = held + response - (response @ known) @ held
         self._response = response
-        self._near = [(self._columns, self._known, inverse)]
+        self._near: list[_Near] = [(self._columns, self._known, (inverse,))]
         if len(X) > MAX_PROCESS_CONFIGURATIONS:
             told = X[conditioning_rows(len(X))]
             # Repetitions, which are not known here, count once.
-            gained = np.matmul(*process.response(told, np.ones(len(told))))
-            lost = -(gained @ self._slopes.jacobian(told)) @ response
-            self._near = [(*_places(told, rows), gained), (self._columns, self._known, lost)]
+            gained = process.response(told, np.ones(len(told)))
+            lost = -(gained[0] @ (gained[1] @ self._slopes.jacobian(told))) @ response
+            self._near = [(*_places(told, rows), gained), (self._columns, self._known, (lost,))]
 
     def add(self, X: FloatArray, weight: float, total: FloatArray) -> None:
         """Add the weighted derivatives of some questions."""
@@ -180,8 +183,9 @@ class _ProcessResponse:
             total[:, subject, self._columns] += weight * (part @ self._response)[:, self._known]
         x = self._layout.numeric(X) / self._process.scales_
         near = self._process.scatter * self._process.kernel(x, self._layout.codes(X))
-        for columns, known, gain in self._near:
-            total[:, _NEIGHBOURHOOD, columns] += weight * (near @ gain)[:, known]
+        for columns, known, factors in self._near:
+            moved = reduce(np.matmul, factors, near)
+            total[:, _NEIGHBOURHOOD, columns] += weight * moved[:, known]
 
 
 def _places(X: FloatArray, rows: Mapping[bytes, int]) -> tuple[IntArray, BoolArray]:

@@ -1,5 +1,6 @@
 """Calibration of prediction intervals: held-out quantiles, shrunk to prior ones, per regime."""
 
+import math
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -39,6 +40,7 @@ _SCALE_TRUST = 0.75
 
 _DOUBT, _POOLED_DOUBT, _MOST_POOLED_DOUBT = 6.0, 5.0, 2.0
 _MIN_HELD_OUT = 5
+_SURPRISE_TRUST = 6
 _QUANTILE_BOUNDS = (0.1, 6.0)
 
 
@@ -62,13 +64,50 @@ def tempered(scale: Scale) -> Scale:
     return found
 
 
-def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -> FloatArray:
+def found_surprise(scores: FloatArray, weights: FloatArray, n_distinct: int) -> float:
+    """Return the factor, at least 1, by which a workload's forecasts are too sure of themselves.
+
+    With m configurations held out inside the range, whose scores have the mean square z^2, and one
+    scale k of all predicted deviations, ``k^2 = (6 + m z^2) / (6 + m)``: a scaled inverse
+    chi-square prior that counts as six of them. A workload unlike what the laws and priors believe
+    is so for every kind of question, most of which hold nothing out where configurations are few.
+
+    Parameters
+    ----------
+    scores
+        ``|y - mu| / s`` of configurations held out inside the measured range, shape (m,).
+    weights
+        How much each of them counts, shape (m,).
+    n_distinct
+        Distinct configurations among them.
+
+    References
+    ----------
+    Gelman et al. (2013), Bayesian data analysis, sec. 2.6.
+
+    Examples
+    --------
+    >>> found_surprise(np.array([2.0, 1.0, 2.0, 1.0]), np.ones(4), 4)
+    1.2649110640673518
+    >>> found_surprise(np.array([0.5, 0.1]), np.ones(2), 2)
+    1.0
+    """
+    bounded = np.minimum(scores, _QUANTILE_BOUNDS[1])
+    square = float(bounded**2 @ weights / weights.sum())
+    found = (_SURPRISE_TRUST + n_distinct * square) / (_SURPRISE_TRUST + n_distinct)
+    return max(1.0, math.sqrt(found))
+
+
+def prior_curve(
+    kind: Kind, n_configurations: int, *, is_pooled: bool = False, surprise: float = 1.0
+) -> FloatArray:
     """Return prior half widths at `LEVELS`, wider for few configurations; a heuristic.
 
     ``q0 = q00 (1 + 6 / n)`` with q00 that of few up to 12 configurations, whose share falls as
     ``12 / n`` beyond them, and ``q00 (1 + min(2, 5 / n))`` where other workloads tell the spread
     of what fewer than 12 configurations leave open. Beyond an axis of three levels they do not: its
-    trend is the runs' own, and whether it goes on no other workload knows.
+    trend is the runs' own, and whether it goes on no other workload knows. Times `surprise`
+    (`found_surprise`) for few, whose share falls alike.
 
     Examples
     --------
@@ -79,7 +118,7 @@ def prior_curve(kind: Kind, n_configurations: int, *, is_pooled: bool = False) -
     doubt = _DOUBT / n_configurations
     if is_pooled and n_configurations < FEW_CONFIGURATIONS and kind != "extrapolation":
         doubt = min(_POOLED_DOUBT / n_configurations, _MOST_POOLED_DOUBT)
-    width = few * _PRIOR_90[kind, True] + (1 - few) * _PRIOR_90[kind, False]
+    width = few * surprise * _PRIOR_90[kind, True] + (1 - few) * _PRIOR_90[kind, False]
     return width * _shape(kind) * (1 + doubt)
 
 
@@ -90,11 +129,10 @@ def _shape(kind: Kind) -> FloatArray:
 def calibrate(
     scores: FloatArray,
     weights: FloatArray,
+    prior: FloatArray,
     kind: Kind,
     n_configurations: int,
     n_distinct: int,
-    *,
-    is_pooled: bool = False,
 ) -> FloatArray:
     """Return half widths at `LEVELS` from held-out scores, strictly increasing.
 
@@ -104,14 +142,14 @@ def calibrate(
         ``|y - mu| / s`` of held-out configurations, shape (m,).
     weights
         How much each of them counts, shape (m,).
+    prior
+        Half widths at `LEVELS` before anything is held out (`prior_curve`).
     kind
         Kind of the regime.
     n_configurations
         Configurations of the fit.
     n_distinct
         Distinct configurations among the held-out ones.
-    is_pooled
-        Whether the priors were learned from other workloads.
 
     Notes
     -----
@@ -128,11 +166,11 @@ def calibrate(
     Examples
     --------
     >>> scores = np.abs(np.linspace(-2, 2, 41))
-    >>> curve = calibrate(scores, np.ones(41), "interpolation", 41, 41)
+    >>> prior = prior_curve("interpolation", 41)
+    >>> curve = calibrate(scores, np.ones(41), prior, "interpolation", 41, 41)
     >>> bool((np.diff(curve) > 0).all())
     True
     """
-    prior = prior_curve(kind, n_configurations, is_pooled=is_pooled)
     if n_distinct < _MIN_HELD_OUT:
         return prior
     interpolation = kind == "interpolation"

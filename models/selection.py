@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checks import MAX_LOG
+from models.intervals import tempered
 from models.optimisation import minimise_on_simplex
 from models.regimes import FEW_CONFIGURATIONS, Kind
 from models.tables import BoolArray, FloatArray, IntArray
@@ -160,6 +161,19 @@ class HeldOut:
         """
         errors: FloatArray = ((self.observed - self.means) ** 2) @ _normalised(self.weights)
         return np.minimum(errors, MAX_LOG)
+
+    def forecast(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return means and tempered scales of the mixture, as of a mean of repetitions."""
+        active = weights > 0
+        mean, variance = combine(weights[active], self.means[active], self.variances[active])
+        variance = variance + self.extra_variance
+        return mean, tempered(np.sqrt(np.maximum(variance - self.averaged, variance / 4)))
+
+    def scores(self, weights: FloatArray) -> FloatArray:
+        """Return the mixture's |log residuals| in its predicted standard deviations."""
+        mean, scale = self.forecast(weights)
+        found: FloatArray = np.abs(self.observed - mean) / scale
+        return found
 
     def candidate_mape(self) -> FloatArray:
         """Return each candidate's held-out MAPE as a fraction, shape (n_candidates,)."""

@@ -48,6 +48,7 @@ class ServedRegressor:
     is_stale: bool = False
     currency: str = "USD"
     power: MeasuredPowers = field(default_factory=dict)
+    artifact_bytes: int = 0
 
     def ask(self, features: FeatureTable) -> tuple[Inquiry, ForecastDistribution]:
         """Return the answers to questions, each made when it is asked for, and their forecasts.
@@ -87,7 +88,10 @@ _Key = tuple[ProjectId, Slug]
 
 
 class RegressorCache:
-    """The regressors of one process: at most `regressor_cache_size`, the least used leave first.
+    """The regressors of one process: the least used leave first.
+
+    At most `regressor_cache_size` are kept, whose artefacts have at most `regressor_cache_bytes`;
+    the last one used stays whatever its size.
 
     Parameters
     ----------
@@ -199,9 +203,19 @@ class RegressorCache:
         with self._lock:
             self._pointers[key] = pointer
             self._regressors[held.workload_id, held.version] = held
-            while len(self._regressors) > self._context.settings.regressor_cache_size:
-                self._regressors.popitem(last=False)
+            self._regressors.move_to_end((held.workload_id, held.version))
+            self._forget()
         return held
+
+    def _forget(self) -> None:
+        """Let go of what is more than may be kept."""
+        settings = self._context.settings
+        n_bytes = sum(each.artifact_bytes for each in self._regressors.values())
+        while len(self._regressors) > 1 and (
+            len(self._regressors) > settings.regressor_cache_size
+            or n_bytes > settings.regressor_cache_bytes
+        ):
+            n_bytes -= self._regressors.popitem(last=False)[1].artifact_bytes
 
     def close(self) -> None:
         """Read nothing more behind the requests."""
@@ -230,8 +244,17 @@ def _load(stores: Stores, slug: Slug, workload_id: WorkloadId, version: int) -> 
     if entry is None:
         raise NotFoundError("regressor version", f"{slug}/{version}")
     try:
-        portfolio = loads(stores.regressors.load_artifact(workload_id, version))
+        artifact = stores.regressors.load_artifact(workload_id, version)
+        portfolio = loads(artifact)
     except ArtifactError as error:
         raise RegressorUnavailableError(slug, version, str(error)) from error
     power = stores.runs.measured_power(workload_id)
-    return ServedRegressor(slug, workload_id, version, entry.created_at, portfolio, power=power)
+    return ServedRegressor(
+        slug,
+        workload_id,
+        version,
+        entry.created_at,
+        portfolio,
+        power=power,
+        artifact_bytes=len(artifact),
+    )

@@ -92,16 +92,20 @@ def test_version_that_nobody_published_answers_when_it_is_named(services: Servic
     assert (caught.value.found, caught.value.needed) == (12, 1)
 
 
-def test_least_used_regressors_leave_first(services: Services, settings: Settings) -> None:
-    small = settings.model_copy(update={"regressor_cache_size": 1})
+@pytest.mark.parametrize("bound", [{"regressor_cache_size": 1}, {"regressor_cache_bytes": 1}])
+def test_least_used_regressors_leave_first(
+    services: Services, settings: Settings, bound: dict[str, int]
+) -> None:
+    small = settings.model_copy(update=bound)
     context = services.context
     cache = RegressorCache(ServiceContext(context.database, small, context.now))
     publish_regressor(services)
     publish_regressor(services, workload="other")
     first = cache.get(DEFAULT_PROJECT, FITTED)
 
-    cache.get(DEFAULT_PROJECT, Slug("other"))
+    last = cache.get(DEFAULT_PROJECT, Slug("other"))
 
+    assert cache.in_memory(DEFAULT_PROJECT, last.workload, None, services.context.now()) is last
     assert cache.in_memory(DEFAULT_PROJECT, FITTED, None, services.context.now()) is None
     assert cache.get(DEFAULT_PROJECT, FITTED) is not first
 

@@ -1,0 +1,81 @@
+"""How plausible the hyper-parameters of a process are, given configurations."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.kernels import KernelParameters, TrainingKernel
+from models.tables import FloatArray
+
+_JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What n configurations tell of a process around a law with p parameters.
+
+    Attributes
+    ----------
+    kernel
+        Their distances, and their numbers of repetitions.
+    residual
+        Log durations less the law's, shape (n,).
+    coupling
+        Covariance of the law's parameters with their durations, shape (p, n).
+    base
+        Covariance of the durations by the law's parameters alone, shape (n, n).
+    """
+
+    kernel: TrainingKernel
+    residual: FloatArray
+    coupling: FloatArray
+    base: FloatArray
+
+
+def negative_log_posterior(
+    evidence: Evidence, logs: FloatArray, means: FloatArray, widths: FloatArray
+) -> tuple[float, FloatArray]:
+    """Return the negative log posterior of the hyper-parameters and its gradient.
+
+    Parameters
+    ----------
+    evidence
+        What the configurations tell.
+    logs
+        Log hyper-parameters as `KernelParameters.from_log` reads them, shape (k,).
+    means, widths
+        Of the log-normal priors, shape (k,).
+
+    References
+    ----------
+    Rasmussen and Williams (2006), Gaussian processes for machine learning, section 5.4.1.
+    """
+    kernel, residual = evidence.kernel, evidence.residual
+    parameters = KernelParameters.from_log(logs, len(kernel.distances))
+    covariance = kernel.covariance(logs)
+    noise = parameters.roughness**2 + parameters.noise**2 / kernel.counts
+    factor = cholesky(covariance + evidence.base, noise)
+    inverse = np.linalg.inv(factor)
+    precision = inverse.T @ inverse
+    alpha = precision @ residual
+    deviations = (logs - means) / widths
+    value = residual @ alpha / 2 + np.log(np.diag(factor)).sum() + deviations @ deviations / 2
+    inner = (precision - np.outer(alpha, alpha)) / 2
+    return float(value), kernel.gradient(logs, covariance, inner) + deviations / widths
+
+
+def cholesky(covariance: FloatArray, noise: FloatArray) -> FloatArray:
+    """Return the lower factor of a covariance plus `noise` on its diagonal, jittered if need be.
+
+    Raises
+    ------
+    ValueError
+        If the covariance is far from positive definite.
+    """
+    for jitter in _JITTERS:
+        try:
+            factor = np.linalg.cholesky(covariance + np.diag(noise + jitter))
+        except np.linalg.LinAlgError:
+            continue
+        return np.asarray(factor, dtype=np.float64)
+    raise ValueError("The covariance of the configurations is not positive definite.")

@@ -1,0 +1,57 @@
+"""Few runs that the fit did not expect widen the intervals of every kind of question."""
+
+import numpy as np
+import pytest
+
+from models import FeatureTable, FittedPortfolio, RunTable, fit_portfolio
+from models.intervals import found_surprise, prior_curve
+
+ROWS = [(w, d) for w in (1.0, 2.0, 4.0) for d in (1e3, 3e3, 9e3)]
+
+
+def fit_rows(step: float) -> FittedPortfolio:
+    """Fit nine runs; where workers times size is above a threshold they take `step` times."""
+    workers, size = (np.array(column) for column in zip(*ROWS, strict=True))
+    seconds = 20 + size / workers * np.where(size / workers > 2e3, step, 1.0)
+    seconds *= np.exp(np.random.default_rng(1).normal(0, 0.02, len(ROWS)))
+    table = FeatureTable({"workers": workers, "dataset_size": size}, {}, len(ROWS))
+    names = [f"run_{row}" for row in range(len(ROWS))]
+    return fit_portfolio(RunTable(table, seconds, names), seed=0, time_budget_s=30)
+
+
+def half_width(portfolio: FittedPortfolio, axis: str) -> float:
+    """Return the half width at 90 % in predicted deviations, relative to the prior one."""
+    curve = portfolio.regimes[axis].curve
+    prior = prior_curve(portfolio.regime_map.kinds[axis], len(ROWS))
+    return float(curve[2] / prior[2])
+
+
+@pytest.mark.parametrize("axis", ["workers", "dataset_size"])
+def test_a_cliff_inside_the_range_widens_what_lies_beyond_it(axis: str) -> None:
+    smooth, cliff = fit_rows(1.0), fit_rows(6.0)
+
+    assert half_width(cliff, axis) > 1.2 * half_width(smooth, axis)
+
+
+def test_what_was_expected_leaves_the_prior_alone() -> None:
+    scores = np.array([0.3, 0.9, 1.1, 0.2])
+
+    assert found_surprise(scores, np.ones(4), 4) == 1.0
+
+
+def test_more_surprises_weigh_more_and_none_without_bound() -> None:
+    few, many = (found_surprise(np.full(n, 2.0), np.ones(n), n) for n in (4, 11))
+
+    assert 1 < few < many < 2
+    assert found_surprise(np.full(11, 1e6), np.ones(11), 11) < 6
+
+
+def test_what_few_runs_showed_fades_with_more() -> None:
+    widened = [
+        prior_curve("transfer", n, surprise=2.0)[2] / prior_curve("transfer", n)[2]
+        for n in (8, 12, 24, 240)
+    ]
+
+    assert widened[0] == widened[1] == pytest.approx(2.0)
+    assert widened[1] > widened[2] > widened[3] > 1
+    assert widened[3] < 1.1
