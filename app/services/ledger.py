@@ -20,7 +20,7 @@ class LedgerWriter:
     """Keeps records in memory until a thread has written them.
 
     When the database is away for longer than the queue can hold, the oldest records are dropped
-    and counted; an answer never waits.
+    and counted; an answer never waits. A record that cannot be stored is dropped alone.
     """
 
     def __init__(self, context: ServiceContext, *, max_queued: int = MAX_QUEUED) -> None:
@@ -77,8 +77,21 @@ class LedgerWriter:
             self._queue.extendleft(reversed(kept))
 
     def _write(self, batch: Sequence[LedgerRecord]) -> None:
-        with self._context.database.transaction() as stores:
-            stores.forecasts.add_many(batch)
+        try:
+            with self._context.database.transaction() as stores:
+                stores.forecasts.add_many(batch)
+        except DomainError:
+            raise
+        except Exception:
+            if len(batch) == 1:
+                self.dropped += 1
+                _logger.exception(
+                    "a recorded forecast cannot be stored", extra={"forecast": batch[0].forecast_id}
+                )
+                return
+            middle = len(batch) // 2
+            self._write(batch[:middle])
+            self._write(batch[middle:])
 
     def _run(self) -> None:
         while not self._stop.wait(FLUSH_EVERY_S):

@@ -64,6 +64,23 @@ def test_texts_are_kept_sign_by_sign(services: Services) -> None:
     assert entry == LedgerEntry(key, Slug("w"), 3, context.now(), told, told, ())
 
 
+def test_record_that_cannot_be_stored_is_dropped_alone(
+    services: Services, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = services.context
+    first, damaged, twice, last = make_records(context, store_runs(context, "w"), 4)
+    writer = LedgerWriter(context)
+
+    for record in (first, damaged._replace(answer=b"\xff"), twice, twice, last):
+        writer.put(record)
+    writer.close()
+
+    assert kept(context, [first, damaged, twice, last]) == [True, False, True, True]
+    assert writer.dropped == 2
+    named = [vars(record).get("forecast") for record in caplog.records]
+    assert named == [damaged.forecast_id, twice.forecast_id]
+
+
 def test_record_of_a_removed_workload_is_left_out(services: Services) -> None:
     context = services.context
     [good] = make_records(context, store_runs(context, "w"), 1)
