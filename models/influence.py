@@ -1,6 +1,6 @@
 """Which measured configuration taught a forecast what: derivatives by the measured durations."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Literal, NamedTuple
 
@@ -64,6 +64,9 @@ class Influences:
         The regressors by name.
     X
         The configurations of the fit, encoded, shape (n_configurations, n_columns).
+    unheard
+        Those of them that count as what the others say (`models.refutation`): nothing follows
+        their own durations.
 
     References
     ----------
@@ -72,9 +75,13 @@ class Influences:
     """
 
     def __init__(
-        self, layout: Layout, members: Mapping[str, PortfolioRegressor], X: FloatArray
+        self,
+        layout: Layout,
+        members: Mapping[str, PortfolioRegressor],
+        X: FloatArray,
+        unheard: Sequence[int] = (),
     ) -> None:
-        self._n = len(X)
+        self._n, self._unheard = len(X), list(unheard)
         rows = {row.tobytes(): index for index, row in enumerate(X)}
         self._parts: list[tuple[int, float, _LawResponse | _ProcessResponse]] = []
         for position, member in enumerate(members.values()):
@@ -102,6 +109,7 @@ class Influences:
         for position, share, response in self._parts:
             if weights[position] > 0:
                 response.add(X, weights[position] * share, total)
+        total[:, :, self._unheard] = 0.0
         return total
 
 

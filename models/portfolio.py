@@ -153,7 +153,10 @@ class FittedPortfolio:
         if features.n_rows == 0:
             return []
         if self._influences is None:
-            self._influences = Influences(self.encoder.layout, self.members, self.memory.X)
+            # An outlier without repetitions was moved to what the others say.
+            odd = {each.run_id for each in self.report.evidence.outliers}
+            unheard = self.memory.names.rows_with_one_of(odd)
+            self._influences = Influences(self.encoder.layout, self.members, self.memory.X, unheard)
         inquiry = self.ask(features)
         encoded, expansion = inquiry.encoded, inquiry.expansion
         lessons: list[tuple[Lesson, ...]] = []

@@ -1,6 +1,7 @@
 """Which runs were measured on which configuration: texts that are cut where somebody asks."""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain
 from typing import Self
@@ -94,6 +95,11 @@ class RunNames:
         """Return the hashes of the configurations."""
         places = range(0, len(self.keys), _KEY_BYTES)
         return [self.keys[place : place + _KEY_BYTES].hex() for place in places]
+
+    def rows_with_one_of(self, run_ids: AbstractSet[str]) -> list[int]:
+        """Return which configurations have a single run that is one of these."""
+        single = np.flatnonzero(np.diff(self.starts) == 1).tolist() if run_ids else []
+        return [row for row in single if self.of_row(row)[0] in run_ids]
 
     def of_row(self, row: int) -> tuple[str, ...]:
         """Return the runs of a configuration."""

@@ -1,9 +1,11 @@
 """Single runs that the others refute lead no forecast; what could be structure is believed."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
-from models import FeatureTable, RunTable, fit_portfolio
+from models import FeatureTable, FittedPortfolio, RunTable, fit_portfolio
 from models.configurations import collapse
 from models.encoding import Encoder
 from models.eras import find_change_points
@@ -28,6 +30,11 @@ def find(runs: RunTable) -> tuple[Outlier, ...]:
     measured = collapse(runs)
     settled = without_refuted(measured, Encoder.learn(measured.features), 0)
     return name_refuted(measured, settled)
+
+
+def teachers(portfolio: FittedPortfolio) -> set[str]:
+    lessons = chain.from_iterable(portfolio.taught_by(make_runs({}).features))
+    return {run_id for lesson in lessons for run_id in lesson.run_ids}
 
 
 def rows_where(workers: float, size: float, level: str) -> int:
@@ -105,6 +112,8 @@ def test_an_accident_hardly_moves_the_forecasts_and_is_reported() -> None:
     assert np.abs(np.log(ratios)).max() < 0.1
     assert [each.run_id for each in odd.report.evidence.outliers] == [f"run_{row:03}"]
     assert odd.report.n_runs == calm.report.n_runs == len(ROWS)
+    assert f"run_{row:03}" in teachers(calm)
+    assert f"run_{row:03}" not in teachers(odd)
 
 
 def test_the_unit_of_the_durations_is_no_matter() -> None:
