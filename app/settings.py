@@ -61,6 +61,9 @@ class Settings(BaseSettings):
     database_pool_size: int = Field(
         20, ge=1, le=1000, description="connections (and threads) of one web process"
     )
+    database_patience_s: float = Field(
+        0.5, ge=0, description="how long what is known waits for a database that is silent"
+    )
     max_body_bytes: int = Field(
         64 * MEBIBYTE, ge=1024, description="largest body, counted after decompression"
     )

@@ -97,7 +97,13 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 
 @pytest.fixture
 def settings(database_url: str, tmp_path: Path) -> Settings:
-    return Settings(data_dir=tmp_path, database_url=database_url, database_pool_size=8)
+    return Settings(
+        data_dir=tmp_path,
+        database_url=database_url,
+        database_pool_size=8,
+        # A test waits for its database, however slow the machine is.
+        database_patience_s=60,
+    )
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ from app.domain.identifiers import KeyId, ProjectId, new_identifier
 from app.services.anonymous import AnonymousCaller
 from app.services.context import ServiceContext
 from app.services.projects import project_named
-from app.services.renewals import PATIENCE_S
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ class AccessService:
         known.is_reading = True
         reading = asyncio.create_task(self._read_anew(token, digest, known, now))
         # A database that is silent is waited for behind the requests.
-        await asyncio.wait([reading], timeout=PATIENCE_S)
+        await asyncio.wait([reading], timeout=self._context.settings.database_patience_s)
         return reading.result() if reading.done() else known
 
     async def _read_anew(self, token: str, digest: str, known: _Known, now: datetime) -> _Known:

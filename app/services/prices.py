@@ -38,7 +38,7 @@ class PriceService:
         self._context = context
         self._fresh_for = timedelta(seconds=context.settings.regressor_refresh_s)
         self._renew_after = self._fresh_for / 2
-        self._renewals = Renewals()
+        self._renewals = Renewals(patience_s=context.settings.database_patience_s)
         self._kept: dict[ProjectId, _Kept] = {}
         self._lock = threading.Lock()
 

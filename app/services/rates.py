@@ -9,7 +9,6 @@ from typing import Final
 from app.domain.errors import StorageUnavailableError
 from app.domain.identifiers import ProjectId
 from app.services.context import ServiceContext
-from app.services.renewals import PATIENCE_S
 
 _WINDOW_S: Final = 60
 _LEASES_PER_WINDOW: Final = 20
@@ -74,7 +73,7 @@ class RequestRates:
     async def _lease(self, project_id: ProjectId, window: _Window, limit: int) -> None:
         wanted = math.ceil(limit / _LEASES_PER_WINDOW)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self._context.settings.database_patience_s):
                 window.in_hand, window.left = await asyncio.to_thread(
                     self._take, project_id, window.minute, wanted, limit
                 )

@@ -5,12 +5,8 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from threading import Lock
-from typing import Final
 
 from app.domain.errors import StorageUnavailableError
-
-PATIENCE_S: Final = 0.5
-"""How long what is known already waits for the database to tell something newer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +24,7 @@ class Renewals:
     once for each key until it answers again.
     """
 
-    def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, *, patience_s: float) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renewal")
         self._patience_s = patience_s
         self._under_way: dict[Hashable, _Reading] = {}

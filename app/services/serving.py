@@ -17,7 +17,7 @@ from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.services.recently_used import CacheFigures
-from app.services.renewals import PATIENCE_S, Renewals
+from app.services.renewals import Renewals
 from app.storage.stores import Stores
 from models import (
     FORMAT_VERSION,
@@ -97,15 +97,13 @@ class RegressorCache:
     ----------
     context
         The surroundings of the service.
-    patience_s
-        How long a regressor at hand waits for the database to name a newer one.
     """
 
-    def __init__(self, context: ServiceContext, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, context: ServiceContext) -> None:
         self._context = context
         self._fresh_for = timedelta(seconds=context.settings.regressor_refresh_s)
         self._renew_after = self._fresh_for / 2
-        self._renewals = Renewals(patience_s=patience_s)
+        self._renewals = Renewals(patience_s=context.settings.database_patience_s)
         self._pointers: dict[_Key, _Pointer] = {}
         self._regressors: OrderedDict[tuple[WorkloadId, int], ServedRegressor] = OrderedDict()
         self._lock = threading.Lock()

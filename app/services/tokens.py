@@ -15,7 +15,6 @@ from app.domain.errors import StorageUnavailableError, UnauthenticatedError
 from app.domain.identifiers import KeyId, ProjectId
 from app.services.context import ServiceContext
 from app.services.issuer_keys import IssuerKeys
-from app.services.renewals import PATIENCE_S
 from app.settings import Settings
 
 _MAX_TOKEN_LENGTH: Final = 8192
@@ -138,7 +137,8 @@ class TokenService:
         if known is not None and now - known.read_at < _PROJECT_FRESH_FOR:
             return known
         try:
-            async with asyncio.timeout(None if known is None else PATIENCE_S):
+            patience_s = None if known is None else self._settings.database_patience_s
+            async with asyncio.timeout(patience_s):
                 found = await asyncio.to_thread(self._read_project, name, now)
         except (StorageUnavailableError, TimeoutError):
             if known is None:

@@ -23,7 +23,7 @@ def wait_for(renewals: Renewals) -> None:
 
 
 def test_one_thing_is_read_once_at_a_time() -> None:
-    renewals, may_go_on = Renewals(), Event()
+    renewals, may_go_on = Renewals(patience_s=60), Event()
     reads: list[bool] = []
 
     for _ in range(3):
@@ -38,7 +38,7 @@ def test_one_thing_is_read_once_at_a_time() -> None:
 
 
 def test_nothing_is_read_after_the_end() -> None:
-    renewals = Renewals()
+    renewals = Renewals(patience_s=60)
     reads: list[int] = []
     renewals.close()
 
@@ -49,7 +49,7 @@ def test_nothing_is_read_after_the_end() -> None:
 
 
 def test_failed_reading_is_left_to_the_request_that_needs_it() -> None:
-    renewals = Renewals()
+    renewals = Renewals(patience_s=60)
     reads: list[int] = []
 
     def fail() -> None:

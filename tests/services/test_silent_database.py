@@ -12,9 +12,12 @@ from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.errors import StorageUnavailableError
 from app.domain.identifiers import Slug
 from app.domain.quotas import Limit
+from app.main import build_app
+from app.services.context import ServiceContext
 from app.services.renewals import Renewals
 from app.services.serving import RegressorCache
-from app.services.wiring import Services
+from app.services.wiring import Services, build_services
+from app.settings import Settings
 from app.storage.database import Database
 from tests.support.clock import FakeClock
 from tests.support.realised import ASKED
@@ -52,10 +55,11 @@ def test_whoever_waits_is_told_why_a_reading_failed() -> None:
 
 
 def test_regressor_at_hand_is_stale_until_the_database_speaks(
-    services: Services, clock: FakeClock
+    services: Services, settings: Settings, database: Database, clock: FakeClock
 ) -> None:
     publish_regressor(services)
-    cache, may_go_on = RegressorCache(services.context, patience_s=0), Event()
+    hasty = settings.model_copy(update={"database_patience_s": 0})
+    cache, may_go_on = RegressorCache(ServiceContext(database, hasty, clock)), Event()
     cache.get(DEFAULT_PROJECT, FITTED)
     cache._renewals.renew("before", may_go_on.wait)
     clock.advance(TOO_OLD_S)
@@ -81,22 +85,25 @@ def _silent(database: Database) -> Iterator[None]:
 
 
 def test_forecasts_go_on_while_the_server_is_silent(
-    client: TestClient, services: Services, database: Database, clock: FakeClock
+    settings: Settings, database: Database, clock: FakeClock
 ) -> None:
     if database.is_sqlite:
         pytest.skip("SQLite's readers wait for nobody")
+    hasty = settings.model_copy(update={"database_patience_s": 0.5})
+    services = build_services(ServiceContext(database, hasty, clock))
     publish_regressor(services)
     services.projects.limit("default", {Limit.REQUESTS_PER_MINUTE: 1000})
     _, token = services.access.create_key("ci", [Scope.READ])
     headers = {"Authorization": f"Bearer {token}"}
     asked = {**ASKED, "record": False}
-    client.post("/v1/forecasts", json=asked, headers=headers)
-    clock.advance(60)
+    with TestClient(build_app(hasty, services), raise_server_exceptions=False) as client:
+        client.post("/v1/forecasts", json=asked, headers=headers)
+        clock.advance(60)
 
-    with _silent(database):
-        answers = [client.post("/v1/forecasts", json=asked, headers=headers) for _ in range(3)]
-    clock.advance(60)
-    spoken = client.post("/v1/forecasts", json=asked, headers=headers)
+        with _silent(database):
+            answers = [client.post("/v1/forecasts", json=asked, headers=headers) for _ in range(3)]
+        clock.advance(60)
+        spoken = client.post("/v1/forecasts", json=asked, headers=headers)
 
     assert [answer.status_code for answer in answers] == [200, 200, 200]
     told = [each["code"] for each in answers[-1].json()["warnings"]]
