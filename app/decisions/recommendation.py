@@ -145,12 +145,14 @@ def _nearest(candidates: Candidates, objective: Objective, constraints: Constrai
     """
     excess = np.ones(candidates.duration_s.size)
     unknown = np.isnan(objective_values(candidates, objective))
-    if constraints.deadline_s is not None:
-        excess = np.maximum(excess, candidates.duration_bound_s / constraints.deadline_s)
-    if constraints.budget is not None:
-        floor = max(constraints.budget, np.finfo(float).tiny)
-        excess = np.fmax(excess, candidates.cost_bound / floor)
-        unknown |= np.isnan(candidates.cost_bound)
+    # Next to no time or money is exceeded by more than a number can tell.
+    with np.errstate(over="ignore"):
+        if constraints.deadline_s is not None:
+            excess = np.maximum(excess, candidates.duration_bound_s / constraints.deadline_s)
+        if constraints.budget is not None:
+            floor = max(constraints.budget, np.finfo(float).tiny)
+            excess = np.fmax(excess, candidates.cost_bound / floor)
+            unknown |= np.isnan(candidates.cost_bound)
     required = constraints.require_within_range
     outside = ~candidates.within_range & required
     value = np.where(unknown, candidates.duration_s, objective_values(candidates, objective))

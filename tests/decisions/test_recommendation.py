@@ -127,6 +127,15 @@ def test_when_nothing_qualifies_the_nearest_misses_its_worst_constraint_by_least
     assert choice.nearest == 1
 
 
+def test_next_to_no_time_is_a_deadline_too() -> None:
+    candidates = make_candidates([100.0, 40.0], [1.0, 8.0])
+
+    choice = choose(candidates, Objective.DURATION, Constraints(deadline_s=5e-324))
+
+    assert choice.ranked.size == 0
+    assert choice.nearest == 1
+
+
 def test_a_candidate_outside_the_range_is_nearest_only_after_all_inside() -> None:
     candidates = make_candidates([100.0, 10.0], [1.0, 1.0], within_range=[True, False])
 
