@@ -21,7 +21,7 @@ MAX_TUNING_CONFIGURATIONS = 200
 """As many tell the hyper-parameters: each of dozens of steps costs the cube of them."""
 
 MAX_PROCESS_CONFIGURATIONS = 300
-"""As many are held: loads cost the cube of them, forecasts the square."""
+"""As many are held: a first forecast costs the cube of them, every other one the square."""
 
 _BOX = 3.5
 _N_DEVIATIONS = 3
@@ -97,14 +97,13 @@ class GaussianProcess(PortfolioRegressor):
         self.law_.fit(X, y)
         counts = np.ones(len(y)) if sample_weight is None else sample_weight
         every = X, y, counts
-        held = _few(every, MAX_TUNING_CONFIGURATIONS, self.seed)
-        spread = self.layout.numeric(held[0]).std(axis=0)
+        few = _few(every, MAX_TUNING_CONFIGURATIONS, self.seed)
+        held = _few(every, MAX_PROCESS_CONFIGURATIONS, self.seed)
+        spread = self.layout.numeric(few[0]).std(axis=0)
         self.scales_ = np.array(self.start[0]) if self.start else np.where(spread > 0, spread, 1.0)
         evidence = self._evidence(*held)
-        self.log_parameters_ = self._optimise(evidence)
-        if len(y) > MAX_TUNING_CONFIGURATIONS:
-            held = _few(every, MAX_PROCESS_CONFIGURATIONS, self.seed)
-            evidence = self._evidence(*held)
+        is_tuned_by_few = self.max_iterations > 0 and len(y) > MAX_TUNING_CONFIGURATIONS
+        self.log_parameters_ = self._optimise(self._evidence(*few) if is_tuned_by_few else evidence)
         self._condition(held[0], evidence)
         if len(y) > MAX_PROCESS_CONFIGURATIONS:
             rows = conditioning_rows(len(y))

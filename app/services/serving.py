@@ -201,7 +201,6 @@ class RegressorCache:
         with self._lock:
             self._pointers[key] = pointer
             self._regressors[held.workload_id, held.version] = held
-            self._regressors.move_to_end((held.workload_id, held.version))
             self._forget()
         return held
 
