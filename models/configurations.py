@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.accidents import accident_probability
 from models.ordering import numeric_columns, structural_keys
-from models.tables import FeatureTable, FloatArray, IntArray, RunTable
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
 MAX_NAMED_RUNS = 3
 """How many runs of one configuration an artefact remembers by name."""
+
+_PAIR, _FEWEST_REPEATED, _FEWEST_TO_ONE = 2, 3, 6
+_LEAST_SCALE, _UNKNOWN_SCALE, _MAD_TO_SD, _LEAST_PROBABILITY = 0.02, 0.1, 1.4826, 0.5
 
 UNBOUNDED = 1e3
 """No log duration is as large."""
@@ -49,7 +53,10 @@ class Configurations:
         Configuration of each run, shape (n_runs,).
     noise_variance, noise_dof
         Pooled variance of the log duration within configurations and its degrees of freedom
-        (0 and 0 without repetitions).
+        (0 and 0 without repetitions); contradicting pairs do not count.
+    contradicted
+        Whether its two runs contradict each other, shape (n,): their difference is more probably
+        an accident of one of them than noise (`models.accidents`).
     """
 
     features: FeatureTable
@@ -62,6 +69,7 @@ class Configurations:
     group: IntArray
     noise_variance: float
     noise_dof: int
+    contradicted: BoolArray
 
 
 def configuration_keys(features: FeatureTable) -> list[str]:
@@ -116,11 +124,13 @@ def collapse(runs: RunTable) -> Configurations:
     distinct = runs.features.take(first)
     structure = structural_keys(distinct, means)
     order = np.argsort(structure, kind="stable")
+    contradicted = _contradicted([logs[parts[index]] - means[index] for index in order])
     deviations = [
         np.clip(logs[parts[index]] - means[index], -3 * robust[index][1], 3 * robust[index][1])
-        for index in order
+        for index in order[~contradicted]
     ]
-    ordered, dof = np.concatenate(deviations), len(logs) - len(order)
+    ordered = np.concatenate([np.zeros(0), *deviations])
+    dof = len(ordered) - len(deviations)
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     ordered_features = distinct.take(order)
@@ -138,7 +148,30 @@ def collapse(runs: RunTable) -> Configurations:
         place[group],
         float(ordered @ ordered) / dof if dof else 0.0,
         dof,
+        contradicted,
     )
+
+
+def _contradicted(deviations: Sequence[FloatArray]) -> BoolArray:
+    """Return which configurations are pairs that contradict each other, given deviations.
+
+    None if they are more than a sixth of what was repeated: then runs differ as much as that.
+    """
+    found = np.zeros(len(deviations), dtype=np.bool_)
+    pairs = [row for row, each in enumerate(deviations) if len(each) == _PAIR]
+    if not pairs:
+        return found
+    repeated = [each for each in deviations if len(each) > 1]
+    scale = _UNKNOWN_SCALE
+    if len(repeated) >= _FEWEST_REPEATED:
+        # A deviation from a mean of c runs has the share (c - 1) / c of their variance.
+        scaled = [np.abs(each) * (len(each) / (len(each) - 1)) ** 0.5 for each in repeated]
+        scale = max(_MAD_TO_SD * float(np.median(np.concatenate(scaled))), _LEAST_SCALE)
+    gaps = np.array([np.ptp(deviations[row]) for row in pairs])
+    torn = accident_probability(gaps, np.full(len(pairs), 2 * scale**2)) > _LEAST_PROBABILITY
+    if torn.sum() <= max(len(repeated) // _FEWEST_TO_ONE, 1):
+        found[pairs] = torn
+    return found
 
 
 def _ranges(seconds: FloatArray, parts: Sequence[IntArray]) -> FloatArray:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.accidents import ACCIDENT_SD, accident_probability
 from models.configurations import LOG_GRID, Configurations
 from models.encoding import Encoder
 from models.gaussian import GaussianProcess
@@ -15,16 +16,8 @@ from models.reports import Outlier
 from models.scaling_laws import spread_subset
 from models.tables import BoolArray, FloatArray, IntArray
 
-ACCIDENT_SHARE = 0.01
-"""Share of runs that something went wrong with, believed beforehand."""
-
-ACCIDENT_SD = 1.4
-"""Log standard deviation of what it does to a duration: a factor of 4."""
-
 _TAIL = 4.0
 """Degrees of freedom of Student's t: a deviation is known within a factor of 1.5."""
-
-_T_CONSTANT = 0.375
 _LEAST_PROBABILITY = 0.5
 _FEWEST_TO_ONE, _MOST_SUSPECTS = 6, 10
 _SUSPICIOUS, _LEAST_DEVIATION = 3.0, 0.2
@@ -108,6 +101,7 @@ class _Refutation:
         self._X = encoder.encode(configurations.features).X
         self._y = configurations.log_duration - float(np.median(configurations.log_duration))
         self._counts = configurations.counts
+        self._is_single = (self._counts == 1) & ~configurations.contradicted
         self._process = GaussianProcess(
             encoder.layout,
             noise_sd=configurations.noise_variance**0.5,
@@ -141,7 +135,7 @@ class _Refutation:
 
     def _suspects(self, rough: FloatArray) -> IntArray:
         """Return single runs far from a robust fit, the farthest if they are many."""
-        far = np.flatnonzero((self._counts == 1) & (np.abs(rough) > _SUSPICIOUS))
+        far = np.flatnonzero(self._is_single & (np.abs(rough) > _SUSPICIOUS))
         order = np.argsort(-np.abs(rough[far]), kind="stable")
         most = min(len(rough) // _FEWEST_TO_ONE, _MOST_SUSPECTS)
         return np.sort(far[order[:most]])
@@ -236,19 +230,3 @@ def _is_outdone(layout: Layout, asked: FloatArray, rest: FloatArray) -> BoolArra
     for column, levels in zip(layout.codes(asked).T, layout.codes(rest).T, strict=True):
         found &= np.logical_or.reduce(outdoing & np.equal.outer(column, levels), axis=1)
     return found
-
-
-def accident_probability(off: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return the probability of an accident, given a run's deviation and what others leave open.
-
-    Examples
-    --------
-    >>> accident_probability(np.log([1.2, 1.5, 8.0]), np.full(3, 0.04**2)).round(2).tolist()
-    [0.03, 0.52, 1.0]
-    """
-    wide = ACCIDENT_SD**2 + variance
-    wrong = -0.5 * (off**2 / wide + np.log(2 * np.pi * wide))
-    right = np.log(_T_CONSTANT) - 0.5 * np.log(variance)
-    right -= (_TAIL + 1) / 2 * np.log1p(off**2 / variance / _TAIL)
-    odds = wrong - right + np.log(ACCIDENT_SHARE / (1 - ACCIDENT_SHARE))
-    return np.asarray(1 / (1 + np.exp(-np.clip(odds, -50.0, 50.0))), dtype=np.float64)

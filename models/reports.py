@@ -74,7 +74,8 @@ class ChangePoint:
 class Outlier:
     """A run far from the repetitions of its configuration or, alone there, from all other runs.
 
-    `ratio` is its duration over what these say; `beside` names the configuration as
+    Of two repetitions it is the one that the other runs do not believe. `ratio` is its duration
+    over what these (of two: the other one) say; `beside` names the configuration as
     `nearest_run_ids` do.
     """
 

@@ -1,0 +1,50 @@
+"""How probable it is that something went wrong with a run, given how far it is from others."""
+
+import numpy as np
+
+from models.tables import FloatArray
+
+ACCIDENT_SHARE = 0.01
+"""Share of runs that something went wrong with, believed beforehand."""
+
+ACCIDENT_SD = 1.4
+"""Log standard deviation of what it does to a duration: a factor of 4."""
+
+_TAIL = 4.0
+"""Degrees of freedom of Student's t: a deviation is known within a factor of 1.5."""
+
+_T_CONSTANT = 0.375
+
+
+def accident_probability(off: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return the probability of an accident, given a run's deviation and what others leave open.
+
+    Examples
+    --------
+    >>> accident_probability(np.log([1.2, 1.5, 8.0]), np.full(3, 0.04**2)).round(2).tolist()
+    [0.03, 0.52, 1.0]
+    """
+    prior = np.log(ACCIDENT_SHARE / (1 - ACCIDENT_SHARE))
+    return probability(accident_log_odds(off, variance) + prior)
+
+
+def accident_log_odds(off: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return the log Bayes factor of an accident against none.
+
+    With one a log duration deviates as ``N(0, v + 1.4^2)``, without as a Student's t of scale
+    ``v^(1/2)`` and four degrees of freedom.
+
+    References
+    ----------
+    Box and Tiao (1968), A Bayesian approach to some outlier problems, Biometrika 55(1), 119-129.
+    """
+    wide = ACCIDENT_SD**2 + variance
+    wrong = -0.5 * (off**2 / wide + np.log(2 * np.pi * wide))
+    right = np.log(_T_CONSTANT) - 0.5 * np.log(variance)
+    right -= (_TAIL + 1) / 2 * np.log1p(off**2 / variance / _TAIL)
+    return np.asarray(wrong - right, dtype=np.float64)
+
+
+def probability(log_odds: FloatArray) -> FloatArray:
+    """Return the probability that log odds stand for."""
+    return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -50.0, 50.0))), dtype=np.float64)

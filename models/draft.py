@@ -1,0 +1,283 @@
+"""What a fit has found, and the portfolio that is made of it: weights, calibration, report."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.arms import Arms, uses_pool
+from models.censoring import Imputed
+from models.configurations import UNBOUNDED, Configurations, fingerprint
+from models.encoding import Encoded, Encoder
+from models.exponents import with_exponents
+from models.intervals import calibrate, found_surprise, prior_curve
+from models.level_effects import LevelEffects, untold_effects
+from models.likely_questions import UNTESTED_VARIANCE
+from models.measured import measured_levels, measured_ranges
+from models.memory import Memory
+from models.memory_law import MemoryLaw
+from models.mixture import RegimeModel
+from models.pooling import EncodedPrior, PooledPrior
+from models.portfolio import FittedPortfolio
+from models.regimes import INTERPOLATION, IRRELEVANT_AXIS, RegimeMap
+from models.regressor import PortfolioRegressor
+from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
+from models.rising_batches import with_rising_batch
+from models.run_names import RunNames
+from models.selection import HeldOut
+from models.shares import with_shares
+from models.tables import FeatureTable, FloatArray, RunTable
+from models.transfer import LevelTransfer
+from models.versions import library_versions
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """Configurations as numbers.
+
+    Attributes
+    ----------
+    encoder
+        With what the durations tell of the columns.
+    encoded
+        The configurations.
+    center
+        Median log duration.
+    y
+        Log durations above it, shape (n,).
+    """
+
+    encoder: Encoder
+    encoded: Encoded
+    center: float
+    y: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        configurations: Configurations,
+        encoder: Encoder,
+        prior: PooledPrior | None,
+        seed: int,
+    ) -> "Encoding":
+        """Return the encoding of configurations, shares and exponents read as durations tell.
+
+        Parameters
+        ----------
+        configurations
+            What is encoded.
+        encoder
+            As learned from their features.
+        prior
+            What other workloads say of exponents, None without.
+        seed
+            Chooses the subset of large sets.
+        """
+        center = float(np.median(configurations.log_duration))
+        y = configurations.log_duration - center
+        encoder = with_shares(encoder, configurations.features, y, seed)
+        encoder = with_rising_batch(encoder, configurations.features, y, seed)
+        if prior is not None:
+            encoder = with_exponents(encoder, prior)
+        return cls(encoder, encoder.encode(configurations.features), center, y)
+
+    def used_axes(self) -> list[str]:
+        """Return the numeric columns that differ among the configurations."""
+        return [feature.column for feature in self.encoder.numeric if feature.used]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a fit has found, before weights, calibration and report.
+
+    Attributes
+    ----------
+    configurations
+        What the regressors were fitted on.
+    encoding
+        The same as numbers.
+    imputed
+        The runs, unfinished ones among them.
+    regime_map
+        Which kinds of question there are.
+    fitted, failed
+        The regressors by name, and why others were left out.
+    held_out
+        Their forecasts of what they were not fitted on, by kind of question.
+    prior
+        What other workloads say, None without.
+    arms
+        With and without it, and what each is worth.
+    memory_law
+        Whether configurations fit into GPU memory, None if no run tells.
+    """
+
+    configurations: Configurations
+    encoding: Encoding
+    imputed: Imputed
+    regime_map: RegimeMap
+    fitted: Mapping[str, PortfolioRegressor]
+    failed: Mapping[str, str]
+    held_out: Mapping[str, HeldOut]
+    prior: EncodedPrior | None
+    arms: Arms
+    memory_law: MemoryLaw | None
+
+    def finish(self, runs: RunTable, odd: EvidenceReport) -> FittedPortfolio:
+        """Return the portfolio: every kind of question with its weights and its calibration.
+
+        Parameters
+        ----------
+        runs
+            All runs of the fit, those before a change point too.
+        odd
+            What the runs tell besides durations.
+        """
+        source = {
+            name: INTERPOLATION if kind == IRRELEVANT_AXIS else name
+            for name, kind in self.regime_map.kinds.items()
+        }
+        inside = self._regime(INTERPOLATION, 1.0)
+        surprise = self._surprise(inside.weights)
+        found = {
+            name: inside if name == INTERPOLATION else self._regime(name, surprise)
+            for name in source.values()
+        }
+        regimes = {name: found[answering] for name, answering in source.items()}
+        carried = np.any([regime.weights > 0 for regime in regimes.values()], axis=0)
+        members = {
+            name: member
+            for (name, member), is_carried in zip(self.fitted.items(), carried, strict=True)
+            if is_carried
+        }
+        slim = {
+            name: RegimeModel(
+                regime.weights[carried], regime.residual_variances[carried], regime.curve
+            )
+            for name, regime in regimes.items()
+        }
+        encoder, encoded = self.encoding.encoder, self.encoding.encoded
+        counts = self.configurations.counts
+        return FittedPortfolio(
+            encoder,
+            LevelTransfer.learn(encoder, encoded.X, encoded.codes, counts, self._effects()),
+            self.regime_map,
+            members,
+            slim,
+            self.encoding.center,
+            self._memory(regimes[INTERPOLATION], runs.features),
+            self._report(runs, regimes, odd),
+            self.memory_law,
+        )
+
+    def _effects(self) -> dict[str, LevelEffects]:
+        told = {"gpu_type": untold_effects("gpu_type")}
+        if self.prior is not None:
+            layout, X = self.encoding.encoder.layout, self.encoding.encoded.X
+            told |= self.prior.effects(layout, X, self.encoding.y)
+        columns = [category.column for category in self.encoding.encoder.categories]
+        return {column: told[column] for column in columns if column in told}
+
+    def _pooling(self) -> PoolingReport | None:
+        return None if self.prior is None else self.prior.report
+
+    def _surprise(self, weights: FloatArray) -> float:
+        inside = self.held_out.get(INTERPOLATION)
+        if inside is None:
+            return 1.0
+        return found_surprise(inside.scores(weights), inside.weights, inside.n_distinct)
+
+    def _regime(self, name: str, surprise: float) -> RegimeModel:
+        n, kind = len(self.configurations.keys), self.regime_map.kinds[name]
+        held_out = self.held_out.get(name)
+        inside = self.held_out.get(INTERPOLATION)
+        weights = self.arms.weights(kind, name, held_out, inside)
+        tested = held_out or inside
+        errors = np.full(len(weights), UNTESTED_VARIANCE)
+        if tested is not None:
+            found = tested.residual_variances()
+            errors = np.where(np.isfinite(found), found, errors)
+        is_pooled = uses_pool(list(self.fitted), weights)
+        curve = prior_curve(kind, n, is_pooled=is_pooled, surprise=surprise)
+        if held_out is not None:
+            scores, n_distinct = held_out.scores(weights), held_out.n_distinct
+            curve = calibrate(scores, held_out.weights, curve, kind, n, n_distinct)
+        return RegimeModel(weights, errors, curve)
+
+    def _memory(self, interpolation: RegimeModel, features: FeatureTable) -> Memory:
+        held_out, keys = self.held_out.get(INTERPOLATION), self.configurations.keys
+        forecasts = np.full(len(keys), UNBOUNDED)
+        if held_out is not None:
+            mean, _ = held_out.forecast(interpolation.weights)
+            forecasts[held_out.rows] = self.encoding.center + mean
+        known = {name for name, v in features.numeric.items() if not np.isnan(v).all()}
+        known |= {n for n, v in features.categorical.items() if any(x is not None for x in v)}
+        return Memory.of(
+            self.encoding.encoded,
+            RunNames.of(keys, self.configurations.run_ids),
+            forecasts,
+            frozenset(known),
+            np.array([key in self.imputed.keys for key in keys], dtype=np.bool_),
+            self.configurations.ranges,
+        )
+
+    def _report(
+        self, runs: RunTable, regimes: Mapping[str, RegimeModel], odd: EvidenceReport
+    ) -> FitReport:
+        configurations = self.configurations
+        accuracy = {
+            name: _mape(held_out, regimes[name].weights) for name, held_out in self.held_out.items()
+        }
+        return FitReport(
+            n_runs=runs.n_runs,
+            n_configurations=len(configurations.keys) - len(self.imputed.keys),
+            candidates=self._candidates(regimes[INTERPOLATION].weights),
+            accuracy_by_axis=accuracy,
+            coverage=self._coverage(regimes),
+            noise_floor=configurations.noise_variance**0.5 if configurations.noise_dof else None,
+            numeric_ranges=measured_ranges(configurations.features),
+            category_levels=measured_levels(configurations.features),
+            training_fingerprint=fingerprint(self.imputed.runs, configurations),
+            library_versions=library_versions(),
+            failed_candidates=dict(self.failed),
+            pooling=self._pooling(),
+            evidence=self._evidence(odd),
+        )
+
+    def _evidence(self, odd: EvidenceReport) -> EvidenceReport:
+        law = self.memory_law
+        counts = None if law is None else law.counts
+        return replace(odd, memory=counts, unfinished=self.imputed.counts)
+
+    def _candidates(self, weights: FloatArray) -> tuple[CandidateReport, ...]:
+        by_axis = {name: item.candidate_mape() for name, item in self.held_out.items()}
+        sizes = {name: item.n_distinct for name, item in self.held_out.items()}
+        reports = []
+        for index, name in enumerate(self.fitted):
+            errors = {
+                axis: float(mape[index])
+                for axis, mape in by_axis.items()
+                if np.isfinite(mape[index])
+            }
+            total = sum(sizes[axis] for axis in errors)
+            mape = sum(sizes[axis] * error for axis, error in errors.items())
+            overall = mape / total if total else math.nan
+            reports.append(CandidateReport(name, float(weights[index]), overall, errors))
+        return tuple(reports)
+
+    def _coverage(self, regimes: Mapping[str, RegimeModel]) -> dict[str, float]:
+        inside: dict[str, list[FloatArray]] = {"0.8": [], "0.9": []}
+        for name, held_out in self.held_out.items():
+            scores = held_out.scores(regimes[name].weights)
+            inside["0.8"].append(scores <= regimes[name].curve[1])
+            inside["0.9"].append(scores <= regimes[name].curve[2])
+        return {
+            level: float(np.concatenate(parts).mean()) for level, parts in inside.items() if parts
+        }
+
+
+def _mape(held_out: HeldOut, weights: FloatArray) -> float:
+    mean, _ = held_out.forecast(weights)
+    share = held_out.weights / held_out.weights.sum()
+    return float(np.abs(np.expm1(np.clip(mean - held_out.observed, -50, 50))) @ share)
