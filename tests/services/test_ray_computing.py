@@ -1,24 +1,31 @@
 """A Ray cluster of two nodes computes what this process would, also when a node is lost."""
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import ray
+from typing_extensions import override
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import FitRequest, FitState
 from app.domain.identifiers import Slug
 from app.fitter import Fitter, open_computer
-from app.services.computing import ComputationLostError, FitRefusedError, InProcessComputer
+from app.services.computing import (
+    ComputationLostError,
+    FitRefusedError,
+    FitTask,
+    InProcessComputer,
+)
 from app.services.fit_processes import TimedOutError
 from app.services.fitting import FittingService
 from app.services.ray_computing import RayComputer
 from app.services.wiring import Services
 from app.settings import Settings
+from models.hardware import HardwareDescription
 from tests.support.fit_tasks import make_task
 from tests.support.ray_nodes import RayNodes, running_ray
 from tests.support.regressors import QUICK, store_runs
@@ -29,8 +36,31 @@ pytestmark = [
     # Ray's own.
     pytest.mark.filterwarnings("default"),
 ]
-LONG = FitRequest(time_budget_s=60.0)
-"""All regressors: seconds, of which the tests see the first part."""
+WHOLE = FitRequest(time_budget_s=60.0)
+"""All regressors."""
+
+
+class HeldDataSheets(dict[str, HardwareDescription]):
+    """Data sheets that nobody can look up before a file is there: a fit gets as far as them."""
+
+    def __init__(self, gate: Path) -> None:
+        super().__init__(T4=HardwareDescription(8.1, 65, 16, 320))
+        self.gate = gate
+
+    @override
+    def __contains__(self, level: object) -> bool:
+        while not self.gate.exists():
+            time.sleep(0.01)
+        return super().__contains__(level)
+
+
+def held_task(gate: Path) -> FitTask:
+    """Return a task that is under way, and does not end, until a file is there."""
+    task = make_task(WHOLE)
+    gpu_types = [("T4", "L4")[run % 2] for run in range(task.runs.n_runs)]
+    features = replace(task.runs.features, categorical={"gpu_type": gpu_types})
+    runs = replace(task.runs, features=features)
+    return replace(task, runs=runs, hardware=HeldDataSheets(gate))
 
 
 class StopComputingError(Exception):
@@ -70,7 +100,7 @@ def ignore(_share: float, _step: str) -> None:
 
 
 def test_cluster_computes_what_this_process_would_to_the_byte(computer: RayComputer) -> None:
-    task = make_task(LONG)
+    task = make_task(WHOLE)
     steps: list[tuple[float, str]] = []
 
     outcome = computer.compute(task, lambda share, step: steps.append((share, step)))
@@ -110,23 +140,26 @@ def test_bug_on_a_node_is_told(computer: RayComputer) -> None:
     assert refused.value.problem.code == "internal"
 
 
-def test_caller_that_wants_no_more_frees_the_cluster(computer: RayComputer) -> None:
-    def stop_when_testing(_share: float, step: str) -> None:
-        if step.startswith("testing"):
+def test_caller_that_wants_no_more_frees_the_cluster(computer: RayComputer, tmp_path: Path) -> None:
+    def stop_when_computed(_share: float, step: str) -> None:
+        if step == "encoding":
             raise StopComputingError
 
     with pytest.raises(StopComputingError):
-        computer.compute(make_task(LONG, n_runs=60), stop_when_testing)
+        computer.compute(held_task(tmp_path / "never"), stop_when_computed)
 
-    assert computer.compute(make_task(QUICK), ignore).artifact
+    patience = time.monotonic() + 60
+    while ray.available_resources().get("CPU", 0) < 2:
+        assert time.monotonic() < patience
+        time.sleep(0.05)
 
 
-def test_fit_that_never_ends_is_ended(cluster: RayNodes) -> None:
+def test_fit_that_never_ends_is_ended(cluster: RayNodes, tmp_path: Path) -> None:
     computer = RayComputer(cluster.address, beat_s=0.05, limit_s=lambda _budget_s: 0.0)
     assert computer.is_ready()
 
     with pytest.raises(TimedOutError):
-        computer.compute(make_task(LONG, n_runs=60), ignore)
+        computer.compute(held_task(tmp_path / "never"), ignore)
 
     computer.close()
 
@@ -154,20 +187,26 @@ def test_time_that_a_fit_waits_for_a_core_is_not_its_own(cluster: RayNodes) -> N
     assert steps.count(waits) >= 5
 
 
-def test_fit_goes_on_when_a_node_is_lost(cluster: RayNodes, computer: RayComputer) -> None:
-    task, killed = make_task(LONG, n_runs=60), threading.Event()
+def test_fit_goes_on_when_its_node_is_lost(
+    cluster: RayNodes, computer: RayComputer, tmp_path: Path
+) -> None:
+    task, steps, gate = held_task(tmp_path / "gate"), list[str](), tmp_path / "gate"
 
-    def lose_a_node(share: float, step: str) -> None:
-        if step.startswith("testing") and share > 0 and not killed.is_set():
-            killed.set()
+    def lose_the_nodes(_share: float, step: str) -> None:
+        steps.append(step)
+        if step == "encoding" and not gate.exists():
+            # Whichever it is computed on.
             cluster.lose_one()
+            cluster.lose_one()
+            gate.touch()
+            cluster.add_one()
 
     try:
-        outcome = computer.compute(task, lose_a_node)
+        outcome = computer.compute(task, lose_the_nodes)
     finally:
         cluster.add_one()
 
-    assert killed.is_set()
+    assert "encoding" in steps
     assert outcome == InProcessComputer().compute(task, ignore)
 
 
