@@ -15,6 +15,7 @@ from starlette.routing import Match
 from app.domain import errors as domain
 from app.domain import log_fields
 from app.domain.errors import DomainError, Fault
+from app.domain.regressors import ArtifactRemovedError
 from app.domain.wording import say_count
 
 _logger = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.SchemaDriftError: ProblemKind("schema_drift", 422, "Parameter changed its type"),
     domain.InvalidRowsError: ProblemKind("invalid_rows", 422, "Invalid rows"),
     domain.InvalidRequestError: ProblemKind("invalid_request", 422, "Invalid request"),
+    ArtifactRemovedError: ProblemKind("invalid_request", 422, "Invalid request"),
     domain.UnknownFieldError: ProblemKind("unknown_field", 422, "Unknown field"),
     domain.UnknownGpuError: ProblemKind("unknown_gpu", 422, "Unknown GPU type"),
     domain.AmbiguousGpuError: ProblemKind("ambiguous_gpu", 422, "Ambiguous GPU type"),

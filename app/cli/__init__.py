@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from app.cli import backups, client, keys, operator, profiling, projects, refitting
+from app.cli import backups, client, keys, operator, profiling, projects, pruning, refitting
 from app.cli.extensions import GROUP, add_extensions
 from app.cli.failures import CommandError, ExitCode
 from app.domain.errors import DomainError, StorageUnavailableError
@@ -61,6 +61,7 @@ _COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (backups.restore, backups.RESTORE_EXAMPLES),
     (keys.audit, ("trainfare audit --project vision --limit 20",)),
     (refitting.refit, refitting.REFIT_EXAMPLES),
+    (pruning.prune, pruning.PRUNE_EXAMPLES),
     (operator.demo, ()),
     (client.upload, client.UPLOAD_EXAMPLES),
     (client.fit, client.FIT_EXAMPLES),

@@ -1,11 +1,10 @@
 """`trainfare refit`: queues fits for many workloads in the database itself."""
 
-import re
-from datetime import timedelta
 from typing import Annotated, Final
 
 import typer
 
+from app.cli.ages import parse_age
 from app.cli.failures import UsageError
 from app.cli.operator import read_settings
 from app.domain.wording import say_count
@@ -14,23 +13,6 @@ REFIT_EXAMPLES: Final = (
     "trainfare refit --all",
     "trainfare refit --all --older-than 7d --project vision",
 )
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-
-def parse_age(text: str) -> timedelta:
-    """Return a time span written as 90s, 30m, 12h, 7d or 2w.
-
-    Raises
-    ------
-    UsageError
-        If it is written otherwise.
-    """
-    parts = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])", text.strip())
-    if parts is None:
-        raise UsageError(
-            f"{text!r} is no time span.", "Write a number and s, m, h, d or w, such as 7d."
-        )
-    return timedelta(seconds=float(parts[1]) * _SECONDS[parts[2]])
 
 
 def refit(

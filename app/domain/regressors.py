@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from app.domain.errors import InvalidRequestError
 from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, RunId, Slug
 from app.domain.workloads import Pooling
@@ -118,7 +119,21 @@ class RegressorVersion(RegressorReport):
     is_published: bool
     artifact_sha256: str
     artifact_bytes: int
+    is_artifact_kept: bool
     format_version: int
+
+
+class ArtifactRemovedError(InvalidRequestError):
+    """A regressor version is to answer whose artefact was removed; only its record is left."""
+
+    remedy = "Take a later version, or fit the workload again: POST /v1/workloads/{workload}/fits."
+
+    def __init__(self, slug: Slug, version: int) -> None:
+        super().__init__(
+            f"The artefact of regressor version {version} of workload {slug!r} was removed as old:"
+            " the version cannot answer any more."
+        )
+        self.slug, self.version = slug, version
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from app.domain.errors import (
 )
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
-from app.domain.regressors import RegressorVersion
+from app.domain.regressors import ArtifactRemovedError, RegressorVersion
 from app.services.context import ServiceContext
 from app.services.publications import publish_version
 from app.storage.stores import Stores
@@ -115,15 +115,20 @@ class RegressorService:
             If there is no such workload.
         NotFoundError
             If the workload has no such version.
+        ArtifactRemovedError
+            If the version's artefact was removed.
         InvalidRequestError
             If this release does not read the version's artefact.
         """
         now = self._context.now()
         with self._context.database.transaction() as stores:
             workload_id = _workload_id(stores, caller.project_id, slug)
+            stores.regressors.hold(workload_id, version)
             found = _require(stores, workload_id, slug, version)
             if found.is_published:
                 return found
+            if not found.is_artifact_kept:
+                raise ArtifactRemovedError(slug, version)
             _require_readable(found)
             publish_version(
                 stores,

@@ -37,7 +37,7 @@ def writing_runs(connection: sa.Connection) -> Iterator[WriteRuns]:
     next is made; until the end the connection takes nothing else.
     """
     if connection.dialect.name == "sqlite":
-        yield lambda runs: _execute_many(connection, _columns(runs))
+        yield lambda runs: _execute_many(connection, _RUNS, _columns(runs))
         return
     driver = connection.connection.driver_connection
     with _Copying(driver, _RUNS) as copying:
@@ -45,7 +45,7 @@ def writing_runs(connection: sa.Connection) -> Iterator[WriteRuns]:
 
 
 def insert_columns(connection: sa.Connection, table: str, columns: Mapping[str, _Column]) -> None:
-    """Store rows, which are few and long, in the transaction of a connection.
+    """Store rows in the transaction of a connection.
 
     Parameters
     ----------
@@ -62,9 +62,7 @@ def insert_columns(connection: sa.Connection, table: str, columns: Mapping[str, 
         If the database does not answer.
     """
     if connection.dialect.name == "sqlite":
-        values = map(_for_sqlite, columns.values())
-        rows = list(zip(*values, strict=True))
-        connection.exec_driver_sql(_insertion(table, tuple(columns), 1), rows)
+        _execute_many(connection, table, columns)
         return
     with _Copying(connection.connection.driver_connection, table) as copying:
         copying.write(columns)
@@ -86,7 +84,7 @@ def _columns(runs: NewRuns) -> dict[str, _Column]:
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def _execute_many(connection: sa.Connection, columns: Mapping[str, _Column]) -> None:
+def _execute_many(connection: sa.Connection, table: str, columns: Mapping[str, _Column]) -> None:
     values = [_for_sqlite(column) for column in columns.values()]
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
@@ -95,13 +93,10 @@ def _execute_many(connection: sa.Connection, columns: Mapping[str, _Column]) -> 
     whole, rest = divmod(len(values[0]), at_once)
     # Cells are taken from an iterator, so that rows never stand side by side.
     cells = chain.from_iterable(zip(*values, strict=True))
-    try:
-        for times, rows in ((whole, at_once), (1, rest)):
-            statement = _insertion(_RUNS, tuple(columns), rows)
-            for _ in range(times if rows else 0):
-                driver.execute(statement, tuple(islice(cells, rows * len(columns))))
-    except sqlite3.OperationalError as error:
-        raise StorageUnavailableError from error
+    for times, rows in ((whole, at_once), (1, rest)):
+        statement = _insertion(table, tuple(columns), rows)
+        for _ in range(times if rows else 0):
+            driver.execute(statement, tuple(islice(cells, rows * len(columns))))
 
 
 def _insertion(table: str, names: Sequence[str], rows: int) -> str:

@@ -2,10 +2,13 @@
 
 import logging
 import math
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from sqlite3 import SQLITE_CORRUPT, SQLITE_NOTADB
+from sqlite3 import DatabaseError as SqliteError
+from sqlite3 import OperationalError as SqliteOperationalError
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -30,6 +33,10 @@ _POSTGRES_PATIENCE: Final = {
 """A server that vanished without a word (a lost machine, a cut network) ends its connections in
 about 20 s: by itself the kernel keeps the threads that wait for it a quarter of an hour or longer.
 All are seconds but the last, which is milliseconds."""
+_PRIVATE: Final = 0o600
+PAGE_BYTES: Final = 16_384
+"""Pages of a new SQLite file. A recorded forecast takes more than half of a usual page of 4 KB, so
+that each wrote one of its own, half of it empty."""
 _UNDEFINED_TABLE: Final = "42P01"
 """PostgreSQL's code; SQLite's error of a table that is not there is an operational one."""
 _MAX_TIMEOUT_MS = (1 << 31) - 1
@@ -38,11 +45,20 @@ _MAX_TIMEOUT_MS = (1 << 31) - 1
 def _prepare_sqlite(engine: sa.Engine, busy_timeout_ms: int) -> None:
     """Give SQLite foreign keys, WAL and real transactions (writers take their lock at once)."""
 
+    @event.listens_for(engine, "do_connect")
+    def _before_connect(_dialect: object, _record: object, where: list[str], _how: object) -> None:
+        # Runs and prices are nobody else's; SQLite gives the files beside it the same mode.
+        if where[0] != ":memory:" and not where[0].startswith("file:"):
+            with suppress(OSError):  # it is there, or SQLite says what is wrong
+                os.close(os.open(where[0], os.O_CREAT | os.O_EXCL, _PRIVATE))
+
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _record: object) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")
+        # Counts for a new file alone, and before WAL.
+        cursor.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = NORMAL")
         cursor.execute(f"PRAGMA busy_timeout = {busy_timeout_ms}")
@@ -61,10 +77,10 @@ def _reason(error: exc.SQLAlchemyError) -> str:
     return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
-def _is_unusable(error: exc.DBAPIError) -> bool:
+def _is_unusable(error: BaseException | None) -> bool:
     """Whether there is no such database: a file that is corrupt or none, a lack of tables."""
-    is_damaged = getattr(error.orig, "sqlite_errorcode", None) in {SQLITE_CORRUPT, SQLITE_NOTADB}
-    return is_damaged or getattr(error.orig, "sqlstate", None) == _UNDEFINED_TABLE
+    is_damaged = getattr(error, "sqlite_errorcode", None) in {SQLITE_CORRUPT, SQLITE_NOTADB}
+    return is_damaged or getattr(error, "sqlstate", None) == _UNDEFINED_TABLE
 
 
 def make_engine(
@@ -201,9 +217,14 @@ class Database:
             _logger.warning("database unavailable", extra={"reason": _reason(error)})
             raise StorageUnavailableError from error
         except exc.DBAPIError as error:
-            if not error.connection_invalidated and not _is_unusable(error):
+            if not error.connection_invalidated and not _is_unusable(error.orig):
                 raise
             _logger.warning("database cannot be used", extra={"reason": _reason(error)})
+            raise StorageUnavailableError from error
+        except SqliteError as error:  # of rows that went to the driver itself
+            if not isinstance(error, SqliteOperationalError) and not _is_unusable(error):
+                raise
+            _logger.warning("database cannot be used", extra={"reason": str(error)})
             raise StorageUnavailableError from error
 
     def close(self) -> None:

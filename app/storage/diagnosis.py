@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.domain.fits import FitState
 from app.domain.health import FitActivity
-from app.storage.regressors import IS_PUBLISHED
+from app.storage.regressors import HAS_ARTIFACT, IS_PUBLISHED
 from app.storage.tables import FitRow, PublicationRow, RegressorRow, WorkloadRow
 
 _FEW = 100
@@ -46,12 +46,16 @@ class DiagnosisStore:
 
     def damaged_artifacts(self) -> Iterator[tuple[str, int]]:
         """Yield workload and version of each artefact that does not match its hash."""
-        query = sa.select(
-            WorkloadRow.slug,
-            RegressorRow.version,
-            RegressorRow.artifact,
-            RegressorRow.artifact_sha256,
-        ).join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
+        query = (
+            sa.select(
+                WorkloadRow.slug,
+                RegressorRow.version,
+                RegressorRow.artifact,
+                RegressorRow.artifact_sha256,
+            )
+            .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
+            .where(HAS_ARTIFACT)
+        )
         rows = self._session.execute(query.execution_options(yield_per=_FEW))
         for slug, version, artifact, expected in rows:
             if hashlib.sha256(artifact).hexdigest() != expected:

@@ -2,13 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from app.domain.accuracy import RealisedForecast
 from app.domain.forecasts import LedgerEntry, LedgerRecord, LinkedRun, RecordedForecast
-from app.domain.identifiers import ForecastId, ProjectId, RunId, Slug, WorkloadId
+from app.domain.identifiers import (
+    ForecastId,
+    ProjectId,
+    RunId,
+    Slug,
+    WorkloadId,
+    earliest_identifier,
+)
 from app.domain.runs import RunStatus
 from app.storage.bulk import insert_columns
 from app.storage.lists import each_text
@@ -17,6 +25,9 @@ from app.storage.tables import ForecastRow, RunRow, WorkloadRow
 _MAX_LINKED = 1000
 _MAX_REALISED = 10_000
 MAX_RECORDED = 50_000
+_KEY_CHARACTERS: Final = 16
+"""So much of a digest is stored: 64 bits tell the scenarios of one workload apart, and an index of
+whole ones is three times as large. Releases before revision 0015 stored all 64 characters."""
 
 
 def _columns(records: Sequence[LedgerRecord]) -> Mapping[str, Sequence[object]]:
@@ -27,10 +38,28 @@ def _columns(records: Sequence[LedgerRecord]) -> Mapping[str, Sequence[object]]:
         "workload_id": workload_ids,
         "regressor_version": versions,
         "created_at": instants,
-        "scenario_sha256": digests,
+        "scenario_sha256": [None if each is None else _key(each) for each in digests],
         "request": list(map(bytes.decode, requests)),
         "answer": list(map(bytes.decode, answers)),
     }
+
+
+def _key(digest: str) -> str:
+    return digest[:_KEY_CHARACTERS]
+
+
+def _made_before(instant: datetime) -> sa.ColumnElement[bool]:
+    # Identifiers sort by time: their index leads to the oldest.
+    return ForecastRow.id < earliest_identifier("fc", instant)
+
+
+def _unnamed(project_id: ProjectId | None) -> list[sa.ColumnElement[bool]]:
+    is_named = sa.exists().where(RunRow.forecast_id == ForecastRow.id)
+    if project_id is None:
+        return [~is_named]
+    # Asked of each row: by a list of workloads SQLite reads their ledgers whole for each portion.
+    workload = WorkloadRow.id == ForecastRow.workload_id, WorkloadRow.project_id == project_id
+    return [~is_named, sa.exists().where(*workload)]
 
 
 class ForecastStore:
@@ -89,23 +118,72 @@ class ForecastStore:
     ) -> list[RecordedForecast]:
         """Return a workload's recorded forecasts of these names or scenarios, the oldest first.
 
-        Of more than `MAX_RECORDED` the newest.
+        Of more than `MAX_RECORDED` the newest. The digest of another scenario is None.
         """
         row = ForecastRow
-        wanted = sa.or_(
-            row.id.in_(each_text(self._session, forecast_ids)),
-            row.scenario_sha256.in_(each_text(self._session, scenario_sha256)),
+        by_key = {_key(digest): digest for digest in scenario_sha256}
+        keys = [*by_key, *scenario_sha256]
+        # Two joins: of one condition with OR, SQLite makes a scan of the workload's whole ledger.
+        wanted = sa.union(
+            self._of_workload(workload_id, row.id, forecast_ids),
+            self._of_workload(workload_id, row.scenario_sha256, keys),
         )
-        found = self._session.execute(
-            sa.select(row.id, row.regressor_version, row.created_at, row.scenario_sha256)
-            .where(row.workload_id == workload_id, wanted)
-            .order_by(row.id.desc())
-            .limit(MAX_RECORDED)
-        ).all()
+        newest = wanted.order_by(wanted.selected_columns.id.desc()).limit(MAX_RECORDED)
+        found = self._session.execute(newest).all()
         return [
-            RecordedForecast(ForecastId(key), version, created_at, digest)
-            for key, version, created_at, digest in reversed(found)
+            RecordedForecast(
+                ForecastId(forecast_id), version, created_at, by_key.get(_key(digest or ""))
+            )
+            for forecast_id, version, created_at, digest in reversed(found)
         ]
+
+    def prune(
+        self, before: datetime, project_id: ProjectId | None, *, after: ForecastId, limit: int
+    ) -> tuple[ForecastId, int] | None:
+        """Remove those of the next forecasts that were made before an instant and no run names.
+
+        Parameters
+        ----------
+        before
+            Those made later stay.
+        project_id
+            Those of other projects stay; None: none does for that.
+        after
+            The last forecast that was looked at.
+        limit
+            So many are looked at.
+
+        Returns
+        -------
+        tuple or None
+            The last forecast looked at and how many were removed; None where none was left.
+        """
+        row = ForecastRow
+        waiting = sa.select(row.id).where(row.id > after, _made_before(before))
+        keys = self._session.scalars(waiting.order_by(row.id).limit(limit)).all()
+        if not keys:
+            return None
+        old = row.id > after, row.id <= keys[-1]
+        removed = sa.delete(row).where(*old, *_unnamed(project_id)).returning(row.workload_id)
+        return ForecastId(keys[-1]), len(self._session.scalars(removed).all())
+
+    def count_unnamed(self, before: datetime, project_id: ProjectId | None) -> int:
+        """Return how many forecasts were made before an instant and are named by no run."""
+        old = sa.select(sa.func.count()).select_from(ForecastRow).where(_made_before(before))
+        return self._session.scalars(old.where(*_unnamed(project_id))).one()
+
+    def _of_workload(
+        self,
+        workload_id: WorkloadId,
+        column: sa.orm.InstrumentedAttribute[str] | sa.orm.InstrumentedAttribute[str | None],
+        texts: Sequence[str],
+    ) -> sa.Select[str, int, datetime, str | None]:
+        row, given = ForecastRow, each_text(self._session, texts).subquery()
+        return (
+            sa.select(row.id, row.regressor_version, row.created_at, row.scenario_sha256)
+            .join(given, given.c[0] == column)
+            .where(row.workload_id == workload_id)
+        )
 
     def _linked(self, project_id: ProjectId, forecast_id: ForecastId) -> tuple[LinkedRun, ...]:
         rows = self._session.execute(

@@ -14,6 +14,7 @@ from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, ProjectId, Slug, WorkloadId
 from app.domain.pages import Page
 from app.domain.regressors import (
+    ArtifactRemovedError,
     Convergence,
     MemoryEvidence,
     OutlierRun,
@@ -34,6 +35,9 @@ IS_PUBLISHED: Final = sa.and_(
     RegressorRow.version == PublicationRow.version,
 )
 """Joins the published version of each workload to its publication."""
+
+HAS_ARTIFACT: Final = sa.func.length(RegressorRow.artifact) > 0
+"""Whether a version's artefact was not removed; neither database reads its bytes for this."""
 
 _REPORT_FIELDS: Final = tuple(field.name for field in fields(RegressorReport))
 
@@ -86,7 +90,9 @@ def _to_pooling(document: Json) -> PoolingUse:
     )
 
 
-def _to_version(row: RegressorRow, slug: str, published: int | None) -> RegressorVersion:
+def _to_version(
+    row: RegressorRow, slug: str, published: int | None, *, is_kept: bool
+) -> RegressorVersion:
     return RegressorVersion(
         workload=Slug(slug),
         version=row.version,
@@ -95,13 +101,14 @@ def _to_version(row: RegressorRow, slug: str, published: int | None) -> Regresso
         is_published=row.version == published,
         artifact_sha256=row.artifact_sha256,
         artifact_bytes=row.artifact_bytes,
+        is_artifact_kept=is_kept,
         format_version=row.format_version,
         **_report_members(row.report),
     )
 
 
 class RegressorStore:
-    """Reads and writes regressor versions in one session; versions are never changed."""
+    """Reads and writes regressor versions in one session; but for artefacts, they never change."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -153,6 +160,12 @@ class RegressorStore:
         self._session.execute(
             sa.insert(PublicationEventRow).values(workload_id=workload_id, **chosen)
         )
+
+    def hold(self, workload_id: WorkloadId, version: int) -> None:
+        """Let nobody remove a version's artefact until this transaction ends."""
+        of_version = RegressorRow.workload_id == workload_id, RegressorRow.version == version
+        held = sa.select(RegressorRow.version).where(*of_version)
+        self._session.execute(held.with_for_update(read=True))
 
     def publications(self, workload_id: WorkloadId) -> list[Publication]:
         """Return which versions answered forecasts from when on, the oldest first."""
@@ -242,6 +255,8 @@ class RegressorStore:
         ------
         RegressorUnavailableError
             If the version does not exist (any more) or its bytes were altered.
+        ArtifactRemovedError
+            If the version's artefact was removed.
         """
         is_wanted = sa.and_(
             RegressorRow.workload_id == WorkloadRow.id, RegressorRow.version == version
@@ -255,6 +270,8 @@ class RegressorStore:
             raise RegressorUnavailableError(Slug("?"), version, "its workload was deleted")
         if row.artifact is None:
             raise RegressorUnavailableError(Slug(row.slug), version, "it does not exist")
+        if not row.artifact:
+            raise ArtifactRemovedError(Slug(row.slug), version)
         if sha256(row.artifact).hexdigest() != row.artifact_sha256:
             raise RegressorUnavailableError(Slug(row.slug), version, "its stored hash differs")
         return bytes(row.artifact)
@@ -277,11 +294,14 @@ class RegressorStore:
         self, workload_id: WorkloadId, condition: sa.ColumnElement[bool], *, limit: int
     ) -> list[RegressorVersion]:
         rows = self._session.execute(
-            sa.select(RegressorRow, WorkloadRow.slug, PublicationRow.version)
+            sa.select(RegressorRow, WorkloadRow.slug, PublicationRow.version, HAS_ARTIFACT)
             .join(WorkloadRow, WorkloadRow.id == RegressorRow.workload_id)
             .outerjoin(PublicationRow, PublicationRow.workload_id == RegressorRow.workload_id)
             .where(RegressorRow.workload_id == workload_id, condition)
             .order_by(RegressorRow.version.desc())
             .limit(limit)
         )
-        return [_to_version(row, slug, published) for row, slug, published in rows]
+        return [
+            _to_version(row, slug, published, is_kept=is_kept)
+            for row, slug, published, is_kept in rows
+        ]

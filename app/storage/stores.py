@@ -3,6 +3,7 @@
 from sqlalchemy.orm import Session
 
 from app.storage.access import AccessStore
+from app.storage.artifacts import ArtifactStore
 from app.storage.ci import CiStore
 from app.storage.dated import ExchangeRateStore, GridFactorStore
 from app.storage.diagnosis import DiagnosisStore
@@ -31,6 +32,7 @@ class Stores:
         self.fits = FitStore(session)
         self.leases = LeaseStore(session)
         self.regressors = RegressorStore(session)
+        self.artifacts = ArtifactStore(session)
         self.forecasts = ForecastStore(session)
         self.prices = PriceStore(session)
         self.exchange_rates = ExchangeRateStore(session)

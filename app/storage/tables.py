@@ -203,7 +203,10 @@ class FitRow(Base):
 
 
 class RegressorRow(Base):
-    """An immutable regressor version: its registry entry and its artefact (data, no pickle)."""
+    """An immutable regressor version: its registry entry and its artefact (data, no pickle).
+
+    An artefact that was removed as old is empty; its digest and size go on telling what it was.
+    """
 
     __tablename__ = "regressor"
     __table_args__ = (
@@ -272,7 +275,6 @@ class ForecastRow(Base):
 
     __tablename__ = "forecast"
     __table_args__ = (
-        sa.Index("ix_forecast_workload_id_id", "workload_id", "id"),
         sa.Index("ix_forecast_workload_id_scenario_sha256", "workload_id", "scenario_sha256"),
     )
 

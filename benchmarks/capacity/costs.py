@@ -1,9 +1,10 @@
-"""Measure what forecasts and fits cost a core, for `--forecast-ms` and `--fit-s` of the plan.
+"""Measure what forecasts and fits cost, for `--forecast-ms`, `--fit-s`, `--bytes-a-forecast`.
 
-    python -m benchmarks.capacity.costs [--runs 900] [--rounds 7] [--seconds 2]
+    python -m benchmarks.capacity.costs [--runs 900] [--rounds 7] [--postgresql-url URL]
 
-The service is asked over HTTP as often as it answers; its own CPU time counts, not the clock of the
-wall. A machine that others keep busy makes cores slower, never faster.
+Bytes are measured where the URL of a server is given whose user may create databases. The service
+is asked over HTTP as often as it answers; its own CPU time counts, not the clock of the wall. A
+machine that others keep busy makes cores slower, never faster.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from app.domain.access import DEFAULT_PROJECT  # noqa: E402 - see above
 from app.domain.fits import FitRequest  # noqa: E402 - see above
 from app.services.computing import InProcessComputer  # noqa: E402 - see above
 from app.services.fitting import FittingService  # noqa: E402 - see above
+from benchmarks.capacity.ledger import bytes_a_forecast  # noqa: E402 - see above
 from benchmarks.serving.load import Order  # noqa: E402 - see above
 from benchmarks.serving.processes import (  # noqa: E402 - see above
     LoadGenerator,
@@ -41,6 +43,9 @@ _KINDS = {
     "asked again, recorded": forecast_body(record=True, is_new=False),
 }
 _FIRST, _APART = 100_000_000, 1_000_000
+_CONNECTIONS = 1
+"""Questions that come together are answered together where they ask one workload; of thousands of
+workloads hardly two of them do."""
 _FITS = 4
 
 
@@ -52,7 +57,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=900, help="of the workload")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0, help="of a kind in a round")
+    parser.add_argument("--postgresql-url", help="a server, for the bytes of a recorded forecast")
     arguments = parser.parse_args()
+    size = None
     table = Table("what", "least round", "median round", title="core time")
     with (
         prepared_stage(arguments.runs) as stage,
@@ -66,11 +73,16 @@ def main() -> None:
                 first = _FIRST + _APART * (len(_KINDS) * number + place)
                 found[kind].append(_milliseconds(server, load, body, first, arguments.seconds))
         fits = [_fit_seconds(stage) for _ in range(_FITS)]
+        if arguments.postgresql_url:
+            size = bytes_a_forecast(stage.database_url, arguments.postgresql_url)
     for kind, rounds in found.items():
         # The first round warms the service up.
         table.add_row(f"forecast, {kind}", *_told(rounds[1:], "ms"))
     table.add_row(f"fit of {arguments.runs} runs, all regressors", *_told(fits[1:], "s"))
-    Console(width=110).print(table)
+    console = Console(width=110)
+    console.print(table)
+    if size is not None:
+        console.print(f"A recorded forecast takes {size:,.0f} bytes in PostgreSQL.")
 
 
 def _told(rounds: list[float], unit: str) -> tuple[str, str]:
@@ -96,7 +108,7 @@ def _milliseconds(
     server: Server, load: LoadGenerator, body: str, first: int, seconds: float
 ) -> float:
     before = server.cpu_seconds()
-    order = Order(server.port, "/v1/forecasts", body, first, connections=8, seconds=seconds)
+    order = Order(server.port, "/v1/forecasts", body, first, _CONNECTIONS, seconds=seconds)
     outcome = load.carry_out(order)
     if outcome.failures or not outcome.answered:
         raise SystemExit(f"{outcome.failures} of {outcome.answered} answers were no forecasts.")

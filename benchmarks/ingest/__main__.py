@@ -9,22 +9,19 @@ store, neither read, checked nor named. `control` is that floor beside itself.
 import argparse
 import statistics
 import sys
-import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import httpx2
-import sqlalchemy as sa
 from rich.console import Console
 from rich.table import Table
 
 from app.storage.database import Database
 from app.storage.migration import migrate
+from benchmarks.ingest.databases import new_postgresql, new_sqlite
 from benchmarks.ingest.floors import add_workload, clear, insert_by_core, insert_by_driver
 from benchmarks.ingest.rows import Measured, make_runs, to_csv, to_ndjson, to_rows
 from benchmarks.ingest.service import RunningService, running_service
@@ -97,29 +94,9 @@ def _parse() -> argparse.Namespace:
 def _databases(
     postgresql_url: str | None,
 ) -> Iterator[tuple[str, Callable[[], AbstractContextManager[str]]]]:
-    yield "SQLite", _sqlite
+    yield "SQLite", new_sqlite
     if postgresql_url:
-        yield "PostgreSQL", partial(_postgresql, postgresql_url)
-
-
-@contextmanager
-def _sqlite() -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder:
-        yield f"sqlite:///{Path(folder) / 'benchmark.db'}"
-
-
-@contextmanager
-def _postgresql(server_url: str) -> Iterator[str]:
-    name = f"benchmark_{uuid.uuid4().hex[:8]}"
-    server = Database(server_url, pool_size=1)
-    with server.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-        try:
-            url = server.engine.url.set(database=name)
-            yield url.render_as_string(hide_password=False)
-        finally:
-            connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
-    server.close()
+        yield "PostgreSQL", partial(new_postgresql, postgresql_url)
 
 
 def _measure(

@@ -87,7 +87,7 @@ _FORECASTS: Final = """
 INSERT INTO forecast (id, workload_id, regressor_version, scenario_sha256, created_at, request,
     answer)
 SELECT 'fc_' || lpad(i::text, 10, '0') || left(md5(i::text), 15),
-    1 + i % (:n + 1), 1, encode(sha256(i::text::bytea), 'hex'),
+    1 + i % (:n + 1), 1, left(encode(sha256(i::text::bytea), 'hex'), 16),
     now() - interval '365 days' * (1 - i::float / :forecasts),
     jsonb_build_object('configuration', jsonb_build_object('workers', 1 + i % 16)),
     jsonb_build_object('duration_seconds', jsonb_build_object('median', 20 + i % 1000,

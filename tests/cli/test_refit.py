@@ -38,7 +38,7 @@ def test_refit_wants_to_be_told_all(terminal: Terminal) -> None:
     assert "--all" in said.err
 
 
-@pytest.mark.parametrize("age", ["7", "soon", "-1d", "7 days"])
+@pytest.mark.parametrize("age", ["7", "soon", "-1d", "7 days", "999999w"])
 def test_age_that_cannot_be_read_is_refused(terminal: Terminal, age: str) -> None:
     said = terminal.type("refit", "--all", f"--older-than={age}")
 

@@ -1,9 +1,15 @@
 """How connections to the database are made."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 import sqlalchemy as sa
 
-from app.storage.database import Database
+from app.domain.errors import StorageUnavailableError
+from app.storage.database import PAGE_BYTES, Database
+from app.storage.migration import migrate, require_head
 
 
 def _parameters(url: str) -> dict[str, str]:
@@ -42,3 +48,42 @@ def test_what_the_url_says_of_patience_goes_first(postgresql_url: str) -> None:
 
     assert told["tcp_user_timeout"] == "4000"
     assert told["connect_timeout"] == "5"
+
+
+def _page_bytes(database: Database) -> int:
+    with database.engine.connect() as connection:
+        found: int = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+        return found
+
+
+def test_new_file_has_large_pages_and_an_old_one_stays_as_it_is(tmp_path: Path) -> None:
+    new, old = (f"sqlite:///{tmp_path}/{name}.db" for name in ("new", "old"))
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        connection.execute("PRAGMA page_size = 4096")
+        connection.execute("CREATE TABLE kept (n INTEGER)")
+
+    for url, expected in ((new, PAGE_BYTES), (old, 4096)):
+        with closing(Database(url)) as database:
+            migrate(database)
+            require_head(database)
+            assert _page_bytes(database) == expected
+
+
+def test_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    with closing(Database(f"sqlite:///{tmp_path}/new.db")) as database:
+        migrate(database)
+
+        modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+
+    assert modes["new.db"] == 0o600
+    assert set(modes.values()) == {0o600}, modes
+
+
+def test_no_file_is_made_where_none_can_be(tmp_path: Path) -> None:
+    with (
+        closing(Database(f"sqlite:///{tmp_path}/missing/new.db")) as database,
+        pytest.raises(StorageUnavailableError),
+    ):
+        migrate(database)
+
+    assert list(tmp_path.iterdir()) == []

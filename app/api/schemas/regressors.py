@@ -120,7 +120,10 @@ class PoolingOut(ResponseModel):
 
 
 class RegressorOut(ResponseModel):
-    """A regressor version; errors are held-out MAPE as fractions, coverage is by level."""
+    """A regressor version; errors are held-out MAPE as fractions, coverage is by level.
+
+    `artifact_kept` is false where the artefact was removed as old: the version cannot answer.
+    """
 
     workload: str
     version: int
@@ -142,6 +145,7 @@ class RegressorOut(ResponseModel):
     library_versions: dict[str, str]
     artifact_sha256: str
     artifact_bytes: int
+    artifact_kept: bool
 
     @classmethod
     def of(cls, version: RegressorVersion) -> "RegressorOut":
@@ -167,6 +171,7 @@ class RegressorOut(ResponseModel):
             library_versions=dict(version.library_versions),
             artifact_sha256=version.artifact_sha256,
             artifact_bytes=version.artifact_bytes,
+            artifact_kept=version.is_artifact_kept,
         )
 
 

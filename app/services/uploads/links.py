@@ -13,7 +13,8 @@ _CODE: Final = "unknown_forecast"
 _MESSAGE: Final = "No recorded forecast of the run's workload has this forecast_id."
 _REMEDY: Final = (
     "Send the forecast_id as POST /v1/forecasts answered it: the run counts for the accuracy of"
-    ' that forecast. What is asked by batch, what-if or with "record": false is not kept.'
+    ' that forecast. What is asked by batch, what-if or with "record": false is not kept, and old'
+    " forecasts may have been removed."
 )
 _WRITTEN_WITHIN: Final = timedelta(seconds=5)
 """Forecasts are recorded behind their answers, by whichever process answered."""

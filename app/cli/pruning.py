@@ -1,0 +1,65 @@
+"""`trainfare prune`: removes what is old: recorded forecasts, artefacts of regressors."""
+
+from typing import Annotated, Final
+
+import typer
+
+from app.cli.ages import parse_age
+from app.cli.failures import UsageError
+from app.cli.operator import read_settings
+from app.domain.wording import say_count
+
+PRUNE_EXAMPLES: Final = (
+    "trainfare prune --forecasts-older-than 90d --regressors-older-than 180d --dry-run",
+    "trainfare prune --forecasts-older-than 90d --project vision",
+)
+_TOLD: Final = {"forecasts": "recorded forecast", "regressors": "artefact"}
+
+
+def prune(
+    *,
+    forecasts_older_than: Annotated[
+        str | None,
+        typer.Option(help="Recorded forecasts made longer ago than this (12h, 90d, 26w)."),
+    ] = None,
+    regressors_older_than: Annotated[
+        str | None,
+        typer.Option(help="Artefacts of regressors computed and used longer ago than this."),
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option(help="What is of this project alone; default: of all.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how many there are, and remove none.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove old recorded forecasts and artefacts of regressors.
+
+    Forecasts stay that a run names by its forecast_id: they tell how accurate forecasts were. Of
+    a regressor version the record stays, but it cannot answer or be published again; versions that
+    answer, and the newest of each workload, keep their artefact. The service goes on meanwhile.
+    """
+    told = {"forecasts": forecasts_older_than, "regressors": regressors_older_than}
+    ages = {kind: parse_age(text) for kind, text in told.items() if text is not None}
+    if not ages:
+        raise UsageError(
+            "Remove what?", "Say --forecasts-older-than, --regressors-older-than or both."
+        )
+    from app.cli.output import print_json
+    from app.cli.surroundings import migrated_surroundings_of
+    from app.services.retention import RetentionService
+
+    with migrated_surroundings_of(read_settings()) as context:
+        service = RetentionService(context)
+        ways = {
+            "forecasts": service.count_forecasts if dry_run else service.prune_forecasts,
+            "regressors": service.count_regressors if dry_run else service.prune_regressors,
+        }
+        counts = {kind: ways[kind](age, project=project) for kind, age in ages.items()}
+    if as_json:
+        print_json({"removable" if dry_run else "removed": counts})
+        return
+    said = "to be removed; none was" if dry_run else "removed"
+    for kind, count in counts.items():
+        typer.echo(f"{say_count(count, _TOLD[kind])} {said}.")

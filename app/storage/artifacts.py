@@ -1,0 +1,119 @@
+"""The store that removes artefacts of regressor versions that nobody needs any more."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from app.domain.identifiers import ProjectId, WorkloadId
+from app.storage.regressors import HAS_ARTIFACT
+from app.storage.tables import PublicationEventRow, PublicationRow, RegressorRow, WorkloadRow
+
+
+def _is_removable(workload_id: WorkloadId, before: datetime) -> sa.ColumnElement[bool]:
+    """Return which versions neither answer nor may soon; none of this depends on the row."""
+    version, of_workload = RegressorRow.version, RegressorRow.workload_id == workload_id
+    published = sa.select(PublicationRow.version).where(PublicationRow.workload_id == workload_id)
+    newest = sa.select(sa.func.max(version)).where(of_workload).correlate(None).scalar_subquery()
+    return sa.and_(
+        of_workload,
+        HAS_ARTIFACT,
+        RegressorRow.created_at < before,
+        version < newest,
+        version.not_in(published),
+        version.not_in(_answering_since(workload_id, before)),
+        version.not_in(_last_of_each_format(workload_id)),
+    )
+
+
+def _answering_since(workload_id: WorkloadId, before: datetime) -> sa.Select[int]:
+    """Select the version that was published at an instant and those that were later."""
+    event = PublicationEventRow
+    of_workload = event.workload_id == workload_id
+    standing = sa.select(sa.func.max(event.id)).where(of_workload, event.published_at < before)
+    first = sa.func.coalesce(standing.correlate(None).scalar_subquery(), 0)
+    return sa.select(event.version).where(of_workload, event.id >= first)
+
+
+def _last_of_each_format(workload_id: WorkloadId) -> sa.Select[int]:
+    """Select what processes of each release answer by (decision 52)."""
+    event, each = PublicationEventRow, sa.orm.aliased(RegressorRow)
+    is_published = sa.and_(each.workload_id == event.workload_id, each.version == event.version)
+    last = (
+        sa.select(sa.func.max(event.id))
+        .join(each, is_published)
+        .where(event.workload_id == workload_id)
+        .group_by(each.format_version)
+        .correlate(None)
+    )
+    return sa.select(event.version).where(event.id.in_(last))
+
+
+class ArtifactStore:
+    """Counts and removes artefacts of old regressor versions in one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def next_workload(
+        self, before: datetime, project_id: ProjectId | None, *, after: WorkloadId
+    ) -> WorkloadId | None:
+        """Return the next workload with an artefact, needed or not, of before an instant.
+
+        Of a project alone, or of all where it is None. None after the last workload.
+        """
+        row = RegressorRow
+        old = sa.select(row.workload_id).where(
+            row.workload_id > after, row.created_at < before, HAS_ARTIFACT
+        )
+        if project_id is not None:
+            of_project = sa.select(WorkloadRow.id).where(WorkloadRow.project_id == project_id)
+            old = old.where(row.workload_id.in_(of_project))
+        found = self._session.scalars(old.order_by(row.workload_id).limit(1)).one_or_none()
+        return None if found is None else WorkloadId(found)
+
+    def count(self, workload_id: WorkloadId, before: datetime) -> int:
+        """Return how many artefacts of a workload `remove` would remove in all."""
+        removable = sa.select(sa.func.count()).where(_is_removable(workload_id, before))
+        return self._session.scalars(removable).one()
+
+    def remove(
+        self, workload_id: WorkloadId, before: datetime, *, after: int, limit: int
+    ) -> tuple[int, int] | None:
+        """Remove those of a workload's next artefacts that nobody needs.
+
+        Those stay that were computed or answered since an instant, that answer now, that were
+        published last of their format, and the newest.
+
+        Parameters
+        ----------
+        workload_id
+            The workload.
+        before
+            What was computed or answered since then stays.
+        after
+            The last version that was looked at.
+        limit
+            So many are looked at.
+
+        Returns
+        -------
+        tuple or None
+            The last version looked at and how many were removed; None where none was left.
+        """
+        row, is_removable = RegressorRow, _is_removable(workload_id, before)
+        found = sa.select(row.version).where(is_removable, row.version > after)
+        locked = found.order_by(row.version).limit(limit).with_for_update(key_share=True)
+        versions = self._session.scalars(locked).all()
+        if not versions:
+            return None
+        # PostgreSQL looks again, now that nobody can publish these: the first look may have
+        # waited for a publication that it does not see.
+        removed = (
+            sa.update(row)
+            .where(is_removable, row.version.in_(versions))
+            .values(artifact=b"")
+            .returning(row.version)
+            .execution_options(synchronize_session=False)
+        )
+        return versions[-1], len(self._session.scalars(removed).all())

@@ -1,0 +1,62 @@
+"""How many bytes a recorded forecast takes in PostgreSQL, its indexes included."""
+
+import orjson
+import sqlalchemy as sa
+
+from app.domain.forecasts import LedgerQuestion, LedgerRecord
+from app.domain.identifiers import ForecastId, WorkloadId
+from app.storage.database import Database
+from app.storage.migration import migrate
+from app.storage.tables import ForecastRow
+from benchmarks.ingest.databases import new_postgresql
+from benchmarks.ingest.floors import add_workload
+
+_MOST, _AT_ONCE = 20_000, 5_000
+
+
+def bytes_a_forecast(recorded_url: str, server_url: str) -> float:
+    """Return what a forecast takes that a service has recorded, on a server of PostgreSQL.
+
+    Parameters
+    ----------
+    recorded_url
+        The database with the records; of many the first 20,000.
+    server_url
+        Where a database is made for them, and removed again.
+
+    Raises
+    ------
+    SystemExit
+        If there is no record.
+    """
+    with new_postgresql(server_url) as url:
+        target = Database(url, pool_size=1)
+        migrate(target)
+        records = _records(recorded_url, WorkloadId(add_workload(target, "recorded")))
+        if not records:
+            raise SystemExit("The service has recorded no forecast.")
+        for start in range(0, len(records), _AT_ONCE):
+            with target.transaction() as stores:
+                stores.forecasts.add_many(records[start : start + _AT_ONCE])
+        with target.engine.connect() as connection:
+            size = connection.execute(sa.text("SELECT pg_total_relation_size('forecast')")).scalar()
+        target.close()
+    return float(size or 0) / len(records)
+
+
+def _records(url: str, workload_id: WorkloadId) -> list[LedgerRecord]:
+    database = Database(url, pool_size=1)
+    columns = ForecastRow.id, ForecastRow.created_at, ForecastRow.scenario_sha256
+    told = sa.select(*columns, ForecastRow.request, ForecastRow.answer)
+    with database.engine.connect() as connection:
+        rows = connection.execute(told.order_by(ForecastRow.id).limit(_MOST)).all()
+    database.close()
+    return [
+        LedgerRecord(
+            LedgerQuestion(workload_id, 1, orjson.dumps(request), digest),
+            ForecastId(key),
+            created_at,
+            orjson.dumps(answer),
+        )
+        for key, created_at, digest, request, answer in rows
+    ]

@@ -1,0 +1,19 @@
+"""Drop the ledger's index that no query needs: every recorded forecast paid for it.
+
+Rows go with their workload by the index that begins with it as well.
+"""
+
+from alembic import op
+
+revision = "0015"
+down_revision = "0014"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.drop_index("ix_forecast_workload_id_id", table_name="forecast")
+
+
+def downgrade() -> None:
+    op.create_index("ix_forecast_workload_id_id", "forecast", ["workload_id", "id"])

@@ -1,0 +1,88 @@
+"""`trainfare prune` removes old forecasts that no run names, and says how many."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from app.domain.identifiers import WorkloadId
+from app.services.context import ServiceContext
+from app.services.wiring import build_services
+from app.settings import Settings
+from app.storage.database import Database
+from tests.support.clock import FakeClock
+from tests.support.ledger import record_forecasts
+from tests.support.regressors import fit, publish_regressor, store_runs
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture(autouse=True)
+def database_set(terminal: Terminal, sqlite_url: str, tmp_path: Path) -> None:
+    terminal.set(database_url=sqlite_url, data_dir=tmp_path)
+
+
+@pytest.fixture
+def recorded(terminal: Terminal, sqlite_url: str) -> WorkloadId:
+    """Two forecasts of a hundred days ago and one of today."""
+    database = Database(sqlite_url)
+    context = ServiceContext(database, Settings(database_url=sqlite_url))
+    workload_id = store_runs(context, "resnet")
+    today = datetime.now(UTC)
+    record_forecasts(context, workload_id, *[today - timedelta(days=100)] * 2, today)
+    database.close()
+    return workload_id
+
+
+@pytest.mark.usefixtures("recorded")
+def test_old_forecasts_are_counted_then_removed(terminal: Terminal) -> None:
+    prune = ("prune", "--forecasts-older-than", "90d")
+
+    assert terminal.type(*prune, "--dry-run").out == (
+        "2 recorded forecasts to be removed; none was.\n"
+    )
+    assert terminal.type(*prune, "--json").document == {"removed": {"forecasts": 2}}
+    assert terminal.type(*prune).out == "0 recorded forecasts removed.\n"
+    assert "forecast.prune" in terminal.type("audit").out
+
+
+def test_age_must_be_told(terminal: Terminal) -> None:
+    said = terminal.type("prune")
+
+    assert said.exit_code == 2
+    assert "--forecasts-older-than" in said.err
+    assert "--regressors-older-than" in said.err
+
+
+@pytest.mark.usefixtures("recorded")
+def test_both_kinds_are_told_each_for_itself(terminal: Terminal) -> None:
+    prune = ("prune", "--forecasts-older-than", "90d", "--regressors-older-than", "180d")
+
+    assert terminal.type(*prune, "--dry-run", "--json").document == {
+        "removable": {"forecasts": 2, "regressors": 0}
+    }
+    assert terminal.type(*prune).out == "2 recorded forecasts removed.\n0 artefacts removed.\n"
+    assert "regressor.prune" in terminal.type("audit").out
+
+
+def test_artefacts_of_old_regressors_are_counted_then_removed(
+    terminal: Terminal, sqlite_url: str
+) -> None:
+    clock, database = FakeClock(), Database(sqlite_url)
+    clock.instant = datetime.now(UTC) - timedelta(days=100)
+    services = build_services(ServiceContext(database, Settings(database_url=sqlite_url), clock))
+    publish_regressor(services)
+    clock.advance(1.0)
+    fit(services, "fitted")
+    database.close()
+    prune = ("prune", "--regressors-older-than", "90d")
+
+    assert terminal.type(*prune, "--dry-run").out == "1 artefact to be removed; none was.\n"
+    assert terminal.type(*prune, "--json").document == {"removed": {"regressors": 1}}
+    assert terminal.type(*prune).out == "0 artefacts removed.\n"
+
+
+def test_unknown_project_is_refused(terminal: Terminal) -> None:
+    said = terminal.type("prune", "--forecasts-older-than", "90d", "--project", "nobody")
+
+    assert said.exit_code == 1
+    assert "nobody" in said.err

@@ -1,0 +1,103 @@
+"""The ledger finds forecasts by their names and by what they were asked for."""
+
+from contextlib import closing
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from app.domain.errors import StorageUnavailableError
+from app.domain.forecasts import LedgerQuestion, LedgerRecord
+from app.domain.identifiers import ForecastId, WorkloadId, new_identifiers
+from app.services.context import ServiceContext
+from app.services.wiring import Services
+from app.settings import Settings
+from app.storage.database import PAGE_BYTES, Database
+from app.storage.migration import migrate
+from app.storage.tables import ForecastRow
+from tests.support.regressors import store_runs
+
+
+@pytest.fixture
+def context(services: Services) -> ServiceContext:
+    return services.context
+
+
+def digest(name: str) -> str:
+    return sha256(name.encode()).hexdigest()
+
+
+def record(context: ServiceContext, workload_id: WorkloadId, *scenarios: str) -> list[ForecastId]:
+    keys = [ForecastId(key) for key in new_identifiers("fc", len(scenarios))]
+    questions = [LedgerQuestion(workload_id, 1, b"{}", digest(name)) for name in scenarios]
+    with context.database.transaction() as stores:
+        stores.forecasts.add_many(
+            [
+                LedgerRecord(question, key, context.now() + timedelta(seconds=second), b"{}")
+                for second, (question, key) in enumerate(zip(questions, keys, strict=True))
+            ]
+        )
+    return keys
+
+
+def find(
+    context: ServiceContext, workload_id: WorkloadId, names: list[str], scenarios: list[str]
+) -> list[tuple[str, str | None]]:
+    with context.database.reading() as stores:
+        found = stores.forecasts.recorded(workload_id, names, list(map(digest, scenarios)))
+    return [(each.forecast_id, each.scenario_sha256) for each in found]
+
+
+def test_damaged_file_is_unavailable_and_not_the_record_s_fault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sqlite_url = f"sqlite:///{tmp_path}/damaged.db"
+    with closing(Database(sqlite_url)) as database:
+        migrate(database)
+        workload_id = store_runs(ServiceContext(database, Settings(database_url=sqlite_url)), "w")
+        with database.engine.connect() as connection:
+            root = "SELECT rootpage FROM sqlite_master WHERE tbl_name = 'forecast' AND rootpage > 0"
+            pages = connection.exec_driver_sql(root).scalars().all()
+    with (tmp_path / "damaged.db").open("r+b") as opened:
+        for page in pages:
+            opened.seek((page - 1) * PAGE_BYTES)
+            opened.write(b"\xff" * PAGE_BYTES)
+
+    with closing(Database(sqlite_url)) as database:
+        context = ServiceContext(database, Settings(database_url=sqlite_url))
+        with pytest.raises(StorageUnavailableError):
+            record(context, workload_id, "a")
+
+    assert "database cannot be used" in caplog.messages
+
+
+def test_names_and_scenarios_are_found_once_and_in_order(context: ServiceContext) -> None:
+    workload_id = store_runs(context, "w")
+    a, b, c, again = record(context, workload_id, "a", "b", "c", "a")
+
+    found = find(context, workload_id, [a, b], ["a"])
+
+    assert found == [(a, digest("a")), (b, None), (again, digest("a"))]
+    assert find(context, workload_id, [], ["c"]) == [(c, digest("c"))]
+    assert find(context, workload_id, ["fc_none"], ["none"]) == []
+
+
+def test_other_workloads_keep_theirs(context: ServiceContext) -> None:
+    mine, other = store_runs(context, "w"), store_runs(context, "other")
+    [theirs] = record(context, other, "a")
+
+    assert find(context, mine, [theirs], ["a"]) == []
+
+
+def test_what_earlier_releases_wrote_is_found(context: ServiceContext) -> None:
+    workload_id = store_runs(context, "w")
+    early, late = record(context, workload_id, "a", "a")
+    with context.database.engine.begin() as connection:
+        whole = sa.update(ForecastRow).where(ForecastRow.id == early)
+        connection.execute(whole.values(scenario_sha256=digest("a")))
+
+    found = find(context, workload_id, [], ["a"])
+
+    assert found == [(early, digest("a")), (late, digest("a"))]
