@@ -16,6 +16,7 @@ from models.encoding import Encoder
 from models.errors import ArtifactError
 from models.features import CategoryFeature, Companion, NumericFeature
 from models.hardware import DataSheets
+from models.jitter import Jitter
 from models.level_effects import LevelEffects
 from models.memory import Memory
 from models.memory_state import build_law
@@ -62,7 +63,7 @@ class _Regimes:
 _read_report = json_reader(FitReport, allows_nan=True)
 _read_regimes = json_reader(_Regimes)
 _read_numeric, _read_category = json_reader(NumericFeature), json_reader(CategoryFeature)
-_read_companion = json_reader(Companion)
+_read_companion, _read_jitter = json_reader(Companion), json_reader(Jitter)
 
 
 def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> FloatArray:
@@ -135,8 +136,19 @@ def build_portfolio(
         _read_report(header["report"]),
         build_law(header["memory_law"], arrays),
         build_convergence(arrays),
-        _build_phases(encoder, header.get("phases", []), arrays),
+        _build_phases(encoder, header["phases"], arrays),
+        _build_jitter(header["jitter"]),
     )
+
+
+def _build_jitter(told: object) -> Jitter | None:
+    if told is None:
+        return None
+    jitter = _read_jitter(told)
+    demand(0 <= jitter.relative_variance <= MAX_LOG, "relative noise is no variance")
+    demand(0 < jitter.usual_variance <= MAX_LOG, "the usual noise is no variance")
+    demand(abs(jitter.log_seconds) <= 2 * _MAX_CENTER, "jitter is no log duration")
+    return jitter
 
 
 def _build_members(

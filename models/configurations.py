@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.accidents import accident_probability
+from models.jitter import Jitter, find_jitter
+from models.log_grid import LOG_GRID, on_log_grid
 from models.ordering import numeric_columns, structural_keys
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
@@ -20,12 +22,6 @@ _LEAST_SCALE, _UNKNOWN_SCALE, _MAD_TO_SD, _LEAST_PROBABILITY = 0.02, 0.1, 1.4826
 
 UNBOUNDED = 1e3
 """No log duration is as large."""
-
-LOG_GRID = 2.0**-26
-"""Log durations are multiples of this (1.5e-8 of a duration).
-
-Sums and differences of such numbers are exact, so that durations in another unit give the same
-fit to the last bit; the logarithm's own rounding would grow in every optimiser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +53,8 @@ class Configurations:
     contradicted
         Whether its two runs contradict each other, shape (n,): their difference is more probably
         an accident of one of them than noise (`models.accidents`).
+    jitter
+        How that variance goes with the duration, None where it is the same for all.
     """
 
     features: FeatureTable
@@ -70,6 +68,19 @@ class Configurations:
     noise_variance: float
     noise_dof: int
     contradicted: BoolArray
+    jitter: Jitter | None = None
+
+    @property
+    def noise_variances(self) -> FloatArray:
+        """Variance of the log duration of one run of each configuration, shape (n,)."""
+        return self.noise_variance * self.spreads**2
+
+    @property
+    def spreads(self) -> FloatArray:
+        """Standard deviation of one run of each configuration over the pooled one, shape (n,)."""
+        if self.jitter is None:
+            return np.ones(len(self.counts))
+        return np.sqrt(self.jitter.factor(self.log_duration))
 
 
 def configuration_keys(features: FeatureTable) -> list[str]:
@@ -124,19 +135,25 @@ def collapse(runs: RunTable) -> Configurations:
     distinct = runs.features.take(first)
     structure = structural_keys(distinct, means)
     order = np.argsort(structure, kind="stable")
-    contradicted = _contradicted([logs[parts[index]] - means[index] for index in order])
+    log_duration = center + on_log_grid(means)
+    jitter = _find_jitter(log_duration, logs, parts, order)
+    factors = np.ones(len(means)) if jitter is None else jitter.factor(log_duration)
+    contradicted = _contradicted(
+        [(logs[parts[index]] - means[index]) / factors[index] ** 0.5 for index in order]
+    )
     deviations = [
         np.clip(logs[parts[index]] - means[index], -3 * robust[index][1], 3 * robust[index][1])
         for index in order[~contradicted]
     ]
     ordered = np.concatenate([np.zeros(0), *deviations])
     dof = len(ordered) - len(deviations)
+    noise_variance = float(ordered @ ordered) / dof if dof else 0.0
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     ordered_features = distinct.take(order)
     return Configurations(
         ordered_features,
-        center + _rounded(means[order]),
+        log_duration[order],
         np.array([len(parts[index]) for index in order], dtype=np.float64),
         tuple(configuration_keys(ordered_features)),
         tuple(structure[index] for index in order),
@@ -146,10 +163,21 @@ def collapse(runs: RunTable) -> Configurations:
         ),
         _ranges(runs.duration_seconds, [parts[index] for index in order]),
         place[group],
-        float(ordered @ ordered) / dof if dof else 0.0,
+        noise_variance,
         dof,
         contradicted,
+        jitter.scaled_to(noise_variance) if jitter is not None and noise_variance else None,
     )
+
+
+def _find_jitter(
+    log_duration: FloatArray, logs: FloatArray, parts: Sequence[IntArray], order: IntArray
+) -> Jitter | None:
+    """Return the jitter of repetitions in the order of the configurations."""
+    repeated = [index for index in order.tolist() if len(parts[index]) > 1]
+    variances = np.array([float(logs[parts[index]].var(ddof=1)) for index in repeated])
+    dof = np.array([len(parts[index]) - 1.0 for index in repeated])
+    return find_jitter(log_duration[repeated], variances, dof)
 
 
 def _contradicted(deviations: Sequence[FloatArray]) -> BoolArray:
@@ -188,11 +216,7 @@ def _ranges(seconds: FloatArray, parts: Sequence[IntArray]) -> FloatArray:
 def _on_grid(logs: FloatArray) -> tuple[float, FloatArray]:
     """Return a centre and the logs relative to it, both multiples of the grid."""
     center = float(np.median(logs))
-    return float(_rounded(np.array(center))), _rounded(logs - center)
-
-
-def _rounded(logs: FloatArray) -> FloatArray:
-    return np.asarray(np.rint(logs / LOG_GRID) * LOG_GRID, dtype=np.float64)
+    return float(on_log_grid(np.array(center))), on_log_grid(logs - center)
 
 
 def _distinct_rows(features: FeatureTable) -> tuple[IntArray, IntArray]:

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from models.accidents import accident_log_odds, probability
-from models.configurations import LOG_GRID, Configurations
+from models.configurations import Configurations
 from models.encoding import Encoder
 from models.gaussian import GaussianProcess
+from models.log_grid import on_log_grid
 from models.outliers import farthest
 from models.reports import Outlier
 from models.scaling_laws import spread_subset
@@ -65,8 +66,8 @@ def settle_pairs(configurations: Configurations, encoder: Encoder, seed: int) ->
     is_slower = probability(odds + np.log(_ODDS_OF_SLOWER))
     logs, counts = configurations.log_duration.copy(), configurations.counts.copy()
     # On the grid of log durations, whatever the unit.
-    logs[torn] -= np.rint((is_slower - 0.5) * gap / LOG_GRID) * LOG_GRID
-    noise = max(configurations.noise_variance, _LEAST_NOISE**2)
+    logs[torn] -= on_log_grid((is_slower - 0.5) * gap)
+    noise = np.maximum(configurations.noise_variances[torn], _LEAST_NOISE**2)
     counts[torn] = noise / (noise + is_slower * (1 - is_slower) * gap**2)
     return replace(configurations, log_duration=logs, counts=counts)
 

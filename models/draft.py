@@ -12,6 +12,7 @@ from models.configurations import UNBOUNDED, Configurations, fingerprint
 from models.encoding import Encoded, Encoder
 from models.exponents import with_exponents
 from models.intervals import calibrate, found_surprise, prior_curve
+from models.jitter import Jitter
 from models.level_effects import LevelEffects, untold_effects
 from models.likely_questions import UNTESTED_VARIANCE
 from models.measured import measured_levels, measured_ranges
@@ -46,12 +47,15 @@ class Encoding:
         Median log duration.
     y
         Log durations above it, shape (n,).
+    jitter
+        How the noise of runs goes with them, None where it is the same for all.
     """
 
     encoder: Encoder
     encoded: Encoded
     center: float
     y: FloatArray
+    jitter: Jitter | None
 
     @classmethod
     def of(
@@ -80,7 +84,8 @@ class Encoding:
         encoder = with_rising_batch(encoder, configurations.features, y, seed)
         if prior is not None:
             encoder = with_exponents(encoder, prior)
-        return cls(encoder, encoder.encode(configurations.features), center, y)
+        jitter = None if configurations.jitter is None else configurations.jitter.above(center)
+        return cls(encoder, encoder.encode(configurations.features), center, y, jitter)
 
     def used_axes(self) -> list[str]:
         """Return the numeric columns that differ among the configurations."""
@@ -169,6 +174,7 @@ class Draft:
             self._memory(regimes[INTERPOLATION], runs.features),
             self._report(runs, regimes, odd),
             self.memory_law,
+            jitter=self.encoding.jitter,
         )
 
     def _effects(self) -> dict[str, LevelEffects]:

@@ -164,7 +164,8 @@ def _training_data(configurations: Configurations, encoding: Encoding, seed: int
         X,
         y,
         configurations.counts,
-        configurations.noise_variance,
+        configurations.noise_variances,
+        encoding.jitter,
         any(feature.rises for feature in encoding.encoder.numeric),
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from models.budget import Budget
 from models.damping import damped
+from models.jitter import Jitter
 from models.layout import Layout, Role
 from models.regimes import FEW_CONFIGURATIONS, Fold
 from models.regressor import PortfolioRegressor
@@ -27,13 +28,30 @@ _TREND_BREAK = 0.2
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """The configurations of a fit, encoded, and whether durations rise with the local batch."""
+    """The configurations of a fit, encoded.
+
+    Attributes
+    ----------
+    layout
+        How to read the columns of X.
+    X, y
+        The configurations and their log durations above the centre.
+    counts
+        The runs of each, shape (n,).
+    noise_variances
+        Variance of one run of each, shape (n,).
+    jitter
+        How it goes with the duration, None where it is the same for all.
+    rises
+        Whether durations rise with the local batch.
+    """
 
     layout: Layout
     X: FloatArray
     y: FloatArray
     counts: FloatArray
-    noise_variance: float
+    noise_variances: FloatArray
+    jitter: Jitter | None
     rises: bool
 
 
@@ -146,12 +164,14 @@ def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:
         np.hstack([item.means for item in forecasts]),
         np.hstack([item.variances for item in forecasts]),
         np.concatenate([trend_break(data, item.fold) for item in forecasts]),
-        data.noise_variance * (1 - 1 / data.counts[rows]),
+        data.noise_variances[rows] * (1 - 1 / data.counts[rows]),
     )
     # A candidate without a variance of its own has its held-out squared error.
     silent = np.isnan(held_out.variances) & np.isfinite(held_out.means)
     errors = held_out.residual_variances()
     held_out.variances[silent] = np.broadcast_to(errors[:, None], silent.shape)[silent]
+    if data.jitter is not None:
+        held_out.variances[:] = data.jitter.told(held_out.variances, held_out.means)
     return held_out
 
 

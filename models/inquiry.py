@@ -17,6 +17,7 @@ from models.explanation import (
     ranked,
 )
 from models.intervals import tempered
+from models.jitter import Jitter
 from models.memory import Memory, row_signatures
 from models.mixture import Evaluation, Mixture, Mixtures, RegimeModel
 from models.once import once
@@ -54,6 +55,7 @@ class Grounds:
     squared_breaks: FloatArray | None
     supports: SupportGrounds
     mixtures: Mixtures
+    jitter: Jitter | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,10 @@ class Inquiry:
             return ForecastDistribution(np.empty(0), np.empty(0), (), np.empty((0, len(LEVELS))))
         grounds, encoded = self._grounds, self.encoded
         mean, variance = self._moments()
-        mean, variance = mean + encoded.shift, variance + encoded.variance
+        mean = mean + encoded.shift
+        if grounds.jitter is not None:
+            variance = grounds.jitter.told(variance, mean)
+        variance = variance + encoded.variance
         if grounds.squared_breaks is not None:
             variance = variance + encoded.excess**2 @ grounds.squared_breaks
         median, scale = _settled(mean, variance, grounds.center)

@@ -7,6 +7,7 @@ import numpy as np
 from models.distribution import NORMAL_KNOTS
 from models.encoding import UNSEEN, Encoded
 from models.intervals import tempered
+from models.jitter import Jitter
 from models.mixture import RegimeModel
 from models.portfolio import FittedPortfolio
 from models.tables import FeatureTable, FloatArray, IntArray
@@ -115,7 +116,7 @@ def joint_forecast(
         kept = np.concatenate([np.arange(n), n + which])
         model = portfolio.regimes[regime]
         width = float(model.curve[_CONFIDENCE_OF_CURVE])
-        covariance, noise = spread.of_mixture(model, kept)
+        covariance, noise = spread.of_mixture(model, kept, portfolio.jitter)
         joints.append(JointForecast(covariance, noise, np.full(len(which), width), which))
     return joints
 
@@ -151,7 +152,9 @@ class _Spread:
         gathered = [None if each is None else gather @ each @ gather.T for each in own]
         return cls(means, gathered, noises, shared)
 
-    def of_mixture(self, model: RegimeModel, kept: IntArray) -> tuple[FloatArray, FloatArray]:
+    def of_mixture(
+        self, model: RegimeModel, kept: IntArray, jitter: Jitter | None
+    ) -> tuple[FloatArray, FloatArray]:
         """Return covariance and noise of the rows `kept` under the weights of a regime.
 
         Members without a joint distribution count by their means, and by their held-out errors
@@ -171,7 +174,10 @@ class _Spread:
             within, noise = within / known, noise / known
         else:
             noise = max(float(weights @ model.residual_variances), _LEAST_NOISE)
-        return within + between + self.shared[np.ix_(kept, kept)], np.full(len(kept), noise)
+        noises = np.full(len(kept), noise)
+        if jitter is not None:
+            noises = jitter.told(noises, weights @ means)
+        return within + between + self.shared[np.ix_(kept, kept)], noises
 
 
 def _common_unknowns(portfolio: FittedPortfolio, encoded: Encoded) -> FloatArray:

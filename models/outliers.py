@@ -20,8 +20,8 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
     """Return the runs far from the median of three and more repetitions, the farthest first.
 
     Far is beyond 10 % and beyond 5 robust standard deviations, of the configuration's own
-    repetitions and of all repetitions alike. At most 50 are named. Their weight in the fit is
-    that of `collapse`.
+    repetitions and of all repetitions alike, but for what short runs differ more (`models.jitter`).
+    At most 50 are named. Their weight in the fit is that of `collapse`.
 
     Parameters
     ----------
@@ -54,7 +54,8 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
             deviation[rows] = logs[rows] - np.median(logs[rows])
             own[rows] = _MAD_TO_SD * np.median(np.abs(deviation[rows]))
     repeated = configurations.counts[group] >= FEWEST_REPETITIONS
-    pooled = _MAD_TO_SD * float(np.median(np.abs(deviation[repeated])))
+    usual = configurations.spreads[group]
+    pooled = _MAD_TO_SD * usual * float(np.median(np.abs(deviation / usual)[repeated]))
     far = np.abs(deviation) > np.maximum(_SCALES * np.maximum(own, pooled), _LEAST_DEVIATION)
     found = [
         Outlier(

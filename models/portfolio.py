@@ -11,6 +11,7 @@ from models.explanation import PhaseShare, TermShare
 from models.holdout import trend_breaks
 from models.influence import Influences, Lesson, name_lessons
 from models.inquiry import Grounds, Inquiry
+from models.jitter import Jitter
 from models.memory import Memory
 from models.memory_law import Feasibility, MemoryLaw
 from models.mixture import Mixtures, RegimeModel
@@ -52,6 +53,8 @@ class FittedPortfolio:
         How many samples the target takes with a batch size, None if no run reached one.
     phases
         How the phases that runs told share the duration, None if no run told any.
+    jitter
+        How the noise of runs goes with the duration, None where it is the same for all.
 
     Attributes
     ----------
@@ -73,11 +76,13 @@ class FittedPortfolio:
         memory_law: MemoryLaw | None = None,
         convergence: ConvergenceLaw | None = None,
         phases: PhaseLaw | None = None,
+        jitter: Jitter | None = None,
     ) -> None:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
         self.memory_law, self.convergence, self.phases = memory_law, convergence, phases
+        self.jitter = jitter
         self._influences: Influences | None = None
         self.trend_breaks = _trend_breaks(encoder, regime_map, report.n_configurations)
         self._grounds = Grounds(
@@ -90,6 +95,7 @@ class FittedPortfolio:
             self.trend_breaks**2 if self.trend_breaks.any() else None,
             SupportGrounds(encoder, transfer, memory, regime_map),
             Mixtures(encoder.layout, self.members, self.regimes),
+            jitter,
         )
 
     def ask(self, features: FeatureTable) -> Inquiry:

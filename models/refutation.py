@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from models.accidents import ACCIDENT_SD, accident_probability
-from models.configurations import LOG_GRID, Configurations
+from models.configurations import Configurations
 from models.encoding import Encoder
 from models.gaussian import GaussianProcess
 from models.layout import Layout, Role
+from models.log_grid import on_log_grid
 from models.outliers import farthest
 from models.power_laws import TEMPLATES, LawPrior, evaluate_law, law_prior
 from models.regimes import FEW_CONFIGURATIONS
@@ -76,7 +77,7 @@ def without_refuted(configurations: Configurations, encoder: Encoder, seed: int)
     if not shifts.any():
         return configurations
     # On the grid of log durations, whatever the unit.
-    shifts = np.rint(shifts / LOG_GRID) * LOG_GRID
+    shifts = on_log_grid(shifts)
     return replace(configurations, log_duration=configurations.log_duration - shifts)
 
 

@@ -31,7 +31,7 @@ from models.packing import pack, unpack
 from models.portfolio import FittedPortfolio
 from models.tables import FloatArray
 
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 ARRAYS, HEADER = "arrays.f64", "header.json"
@@ -95,6 +95,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
             for column, effects in portfolio.transfer.effects.items()
         },
         "encoder": _encoder_header(portfolio.encoder),
+        "jitter": None if portfolio.jitter is None else asdict(portfolio.jitter),
         "few_levels": [sorted(few) for few in portfolio.regime_map.few_levels],
         "kinds": portfolio.regime_map.kinds,
         "members": members,

@@ -129,6 +129,14 @@ def _words_for_numbers(header: dict[str, Any]) -> None:
     header["center"] = "noon"
 
 
+def _jitter_without_noise(header: dict[str, Any]) -> None:
+    header["jitter"] = {"relative_variance": 0.0, "log_seconds": 0.0, "usual_variance": 0.0}
+
+
+def _jitter_of_ages(header: dict[str, Any]) -> None:
+    header["jitter"] = {"relative_variance": 0.0, "log_seconds": 1e9, "usual_variance": 1.0}
+
+
 def _lost_category(header: dict[str, Any]) -> None:
     header["few_levels"] = []
 
@@ -160,6 +168,8 @@ def _unknown_template(header: dict[str, Any]) -> None:
         _unknown_member,
         _no_encoder,
         _words_for_numbers,
+        _jitter_without_noise,
+        _jitter_of_ages,
         _lost_category,
         _lost_configuration,
         _missing_weights,

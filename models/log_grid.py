@@ -1,0 +1,24 @@
+"""The grid of log durations, on which sums and differences are exact."""
+
+from typing import Final
+
+import numpy as np
+
+from models.tables import FloatArray
+
+LOG_GRID: Final = 2.0**-26
+"""Log durations are multiples of this (1.5e-8 of a duration).
+
+Sums and differences of such numbers are exact, so that durations in another unit give the same
+fit to the last bit; the logarithm's own rounding would grow in every optimiser."""
+
+
+def on_log_grid(logs: FloatArray) -> FloatArray:
+    """Return the nearest multiples of the grid.
+
+    Examples
+    --------
+    >>> on_log_grid(np.array([0.5, 0.1])).tolist()
+    [0.5, 0.09999999403953552]
+    """
+    return np.asarray(np.rint(logs / LOG_GRID) * LOG_GRID, dtype=np.float64)
