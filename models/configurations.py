@@ -137,10 +137,12 @@ def collapse(runs: RunTable) -> Configurations:
     order = np.argsort(structure, kind="stable")
     log_duration = center + on_log_grid(means)
     jitter = _find_jitter(log_duration, logs, parts, order)
-    factors = np.ones(len(means)) if jitter is None else jitter.factor(log_duration)
-    contradicted = _contradicted(
-        [(logs[parts[index]] - means[index]) / factors[index] ** 0.5 for index in order]
-    )
+    off = [logs[parts[index]] - means[index] for index in order]
+    contradicted = _contradicted(off)
+    if jitter is not None:
+        # Jitter excuses pairs, and accuses none.
+        spreads = np.sqrt(jitter.factor(log_duration[order])).tolist()
+        contradicted &= _contradicted([row / own for row, own in zip(off, spreads, strict=True)])
     deviations = [
         np.clip(logs[parts[index]] - means[index], -3 * robust[index][1], 3 * robust[index][1])
         for index in order[~contradicted]
