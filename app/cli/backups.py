@@ -1,5 +1,6 @@
 """`trainfare backup` and `trainfare restore`: the whole database in one file."""
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -8,38 +9,29 @@ import typer
 from app.cli.operator import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from app.domain.backups import BackupSummary
-    from app.services.backups import BackupService
 
 BACKUP_EXAMPLES: Final = ("trainfare backup nightly.tfb", "trainfare backup --check nightly.tfb")
 RESTORE_EXAMPLES: Final = ("trainfare restore nightly.tfb",)
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def _do(act: "Callable[[BackupService], BackupSummary]") -> "BackupSummary":
+@contextmanager
+def _telling() -> "Iterator[None]":
     from app.cli.failures import RefusedError
     from app.domain.backups import BackupError
-    from app.services.backups import BackupService
-    from app.services.context import ServiceContext
-    from app.storage.database import Database
     from app.storage.migration import SchemaOutdatedError
 
-    settings = read_settings()
-    if not settings.database_url:
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
-    database = Database(settings.url, pool_size=2)
     try:
-        return act(BackupService(ServiceContext(database, settings)))
+        yield
     except BackupError as error:
         raise RefusedError(str(error), error.remedy) from None
     except SchemaOutdatedError as error:
         raise RefusedError(
             str(error), "Run `trainfare migrate`, or the version that fits."
         ) from None
-    finally:
-        database.close()
 
 
 def _tell(summary: "BackupSummary", sentence: str, *, as_json: bool) -> None:
@@ -66,12 +58,15 @@ def backup(
 
     It holds all rows of one instant.
     """
-    from app.services.backups import check_backup
+    from app.cli.surroundings import surroundings_of
+    from app.services.backups import BackupService, check_backup
 
-    if check:
-        _tell(_do(lambda _service: check_backup(file)), "The backup is whole", as_json=as_json)
-        return
-    summary = _do(lambda service: service.create(file, overwrite=overwrite))
+    with _telling():
+        if check:
+            _tell(check_backup(file), "The backup is whole", as_json=as_json)
+            return
+        with surroundings_of(read_settings()) as context:
+            summary = BackupService(context).create(file, overwrite=overwrite)
     _tell(summary, "Backed up", as_json=as_json)
 
 
@@ -87,5 +82,9 @@ def restore(
 
     The backup may be of either kind of database.
     """
-    summary = _do(lambda service: service.restore(file, overwrite=overwrite))
+    from app.cli.surroundings import new_surroundings_of
+    from app.services.backups import BackupService
+
+    with _telling(), new_surroundings_of(read_settings()) as context:
+        summary = BackupService(context).restore(file, overwrite=overwrite)
     _tell(summary, "Restored", as_json=as_json)

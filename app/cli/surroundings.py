@@ -29,8 +29,36 @@ def migrated_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
 
 @contextmanager
 def surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
-    """Open the database of the settings for as long as the block lasts."""
-    database = Database(settings.url, pool_size=1)
+    """Open the database of the settings for as long as the block lasts.
+
+    Raises
+    ------
+    RefusedError
+        If there is none: an SQLite file that is missing is not made in passing.
+    """
+    with _opened(settings) as context:
+        file = context.database.file
+        if file is not None and not file.exists():
+            raise RefusedError(
+                f"There is no database at {file}.",
+                "Check TRAINFARE_DATA_DIR and TRAINFARE_DATABASE_URL; "
+                "`trainfare migrate` makes a new database.",
+            )
+        yield context
+
+
+@contextmanager
+def new_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
+    """Open the database of the settings, which may be new, for as long as the block lasts."""
+    if not settings.database_url:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+    with _opened(settings) as context:
+        yield context
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[ServiceContext]:
+    database = Database(settings.url, pool_size=2)
     try:
         yield ServiceContext(database, settings)
     finally:

@@ -30,6 +30,8 @@ from app.storage.migration import (
 _FORMAT: Final = "trainfare backup 1"
 _LEVEL: Final = 6
 _PRIVATE: Final = 0o600
+_LONGEST_LINE: Final = 1 << 29
+"""Bytes; the largest artefact, written in base64, has two thirds of it."""
 _DAMAGED: Final = "Take another backup: this file is not whole."
 
 
@@ -56,7 +58,7 @@ class _Lines:
 class _Archive:
     """Reads an archive from its start, once."""
 
-    def __init__(self, path: Path, lines: Iterator[bytes]) -> None:
+    def __init__(self, path: Path, lines: IO[bytes]) -> None:
         self._path = path
         self._lines = lines
         self._hash = hashlib.sha256()
@@ -91,7 +93,9 @@ class _Archive:
         )
 
     def _next(self) -> Any:
-        line = next(self._lines, b"")
+        line = self._lines.readline(_LONGEST_LINE)
+        if len(line) == _LONGEST_LINE:
+            raise _damaged(self._path, "it has a line that no table has")
         if not line.endswith(b"\n"):
             raise _damaged(self._path, "it ends too early")
         self._digest_before = self._hash.hexdigest()
@@ -104,7 +108,7 @@ def _reading(path: Path) -> Iterator[_Archive]:
     try:
         with path.open("rb") as file:
             stream = zstandard.ZstdDecompressor().stream_reader(file)
-            yield _Archive(path, iter(io.BufferedReader(stream)))
+            yield _Archive(path, io.BufferedReader(stream))
     except OSError as error:
         raise BackupError(f"Cannot read {path}: {error.strerror}.", "Check the path.") from error
     except (zstandard.ZstdError, ValueError, KeyError, TypeError, AttributeError) as error:

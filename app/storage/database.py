@@ -42,13 +42,18 @@ _UNDEFINED_TABLE: Final = "42P01"
 _MAX_TIMEOUT_MS = (1 << 31) - 1
 
 
+def _is_no_path(name: str) -> bool:
+    """Whether SQLite's name of a database is that of one in memory, or a URI."""
+    return name == ":memory:" or name.startswith("file:")
+
+
 def _prepare_sqlite(engine: sa.Engine, busy_timeout_ms: int) -> None:
     """Give SQLite foreign keys, WAL and real transactions (writers take their lock at once)."""
 
     @event.listens_for(engine, "do_connect")
     def _before_connect(_dialect: object, _record: object, where: list[str], _how: object) -> None:
         # Runs and prices are nobody else's; SQLite gives the files beside it the same mode.
-        if where[0] != ":memory:" and not where[0].startswith("file:"):
+        if not _is_no_path(where[0]):
             with suppress(OSError):  # it is there, or SQLite says what is wrong
                 os.close(os.open(where[0], os.O_CREAT | os.O_EXCL, _PRIVATE))
 
@@ -158,7 +163,9 @@ class Database:
     def file(self) -> Path | None:
         """The file of an SQLite database, None where there is none."""
         path = self.engine.url.database
-        return Path(path).absolute() if self.is_sqlite and path else None
+        if not self.is_sqlite or not path or _is_no_path(path):
+            return None
+        return Path(path).absolute()
 
     @contextmanager
     def transaction(self) -> Iterator[Stores]:

@@ -146,6 +146,30 @@ def test_doctor_finds_a_missing_fitter(terminal: Terminal) -> None:
     assert not checks["fitter"]["is_ok"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("doctor",),
+        ("prune", "--forecasts-older-than", "90d"),
+        ("backup", "all.tfb"),
+        ("keys", "list"),
+        ("refit", "--all"),
+    ],
+)
+def test_database_that_is_missing_is_said_and_not_made(
+    terminal: Terminal, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "typo"
+    terminal.set(database_url="", data_dir=folder)
+
+    said = terminal.type(*command)
+
+    assert said.exit_code == 1
+    assert f"There is no database at {folder / 'trainfare.db'}" in said.err
+    assert "TRAINFARE_DATA_DIR" in said.err
+    assert not folder.exists()
+
+
 def test_doctor_finds_an_outdated_schema(terminal: Terminal) -> None:
     terminal.type("migrate", "--to", "0003")
 

@@ -256,6 +256,18 @@ def test_damaged_backup_is_refused_and_changes_nothing(
     database.close()
 
 
+def test_line_that_does_not_end_is_refused_before_it_is_read(
+    services: Services, tmp_path: Path
+) -> None:
+    path, part = tmp_path / "bomb.tfb", b" " * (1 << 24)
+    with path.open("wb") as file, zstandard.ZstdCompressor().stream_writer(file) as stream:
+        for _ in range(33):
+            stream.write(part)
+
+    with pytest.raises(BackupError, match="no table has"):
+        BackupService(services.context).restore(path)
+
+
 def test_missing_backup_is_refused(services: Services, tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="Cannot read"):
         BackupService(services.context).restore(tmp_path / "nothing.tfb")
