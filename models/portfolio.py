@@ -124,6 +124,16 @@ class FittedPortfolio:
         """
         return self.ask(features).forecast
 
+    def noise_factors(self, log_duration: FloatArray) -> FloatArray:
+        """Return the variance of the noise of runs of each log duration over the usual one.
+
+        The usual one is the square of the report's noise floor. Shape (n,), all 1 where the runs
+        call for no jitter.
+        """
+        if self.jitter is None:
+            return np.ones(len(log_duration))
+        return self.jitter.factor(log_duration - self.center)
+
     def support(self, features: FeatureTable) -> list[Support]:
         """Return how well the runs support each row: ranges, levels, nearest runs, basis."""
         return self.ask(features).support

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from app.decisions.repetitions import Level, Repetitions, repetitions
+from app.decisions.repetitions import Cell, Level, Repetitions, repetitions
 
 FloatArray = NDArray[np.float64]
 
@@ -140,8 +140,7 @@ class DriftScores:
 
 def score_runs(
     log_ratios: FloatArray,
-    scales: FloatArray,
-    groups: Sequence[int],
+    cells: Sequence[Cell],
     noise: float | None,
     *,
     learned: int = 0,
@@ -152,35 +151,34 @@ def score_runs(
     ----------
     log_ratios
         Log of observed over forecast duration, in the order of arrival, shape (n,).
-    scales
-        Standard deviation of the forecast's log duration for a new run, shape (n,), positive.
-    groups
-        A number for each run's configuration, shape (n,).
+    cells
+        The configuration of each run, shape (n,).
     noise
-        Log standard deviation of repetitions where it is known; half of the median scale otherwise.
+        Usual log standard deviation of repetitions where it is known; half of the median scale
+        otherwise.
     learned
         How many of the first runs the regressor has seen itself: they tell levels and noise, but
         are not scored. The scores are of shape (n - learned,).
     """
-    if len(scales) <= learned:
+    if len(cells) <= learned:
         nothing = np.empty(0)
         return DriftScores(nothing, nothing, nothing)
-    seen = repetitions(scales, noise)
-    rows = list(zip(log_ratios.tolist(), scales.tolist(), groups, strict=True))
-    for ratio, scale, group in rows[:learned]:
-        seen.learn(ratio, scale, group)
+    seen = repetitions(cells, noise)
+    rows = list(zip(log_ratios.tolist(), cells, strict=True))
+    for ratio, cell in rows[:learned]:
+        seen.learn(ratio, cell)
     seen.count_once()
     scored = [_score(seen, *row) for row in rows[learned:]]
     innovations, levels = np.array(scored).T
     return DriftScores(log_ratios[learned:], innovations, levels)
 
 
-def _score(seen: Repetitions, ratio: float, scale: float, group: int) -> tuple[float, float]:
-    expected = seen.expect(scale, group)
+def _score(seen: Repetitions, ratio: float, cell: Cell) -> tuple[float, float]:
+    expected = seen.expect(cell)
     units = (ratio - expected.mean) / expected.deviation
-    seen.learn(ratio, scale, group)
-    level = _level_score(seen.level(scale, group), seen.variance)
-    return _normal_score(units, expected.degrees), level
+    seen.learn(ratio, cell)
+    level = seen.level(cell)
+    return _normal_score(units, expected.degrees), _level_score(level, seen.noise_variance(level))
 
 
 def chart(scores: DriftScores, thresholds: Thresholds, *, slower_only: bool = False) -> DriftChart:

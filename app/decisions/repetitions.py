@@ -5,7 +5,9 @@ the configuration, ``b ~ N(0, model variance)``, common to all runs of the confi
 noise of one run, ``e ~ N(0, noise variance)``. Both are updated run by run: b by its posterior,
 the noise variance by the differences of successive runs of a configuration, which a shift enters
 once. A new run is then expected at the posterior mean of b, with Student's t for the estimated
-noise: narrow where a configuration was repeated, as wide as the forecast where it was not.
+noise: narrow where a configuration was repeated, as wide as the forecast where it was not. Where
+short runs are noisier than long ones (seconds of jitter), each configuration has its multiple of
+the usual noise; what its own runs say besides moderates it (`moderation`).
 
 References: Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., section 2.5 and 5.4; von Neumann
 et al. (1941), The mean square successive difference, Annals of Mathematical Statistics 12(2).
@@ -13,12 +15,10 @@ et al. (1941), The mean square successive difference, Annals of Mathematical Sta
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
+from app.decisions.moderation import Moderation, Squares
 
 _NOISE_WEIGHT: Final = 6.0
 """How many repetitions the given noise counts for, against the noise that is seen."""
@@ -26,8 +26,30 @@ _NOISE_WEIGHT: Final = 6.0
 _DIFFERENCE_WEIGHT: Final = 2.0 / 3.0
 """Degrees of freedom of one successive difference (von Neumann et al. 1941)."""
 
+_MOST_SQUARE: Final = 9.0
+"""What a difference may say of the noise at most, over the variance that it is held for."""
+
 _LEAST_NOISE_SHARE: Final = 0.3
 _MOST_NOISE_SHARE: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """All runs of one configuration, a cell in the terms of the analysis of variance.
+
+    Parameters
+    ----------
+    group
+        The configuration's number.
+    scale
+        Log deviation of the forecast for a new run, positive.
+    noise_factor
+        Variance of the noise of its runs over the usual one, positive.
+    """
+
+    group: int
+    scale: float
+    noise_factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +95,19 @@ class Expectation:
 class Level:
     """What the runs of one configuration say of the regressor's error there.
 
-    `variance_ratio` is the posterior variance of the error over that of the noise, `mean` its
-    posterior mean; `total` sums the log ratios of the `runs` runs, `previous` is the last one.
+    `variance_ratio` is the posterior variance of the error over that of the usual noise, `mean` its
+    posterior mean; `total` sums the log ratios of the `runs` runs, `previous` is the last one;
+    `squares` are those of successive differences.
     """
 
     model_variance: float
+    noise_factor: float
     variance_ratio: float
     previous: float | None = None
     mean: float = 0.0
     total: float = 0.0
     runs: int = 0
+    squares: Squares = field(default_factory=Squares)
 
 
 @dataclass(slots=True)
@@ -92,7 +117,7 @@ class Repetitions:
     Parameters
     ----------
     variance
-        Of the noise, as a squared log deviation, positive; what is known before any repetition.
+        Of the usual noise, as a squared log deviation, positive; known before any repetition.
     weight
         How many repetitions that rests on.
     """
@@ -100,43 +125,44 @@ class Repetitions:
     variance: float
     weight: float = _NOISE_WEIGHT
     levels: dict[int, Level] = field(default_factory=dict)
+    moderation: Moderation = field(default_factory=Moderation)
 
-    def level(self, scale: float, group: int) -> Level:
+    def level(self, cell: Cell) -> Level:
         """Return the level of a configuration, a new one where it has had no run."""
-        if group not in self.levels:
-            model = max(scale * scale - self.variance, 0.05 * scale * scale)
-            self.levels[group] = Level(model, model / self.variance)
-        return self.levels[group]
+        if cell.group not in self.levels:
+            whole = cell.scale * cell.scale
+            model = max(whole - self.variance * cell.noise_factor, 0.05 * whole)
+            self.levels[cell.group] = Level(model, cell.noise_factor, model / self.variance)
+        return self.levels[cell.group]
 
-    def expect(self, scale: float, group: int) -> Expectation:
-        """Return what a new run of a configuration is expected to take.
+    def expect(self, cell: Cell) -> Expectation:
+        """Return what a new run of a configuration is expected to take."""
+        level = self.level(cell)
+        variance = self.variance * level.variance_ratio + self.noise_variance(level)
+        degrees = min(self.weight, self.moderation.degrees + level.squares.degrees)
+        return Expectation(level.mean, float(variance**0.5), degrees, level.runs)
 
-        Parameters
-        ----------
-        scale
-            Log deviation of the forecast for a new run, positive.
-        group
-            The configuration's number.
-        """
-        level = self.level(scale, group)
-        deviation = float((self.variance * (1.0 + level.variance_ratio)) ** 0.5)
-        return Expectation(level.mean, deviation, self.weight, level.runs)
+    def noise_variance(self, level: Level) -> float:
+        """Return the variance of the noise of a configuration's runs."""
+        factor = level.squares.factor(self.moderation.degrees)
+        return self.variance * level.noise_factor * factor
 
-    def learn(self, ratio: float, scale: float, group: int, *, is_normal: bool = True) -> None:
+    def learn(self, ratio: float, cell: Cell, *, is_normal: bool = True) -> None:
         """Take a run's log ratio into the level of its configuration and into the noise.
 
         A run that is not normal leaves the level alone. The noise learns from every run: were
         the far ones left out of it, it would seem smaller than it is.
         """
-        level = self.level(scale, group)
+        level = self.level(cell)
         if is_normal:
-            spread = 1.0 + level.variance_ratio
-            level.mean += level.variance_ratio / spread * (ratio - level.mean)
-            level.variance_ratio /= spread
+            noise_ratio = self.noise_variance(level) / self.variance
+            share = level.variance_ratio / (noise_ratio + level.variance_ratio)
+            level.mean += share * (ratio - level.mean)
+            level.variance_ratio = share * noise_ratio
             level.total += ratio
             level.runs += 1
         if level.previous is not None:
-            self._learn_noise((ratio - level.previous) ** 2 / 2.0)
+            self._learn_noise(level, (ratio - level.previous) ** 2 / (2.0 * level.noise_factor))
         level.previous = ratio
 
     def count_once(self) -> None:
@@ -146,38 +172,46 @@ class Repetitions:
         forecast or of the mean of its runs, whichever is smaller, and not of both together.
         """
         for level in self.levels.values():
-            of_model = level.model_variance / self.variance
-            level.variance_ratio = min(of_model, 1.0 / level.runs) if level.runs else of_model
+            level.variance_ratio = level.model_variance / self.variance
+            if level.runs:
+                of_runs = self.noise_variance(level) / self.variance / level.runs
+                level.variance_ratio = min(level.variance_ratio, of_runs)
 
-    def _learn_noise(self, square: float) -> None:
+    def _learn_noise(self, level: Level, square: float) -> None:
         # An accident is limited: it must not look like noise for ever.
-        limited = min(square, 9.0 * self.variance)
+        most = _MOST_SQUARE * level.squares.factor(self.moderation.degrees)
+        squares = level.squares.plus(min(square / self.variance, most), _DIFFERENCE_WEIGHT)
+        self.moderation.learn(level.squares, squares)
+        level.squares = squares
+        limited = min(square, _MOST_SQUARE * self.variance)
         weight = self.weight + _DIFFERENCE_WEIGHT
         self.variance = (self.weight * self.variance + _DIFFERENCE_WEIGHT * limited) / weight
         self.weight = weight
 
 
-def repetitions(scales: FloatArray | Sequence[float], noise: float | None) -> Repetitions:
+def repetitions(cells: Sequence[Cell], noise: float | None) -> Repetitions:
     """Return what is known before the first run.
 
     Parameters
     ----------
-    scales
-        Log deviations of the forecasts of the runs to come, shape (n,), n at least 1, positive.
+    cells
+        Of the runs to come, at least one.
     noise
-        Log deviation of repetitions where it is known; half of the median scale otherwise.
+        Usual log deviation of repetitions where it is known; half of the forecasts' median
+        deviation otherwise.
 
     Examples
     --------
-    >>> seen = repetitions([0.05], 0.03)
-    >>> before = seen.expect(0.05, 0).deviation
+    >>> cell = Cell(0, 0.05)
+    >>> seen = repetitions([cell], 0.03)
+    >>> before = seen.expect(cell).deviation
     >>> for ratio in (0.04, 0.05, 0.045):
-    ...     seen.learn(ratio, 0.05, 0)
-    >>> after = seen.expect(0.05, 0)
+    ...     seen.learn(ratio, cell)
+    >>> after = seen.expect(cell)
     >>> round(before, 3), round(after.mean, 3), after.deviation < before
     (0.05, 0.038, True)
     """
-    typical = float(np.median(scales))
+    typical = median(each.scale / each.noise_factor**0.5 for each in cells)
     start = typical / 2.0 if noise is None else noise
     start = min(max(start, _LEAST_NOISE_SHARE * typical), _MOST_NOISE_SHARE * typical)
     return Repetitions(start * start)

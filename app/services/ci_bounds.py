@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, log, log2
 from typing import Final
 
-from app.decisions.repetitions import Repetitions
+from app.decisions.repetitions import Cell, Repetitions
 from app.domain.configurations import Scenario
 from app.domain.runs import Run
 from app.services.judging import JudgedRuns
@@ -26,15 +26,13 @@ ALLOWANCE: Final = 1.15
 class Measured:
     """A measured configuration: its workers, what was forecast for it, and its repetitions.
 
-    `log_median` and `scale` are those of the forecast of a new run in log seconds; `group` is its
-    number among the repetitions.
+    `log_median` is that of the forecast of a new run in log seconds.
     """
 
     workers: int
     nodes: int | None
     log_median: float
-    scale: float
-    group: int
+    cell: Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +56,15 @@ def work_of(scenario: Scenario) -> str:
 
 
 def measured_by_work(
-    runs: Sequence[Run], judged: JudgedRuns, numbers: Mapping[str, int]
+    judged_runs: Sequence[Run], cells: Sequence[Cell], judged: JudgedRuns
 ) -> dict[str, list[Measured]]:
     """Return the measured configurations of each work, each once."""
     found: dict[str, dict[int, Measured]] = {}
-    told = zip(judged.rows, judged.forecast.log_median, judged.log_deviations(), strict=True)
-    for row, log_median, scale in told:
-        scenario = runs[row].scenario
-        configuration, group = scenario.configuration, numbers[scenario.digest()]
-        found.setdefault(work_of(scenario), {})[group] = Measured(
-            configuration.workers, configuration.nodes, float(log_median), float(scale), group
+    medians = judged.forecast.log_median.tolist()
+    for run, cell, log_median in zip(judged_runs, cells, medians, strict=True):
+        configuration = run.scenario.configuration
+        found.setdefault(work_of(run.scenario), {})[cell.group] = Measured(
+            configuration.workers, configuration.nodes, log_median, cell
         )
     return {work: list(each.values()) for work, each in found.items()}
 
@@ -98,7 +95,7 @@ def bound_of(
         rounds = ceil(each.workers / configuration.workers)
         allowed = log(rounds) + log(ALLOWANCE) * log2(each.workers / configuration.workers)
         most = each.log_median + allowed
-        expected = seen.expect(each.scale, each.group)
+        expected = seen.expect(each.cell)
         longer = expected.probability_above(log_seconds - most)
         bounds.append(Bound(most + expected.quantile(upper), longer))
     return min(bounds, key=lambda bound: bound.log_upper, default=None)

@@ -9,7 +9,7 @@ import numpy as np
 from app.decisions.repetitions import Repetitions, repetitions
 from app.domain.runs import Run
 from app.services.ci_bounds import Known, bound_of, measured_by_work
-from app.services.judging import JudgedRuns, judge_runs, since_last_change
+from app.services.judging import JudgedRuns, cells_of, judge_runs, since_last_change
 from app.services.serving import ServedRegressor
 from models import FloatArray
 
@@ -66,20 +66,20 @@ def experience(
     numbers: dict[str, int] = {}
     if not judged.rows:
         return Experience(None, numbers)
-    scales = judged.log_deviations()
-    seen = repetitions(scales, served.portfolio.report.noise_floor)
+    usable = [runs[row] for row in judged.rows]
+    cells = cells_of(usable, judged, numbers)
+    seen = repetitions(cells, served.portfolio.report.noise_floor)
     ratios = (judged.log_ratios() - normal).tolist()
     is_in_fit = True
-    for row, ratio, scale in zip(judged.rows, ratios, scales.tolist(), strict=True):
-        group = numbers.setdefault(runs[row].scenario.digest(), len(numbers))
-        if is_in_fit and runs[row].created_at > served.fitted_at:
+    for run, ratio, cell in zip(usable, ratios, cells, strict=True):
+        if is_in_fit and run.created_at > served.fitted_at:
             is_in_fit = False
             seen.count_once()
-        chance = seen.expect(scale, group).probability_above(ratio)
-        seen.learn(ratio, scale, group, is_normal=is_in_fit or chance >= fail_probability)
+        chance = seen.expect(cell).probability_above(ratio)
+        seen.learn(ratio, cell, is_normal=is_in_fit or chance >= fail_probability)
     if is_in_fit:
         seen.count_once()
-    return Experience(seen, numbers, measured_by_work(runs, judged, numbers))
+    return Experience(seen, numbers, measured_by_work(usable, cells, judged))
 
 
 def expectations(
@@ -110,12 +110,14 @@ def _sharpen(
     assert known.seen is not None
     medians, ratios = found.median.copy(), judged.log_ratios() - normal
     tail = (1.0 - CONFIDENCE) / 2.0
-    for index, (row, scale) in enumerate(zip(judged.rows, judged.log_deviations(), strict=True)):
-        group = known.numbers.get(runs[row].scenario.digest())
-        if group is None:
-            _bound(found, index, runs[row], known, normal)
+    usable, numbers = [runs[row] for row in judged.rows], dict(known.numbers)
+    for index, (run, cell) in enumerate(
+        zip(usable, cells_of(usable, judged, numbers), strict=True)
+    ):
+        if cell.group >= len(known.numbers):
+            _bound(found, index, run, known, normal)
             continue
-        expected = known.seen.expect(float(scale), group)
+        expected = known.seen.expect(cell)
         for bounds, logarithm in (
             (found.median, expected.mean),
             (found.lower, expected.quantile(tail)),

@@ -7,7 +7,7 @@ from app.decisions.drift import DriftScores, Thresholds, chart, score_runs
 from app.domain.accuracy import DriftReport
 from app.domain.regressors import Publication
 from app.domain.runs import Run
-from app.services.judging import JudgedRuns, judge_runs, since_last_change
+from app.services.judging import JudgedRuns, cells_of, judge_runs, since_last_change
 from app.services.serving import ServedRegressor
 
 Load = Callable[[int], ServedRegressor | None]
@@ -118,8 +118,6 @@ def _scores(
     *,
     learned: int,
 ) -> DriftScores:
-    numbers: dict[str, int] = {}
-    groups = [numbers.setdefault(run.scenario.digest(), len(numbers)) for run in runs]
     noise = served.portfolio.report.noise_floor
     ratios = judged.log_ratios() - normal
-    return score_runs(ratios, judged.log_deviations(), groups, noise, learned=learned)
+    return score_runs(ratios, cells_of(runs, judged, {}), noise, learned=learned)

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from app.decisions.repetitions import Cell
 from app.domain.errors import DomainError, RegressorUnavailableError
 from app.domain.runs import Run, RunStatus
 from app.services.durations import features_of
@@ -32,6 +33,8 @@ class JudgedRuns:
         What the regressor saw of them.
     forecast
         What it forecast.
+    noise_factors
+        Variance of the noise of runs as long as forecast over the usual one, shape (rows,).
     """
 
     rows: tuple[int, ...]
@@ -39,6 +42,7 @@ class JudgedRuns:
     observed_seconds: FloatArray
     features: FeatureTable
     forecast: ForecastDistribution
+    noise_factors: FloatArray
 
     def probability_below(self) -> FloatArray:
         """Return the probability that a new run takes less than the judged one, shape (rows,)."""
@@ -79,6 +83,27 @@ def judge_runs(runs: Sequence[Run], served: ServedRegressor) -> JudgedRuns:
         forecast = served.predict(features)
     except RegressorUnavailableError as error:
         refusals.update(dict.fromkeys(rows, str(error)))
-        features = features.take(np.arange(0))
-        return JudgedRuns((), refusals, np.empty(0), features, served.predict(features))
-    return JudgedRuns(tuple(rows), refusals, seconds, features, forecast)
+        features, rows, seconds = features.take(np.arange(0)), [], np.empty(0)
+        forecast = served.predict(features)
+    factors = served.portfolio.noise_factors(forecast.log_median)
+    return JudgedRuns(tuple(rows), refusals, seconds, features, forecast, factors)
+
+
+def cells_of(judged_runs: Sequence[Run], judged: JudgedRuns, numbers: dict[str, int]) -> list[Cell]:
+    """Return the configuration of each judged run as a cell.
+
+    Parameters
+    ----------
+    judged_runs
+        The runs that could be judged.
+    judged
+        What was forecast for them.
+    numbers
+        Those of the configurations by digest; new ones are added.
+    """
+    digests = [run.scenario.digest() for run in judged_runs]
+    groups = [numbers.setdefault(digest, len(numbers)) for digest in digests]
+    figures = zip(
+        groups, judged.log_deviations().tolist(), judged.noise_factors.tolist(), strict=True
+    )
+    return [Cell(*each) for each in figures]

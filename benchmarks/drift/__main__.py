@@ -16,6 +16,7 @@ from rich.progress import track
 from rich.table import Table
 
 from app.decisions.drift import DriftScores, chart, score_runs
+from app.decisions.repetitions import Cell
 from app.services.accuracy import DRIFT_THRESHOLDS
 from app.services.ci_history import DRIFT_THRESHOLDS as CI_THRESHOLDS
 
@@ -43,8 +44,9 @@ class History:
         groups = np.sort(groups) if self.is_blocked else groups
         ratios = errors[groups] + rng.normal(0.0, _NOISE, self.runs)
         ratios[self.shift_at :] += np.log(self.shift)
-        scales = np.full(self.runs, np.hypot(_NOISE, _ERROR))
-        return score_runs(ratios, scales, groups.tolist(), None, learned=self.learned)
+        scale = float(np.hypot(_NOISE, _ERROR))
+        cells = [Cell(group, scale) for group in groups.tolist()]
+        return score_runs(ratios, cells, None, learned=self.learned)
 
 
 def main() -> None:

@@ -2,7 +2,8 @@
 
 Simulated workloads of known laws are uploaded, fitted by the engine and reported on, run after
 run, through the services on a database of their own: without a change, with a slow-down in one
-report, with a small one that stays, and on another number of workers than the history's.
+report, with a small one that stays, and on another number of workers than the history's. Noise is
+a share of the duration, and seconds besides it where jobs wait for their start.
 
     python -m benchmarks.gate --workloads 20 --reports 100
 """
@@ -66,36 +67,62 @@ class Law:
         return self.shared * size / workers + self.serial + waiting
 
 
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What repetitions of a run differ by: a log deviation, and the mean of exponential seconds."""
+
+    relative: float
+    jitter_seconds: float
+
+    def added_to(self, seconds: float, rng: np.random.Generator) -> float:
+        """Return the seconds of one run."""
+        run = seconds * float(np.exp(rng.normal(0, self.relative)))
+        return run + self.jitter_seconds * float(rng.exponential())
+
+
 class Simulation:
     """One workload with a history and a published regressor."""
 
     def __init__(
-        self, services: Services, clock: Clock, name: str, seed: int, workers: tuple[int, ...]
+        self,
+        services: Services,
+        clock: Clock,
+        name: str,
+        seed: int,
+        workers: tuple[int, ...],
+        noise: Noise,
     ) -> None:
         self._services, self._clock, self._name = services, clock, Slug(name)
-        self._workers = workers
+        self._workers, self._noise = workers, noise
         self.rng = np.random.default_rng(seed)
         scale = float(np.exp(self.rng.normal(-1, 1)))
         self.law = Law(
             scale, scale * self.rng.uniform(0, 200), scale * float(self.rng.uniform(0, 2))
         )
 
-    def document(
-        self, noise: float, factor: float, workers: int | None = None
-    ) -> dict[str, object]:
+    def document(self, factor: float = 1.0, workers: int | None = None) -> dict[str, object]:
         """Return a run like those of the history, or on another number of workers."""
         count = workers or int(self.rng.choice(self._workers))
         size = float(self.rng.choice([2000.0, 4000.0, 8000.0]))
-        seconds = self.law.seconds(count, size) * factor * np.exp(self.rng.normal(0, noise))
+        seconds = self._noise.added_to(self.law.seconds(count, size) * factor, self.rng)
         return {
-            "duration_seconds": float(seconds),
+            "duration_seconds": seconds,
             "configuration": {"gpu_type": "T4", "workers": count},
             "work": {"dataset_size": size, "batch_size": 256, "epochs": 1},
         }
 
-    def learn(self, noise: float, runs: int) -> None:
+    def judged_unchanged(self) -> tuple[float, bool]:
+        """Report a run without a change: its seconds without noise, and whether it fails."""
+        document = self.document()
+        configuration, work = document["configuration"], document["work"]
+        assert isinstance(configuration, dict)
+        assert isinstance(work, dict)
+        seconds = self.law.seconds(configuration["workers"], work["dataset_size"])
+        return seconds, _is(self, "fail", document)
+
+    def learn(self, runs: int) -> None:
         """Store a history and fit it."""
-        self.report([self.document(noise, 1.0) for _ in range(runs)])
+        self.report([self.document() for _ in range(runs)])
         self._services.fits.request_fit(DEFAULT_PROJECT, self._name, FitRequest())
         context = self._services.context
         fitter = Fitter(FittingService(context), InProcessComputer(), context.settings)
@@ -116,8 +143,9 @@ def _simulations(
     workers = how.get("workers", (1, 2, 4, 8))
     assert isinstance(workers, tuple)
     for number in track(range(arguments.workloads), description=label):
-        simulation = Simulation(services, clock, f"{label}-{number}", number, workers)
-        simulation.learn(arguments.noise, arguments.history)
+        noise = Noise(arguments.noise, arguments.jitter_seconds)
+        simulation = Simulation(services, clock, f"{label}-{number}", number, workers, noise)
+        simulation.learn(arguments.history)
         yield simulation
 
 
@@ -131,21 +159,19 @@ def _is(simulation: Simulation, verdict: str, document: dict[str, object]) -> bo
     return simulation.report([document])["verdict"] == verdict
 
 
-def _has_crept(simulation: Simulation, noise: float, factor: float) -> bool:
+def _has_crept(simulation: Simulation, factor: float) -> bool:
     for _ in range(_DRIFT_RUNS):
-        simulation.report([simulation.document(noise, 1.0)])
+        simulation.report([simulation.document()])
     return any(
-        bool(simulation.report([simulation.document(noise, factor)])["drift"])
-        for _ in range(_DRIFT_RUNS)
+        bool(simulation.report([simulation.document(factor)])["drift"]) for _ in range(_DRIFT_RUNS)
     )
 
 
 def measure(services: Services, clock: Clock, arguments: argparse.Namespace) -> Table:
     """Return the table of shares."""
-    noise, reports = arguments.noise, arguments.reports
-    table = Table(
-        title=f"CI gate, noise of one run {noise:.0%}, history of {arguments.history} runs"
-    )
+    reports = arguments.reports
+    noise = f"{arguments.noise:.0%} and {arguments.jitter_seconds:g} s"
+    table = Table(title=f"CI gate, noise of one run {noise}, history of {arguments.history} runs")
     for name in ("reports", "share", "goal"):
         table.add_column(name, justify="left" if name == "reports" else "right")
 
@@ -155,40 +181,37 @@ def measure(services: Services, clock: Clock, arguments: argparse.Namespace) -> 
     def simulate(label: str, **how: object) -> Iterator[Simulation]:
         return _simulations(services, clock, arguments, label, **how)
 
+    unchanged = [each.judged_unchanged() for each in simulate("none") for _ in range(reports)]
+    seconds, fails = np.array(unchanged).T
+    row("no change: fails", fails.mean(), "<= 1.5%")
     row(
-        "no change: fails",
-        _share(simulate("none"), reports, lambda s: _is(s, "fail", s.document(noise, 1.0))),
-        "<= 1.5%",
+        "no change, the shortest third: fails",
+        fails[seconds < np.quantile(seconds, 1 / 3)].mean(),
+        "",
     )
     row(
         "15% slower: fails at once",
-        _share(simulate("slower"), 1, lambda s: _is(s, "fail", s.document(noise, 1.15))),
+        _share(simulate("slower"), 1, lambda s: _is(s, "fail", s.document(1.15))),
         ">= 80%",
     )
     row(
         f"3% slower: drift within {_DRIFT_RUNS}",
-        _share(simulate("creeping"), 1, lambda s: _has_crept(s, noise, 1.03)),
+        _share(simulate("creeping"), 1, lambda s: _has_crept(s, 1.03)),
         "most",
     )
     row(
         "on 4, history on 8, no change: fails",
-        _share(
-            simulate("four", workers=(8,)), 5, lambda s: _is(s, "fail", s.document(noise, 1.0, 4))
-        ),
+        _share(simulate("four", workers=(8,)), 5, lambda s: _is(s, "fail", s.document(workers=4))),
         "<= 1.5%",
     )
     row(
         "on 4, history on 8, no change: passes",
-        _share(
-            simulate("same", workers=(8,)), 1, lambda s: _is(s, "pass", s.document(noise, 1.0, 4))
-        ),
+        _share(simulate("same", workers=(8,)), 1, lambda s: _is(s, "pass", s.document(workers=4))),
         ">= 90%",
     )
     row(
         "on 4, history on 8, twice as slow: fails",
-        _share(
-            simulate("double", workers=(8,)), 1, lambda s: _is(s, "fail", s.document(noise, 2.0, 4))
-        ),
+        _share(simulate("double", workers=(8,)), 1, lambda s: _is(s, "fail", s.document(2.0, 4))),
         ">= 80%",
     )
     return table
@@ -201,6 +224,9 @@ def main() -> None:
     parser.add_argument("--reports", type=int, default=100, help="reports a workload, unchanged")
     parser.add_argument("--history", type=int, default=30, help="runs before the first report")
     parser.add_argument("--noise", type=float, default=0.03, help="log deviation of one run")
+    parser.add_argument(
+        "--jitter-seconds", type=float, default=0.0, help="mean of what each start takes besides"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(data_dir=Path(folder))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from app.decisions.drift import DriftChart, chart, score_runs, thresholds_for
+from app.decisions.repetitions import Cell
 
 THRESHOLDS = thresholds_for(0.005, 2000)
 
@@ -27,8 +28,8 @@ def follow(
     groups = np.sort(groups) if is_blocked else groups
     ratios = errors[groups] + rng.normal(0.0, noise, runs)
     ratios[shift_at:] += np.log(shift)
-    scales = np.full(runs, admitted or np.hypot(noise, error))
-    scores = score_runs(ratios, scales, groups.tolist(), None)
+    scale = float(admitted or np.hypot(noise, error))
+    scores = score_runs(ratios, [Cell(group, scale) for group in groups.tolist()], None)
     return chart(scores, THRESHOLDS, slower_only=slower_only)
 
 
@@ -82,10 +83,10 @@ def test_a_regressor_that_is_wrong_everywhere_is_no_drift() -> None:
 
 def test_runs_that_were_fitted_on_tell_levels_and_are_not_charted() -> None:
     rng = np.random.default_rng(7)
-    ratios, groups = rng.normal(0.0, 0.03, 60), [0, 1] * 30
+    ratios, cells = rng.normal(0.0, 0.03, 60), [Cell(0, 0.2), Cell(1, 0.2)] * 30
     ratios[1::2] += 0.2
 
-    scores = score_runs(ratios, np.full(60, 0.2), groups, 0.03, learned=40)
+    scores = score_runs(ratios, cells, 0.03, learned=40)
 
     assert len(scores.log_ratios) == len(scores.innovations) == 20
     assert np.abs(scores.innovations).max() < 3.5
@@ -102,13 +103,13 @@ def test_one_accident_is_no_drift() -> None:
     ratios = rng.normal(0.0, 0.03, 200)
     ratios[100] += 1.5
 
-    found = chart(score_runs(ratios, np.full(200, 0.04), [0] * 200, 0.03), THRESHOLDS)
+    found = chart(score_runs(ratios, [Cell(0, 0.04)] * 200, 0.03), THRESHOLDS)
 
     assert not found.has_alarm
 
 
 def test_no_runs_are_no_drift() -> None:
-    found = chart(score_runs(np.empty(0), np.empty(0), [], None), THRESHOLDS)
+    found = chart(score_runs(np.empty(0), [], None), THRESHOLDS)
 
     assert (found.has_alarm, found.change_ratio, found.statistic) == (False, 1.0, 0.0)
 

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from app.decisions.repetitions import repetitions
+from app.decisions.repetitions import Cell, repetitions
 
 NOISE = 0.03
+CELL = Cell(0, 0.05)
 
 
 def simulated_failures(*, error: float, histories: int, given: float | None) -> float:
@@ -14,12 +16,13 @@ def simulated_failures(*, error: float, histories: int, given: float | None) -> 
     scale, failed = float(np.hypot(NOISE, error)), []
     for _ in range(histories):
         errors, groups = rng.normal(0.0, error, 12), rng.integers(0, 12, 30)
-        seen = repetitions([scale], given)
-        for group in groups.tolist():
-            seen.learn(errors[group] + rng.normal(0.0, NOISE), scale, group)
-        group = int(rng.choice(groups))
-        ratio = errors[group] + rng.normal(0.0, NOISE)
-        failed.append(seen.expect(scale, group).probability_above(ratio) < 0.01)
+        cells = [Cell(group, scale) for group in groups.tolist()]
+        seen = repetitions(cells, given)
+        for cell in cells:
+            seen.learn(errors[cell.group] + rng.normal(0.0, NOISE), cell)
+        cell = cells[int(rng.integers(len(cells)))]
+        ratio = errors[cell.group] + rng.normal(0.0, NOISE)
+        failed.append(seen.expect(cell).probability_above(ratio) < 0.01)
     return float(np.mean(failed))
 
 
@@ -40,12 +43,12 @@ def test_noise_that_nobody_knows_is_learned_within_a_history() -> None:
 
 
 def test_a_repeated_configuration_is_expected_closer_than_the_forecast() -> None:
-    seen = repetitions([0.1], NOISE)
+    seen = repetitions([Cell(0, 0.1)], NOISE)
     rng = np.random.default_rng(2)
     for ratio in 0.08 + rng.normal(0.0, NOISE, 20):
-        seen.learn(float(ratio), 0.1, 0)
+        seen.learn(float(ratio), Cell(0, 0.1))
 
-    repeated, unseen = seen.expect(0.1, 0), seen.expect(0.1, 1)
+    repeated, unseen = seen.expect(Cell(0, 0.1)), seen.expect(Cell(1, 0.1))
 
     assert repeated.mean == pytest.approx(0.08, abs=0.02)
     assert repeated.deviation < 0.5 * unseen.deviation
@@ -54,33 +57,87 @@ def test_a_repeated_configuration_is_expected_closer_than_the_forecast() -> None
 
 
 def test_runs_of_the_fit_do_not_count_twice() -> None:
-    seen = repetitions([0.05], NOISE)
+    seen = repetitions([CELL], NOISE)
     for ratio in (0.01, -0.02, 0.03, 0.0):
-        seen.learn(ratio, 0.05, 0)
-    before = seen.expect(0.05, 0)
+        seen.learn(ratio, CELL)
+    before = seen.expect(CELL)
 
     seen.count_once()
 
-    after = seen.expect(0.05, 0)
+    after = seen.expect(CELL)
     assert after.mean == before.mean
     assert before.deviation < after.deviation < 0.05
-    assert after.deviation == pytest.approx((seen.variance * 1.25) ** 0.5)
+    assert after.deviation == pytest.approx((seen.noise_variance(seen.level(CELL)) * 1.25) ** 0.5)
 
 
 def test_a_run_that_is_not_normal_tells_of_the_noise_alone() -> None:
-    seen = repetitions([0.05], NOISE)
+    seen = repetitions([CELL], NOISE)
     for ratio in (0.01, -0.02, 0.03):
-        seen.learn(ratio, 0.05, 0)
-    before, noise = seen.expect(0.05, 0), seen.variance
+        seen.learn(ratio, CELL)
+    before, noise = seen.expect(CELL), seen.variance
 
-    seen.learn(0.2, 0.05, 0, is_normal=False)
+    seen.learn(0.2, CELL, is_normal=False)
 
-    assert seen.expect(0.05, 0).mean == before.mean
-    assert seen.expect(0.05, 0).runs == before.runs
+    assert seen.expect(CELL).mean == before.mean
+    assert seen.expect(CELL).runs == before.runs
     assert seen.variance > noise
 
 
 def test_the_quantile_has_its_probability() -> None:
-    expected = repetitions([0.1], NOISE).expect(0.1, 0)
+    expected = repetitions([CELL], NOISE).expect(CELL)
 
     assert expected.probability_above(expected.quantile(0.95)) == pytest.approx(0.05)
+
+
+def simulated_p_values(
+    rng: np.random.Generator, noises: NDArray[np.float64], cells: list[Cell], *, slower: float
+) -> NDArray[np.float64]:
+    """Return the p-values of last runs of the first configuration, 60 runs before each."""
+    found, usual = [], float(np.sqrt(np.mean(noises**2)))
+    for _ in range(600):
+        seen, order = repetitions(cells, usual), rng.integers(0, len(cells), 60)
+        for number in order.tolist():
+            seen.learn(float(noises[number] * rng.normal()), cells[number])
+        ratio = float(noises[0] * rng.normal() + np.log(slower))
+        found.append(seen.expect(cells[0]).probability_above(ratio))
+    return np.array(found)
+
+
+def test_noise_of_short_runs_is_told_by_its_factor() -> None:
+    noises = np.tile([4 * NOISE, NOISE], 6)
+    cells = [Cell(number, 0.12, factor) for number, factor in enumerate([32 / 17, 2 / 17] * 6)]
+
+    found = simulated_p_values(np.random.default_rng(3), noises, cells, slower=1.0)
+
+    assert 0.02 <= (found < 0.05).mean() <= 0.07
+
+
+def test_a_configuration_noisier_than_the_others_is_judged_by_its_own_runs() -> None:
+    noises = np.array([4 * NOISE] + [NOISE] * 5)
+    cells = [Cell(number, 0.3) for number in range(6)]
+
+    found = simulated_p_values(np.random.default_rng(4), noises, cells, slower=1.0)
+
+    # By the noise of all it would be 12 %.
+    assert (found < 0.01).mean() <= 0.06
+
+
+def test_a_noisy_configuration_does_not_hide_what_happens_to_another() -> None:
+    noises = np.array([NOISE] * 5 + [4 * NOISE])
+    cells = [Cell(number, 0.3) for number in range(6)]
+
+    found = simulated_p_values(np.random.default_rng(5), noises, cells, slower=1.15)
+
+    # By the noise of all it would be 38 %.
+    assert (found < 0.01).mean() >= 0.5
+
+
+def test_runs_with_little_noise_are_expected_closer() -> None:
+    quiet, loud = Cell(0, 0.3, 0.1), Cell(1, 0.3, 4.0)
+    seen = repetitions([quiet, loud], NOISE)
+    for ratio in (0.1, 0.1, 0.1, 0.1):
+        seen.learn(ratio, quiet)
+        seen.learn(ratio, loud)
+
+    assert seen.expect(quiet).deviation < 0.25 * seen.expect(loud).deviation
+    assert 0.1 > seen.expect(quiet).mean > seen.expect(loud).mean
