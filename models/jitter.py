@@ -65,6 +65,10 @@ class Jitter:
         """Return the same for log durations above a centre."""
         return replace(self, log_seconds=self.log_seconds - center)
 
+    def parts(self, center: float) -> tuple[float, float]:
+        """Return the relative noise and the seconds, the durations being above a centre."""
+        return math.sqrt(self.relative_variance), math.exp(self.log_seconds + center)
+
     def _variance(self, log_duration: FloatArray) -> FloatArray:
         return self.relative_variance + _jitter_variance(self.log_seconds - log_duration)
 

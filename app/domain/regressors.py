@@ -61,6 +61,17 @@ class Convergence:
 
 
 @dataclass(frozen=True, slots=True)
+class Jitter:
+    """Noise that is seconds whatever a run computes: a start that varies.
+
+    Log durations of d seconds have the deviation ``sqrt(relative^2 + ln(1 + (seconds / d)^2))``.
+    """
+
+    relative: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class RunEvidence:
     """What a fit took from runs besides complete durations, and what it found odd."""
 
@@ -69,6 +80,7 @@ class RunEvidence:
     change_points: tuple[Shift, ...] = ()
     outliers: tuple[OutlierRun, ...] = ()
     convergence: Convergence | None = None
+    jitter: Jitter | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from app.domain.fits import Candidate, FitProblem, FitRequest
 from app.domain.identifiers import RunId, Slug
 from app.domain.regressors import (
     Convergence,
+    Jitter,
     MemoryEvidence,
     OutlierRun,
     PoolingUse,
@@ -262,6 +263,12 @@ def _convergence(law: models.ConvergenceLaw | None) -> Convergence | None:
     return Convergence(law.n_runs, *law.batch_sizes, *law.noise_scale())
 
 
+def _jitter(portfolio: models.FittedPortfolio) -> Jitter | None:
+    if portfolio.jitter is None:
+        return None
+    return Jitter(*portfolio.jitter.parts(portfolio.center))
+
+
 def _report(portfolio: models.FittedPortfolio, seed: int, mode: Pooling) -> RegressorReport:
     report = portfolio.report
     floor = report.noise_floor
@@ -281,7 +288,9 @@ def _report(portfolio: models.FittedPortfolio, seed: int, mode: Pooling) -> Regr
         noise_floor=None if floor is None else _finite(floor),
         seed=seed,
         evidence=replace(
-            _evidence(report.evidence), convergence=_convergence(portfolio.convergence)
+            _evidence(report.evidence),
+            convergence=_convergence(portfolio.convergence),
+            jitter=_jitter(portfolio),
         ),
         pooling=_pooling(report.pooling, mode),
     )

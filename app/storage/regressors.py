@@ -16,6 +16,7 @@ from app.domain.pages import Page
 from app.domain.regressors import (
     ArtifactRemovedError,
     Convergence,
+    Jitter,
     MemoryEvidence,
     OutlierRun,
     PoolingUse,
@@ -69,6 +70,7 @@ def _report_document(report: RegressorReport) -> Json:
 
 def _to_evidence(document: Json) -> RunEvidence:
     memory, convergence = document["memory"], document.get("convergence")
+    jitter = document.get("jitter")
     return RunEvidence(
         memory=None if memory is None else MemoryEvidence(**memory),
         unfinished=UnfinishedUse(**document["unfinished"]),
@@ -78,6 +80,7 @@ def _to_evidence(document: Json) -> RunEvidence:
         ),
         outliers=tuple(OutlierRun(**outlier) for outlier in document["outliers"]),
         convergence=None if convergence is None else Convergence(**convergence),
+        jitter=None if jitter is None else Jitter(**jitter),
     )
 
 

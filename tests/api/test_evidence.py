@@ -3,8 +3,10 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 from fastapi.testclient import TestClient
 
+from app.domain.fits import FitRequest
 from app.services.wiring import Services
 from tests.support.regressors import fit
 
@@ -89,3 +91,28 @@ def test_a_change_of_the_code_is_dated_and_warned_of(
     assert change["at"].startswith("2026-03-17")
     assert 1.4 < change["factor"] < 1.6
     assert "2026-03-17" in warnings(client, 4)["durations_shifted"]
+
+
+def sized(size: float, seconds: float) -> dict[str, Any]:
+    return run(1, duration_seconds=seconds, work={"dataset_size": size})
+
+
+def test_seconds_by_which_starts_differ_are_told_and_excused(
+    client: TestClient, services: Services
+) -> None:
+    rng = np.random.default_rng(0)
+    sizes = np.repeat(np.geomspace(10, 1000, 24), 4)
+    seconds = sizes * np.exp(0.02 * rng.normal(size=96)) + 6.0 * rng.uniform(size=96)
+    upload(client, [sized(*each) for each in zip(sizes.tolist(), seconds.tolist(), strict=True)])
+    fit(services, "odd", FitRequest(regressors=("log_linear",)))
+
+    found = evidence(client)["jitter"]
+    answers = [
+        client.post("/v1/ci/reports", json={"workload": "odd", "runs": [sized(*each)]})
+        for each in ((10.0, 14.5), (1000.0, 1120.0))
+    ]
+
+    assert 0.8 < found["seconds"] < 4.0
+    assert 0.01 < found["relative"] < 0.04
+    # Both are a ninth slower than usual: news of the long run, and none of the short one.
+    assert [answer.json()["verdict"] for answer in answers] == ["pass", "fail"]

@@ -38,6 +38,14 @@ def portfolio() -> FittedPortfolio:
     return fit_portfolio(make_runs(JITTER_SECONDS), seed=0, time_budget_s=60)
 
 
+def test_portfolio_tells_the_noise_of_short_and_long_runs(portfolio: FittedPortfolio) -> None:
+    short, long = portfolio.noise_factors(np.log([10.0, 1000.0]))
+
+    assert portfolio.report.noise_floor is not None
+    assert 0.1 < short**0.5 * portfolio.report.noise_floor < 0.5
+    assert 0.01 < long**0.5 * portfolio.report.noise_floor < 0.04
+
+
 def test_seconds_of_jitter_are_found() -> None:
     measured = collapse(make_runs(JITTER_SECONDS))
 

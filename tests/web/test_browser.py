@@ -1,5 +1,7 @@
 """People use the page in a real browser against the real service."""
 
+import random
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -54,6 +56,30 @@ def test_newcomer_uploads_fits_and_asks(
     expect(page.locator("#front-plot svg path").first).to_be_attached()
     expect(page.locator("#card")).to_contain_text("inside the measured range")
     expect(page.locator("#answer .lesson").first).to_contain_text("run_")
+
+
+def test_card_tells_the_seconds_by_which_starts_differ(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    chance = random.Random(0)
+    sizes = [10.0 * 1.22**number for number in range(24) for _ in range(4)]
+    runs = [
+        {
+            "workload": "hesitant",
+            "work": {"dataset_size": size},
+            "duration_seconds": size * chance.gauss(1.0, 0.02) + 6.0 * chance.random(),
+        }
+        for size in sizes
+    ]
+    httpx2.post(f"{empty_service}/v1/runs", json=runs).raise_for_status()
+    page = open_page(f"{empty_service}/workloads/hesitant", width=390)
+
+    page.get_by_role("button", name="Fit a regressor").click()
+
+    expect(page.locator("#card")).to_contain_text(
+        re.compile(r"differ by [\d.]+% and [\d.]+ s among themselves")
+    )
+    assert not _is_too_wide(page)
 
 
 def test_page_reads_the_newest_runs_once(published_service: str, open_page: OpenPage) -> None:

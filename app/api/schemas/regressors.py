@@ -79,6 +79,13 @@ class ConvergenceOut(ResponseModel):
     noise_scale_upper: float
 
 
+class JitterOut(ResponseModel):
+    """Noise that is seconds whatever a run computes, and the relative noise besides."""
+
+    relative: float
+    seconds: float
+
+
 class EvidenceOut(ResponseModel):
     """What the fit took from runs besides complete durations, and what it found odd."""
 
@@ -87,16 +94,18 @@ class EvidenceOut(ResponseModel):
     change_points: list[ShiftOut]
     outliers: list[OutlierOut]
     convergence: ConvergenceOut | None
+    jitter: JitterOut | None
 
 
 def _evidence(evidence: RunEvidence) -> EvidenceOut:
-    memory, convergence = evidence.memory, evidence.convergence
+    memory, convergence, jitter = evidence.memory, evidence.convergence, evidence.jitter
     return EvidenceOut(
         memory=None if memory is None else MemoryEvidenceOut(**asdict(memory)),
         unfinished=UnfinishedUseOut(**asdict(evidence.unfinished)),
         change_points=[ShiftOut(**asdict(change)) for change in evidence.change_points],
         outliers=[OutlierOut(**asdict(outlier)) for outlier in evidence.outliers],
         convergence=None if convergence is None else ConvergenceOut(**asdict(convergence)),
+        jitter=None if jitter is None else JitterOut(**asdict(jitter)),
     )
 
 

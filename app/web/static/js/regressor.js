@@ -2,7 +2,7 @@
 
 import { get, request, workloadPath } from "./api.js";
 import { byId, fill, h, table } from "./dom.js";
-import { label, number, percent, plural, timeNode } from "./format.js";
+import { duration, label, number, percent, plural, timeNode } from "./format.js";
 import { problemPanel } from "./problem.js";
 
 const AXES = {
@@ -29,7 +29,9 @@ function accuracyList(regressor) {
   const lines = entries.map(([name, mape]) =>
     h("div", {}, h("dt", {}, AXES[name] ?? label(name)), h("dd", { title: String(mape) }, meter(mape, scale), h("span", { class: "figure" }, percent(mape)))),
   );
-  const floor = regressor.noise_floor === null ? null : h("p", { class: "quiet" }, `Runs of the same configuration differ by ${percent(regressor.noise_floor)} among themselves: nothing can be more exact.`);
+  const jitter = regressor.evidence.jitter;
+  const noise = jitter ? `${percent(jitter.relative)} and ${duration(jitter.seconds)}` : percent(regressor.noise_floor ?? 0);
+  const floor = regressor.noise_floor === null ? null : h("p", { class: "quiet" }, `Runs of the same configuration differ by ${noise} among themselves: nothing can be more exact.`);
   return h("div", {}, h("h3", {}, "Typical error on configurations left out"), lines.length ? h("dl", { class: "meters" }, lines) : h("p", {}, "Too few runs to tell."), floor);
 }
 
