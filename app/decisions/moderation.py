@@ -44,9 +44,8 @@ class Squares:
 
     def log_likelihood(self, prior_degrees: float) -> float:
         """Return the log density of the squares, m integrated out, but for a constant."""
-        half, both = prior_degrees / 2.0, (prior_degrees + self.degrees) / 2.0
-        of_squares = half * log(prior_degrees) - both * log(prior_degrees + self.total)
-        return lgamma(both) - lgamma(half) + of_squares
+        half = (prior_degrees + self.degrees) / 2.0
+        return lgamma(half) - half * log(prior_degrees + self.total)
 
 
 @dataclass(slots=True)
@@ -64,17 +63,21 @@ class Moderation:
     """
 
     _log_posterior: list[float] = field(default_factory=lambda: list(_LOG_PRIOR))
+    degrees: float = field(init=False)
+    """The harmonic mean of the prior degrees of freedom, positive."""
 
-    @property
-    def degrees(self) -> float:
-        """The harmonic mean of the prior degrees of freedom, positive."""
-        most = max(self._log_posterior)
-        shares = [exp(each - most) for each in self._log_posterior]
-        inverse = sum(share / degrees for share, degrees in zip(shares, _DEGREES, strict=True))
-        return sum(shares) / inverse
+    def __post_init__(self) -> None:
+        self.degrees = self._mean_degrees()
 
     def learn(self, before: Squares, after: Squares) -> None:
         """Take what a configuration's squares have become."""
         for index, degrees in enumerate(_DEGREES):
             gain = after.log_likelihood(degrees) - before.log_likelihood(degrees)
             self._log_posterior[index] += gain
+        self.degrees = self._mean_degrees()
+
+    def _mean_degrees(self) -> float:
+        most = max(self._log_posterior)
+        shares = [exp(each - most) for each in self._log_posterior]
+        inverse = sum(share / degrees for share, degrees in zip(shares, _DEGREES, strict=True))
+        return sum(shares) / inverse
