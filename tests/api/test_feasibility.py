@@ -92,4 +92,5 @@ def test_registry_says_what_the_fit_took_from_other_runs(fitted: TestClient) -> 
         "change_points": [],
         "outliers": [],
         "convergence": None,
+        "jitter": None,
     }

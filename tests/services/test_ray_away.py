@@ -29,6 +29,8 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),
 ]
 _TRIES = 5
+one_database = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+"""Which one makes no difference to a cluster that is away, and each test brings two."""
 
 
 def _free_ports() -> tuple[int, int]:
@@ -79,6 +81,7 @@ def _address(ports: tuple[int, int]) -> str:
     return f"ray://127.0.0.1:{ports[1]}"
 
 
+@one_database
 def test_fit_waits_for_a_cluster_that_is_away(services: Services) -> None:
     context, ports = services.context, _free_ports()
     store_runs(context, "resnet")
@@ -104,6 +107,7 @@ def test_fit_waits_for_a_cluster_that_is_away(services: Services) -> None:
     assert ended.state is FitState.SUCCEEDED
 
 
+@one_database
 def test_fitter_that_starts_before_its_cluster_serves_once_it_is_there(
     services: Services, database_url: str
 ) -> None:
