@@ -89,7 +89,7 @@ class Settings(BaseSettings):
     regressor_cache_bytes: int = Field(
         2**28,
         ge=0,
-        description="bytes of their artefacts; in memory they take two to three times as much",
+        description="bytes of their artefacts; in memory they take up to twice as much",
     )
     answer_cache_size: int = Field(
         4096, ge=1, le=1_000_000, description="answers of forecasts a web process keeps in memory"

@@ -1,6 +1,5 @@
 """A Gaussian process on log features around a law: the law extrapolates, the process corrects."""
 
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,8 @@ from models.optimisation import minimise_in_box
 from models.power_laws import FittedLaw, evaluate_law
 from models.regressor import PortfolioRegressor, State
 from models.scaling_laws import LogLinearLaw, ScalingLaw, spread_subset
-from models.tables import BoolArray, FloatArray
+from models.tables import FloatArray
+from models.triangles import LowerTriangle, gram_of_lower
 
 MAX_TUNING_CONFIGURATIONS = 200
 """As many tell the hyper-parameters: each of dozens of steps costs the cube of them."""
@@ -125,9 +125,10 @@ class GaussianProcess(PortfolioRegressor):
         kernel = evidence.kernel
         noise = parameters.roughness**2 + parameters.noise**2 / kernel.counts
         factor = cholesky(kernel.covariance(self.log_parameters_) + evidence.base, noise)
-        # Rounding leaves crumbs above the diagonal, which an artefact does not store.
-        self.inverse_factor_ = np.tril(np.linalg.inv(factor))
-        self.alpha_ = self.inverse_factor_.T @ (self.inverse_factor_ @ evidence.residual)
+        # Rounding leaves crumbs above the diagonal.
+        inverse = np.tril(np.linalg.inv(factor))
+        self.inverse_factor_ = LowerTriangle.of(inverse)
+        self.alpha_ = inverse.T @ (inverse @ evidence.residual)
         self.X_, self.coupling_ = np.ascontiguousarray(X), np.ascontiguousarray(evidence.coupling)
         self.shift_: FloatArray = evidence.coupling @ self.alpha_
         self._prepare()
@@ -164,7 +165,7 @@ class GaussianProcess(PortfolioRegressor):
         """
         mean, jacobian = self._mean(*evaluated), evaluated[1]
         cross = self.scatter * correlations + jacobian @ self.coupling_
-        whitened = cross @ self.inverse_factor_.T
+        whitened = cross @ self.inverse_factor_.full().T
         explained = np.einsum("ij,ij->i", whitened, whitened)
         prior = self._prior_variance(jacobian)
         left = np.maximum(self.scatter + prior - explained, 0.0)
@@ -180,9 +181,8 @@ class GaussianProcess(PortfolioRegressor):
         )
         kernel = ServingKernel(self._parameters, known, levels, self.scales_)
         prior = self.scatter * kernel(x, codes) + a @ self._parameter_covariance() @ b.T
-        whitened = [
-            self._cross(X, slopes) @ self.inverse_factor_.T for X, slopes in ((A, a), (B, b))
-        ]
+        inverse = self.inverse_factor_.full()
+        whitened = [self._cross(X, slopes) @ inverse.T for X, slopes in ((A, a), (B, b))]
         return prior - whitened[0] @ whitened[1].T
 
     @override
@@ -214,14 +214,17 @@ class GaussianProcess(PortfolioRegressor):
             on_law = on_law + self._best.prior.means - self._best.theta
         return np.concatenate([self._parameters.deviation**2 * self.alpha_, on_law])
 
-    def variance_form(self) -> FloatArray:
-        """Return the quadratic form of the variance in the same features, without the constant."""
-        n = len(self.alpha_)
-        rows = [self._parameters.deviation**2 * self.inverse_factor_.T]
-        factor = np.vstack([*rows, self.coupling_ @ self.inverse_factor_.T])
-        form = -(factor @ factor.T)
-        form[n:, n:] += self._parameter_covariance()
-        return form
+    def variance_form(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the quadratic form of the variance in the same features, without the constant.
+
+        It has three blocks: among the correlations, between them and the derivatives, among these.
+        """
+        factor, deviation = self.inverse_factor_.full(), self._parameters.deviation**2
+        on_law = factor @ self.coupling_.T
+        among = gram_of_lower(factor)
+        among *= -(deviation**2)
+        between = -deviation * (factor.T @ on_law)
+        return among, between, self._parameter_covariance() - on_law.T @ on_law
 
     def shape(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return feature scales and log hyper-parameters, as another process may start from."""
@@ -232,7 +235,6 @@ class GaussianProcess(PortfolioRegressor):
         """Return law, training rows and the factor of their covariance as data."""
         law = self.law_.to_state()
         arrays = {f"law.{name}": array for name, array in law.arrays.items()}
-        rows = _lower_triangle(len(self.alpha_))
         return State(
             {f"law.{name}": value for name, value in law.values.items()},
             {
@@ -243,7 +245,7 @@ class GaussianProcess(PortfolioRegressor):
                 "shift": self.shift_,
                 "scales": self.scales_,
                 "log_parameters": self.log_parameters_,
-                "inverse_factor": self.inverse_factor_[rows],
+                "inverse_factor": self.inverse_factor_.numbers,
             },
         )
 
@@ -264,8 +266,7 @@ class GaussianProcess(PortfolioRegressor):
         self.shift_ = state.arrays["shift"]
         factor = state.arrays["inverse_factor"]
         self._check(factor, state.shared)
-        self.inverse_factor_ = np.zeros((len(self.alpha_),) * 2)
-        self.inverse_factor_[_lower_triangle(len(self.alpha_))] = factor
+        self.inverse_factor_ = LowerTriangle(len(self.alpha_), factor)
         shape = self.log_parameters_[_N_DEVIATIONS:].tobytes()
         key = ("kernel", id(self.X_), id(self.scales_), shape)
         self._prepare(state.shared.get(key))
@@ -357,8 +358,3 @@ def _few(every: _Told, limit: int, seed: int) -> _Told:
     rows = spread_subset(len(every[1]), limit, seed)
     X, y, counts = every
     return X[rows], y[rows], counts[rows]
-
-
-@lru_cache(maxsize=8)
-def _lower_triangle(n: int) -> BoolArray:
-    return np.tri(n, dtype=np.bool_)

@@ -16,6 +16,7 @@ from models.regressor import PortfolioRegressor
 from models.run_names import RunNames
 from models.scaling_laws import MAX_LAW_CONFIGURATIONS, ScalingLaw
 from models.tables import BoolArray, FloatArray, IntArray
+from models.triangles import gram_of_lower
 
 Subject = TermName | Literal["category", "neighbourhood"]
 
@@ -170,7 +171,7 @@ class _ProcessResponse:
         law = process.law_.laws_[0]
         self._process, self._slopes, self._layout = process, _Slopes(layout, law), layout
         self._columns, self._known = _places(process.X_, rows)
-        inverse = process.inverse_factor_.T @ process.inverse_factor_
+        inverse = gram_of_lower(process.inverse_factor_.full())
         known, response = self._slopes.jacobian(process.X_), process.coupling_ @ inverse
         if process.held:
             held = law.covariance @ known.T / law.misfit

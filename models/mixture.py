@@ -252,12 +252,12 @@ class Mixture:
             rows = slice(self._starts[kernel], self._starts[kernel + 1])
             place = n_rows + law * longest
             columns = slice(place, place + self._lengths[law])
-            slopes, form = item.process.mean_slopes(), item.process.variance_form()
-            n = rows.stop - rows.start
+            slopes, n = item.process.mean_slopes(), rows.stop - rows.start
             self._slopes[rows, position], self._slopes[columns, position] = slopes[:n], slopes[n:]
-            crossed[rows, rows] += item.weight * form[:n, :n]
-            crossed[rows, columns] += 2 * item.weight * form[:n, n:]
-            own += item.weight * form[n:, n:]
+            among, between, of_law = item.process.variance_form()
+            crossed[rows, rows] += item.weight * among
+            crossed[rows, columns] += 2 * item.weight * between
+            own += item.weight * of_law
             self._scatter += item.weight * item.process.scatter
             self._noise += item.weight * item.process.noise
         for place, pairs in enumerate(below):

@@ -36,7 +36,6 @@ from models import (  # noqa: E402 - see above
     fit_portfolio,
     loads,
 )
-from models.regressor import PortfolioRegressor  # noqa: E402 - see above
 
 _FIT_GOALS = {50: 2.0, 500: 10.0, 5000: 60.0, 20_000: 60.0}
 _SMALL_BUDGET = 1.0
@@ -238,24 +237,16 @@ def _booster_ratio(artefact: bytes, rows: int, rounds: int) -> float:
 
     Of the artefact the trees are a part: processes, laws, runs and their checks come with it.
     """
-    import lightgbm  # noqa: PLC0415 - heavy, and where a portfolio is served nobody needs it
+    # Heavy, and where a portfolio is served nobody needs it.
+    import lightgbm  # noqa: PLC0415 - see above
 
-    members = loads(artefact).members.values()
-    n_trees = sum(len(arrays) for arrays in map(_tree_values, members))
-    runs = generate_runs(rows, 0)
-    X = np.column_stack(list(runs.features.numeric.values()))
-    data = lightgbm.Dataset(X, np.log(runs.duration_seconds), params={"verbosity": -1})
-    grown = {"num_leaves": 15, "num_threads": 1, "verbosity": -1}
-    text = lightgbm.train(grown, data, max(n_trees, 1)).model_to_string()
+    from benchmarks.evaluation.boosters import booster_text, leaves_of_trees  # noqa: PLC0415 - see above
+
+    text = booster_text(generate_runs(rows, 0), leaves_of_trees(loads(artefact)))
     ours, theirs, _ = _in_turns(
         lambda: loads(artefact), lambda: lightgbm.Booster(model_str=text), rounds
     )
     return _ratio(ours, theirs)
-
-
-def _tree_values(member: PortfolioRegressor) -> FloatArray:
-    """Return the leaves of each tree of a member, none if it has no trees."""
-    return member.to_state().arrays.get("trees.leaves", np.empty(0))
 
 
 def _table(found: list[Figures]) -> Table:

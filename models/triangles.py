@@ -1,0 +1,70 @@
+"""Lower triangular matrices, kept without their zeros."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+
+from models.tables import BoolArray, FloatArray
+
+_BLOCK = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LowerTriangle:
+    """A lower triangular matrix as its numbers: half the memory, which lies where it was read.
+
+    Attributes
+    ----------
+    n
+        Number of rows.
+    numbers
+        The rows up to the diagonal, one after the other, shape (n (n + 1) / 2,).
+    """
+
+    n: int
+    numbers: FloatArray
+
+    @classmethod
+    def of(cls, matrix: FloatArray) -> Self:
+        """Return the lower triangle of a square matrix; what is above the diagonal is left out."""
+        return cls(len(matrix), matrix[_is_lower(len(matrix))])
+
+    def full(self) -> FloatArray:
+        """Return the matrix with its zeros, shape (n, n), made anew each time.
+
+        Examples
+        --------
+        >>> LowerTriangle(2, np.array([1.0, 2.0, 3.0])).full()
+        array([[1., 0.],
+               [2., 3.]])
+        """
+        matrix: FloatArray = np.zeros((self.n, self.n))
+        matrix[_is_lower(self.n)] = self.numbers
+        return matrix
+
+
+@lru_cache(maxsize=8)
+def _is_lower(n: int) -> BoolArray:
+    return np.tri(n, dtype=np.bool_)
+
+
+def gram_of_lower(matrix: FloatArray) -> FloatArray:
+    """Return ``L^T L`` of a lower triangular matrix L, by blocks that leave out most of its zeros.
+
+    Examples
+    --------
+    >>> matrix = np.tril(np.random.default_rng(0).normal(size=(230, 230)))
+    >>> bool(np.allclose(gram_of_lower(matrix), matrix.T @ matrix))
+    True
+    """
+    n = len(matrix)
+    gram: FloatArray = np.empty((n, n))
+    for start in range(0, n, _BLOCK):
+        end = min(start + _BLOCK, n)
+        below = matrix[start:, start:end]
+        gram[start:end, start:end] = below.T @ below
+        right = below[end - start :].T @ matrix[end:, end:]
+        gram[start:end, end:], gram[end:, start:end] = right, right.T
+    return gram
