@@ -13,10 +13,12 @@ from models.hardware import (
 )
 from models.optimisation import minimise_in_box
 from models.summaries import LevelEvidence
-from models.tables import FloatArray
+from models.tables import FloatArray, IntArray
 
-MAX_POOLED_ROWS = 400
-"""Cost grows with the cube of the (workload, level) pairs; further workloads are left out."""
+MAX_POOLED_ROWS, MAX_POOLED_LEVELS = 2_000, 400
+"""Of (workload, level) pairs, and of levels among them: workloads beyond them are left out.
+
+Cost grows with the pairs, and with the cube of the levels."""
 
 _WORKLOAD_SD = 5.0
 _SLOPE_SD = 0.25
@@ -210,7 +212,7 @@ def pool_levels(
     first, _ = rows.posterior(np.exp(typical))
     rows = rows.responding(first)
     logs = minimise_in_box(
-        rows.loss(typical),
+        lambda logs: rows.loss(logs, typical),
         typical,
         [(float(at) - 3 * _HYPER_SD, float(at) + 3 * _HYPER_SD) for at in typical],
         _MAX_STEPS,
@@ -223,28 +225,51 @@ def pool_levels(
 
 def _within_limit(evidence: Sequence[LevelEvidence]) -> list[LevelEvidence]:
     chosen: list[LevelEvidence] = []
+    known: set[str] = set()
     total = 0
     for item in evidence:
-        n = len(item.levels)
-        if n > 1 and total + n <= MAX_POOLED_ROWS:
+        n, levels = len(item.levels), known.union(item.levels)
+        if n > 1 and total + n <= MAX_POOLED_ROWS and len(levels) <= MAX_POOLED_LEVELS:
             chosen.append(item)
-            total += n
+            known, total = levels, total + n
     return chosen
 
 
 @dataclass(frozen=True, slots=True)
+class _Alike:
+    """Workloads of as many levels each: their rows, shape (n, m), and what these err by."""
+
+    rows: IntArray
+    errors: FloatArray
+
+    @classmethod
+    def groups(cls, evidence: Sequence[LevelEvidence]) -> list["_Alike"]:
+        sizes = np.array([len(item.levels) for item in evidence])
+        starts = np.cumsum(sizes) - sizes
+        return [
+            cls(
+                starts[sizes == size, None] + np.arange(size),
+                np.array([item.covariance for item in evidence if len(item.levels) == size]),
+            )
+            for size in np.unique(sizes)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class _Rows:
-    """All (workload, level) pairs below each other."""
+    """All (workload, level) pairs below each other.
+
+    Their covariance K is a block B for each workload besides what they have in common, ``U C U'``
+    with a column of U for each latent effect and one for the mean response. Only the blocks and
+    matrices of U's width are ever solved (Woodbury 1950).
+    """
 
     names: tuple[str, ...]
-    effects: FloatArray
-    fixed: FloatArray
-    x: FloatArray
-    same_workload: FloatArray
-    of_level: FloatArray
+    residual: FloatArray
+    design: FloatArray
     is_vague: FloatArray
     pattern: FloatArray
-    n_workloads: int
+    groups: Sequence[_Alike]
 
     @classmethod
     def of(
@@ -255,89 +280,78 @@ class _Rows:
     ) -> "_Rows":
         names = tuple(sorted({level for item in evidence for level in item.levels}))
         levels = [level for item in evidence for level in item.levels]
-        workload = np.repeat(np.arange(len(evidence)), [len(item.levels) for item in evidence])
-        same = np.equal.outer(workload, workload).astype(np.float64)
-        fixed = _WORKLOAD_SD**2 * same
-        start = 0
-        for item in evidence:
-            stop = start + len(item.levels)
-            fixed[start:stop, start:stop] += item.covariance
-            start = stop
-        vague = np.array(
-            [
-                category == "gpu_type" and not _is_described(category, name, hardware)
-                for name in names
-            ]
-        )
+        vague = [
+            category == "gpu_type" and not _is_described(category, name, hardware) for name in names
+        ]
+        x = _specifications(category, levels, hardware)
+        of_level = np.array([[level == name for name in names] for level in levels])
+        effects = np.concatenate([item.effects for item in evidence])
         return cls(
             names,
-            np.concatenate([item.effects for item in evidence]),
-            fixed,
-            _specifications(category, levels, hardware),
-            same,
-            np.array([[level == name for name in names] for level in levels], dtype=np.float64),
-            vague.astype(np.float64),
+            effects - x @ SPECIFICATION_EXPONENTS,
+            np.hstack([of_level.astype(np.float64), x]),
+            np.array(vague, dtype=np.float64),
             np.zeros(len(levels)),
-            len(evidence),
+            _Alike.groups(evidence),
         )
 
     def responding(self, mean: FloatArray) -> "_Rows":
         """Return the rows with the effects that a workload responds to more or less than others."""
-        return replace(self, pattern=self._design() @ mean)
+        return replace(self, pattern=self.design @ mean)
 
-    def _design(self) -> FloatArray:
-        return np.hstack([self.of_level, self.x])
+    def _latent(self, own: FloatArray) -> FloatArray:
+        """Return the variances of the latent effects for n own ones, shape (n, n_latent)."""
+        variances = own[:, None] ** 2 + UNKNOWN_SD**2 * self.is_vague
+        slopes = np.full((len(own), _N_SPECIFICATIONS), _SLOPE_SD**2)
+        return np.hstack([variances, slopes])
 
-    def _latent(self, own: float) -> FloatArray:
-        variances = own**2 + UNKNOWN_SD**2 * self.is_vague
-        return np.concatenate([variances, np.full(_N_SPECIFICATIONS, _SLOPE_SD**2)])
+    def _common(self, sds: FloatArray) -> FloatArray:
+        """Return the diagonal of C: the responses are told from their mean over the pool."""
+        n_workloads = sum(len(group.rows) for group in self.groups)
+        mean_response = -(sds[:, 3:] ** 2) / n_workloads
+        return np.hstack([self._latent(sds[:, 0]), mean_response])
 
-    def _covariance(self, sds: FloatArray) -> FloatArray:
-        own, deviation, slope, response = sds
-        design = self._design()
-        total = self.fixed + (design * self._latent(float(own))) @ design.T
-        total += slope**2 * (self.x @ self.x.T) * self.same_workload
-        # Responses are told from their mean over the pool: it belongs to the effects themselves.
-        differing = self.same_workload - 1 / self.n_workloads
-        total += response**2 * np.outer(self.pattern, self.pattern) * differing
-        total[np.diag_indices(len(total))] += deviation**2
-        return total
+    def _within(self, sds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``log |B|`` and ``A' B^-1 A`` for rows of four deviations; A is U and residual."""
+        columns = np.column_stack([self.design, self.pattern, self.residual])
+        _, deviation, slope, response = sds.T[:, :, None, None, None] ** 2
+        log_determinant = np.zeros(len(sds))
+        gram: FloatArray = np.zeros((len(sds), columns.shape[1], columns.shape[1]))
+        for group in self.groups:
+            own, n_levels = columns[group.rows], group.rows.shape[1]
+            x, pattern = own[..., -2 - _N_SPECIFICATIONS : -2], own[..., -2:-1]
+            block = group.errors + _WORKLOAD_SD**2 + deviation * np.eye(n_levels)
+            block = block + slope * (x @ x.mT) + response * (pattern @ pattern.mT)
+            solved = np.linalg.solve(block, own).reshape(len(sds), -1, columns.shape[1])
+            gram += own.reshape(-1, columns.shape[1]).T @ solved
+            log_determinant += np.linalg.slogdet(block)[1].sum(axis=1)
+        return log_determinant, gram
 
-    def _residual(self) -> FloatArray:
-        return self.effects - self.x @ SPECIFICATION_EXPONENTS
-
-    def loss(self, typical: FloatArray) -> "_Loss":
-        return _Loss(self, typical)
-
-    def minus_log_posterior(self, logs: FloatArray, typical: FloatArray) -> float:
-        """Return the negative log posterior of the logs of the four standard deviations."""
-        factor = np.linalg.cholesky(self._covariance(np.exp(logs)))
-        whitened = np.linalg.solve(factor, self._residual())
+    def minus_log_posteriors(self, logs: FloatArray, typical: FloatArray) -> FloatArray:
+        """Return the negative log posterior of the logs of n times four deviations, shape (n,)."""
+        log_determinant, gram = self._within(np.exp(logs))
+        common = self._common(np.exp(logs))
+        among, across, square = gram[:, :-1, :-1], gram[:, :-1, -1], gram[:, -1, -1]
+        widened = np.eye(common.shape[1]) + common[:, :, None] * among
+        explained = np.linalg.solve(widened, (common * across)[:, :, None])[:, :, 0]
+        square = square - np.vecdot(across, explained)
+        log_determinant += np.linalg.slogdet(widened)[1]
         off = (logs - typical) / _HYPER_SD
-        value = whitened @ whitened / 2 + np.log(np.diag(factor)).sum() + off @ off / 2
-        return float(value)
+        found: FloatArray = (square + log_determinant + np.vecdot(off, off)) / 2
+        return found
+
+    def loss(self, logs: FloatArray, typical: FloatArray) -> tuple[float, FloatArray]:
+        """Return the negative log posterior with its gradient by forward differences."""
+        steps = np.vstack([np.zeros(len(logs)), _STEP * np.eye(len(logs))])
+        at, *further = self.minus_log_posteriors(logs + steps, typical)
+        return float(at), (np.array(further) - at) / _STEP
 
     def posterior(self, sds: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and covariance of the levels' own effects and the slopes."""
-        prior = self._latent(float(sds[0]))
-        cross = self._design() * prior
-        gain = np.linalg.solve(self._covariance(sds), cross).T
+        _, (gram,) = self._within(sds[None, :])
+        common, prior = self._common(sds[None, :])[0], self._latent(sds[:1])[0]
+        # U' K^-1 A, of which the mean response is no latent effect.
+        told = np.linalg.solve(np.eye(len(common)) + gram[:-1, :-1] * common, gram[:-1])[:-1]
         mean = np.concatenate([np.zeros(len(self.names)), SPECIFICATION_EXPONENTS])
-        covariance = np.diag(prior) - gain @ cross
-        return mean + gain @ self._residual(), (covariance + covariance.T) / 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Loss:
-    """The negative log posterior with its gradient by forward differences."""
-
-    rows: _Rows
-    typical: FloatArray
-
-    def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
-        at = self.rows.minus_log_posterior(logs, self.typical)
-        slopes = [
-            (self.rows.minus_log_posterior(logs + _STEP * axis, self.typical) - at) / _STEP
-            for axis in np.eye(len(logs))
-        ]
-        return at, np.array(slopes)
+        covariance = np.diag(prior) - prior[:, None] * told[:, : len(prior)] * prior
+        return mean + prior * told[:, -1], (covariance + covariance.T) / 2

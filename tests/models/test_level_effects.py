@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from models import HardwareDescription, PooledPrior, RunTable, fit_portfolio, summarise
-from models.hardware import level_offsets
+from models.hardware import SPECIFICATION_EXPONENTS, UNKNOWN_SD, level_offsets
 from models.layout import Layout
-from models.level_effects import LevelEffects, pool_levels, untold_effects
+from models.level_effects import LevelEffects, _Rows, pool_levels, untold_effects
 from models.power_laws import law_prior
 from models.summaries import LevelEvidence
+from models.tables import FloatArray
 from tests.models.workloads import grid, make_features, make_runs
 
 V100 = HardwareDescription(15.7, 125.0, 16.0, 900.0)
@@ -108,3 +109,52 @@ def test_gpu_type_of_which_nothing_is_known_is_as_uncertain_as_types_differ() ->
 
     assert upper[1] / lower[1] > 1.3 * upper[0] / lower[0]
     assert upper[1] / lower[1] > 4
+
+
+def test_posterior_is_that_of_the_whole_covariance() -> None:
+    rng = np.random.default_rng(0)
+    hardware = {"A100": A100, "V100": V100}
+    evidence = [_random_evidence(rng, size) for size in (2, 3, 2, 4)]
+    rows = _Rows.of("gpu_type", evidence, hardware).responding(rng.normal(size=7))
+    logs, typical = np.log([0.3, 0.2, 0.1, 0.4]), np.log([0.2, 0.2, 0.2, 0.2])
+
+    mean, covariance = rows.posterior(np.exp(logs))
+    found, slope = rows.loss(logs, typical)
+
+    total, latent = _dense(rows, evidence, np.exp(logs))
+    cross = rows.design * latent
+    gain = np.linalg.solve(total, cross).T
+    prior_mean = np.concatenate([np.zeros(4), SPECIFICATION_EXPONENTS])
+    np.testing.assert_allclose(mean, prior_mean + gain @ rows.residual, rtol=1e-9)
+    np.testing.assert_allclose(covariance, np.diag(latent) - gain @ cross, atol=1e-12)
+    off = (logs - typical) / 0.7
+    square = rows.residual @ np.linalg.solve(total, rows.residual)
+    expected = (square + np.linalg.slogdet(total)[1] + off @ off) / 2
+    assert found == pytest.approx(expected, rel=1e-10)
+    for number, axis in enumerate(np.eye(4)):
+        after, before = (rows.loss(logs + step * axis, typical)[0] for step in (1e-5, -1e-5))
+        assert slope[number] == pytest.approx((after - before) / 2e-5, abs=1e-2)
+
+
+def _random_evidence(rng: np.random.Generator, size: int) -> LevelEvidence:
+    levels = tuple(sorted(rng.choice(["A100", "V100", "TPU", "K80"], size, replace=False).tolist()))
+    root = 0.1 * rng.normal(size=(size, size))
+    return LevelEvidence("gpu_type", levels, rng.normal(size=size), root @ root.T)
+
+
+def _dense(
+    rows: _Rows, evidence: list[LevelEvidence], sds: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the covariance of all rows, written out, and the variances of the latent effects."""
+    own, deviation, slope, response = sds**2
+    which = np.repeat(np.arange(len(evidence)), [len(item.levels) for item in evidence])
+    same = np.equal.outer(which, which).astype(np.float64)
+    errors = np.zeros((len(which), len(which)))
+    for number, item in enumerate(evidence):
+        errors[np.ix_(which == number, which == number)] = item.covariance
+    latent = np.concatenate([own + UNKNOWN_SD**2 * rows.is_vague, np.full(3, 0.25**2)])
+    x = rows.design[:, -3:]
+    responses = np.outer(rows.pattern, rows.pattern) * (same - 1 / len(evidence))
+    total = (rows.design * latent) @ rows.design.T + slope * (x @ x.T) * same
+    total += errors + 25.0 * same + response * responses + deviation * np.eye(len(which))
+    return total, latent

@@ -20,7 +20,7 @@ from models import (
     summarise,
 )
 from models.arms import pooled_share
-from models.level_effects import MAX_POOLED_ROWS, pool_levels
+from models.level_effects import MAX_POOLED_LEVELS, MAX_POOLED_ROWS, pool_levels
 from models.pooling import pool_parameter
 from models.summaries import LevelEvidence
 from tests.models.workloads import grid, make_features, make_runs
@@ -381,6 +381,20 @@ def test_pool_beyond_its_limit_takes_the_first_workloads() -> None:
     effects = pool_levels("color", [told] * (MAX_POOLED_ROWS // 2) + [odd], {})
 
     assert effects.levels == ("a", "b")
+
+
+def test_pool_with_too_many_levels_goes_on_with_those_that_it_has() -> None:
+    names = [f"{number:03}" for number in range(MAX_POOLED_LEVELS + 1)]
+    told = [
+        LevelEvidence("color", (one, other), np.array([0.0, 1.0]), 1e-4 * np.eye(2))
+        for one, other in [*itertools.pairwise(names), ("000", "002")]
+    ]
+
+    effects = pool_levels("color", told, {})
+    without_last = pool_levels("color", told[:-2], {})
+
+    assert effects.levels == without_last.levels == tuple(names[:-1])
+    assert effects.sds != without_last.sds
 
 
 def test_types_without_a_data_sheet_are_pooled_beside_those_with_one() -> None:
