@@ -349,18 +349,19 @@ def damped_step(
     >>> (jacobian.T @ jacobian + precision) @ step
     array([1., 1.])
     """
-    added = damping * ((jacobian**2).sum(axis=0) + np.diag(precision))
+    diagonal = precision.diagonal()
+    added = damping * ((jacobian**2).sum(axis=0) + diagonal)
     if len(jacobian) >= len(gradient):
         whole = jacobian.T @ jacobian + precision + np.diag(added)
         return np.asarray(np.linalg.solve(whole, gradient), dtype=np.float64)
     right = np.concatenate([gradient[:, None], jacobian.T], axis=1)
-    left = right / (np.diag(precision) + added)[:, None]
+    left = right / (diagonal + added)[:, None]
     if len(linked):
         block = precision[np.ix_(linked, linked)] + np.diag(added[linked])
         left[linked] = np.linalg.solve(block, right[linked])
     first, others = left[:, 0], left[:, 1:]
     inner = jacobian @ others
-    inner[np.diag_indices_from(inner)] += 1.0
+    inner.reshape(-1)[:: len(inner) + 1] += 1.0
     taken = others @ np.linalg.solve(inner, jacobian @ first)
     return np.asarray(first - taken, dtype=np.float64)
 
