@@ -11,7 +11,9 @@ from models.tables import FloatArray
 _TAIL = 4.0
 """Degrees of freedom of Student's t: a straggler among repetitions says little."""
 
-_LEAST_LOG_ODDS = 1.0
+_LEAST_LOG_ODDS = 4.0
+"""Over the number of configurations: the fewer they are, the more any two of them can feign."""
+
 _LEAST_SD, _MOST_SD, _N_SDS = 1e-3, 1.0, 32
 _LEAST_JITTER, _MOST_JITTER, _N_JITTERS = 1e-3, 2.0, 40
 _FEWEST, _MOST_COMPARED = 8, 1_000
@@ -84,9 +86,9 @@ def find_jitter(log_duration: FloatArray, variance: FloatArray, dof: FloatArray)
 
     The log durations of a configuration follow a multivariate Student's t (4 degrees of freedom)
     with the variance of `Jitter`. ``s`` and ``k`` are uniform in their logarithms on a grid; with
-    jitter the repetitions must be more probable by a factor of e, without the configuration that
-    speaks most for it too. Then both are their posterior means. Fewer than eight repeated
-    configurations call for none.
+    jitter the repetitions of n configurations must be more probable by a factor of ``e^(4 / n)``,
+    without the configuration that speaks most for it too. Then both are their posterior means.
+    Fewer than eight repeated configurations call for none.
 
     Parameters
     ----------
@@ -124,7 +126,7 @@ def find_jitter(log_duration: FloatArray, variance: FloatArray, dof: FloatArray)
     added = _jitter_variance(jitters[:, None] - y)
     plain = np.array([_log_likelihoods(np.full(len(y), sd**2), v, dof) for sd in sds])
     both = np.array([_log_likelihoods(sd**2 + added, v, dof) for sd in sds])
-    if _log_odds(both.reshape(-1, len(y)), plain) < _LEAST_LOG_ODDS:
+    if _log_odds(both.reshape(-1, len(y)), plain) < _LEAST_LOG_ODDS / len(y):
         return None
     both = both.sum(axis=2)
     share = np.exp(both - both.max())

@@ -15,7 +15,7 @@ from models import (
     loads,
 )
 from models.configurations import collapse
-from models.jitter import Jitter
+from models.jitter import Jitter, find_jitter
 from models.outliers import find_outliers
 
 N = 60
@@ -71,6 +71,34 @@ def test_one_straggler_is_no_jitter(row: int) -> None:
     runs.duration_seconds[row] *= 8
 
     assert collapse(runs).jitter is None
+
+
+def share_found(n_configurations: int, jitter_seconds: float) -> float:
+    """Of 200 draws of pairs of repetitions, the share in which jitter is found."""
+    rng = np.random.default_rng(1)
+    shape = n_configurations, 2
+    found = 0
+    for _ in range(200):
+        size = np.exp(rng.uniform(np.log(10), np.log(1000), n_configurations))
+        seconds = size[:, None] * np.exp(NOISE * rng.normal(size=shape))
+        logs = np.log(seconds + jitter_seconds * rng.exponential(size=shape))
+        mean, variance = logs.mean(axis=1), logs.var(axis=1, ddof=1)
+        found += find_jitter(mean, variance, np.ones(n_configurations)) is not None
+    return found / 200
+
+
+@pytest.mark.parametrize("n_configurations", [8, 12, 40])
+def test_hardly_any_noise_is_taken_for_jitter(n_configurations: int) -> None:
+    assert share_found(n_configurations, 0.0) <= 0.02
+
+
+@pytest.mark.parametrize(("n_configurations", "share"), [(8, 0.2), (16, 0.6), (40, 0.9)])
+def test_more_configurations_show_jitter_more_often(n_configurations: int, share: float) -> None:
+    assert share_found(n_configurations, JITTER_SECONDS) > share
+
+
+def test_a_second_of_jitter_shows_in_half_of_the_workloads_with_forty_configurations() -> None:
+    assert share_found(40, 1.0) > 0.5
 
 
 def test_long_runs_are_forecast_more_surely_than_short_ones(portfolio: FittedPortfolio) -> None:
