@@ -24,7 +24,9 @@ from app.storage.migration import SchemaOutdatedError, require_head
 from app.telemetry import exporting
 
 _logger = logging.getLogger(__name__)
-_GRACE_S: Final = 10
+GRACE_S: Final = 10
+"""How long requests under way have to end; recorded forecasts are written after them."""
+
 _START_S: Final = 60
 """How long a web process may be silent: on a busy machine its imports alone take many seconds."""
 _BACKLOG: Final = 2048
@@ -100,7 +102,7 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
         log_config=log_config(settings),
         server_header=False,
         backlog=_BACKLOG,
-        timeout_graceful_shutdown=_GRACE_S,
+        timeout_graceful_shutdown=GRACE_S,
         timeout_worker_healthcheck=_START_S,
     )
     # uvicorn raises the signal again when it has shut down in order: that is a good end.

@@ -10,6 +10,8 @@ import pytest
 import yaml
 from compose_spec import PyCompose, PyOptions
 
+from app.cli.serving import GRACE_S
+
 _ROOT = Path(__file__).parents[2]
 _DOCKERFILE = (_ROOT / "Dockerfile").read_text()
 _COMPOSE = (_ROOT / "docker-compose.yml").read_text()
@@ -84,6 +86,13 @@ def test_containers_of_the_service_have_no_rights(compose: dict[str, Any]) -> No
         service = compose["services"][name]
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
+
+
+def test_engine_kills_nothing_that_still_answers_or_writes(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        seconds = re.fullmatch(r"(\d+)s", service["stop_grace_period"])
+        assert seconds is not None, name
+        assert int(seconds[1]) > 2 * GRACE_S, name
 
 
 def test_images_are_pinned_and_nothing_listens_beyond_this_machine(
