@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, AliasChoices, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
@@ -32,6 +32,15 @@ def _check_database_url(url: str) -> str:
     return url
 
 
+def _check_port(port: object) -> object:
+    if isinstance(port, str) and port.startswith("tcp://"):
+        raise ValueError(
+            f"{port!r} is what Kubernetes sets for a Service named trainfare: say "
+            "enableServiceLinks: false in the pod, or give its container TRAINFARE_PORT"
+        )
+    return port
+
+
 def _check_ray_address(address: str) -> str:
     if _RAY_ADDRESS.fullmatch(address) is None:
         raise ValueError(f"{address!r} is neither ray://HOST:PORT nor HOST:PORT")
@@ -53,7 +62,9 @@ class Settings(BaseSettings):
         repr=False,
     )
     host: str = Field("127.0.0.1", description="address the service listens on")
-    port: int = Field(8000, ge=0, le=65535, description="port the service listens on; 0: any free")
+    port: Annotated[int, BeforeValidator(_check_port)] = Field(
+        8000, ge=0, le=65535, description="port the service listens on; 0: any free"
+    )
     web_workers: int = Field(1, ge=1, le=256, description="processes that answer requests")
     require_keys: bool | None = Field(
         None, description="demand API keys; default: only beyond a loopback address"

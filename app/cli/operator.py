@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from app.settings import Settings
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.  [TRAINFARE_HOST]")]
@@ -40,11 +42,13 @@ def read_settings(**changes: Any) -> "Settings":
     try:
         return Settings(**{name: value for name, value in changes.items() if value is not None})
     except ValidationError as error:
-        faults = [
-            ": ".join([*(f"TRAINFARE_{part}".upper() for part in fault["loc"][:1]), fault["msg"]])
-            for fault in error.errors()
-        ]
-        raise UsageError("; ".join(faults), "Mend the named settings.") from None
+        faults = "; ".join(map(_told, error.errors()))
+        raise UsageError(faults, "Mend the named settings.") from None
+
+
+def _told(fault: "ErrorDetails") -> str:
+    names = [f"TRAINFARE_{part}".upper() for part in fault["loc"][:1]]
+    return ": ".join([*names, fault["msg"].removeprefix("Value error, ")])
 
 
 def serve(

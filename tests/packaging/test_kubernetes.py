@@ -8,6 +8,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from fastapi.testclient import TestClient
+from pydantic import ValidationError
 
 from app.settings import Settings
 
@@ -111,6 +112,41 @@ def test_every_setting_is_one_of_the_service() -> None:
 
     assert {name for name in given if name.startswith("TRAINFARE_")} <= known
     Settings(**{name.removeprefix("TRAINFARE_").lower(): v for name, v in settings["data"].items()})
+
+
+def _service_links(layer: str) -> Iterator[tuple[str, str]]:
+    """Yield what the kubelet sets in each container for the Services of its namespace."""
+    for manifest in _manifests(layer):
+        if manifest["kind"] != "Service" or manifest["spec"].get("clusterIP") == "None":
+            continue
+        prefix = manifest["metadata"]["name"].upper().replace("-", "_")
+        port = manifest["spec"]["ports"][0]
+        yield f"{prefix}_SERVICE_HOST", "10.96.0.12"
+        yield f"{prefix}_SERVICE_PORT", str(port["port"])
+        yield f"{prefix}_SERVICE_PORT_{port['name'].upper()}", str(port["port"])
+        yield f"{prefix}_PORT", f"tcp://10.96.0.12:{port['port']}"
+        yield f"{prefix}_PORT_{port['port']}_TCP", f"tcp://10.96.0.12:{port['port']}"
+
+
+@pytest.mark.parametrize("layer", _LAYERS)
+def test_settings_are_not_what_the_cluster_says_of_its_services(
+    layer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = dict(_service_links(layer))
+    assert "TRAINFARE_PORT" in links
+
+    for name, pod in _pods(layer).items():
+        with monkeypatch.context() as environment:
+            for variable, value in links.items() if pod.get("enableServiceLinks", True) else ():
+                environment.setenv(variable, value)
+            assert Settings().port == 8000, name
+
+
+def test_what_the_cluster_says_of_its_service_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINFARE_PORT", "tcp://10.96.0.12:80")
+
+    with pytest.raises(ValidationError, match="enableServiceLinks: false"):
+        Settings()
 
 
 def test_fitter_reaches_the_cluster_where_it_listens() -> None:
