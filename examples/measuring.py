@@ -52,7 +52,7 @@ COLUMNS = (
     "label.cpu_model",
     "label.cores",
     "label.torch_version",
-    "label.peak_gpu_memory_bytes",
+    "resource.peak_gpu_memory_bytes",
 )
 
 
@@ -213,7 +213,7 @@ class Profile:
             "label.cpu_model": processor,
             "label.cores": cores,
             "label.torch_version": version,
-            "label.peak_gpu_memory_bytes": measured.peak_gpu_memory_bytes,
+            "resource.peak_gpu_memory_bytes": measured.peak_gpu_memory_bytes,
             **_seconds_of(measured),
         }
         self._append([row.get(column) for column in COLUMNS])
