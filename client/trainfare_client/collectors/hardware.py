@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def _cuda() -> Any:
@@ -24,6 +27,33 @@ def peak_memory_bytes() -> int | None:
     """Return the most GPU memory that this process held at once, None without a GPU."""
     cuda = _cuda()
     return None if cuda is None else int(cuda.max_memory_allocated())
+
+
+class PeakMemory:
+    """The most GPU memory that a process held during one of the runs that it makes.
+
+    The framework counts from the process's start, and its count is the user's: it is not set back.
+    A run that held less than what came before it in the process has no peak that anybody knows.
+
+    Examples
+    --------
+    >>> told = iter([None, 7_000, 7_000, 5_000])
+    >>> large = PeakMemory(read=lambda: next(told))
+    >>> large.of_run()
+    7000
+    >>> small = PeakMemory(read=lambda: next(told))
+    >>> small.of_run() is None
+    True
+    """
+
+    def __init__(self, read: Callable[[], int | None] = peak_memory_bytes) -> None:
+        self._read = read
+        self._before = read() or 0
+
+    def of_run(self) -> int | None:
+        """Return the run's peak in bytes, None where it is not known."""
+        peak = self._read()
+        return None if peak is None or peak <= self._before else peak
 
 
 def wait_for_gpu() -> None:

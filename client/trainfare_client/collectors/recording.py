@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from trainfare_client.collectors.delivering import DEADLINE_S, deliver, tell
 from trainfare_client.collectors.guarding import Guard
-from trainfare_client.collectors.hardware import gpu_name, peak_memory_bytes, wait_for_gpu
+from trainfare_client.collectors.hardware import PeakMemory, gpu_name, wait_for_gpu
 from trainfare_client.collectors.outcomes import (
     FAILED,
     OUT_OF_MEMORY,
@@ -102,11 +102,13 @@ class Recorder:
         self.place = place or Place()
         self._watch = EndWatch(self.finish, self.finish_as_of_last_step)
         self._witness: Witness | None = None
+        self._peak_memory: PeakMemory | None = None
         with self.guard:
             self._begin(place)
 
     def _begin(self, place: Place | None) -> None:
         self._check_names()
+        self._peak_memory = PeakMemory()
         self.place = place or read_place()
         self._settings = self.facts.get("settings") or self._read_settings()
         self._notes = RankNotes(self._settings.spool.parent, self.workload, os.environ)
@@ -246,7 +248,7 @@ class Recorder:
         planned = self.facts.get("epochs")
         self._look_up()
         configuration = {name: self.facts.get(name) for name in (*_CONFIGURATION, "nodes")}
-        peak = peak_memory_bytes()
+        peak = None if self._peak_memory is None else self._peak_memory.of_run()
         run: dict[str, Any] = {
             "workload": self.workload,
             "external_id": self.facts.get("external_id") or self._external_id(status),
