@@ -112,7 +112,9 @@ def test_few_outcomes_leave_doubt_between_what_fitted_and_what_did_not() -> None
     )
     runs = MemoryRuns(features, np.array([False, True]), np.full(2, np.nan))
 
-    chances = ask(law_of(runs), batch_size=[32.0, 64.0, 256.0, 1024.0, 4096.0])
+    # In between, draws of one seed scatter by .15, and with them what another processor rounds.
+    sizes = [32.0, 64.0, 256.0, 1024.0, 4096.0]
+    chances = np.mean([ask(law_of(runs, seed), batch_size=sizes) for seed in range(12)], axis=0)
 
     assert chances[1] > 0.9
     assert 0.15 < chances[2] < 0.85
