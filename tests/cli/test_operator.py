@@ -238,6 +238,7 @@ def test_address_that_can_never_be_one_of_ray_is_refused_at_once(
     assert said.exit_code == 2
     assert "TRAINFARE_RAY_ADDRESS" in said.err
     assert "ray://HOST:PORT" in said.err
+    assert "Value error" not in said.err
 
 
 def test_settings_that_do_not_go_together_are_told_without_a_name(terminal: Terminal) -> None:

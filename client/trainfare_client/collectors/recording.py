@@ -108,7 +108,6 @@ class Recorder:
 
     def _begin(self, place: Place | None) -> None:
         self._check_names()
-        self._peak_memory = PeakMemory()
         self.place = place or read_place()
         self._settings = self.facts.get("settings") or self._read_settings()
         self._notes = RankNotes(self._settings.spool.parent, self.workload, os.environ)
@@ -120,6 +119,8 @@ class Recorder:
             run = self.to_run(FAILED, self._clock())
             is_quiet = bool(self.facts.get("quiet"))
             self._witness = Witness(run, self._settings, quiet=is_quiet)
+        # Last: a framework that fails to tell it costs the run nothing else.
+        self._peak_memory = PeakMemory()
 
     def _read_settings(self) -> ClientSettings:
         try:
