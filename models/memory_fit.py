@@ -10,8 +10,8 @@ from models.hardware import HardwareDescription
 from models.memory_features import MemoryFeatures, MemoryRows, capacity_codes, capacity_names
 from models.memory_law import MemoryLaw
 from models.memory_parameters import GIB, Parameters, error_log_density, error_probability, prior_of
+from models.posterior import sample_posterior, spread_out
 from models.reports import MemoryCounts
-from models.slice_sampling import sample_around
 from models.tables import BoolArray, FloatArray, IntArray
 
 MAX_ROWS = 300
@@ -71,11 +71,14 @@ def fit_memory_law(
     facts = _distinct(_take(rows, told), runs, told, codes, known)
     means, sds = prior_of(features, len(latent))
 
-    def log_density(z: FloatArray) -> float:
-        parameters = Parameters.of((means + sds * z)[None, :], features, len(latent))
-        return facts.log_likelihood(parameters) - 0.5 * float(z @ z)
+    def log_density(z: FloatArray) -> FloatArray:
+        parameters = Parameters.of(means + sds * z, features, len(latent))
+        density: FloatArray = facts.log_likelihood(parameters) - 0.5 * (z**2).sum(axis=1)
+        return density
 
-    draws = means + sds * sample_around(log_density, len(means), N_DRAWS, seed)
+    draws = means + sds * sample_posterior(log_density, len(means), seed)
+    margins = facts.margins(Parameters.of(draws, features, len(latent)))
+    draws = draws[spread_out(margins, N_DRAWS, seed)]
     return MemoryLaw(features, capacities, tuple(latent), draws, _counts(runs, told))
 
 
@@ -89,21 +92,26 @@ class _Facts:
     known: FloatArray
     codes: IntArray
 
-    def log_likelihood(self, parameters: Parameters) -> float:
-        """Return the log likelihood of one draw."""
-        peaks = parameters.peaks(self.rows)[0]
-        limits = parameters.limits(self.known, self.codes)[0]
-        scale = float(parameters.outcome_scale()[0, 0])
+    def margins(self, parameters: Parameters) -> FloatArray:
+        """Return how far each draw sees each peak below the limit, shape (n_draws, n_rows)."""
+        return parameters.limits(self.known, self.codes) - parameters.peaks(self.rows)
+
+    def log_likelihood(self, parameters: Parameters) -> FloatArray:
+        """Return the log likelihood of each draw, shape (n_draws,)."""
+        peaks = parameters.peaks(self.rows)
+        limits = parameters.limits(self.known, self.codes)
         seen = ~np.isnan(self.log_peak) & ~self.is_out
-        sigma = float(parameters.sigma[0])
-        errors = (self.log_peak[seen] - peaks[seen]) / sigma
-        total = float(error_log_density(errors).sum()) - len(errors) * np.log(sigma)
-        margins = (limits - peaks) / scale
+        margins = limits - peaks
         # What was measured stays below the memory, whatever the law says of it.
-        margins[seen] = (limits[seen] - self.log_peak[seen]) / scale
-        margins = np.where(self.is_out, -margins, margins)
+        margins[:, seen] = limits[:, seen] - self.log_peak[seen]
+        margins /= parameters.outcome_scale()
+        margins[:, self.is_out] *= -1
         chances = _LAPSE / 2 + (1 - _LAPSE) * error_probability(margins)
-        return float(total + np.log(chances).sum())
+        errors = (self.log_peak[seen] - peaks[:, seen]) / parameters.sigma[:, None]
+        measured = error_log_density(errors).sum(axis=1) - errors.shape[1] * np.log(
+            parameters.sigma
+        )
+        return np.asarray(measured + np.log(chances).sum(axis=1), dtype=np.float64)
 
 
 def _distinct(

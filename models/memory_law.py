@@ -7,7 +7,7 @@ from math import isnan
 import numpy as np
 
 from models.memory_features import MemoryFeatures, Seen, capacity_names
-from models.memory_parameters import Parameters, error_probability
+from models.memory_parameters import Parameters, error_probability, log_of_sum
 from models.once import once
 from models.reports import MemoryCounts
 from models.tables import FeatureTable, FloatArray
@@ -68,8 +68,7 @@ class MemoryLaw:
     ----------
     Rajbhandari et al. (2020), ZeRO: memory optimizations toward training trillion parameter
     models, SC20: weights and optimiser states do not depend on the batch, activations rise with
-    it linearly. Nishihara, Murray and Adams (2014), Parallel MCMC with generalized elliptical
-    slice sampling, JMLR 15.
+    it linearly.
     """
 
     def __init__(
@@ -156,8 +155,8 @@ class MemoryLaw:
         stacked, per_scale = self._prepared
         terms, n_draws = design @ stacked, len(self.draws)
         # How far below the memory each draw sees each row, shape (n_rows, n_draws).
-        log_of_sum = np.logaddexp if len(design) == 1 else _log_of_sum
-        margins = log_of_sum(terms[:, :n_draws], terms[:, n_draws:]) * per_scale
+        add = np.logaddexp if len(design) == 1 else log_of_sum
+        margins = add(terms[:, :n_draws], terms[:, n_draws:]) * per_scale
         chances: FloatArray = np.add.reduce(error_probability(margins), 1) / n_draws
         return chances
 
@@ -178,20 +177,6 @@ class MemoryLaw:
             if number
         ]
         return ", ".join(parts)
-
-
-def _log_of_sum(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Return log(exp(one) + exp(other)) of finite numbers.
-
-    `numpy.logaddexp` is one call but not vectorised: from some rows on it takes thrice as long.
-
-    Examples
-    --------
-    >>> _log_of_sum(np.array([0.0, 900.0]), np.array([0.0, -900.0])).round(4).tolist()
-    [0.6931, 900.0]
-    """
-    smaller: FloatArray = np.log1p(np.exp(-np.abs(one - other)))
-    return smaller + np.maximum(one, other)
 
 
 def _why_not(name: str, is_known: bool) -> str:  # noqa: FBT001 - told for each name

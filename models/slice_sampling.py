@@ -1,100 +1,116 @@
-"""Draws from a posterior with a standard normal prior, around its mode."""
+"""Moves of many draws at once by elliptical slice sampling, with no step size to be tuned."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from models.tables import FloatArray
 
-LogDensity = Callable[[FloatArray], float]
+LogDensity = Callable[[FloatArray], FloatArray]
+"""Log densities, but for one constant, of points: shape (n, size) to shape (n,)."""
 
-_STEP = 1e-3
-_LEAST_CURVATURE = 0.5
-_INFLATION = 1.5
-_BURN_IN, _THINNING, _MAX_SHRINKS = 150, 8, 60
+_DEGREES_OF_FREEDOM = 8
+_RIDGE = 1e-6
+_MAX_SHRINKS = 60
 
 
-def sample_around(log_density: LogDensity, size: int, n_draws: int, seed: int) -> FloatArray:
-    """Return draws of a posterior, shape (n_draws, size), the same for the same seed.
+def move(
+    log_density: LogDensity, draws: FloatArray, rng: np.random.Generator, *, n_sweeps: int
+) -> FloatArray:
+    """Return draws after some moves that leave their distribution as it is.
 
-    Generalised elliptical slice sampling: the reference is a normal distribution at the mode with
-    the curvature there, widened by half, so that no step size is to be tuned.
+    Generalised elliptical slice sampling of two halves in turns: each half moves on ellipses
+    through Student's t distribution with the mean and covariance of the other half.
 
     Parameters
     ----------
     log_density
-        Log of the posterior but for a constant, in coordinates whose prior is standard normal.
-    size
-        Number of coordinates.
-    n_draws, seed
-        How many draws, and the seed.
+        Log of the density to sample, but for a constant.
+    draws
+        Draws of about that density, at least four times as many as coordinates, shape (n, size).
+    rng
+        Where the randomness comes from.
+    n_sweeps
+        How often each draw moves.
 
     References
     ----------
     Murray, Adams and MacKay (2010), Elliptical slice sampling, AISTATS. Nishihara, Murray and
-    Adams (2014), Parallel MCMC with generalized elliptical slice sampling, JMLR 15.
+    Adams (2014), Parallel MCMC with generalized elliptical slice sampling, JMLR 15, algorithm 3.
 
     Examples
     --------
-    >>> draws = sample_around(lambda z: -0.5 * float((z - 1) @ (z - 1)) / 0.04, 2, 400, seed=0)
-    >>> draws.mean(axis=0).round(1).tolist(), draws.std(axis=0).round(1).tolist()
-    ([1.0, 1.0], [0.2, 0.2])
+    >>> rng = np.random.default_rng(0)
+    >>> def log_density(z):
+    ...     return -2 * ((z - 1) ** 2).sum(axis=1)
+    >>> found = move(log_density, rng.normal(1, 1, (400, 2)), rng, n_sweeps=9)
+    >>> found.mean(axis=0).round(1).tolist(), found.std(axis=0).round(1).tolist()
+    ([1.0, 1.0], [0.5, 0.5])
     """
-    from scipy import optimize  # noqa: PLC0415 - heavy, and only fits need it
-
-    def loss(at: FloatArray) -> float:
-        return -log_density(at)
-
-    mode = np.asarray(optimize.minimize(loss, np.zeros(size), method="L-BFGS-B").x, np.float64)
-    root = _reference_root(log_density, mode)
-    rng, inverse = np.random.default_rng(seed), np.linalg.inv(root)
-
-    def excess(offset: FloatArray) -> float:
-        whitened = inverse @ offset
-        return log_density(mode + offset) + 0.5 * float(whitened @ whitened)
-
-    offset, draws = np.zeros(size), np.empty((n_draws, size))
-    level = excess(offset)
-    for step in range(_BURN_IN + _THINNING * n_draws):
-        offset, level = _elliptical_step(excess, offset, level, root, rng)
-        if step >= _BURN_IN:
-            draws[(step - _BURN_IN) // _THINNING] = mode + offset
+    draws = draws.copy()
+    for _ in range(n_sweeps):
+        halves = np.split(rng.permutation(len(draws)), [len(draws) // 2])
+        for moving, resting in (halves, halves[::-1]):
+            reference = _Reference.of(draws[resting])
+            draws[moving] = _step(log_density, draws[moving], reference, rng)
     return draws
 
 
-def _elliptical_step(
-    excess: LogDensity,
-    offset: FloatArray,
-    level: float,
-    root: FloatArray,
-    rng: np.random.Generator,
-) -> tuple[FloatArray, float]:
-    partner = root @ rng.standard_normal(len(offset))
-    threshold = level + np.log(rng.random())
-    angle = rng.uniform(0, 2 * np.pi)
-    low, high = angle - 2 * np.pi, angle
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """Student's t distribution: its centre, a root of its scale and the inverse of that root."""
+
+    centre: FloatArray
+    root: FloatArray
+    inverse: FloatArray
+
+    @classmethod
+    def of(cls, draws: FloatArray) -> "_Reference":
+        covariance = np.atleast_2d(np.cov(draws.T)) + _RIDGE * np.eye(draws.shape[1])
+        root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+        inverse = np.asarray(np.linalg.inv(root), dtype=np.float64)
+        return cls(draws.mean(axis=0), root, inverse)
+
+    def distance(self, offsets: FloatArray) -> FloatArray:
+        """Return squared Mahalanobis distances, shape (n,)."""
+        return np.asarray(((offsets @ self.inverse.T) ** 2).sum(axis=1), dtype=np.float64)
+
+    def log_density(self, offsets: FloatArray) -> FloatArray:
+        weight = (_DEGREES_OF_FREEDOM + len(self.centre)) / 2
+        return -weight * np.log1p(self.distance(offsets) / _DEGREES_OF_FREEDOM)
+
+    def partners(self, offsets: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return draws of the normal distributions of which the t distribution is a mixture."""
+        shape = (_DEGREES_OF_FREEDOM + len(self.centre)) / 2
+        rates = (_DEGREES_OF_FREEDOM + self.distance(offsets)) / 2
+        scales = np.sqrt(rates / rng.gamma(shape, size=len(offsets)))
+        drawn = rng.standard_normal(offsets.shape) @ self.root.T
+        return np.asarray(scales[:, None] * drawn, dtype=np.float64)
+
+
+def _step(
+    log_density: LogDensity, draws: FloatArray, reference: _Reference, rng: np.random.Generator
+) -> FloatArray:
+    """Move each draw once on its ellipse, those that are not yet accepted on ever shorter arcs."""
+
+    def excess(offsets: FloatArray) -> FloatArray:
+        return log_density(reference.centre + offsets) - reference.log_density(offsets)
+
+    offsets = draws - reference.centre
+    partners = reference.partners(offsets, rng)
+    moved, waiting = offsets.copy(), np.arange(len(draws))
+    thresholds = excess(offsets) + np.log(rng.random(len(draws)))
+    angles = rng.uniform(0, 2 * np.pi, len(draws))
+    low, high = angles - 2 * np.pi, angles.copy()
     for _ in range(_MAX_SHRINKS):
-        proposal = offset * np.cos(angle) + partner * np.sin(angle)
-        found = excess(proposal)
-        if found > threshold:
-            return proposal, found
-        low, high = (angle, high) if angle < 0 else (low, angle)
-        angle = rng.uniform(low, high)
-    return offset, level
-
-
-def _reference_root(log_density: LogDensity, mode: FloatArray) -> FloatArray:
-    """Return a square root of the covariance at the mode, never wider than the prior allows."""
-    size, at = len(mode), log_density(mode)
-    steps = _STEP * np.eye(size)
-    plus = np.array([log_density(mode + step) for step in steps])
-    minus = np.array([log_density(mode - step) for step in steps])
-    hessian = np.diag((plus - 2 * at + minus) / _STEP**2)
-    for row in range(size):
-        for column in range(row):
-            both = log_density(mode + steps[row] + steps[column])
-            mixed = (both - plus[row] - plus[column] + at) / _STEP**2
-            hessian[row, column] = hessian[column, row] = mixed
-    values, vectors = np.linalg.eigh(-hessian)
-    scales = np.sqrt(_INFLATION / np.maximum(values, _LEAST_CURVATURE))
-    return np.asarray(vectors * scales, dtype=np.float64)
+        cosine, sine = np.cos(angles)[:, None], np.sin(angles)[:, None]
+        proposals = offsets[waiting] * cosine + partners[waiting] * sine
+        refused = ~(excess(proposals) > thresholds[waiting])
+        moved[waiting[~refused]] = proposals[~refused]
+        if not refused.any():
+            break
+        waiting, angles, low, high = waiting[refused], angles[refused], low[refused], high[refused]
+        low, high = np.where(angles < 0, angles, low), np.where(angles < 0, high, angles)
+        angles = rng.uniform(low, high)
+    return reference.centre + moved
