@@ -25,6 +25,8 @@ class MemoryRows:
     ----------
     log_batch
         Log of the local batch against its centre, shape (n,); NaN where it is needed and unknown.
+    log_workers
+        Log of the workers against their centre, shape (n,); one where they are unknown.
     parameters
         Transformed numeric parameters against their centres, shape (n, n_parameters).
     levels
@@ -38,17 +40,18 @@ class MemoryRows:
     """
 
     log_batch: FloatArray
+    log_workers: FloatArray
     parameters: FloatArray
     levels: FloatArray
     unseen: FloatArray
     n_unseen: FloatArray
 
     def design(self, *further: FloatArray) -> FloatArray:
-        """Return the rows as the columns of one matrix: 1, batch, parameters, levels, unseen.
+        """Return the rows as the columns of one matrix, `further` columns behind them.
 
-        Behind them stand `further` columns, shape (n, any) each.
+        They are 1, batch, workers, parameters, levels, unseen; shape of the further ones (n, any).
         """
-        alone = np.stack([np.ones(len(self.log_batch)), self.log_batch], axis=1)
+        alone = np.stack([np.ones(len(self.log_batch)), self.log_batch, self.log_workers], axis=1)
         doubt = np.stack([self.unseen, np.sqrt(self.n_unseen)], axis=1)
         return np.concatenate([alone, self.parameters, self.levels, doubt, *further], axis=1)
 
@@ -73,6 +76,8 @@ class MemoryFeatures:
     ----------
     batch_center
         Median log local batch of the runs, None if no run has one.
+    workers_center
+        Median log of the workers of the runs.
     parameters
         Name, centre and unit of each numeric parameter; a unit of 0 stands for the logarithm.
     categories
@@ -80,6 +85,7 @@ class MemoryFeatures:
     """
 
     batch_center: float | None
+    workers_center: float
     parameters: tuple[tuple[str, float, float], ...]
     categories: tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -88,6 +94,7 @@ class MemoryFeatures:
         """Learn centres and levels; columns that never vary are left out."""
         batch = _log_local_batch(features)
         center = None if np.isnan(batch).all() else float(np.nanmedian(batch))
+        workers_center = float(np.median(_log_workers(features)))
         varied = {
             name: len(np.unique(values[~np.isnan(values)]))
             for name, values in features.numeric.items()
@@ -107,7 +114,7 @@ class MemoryFeatures:
         categories = tuple(
             (name, levels) for name, levels in found.items() if 1 <= len(levels) <= MAX_LEVELS
         )
-        return cls(center, parameters, categories)
+        return cls(center, workers_center, parameters, categories)
 
     @property
     def levels(self) -> list[str]:
@@ -153,7 +160,7 @@ class MemoryFeatures:
         batch = 0.0
         if self.batch_center is not None:
             batch = _one_log_batch(numeric) - self.batch_center
-        row = [1.0, batch]
+        row = [1.0, batch, _one_log_workers(numeric) - self.workers_center]
         for name, center, unit in self.parameters:
             value = _one_transform(numeric[name].item(), unit) - center if name in numeric else 0.0
             row.append(0.0 if isnan(value) else value)
@@ -194,7 +201,8 @@ class MemoryFeatures:
         batch = np.zeros(n)
         if self.batch_center is not None:
             batch = _log_local_batch(features) - self.batch_center
-        return MemoryRows(batch, parameters, levels, unseen, n_unseen)
+        workers = _log_workers(features) - self.workers_center
+        return MemoryRows(batch, workers, parameters, levels, unseen, n_unseen)
 
 
 def capacity_names(features: FeatureTable) -> Sequence[str]:
@@ -219,21 +227,25 @@ def _log_local_batch(features: FeatureTable) -> FloatArray:
     batch = features.numeric.get("batch_size")
     if batch is None:
         return np.full(features.n_rows, np.nan)
-    share = np.where(batch > 0, batch, np.nan)
-    workers = features.numeric.get("workers")
-    if workers is not None:
-        share /= np.where(workers > 0, workers, 1.0)
-    return np.asarray(np.log(share), dtype=np.float64)
+    share = np.log(np.where(batch > 0, batch, np.nan))
+    return np.asarray(share - _log_workers(features), dtype=np.float64)
+
+
+def _log_workers(features: FeatureTable) -> FloatArray:
+    workers = features.numeric.get("workers", np.ones(features.n_rows))
+    return np.asarray(np.log(np.where(workers > 0, workers, 1.0)), dtype=np.float64)
+
+
+def _one_log_workers(numeric: Mapping[str, FloatArray]) -> float:
+    """Return what `_log_workers` does for one row."""
+    workers = numeric["workers"].item() if "workers" in numeric else 1.0
+    return log(workers) if workers > 0 else 0.0
 
 
 def _one_log_batch(numeric: Mapping[str, FloatArray]) -> float:
     """Return what `_log_local_batch` does for one row."""
     batch = numeric["batch_size"].item() if "batch_size" in numeric else nan
-    if not batch > 0:
-        return nan
-    workers = numeric["workers"].item() if "workers" in numeric else 1.0
-    share = batch / workers if workers > 0 else batch
-    return log(share) if share else nan
+    return log(batch) - _one_log_workers(numeric) if batch > 0 else nan
 
 
 def _center(values: FloatArray) -> tuple[float, float]:

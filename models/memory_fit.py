@@ -51,6 +51,8 @@ def fit_memory_law(
     >>> bool(chances[0] > 0.8), bool(chances[1] < 0.2)
     (True, True)
     """
+    if not runs.n_runs:
+        return None
     capacities = {
         name: float(np.log(sheet.memory_gib * GIB))
         for name, sheet in (hardware or {}).items()
@@ -120,7 +122,8 @@ def _distinct(
     """Return rows that differ: repetitions share the law's misfit and teach nothing of it."""
     peaks = np.log(runs.peak_bytes[told])
     is_out = runs.is_out_of_memory[told]
-    place = np.column_stack([is_out, codes, known, rows.log_batch, rows.parameters, rows.levels])
+    sizes = np.column_stack([rows.log_batch, rows.log_workers, rows.parameters])
+    place = np.column_stack([is_out, codes, known, sizes, rows.levels])
     kinds = np.column_stack([place, ~np.isnan(peaks)]).round(9) + 0.0
     _, first, inverse = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
     median = np.array([np.median(peaks[inverse.ravel() == each]) for each in range(len(first))])
@@ -142,6 +145,7 @@ def _thin(is_out: BoolArray) -> IntArray:
 def _take(rows: MemoryRows, chosen: IntArray | BoolArray) -> MemoryRows:
     return MemoryRows(
         rows.log_batch[chosen],
+        rows.log_workers[chosen],
         rows.parameters[chosen],
         rows.levels[chosen],
         rows.unseen[chosen],

@@ -42,14 +42,15 @@ class Feasibility:
 class MemoryLaw:
     r"""The peak memory of one GPU as a monotone law with posterior draws of its parameters.
 
-    ``log m = log(exp(alpha + u z) + exp(beta + v z) b) + d[c] + e``, affine in the local batch b,
-    with non-negative exponents u and v of the numeric parameters z and an effect d of each level
-    (precision); ``e ~ sigma t_4``. A run fits when m is below the usable share of the memory of
+    ``log m = log(exp(alpha + u z) w^-s + exp(beta + v z) b) + d[c] + e``, affine in the local
+    batch b, with exponents u and v between 0 and 3 of the numeric parameters z, a share s between
+    0 and 1 of what w workers spread over themselves, and an effect d of each level (precision);
+    ``e ~ sigma t_4``. A run fits when m is below the usable share of the memory of
     its GPU; where that memory is unknown it is a parameter too. Measured peaks enter by their
     density, a run out of memory by the chance of exceeding the memory and one that succeeded by
     that of staying below it. Every draw rises in the local batch, in
-    every parameter and in the bits of a precision, hence so does the chance of running out of
-    memory.
+    every parameter and in the bits of a precision, and falls in the workers, hence so does the
+    chance of running out of memory.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ class MemoryLaw:
     ----------
     Rajbhandari et al. (2020), ZeRO: memory optimizations toward training trillion parameter
     models, SC20: weights and optimiser states do not depend on the batch, activations rise with
-    it linearly.
+    it linearly; the former can be split over the workers.
     """
 
     def __init__(

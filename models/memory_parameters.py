@@ -10,19 +10,26 @@ from models.tables import FloatArray, IntArray
 
 GIB = 2.0**30
 
-_N_FIXED = 5
+_N_FIXED = 6
+_MOST_EXPONENT = 3.0
 _OUTCOME_SD = 0.03
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Named columns of draws, each of shape (n_draws, ...); `effects` by `ordered_effects`."""
+    """Named columns of draws, each of shape (n_draws, ...); `effects` by `ordered_effects`.
+
+    Exponents lie between 0 and 3, as nothing of a training rises with more than the cube of a size;
+    `sharding` is the share of what does not depend on the batch, in logs, that more workers spread
+    over themselves: 0 where each holds all of it, 1 where each holds its part.
+    """
 
     base: FloatArray
     per_sample: FloatArray
     sigma: FloatArray
     usable: FloatArray
     unseen: FloatArray
+    sharding: FloatArray
     base_exponents: FloatArray
     sample_exponents: FloatArray
     effects: FloatArray
@@ -35,15 +42,17 @@ class Parameters:
         ends = np.cumsum([_N_FIXED, n, n, levels, n_latent])
         parts = np.split(draws, ends[:-1], axis=1)
         fixed = parts[0].T
-        exponents = [np.exp(part) for part in parts[1:3]]
+        exponents = [_MOST_EXPONENT * _logistic(part) for part in parts[1:3]]
         known = [levels for _, levels in features.categories]
         effects = ordered_effects(parts[3], fixed[4], known)
-        shown = [*fixed[:2], np.exp(fixed[2]), *fixed[3:], *exponents, effects, parts[4]]
+        sigma, sharding = np.exp(fixed[2]), _logistic(fixed[5])
+        shown = [*fixed[:2], sigma, *fixed[3:5], sharding, *exponents, effects, parts[4]]
         return cls(*shown)
 
     def peaks(self, rows: MemoryRows) -> FloatArray:
         """Return the log peak in bytes, shape (n_draws, n_rows)."""
         base = self.base[:, None] + self.base_exponents @ rows.parameters.T
+        base -= self.sharding[:, None] * rows.log_workers
         slope = self.per_sample[:, None] + self.sample_exponents @ rows.parameters.T
         peaks = log_of_sum(base, slope + rows.log_batch)
         if rows.levels.shape[1]:
@@ -81,15 +90,22 @@ class Parameters:
                 -self.capacities.T,
             ]
         )
-        base = np.concatenate([self.base[None], np.zeros((1, n)), self.base_exponents.T, shared])
+        nothing = np.zeros((1, n))
+        base = np.concatenate(
+            [self.base[None], nothing, -self.sharding[None], self.base_exponents.T, shared]
+        )
         slope = np.concatenate(
-            [self.per_sample[None], np.ones((1, n)), self.sample_exponents.T, shared]
+            [self.per_sample[None], nothing + 1, nothing, self.sample_exponents.T, shared]
         )
         return np.concatenate([base, slope], axis=1)
 
     def outcome_scale(self) -> FloatArray:
         """Return the scale of the error against the limit, shape (n_draws, 1)."""
         return np.sqrt(self.sigma**2 + _OUTCOME_SD**2)[:, None]
+
+
+def _logistic(position: FloatArray) -> FloatArray:
+    return np.asarray(1 / (1 + np.exp(-position)), dtype=np.float64)
 
 
 def log_of_sum(one: FloatArray, other: FloatArray) -> FloatArray:
@@ -132,13 +148,15 @@ def prior_of(features: MemoryFeatures, n_latent: int) -> tuple[FloatArray, Float
     """Return means and standard deviations of all parameters, each of shape (n_parameters,).
 
     Two GiB for weights and as much for activations at the median local batch, each within a
-    factor of 4; errors of 6 %; 94 % of the memory can be used.
+    factor of 4; errors of 6 %; 94 % of the memory can be used. Exponents have a median of .23; one
+    in four is below .05, as many parameters of a training do not touch its memory, and as many are
+    above 1. The median of the sharding is .08, one in five is above .5.
     """
     n, scale = len(features.parameters), float(np.log(2 * GIB))
-    means = [scale, scale, float(np.log(0.06)), -0.06, 0.0]
-    sds = [1.4, 1.4, 0.7, 0.06, 1.0]
-    means += [-1.5] * n + [-0.7] * n + [prior_effect(level) for level in features.levels]
-    sds += [1.2] * n + [1.0] * n + [LEVEL_SD] * len(features.levels)
+    means = [scale, scale, float(np.log(0.06)), -0.06, 0.0, -2.5]
+    sds = [1.4, 1.4, 0.7, 0.06, 1.0, 3.0]
+    means += [-2.5] * (2 * n) + [prior_effect(level) for level in features.levels]
+    sds += [2.5] * (2 * n) + [LEVEL_SD] * len(features.levels)
     means += [float(np.log(16 * GIB))] * n_latent
     sds += [1.0] * n_latent
     return np.array(means), np.array(sds)

@@ -19,6 +19,7 @@ def law_header(law: MemoryLaw | None) -> dict[str, Any] | None:
         return None
     return {
         "batch_center": law.features.batch_center,
+        "workers_center": law.features.workers_center,
         "parameters": [list(item) for item in law.features.parameters],
         "categories": [[name, list(levels)] for name, levels in law.features.categories],
         "capacities": law.capacities,
@@ -32,6 +33,7 @@ class _Header:
     """What `law_header` gives."""
 
     batch_center: float | None
+    workers_center: float
     parameters: tuple[tuple[str, float, float], ...]
     categories: tuple[tuple[str, tuple[str, ...]], ...]
     capacities: Mapping[str, float]
@@ -53,7 +55,9 @@ def build_law(header: object, arrays: Mapping[str, FloatArray]) -> MemoryLaw | N
     if header is None:
         return None
     told = _read_header(header)
-    features = MemoryFeatures(told.batch_center, told.parameters, told.categories)
+    features = MemoryFeatures(
+        told.batch_center, told.workers_center, told.parameters, told.categories
+    )
     demand(len(told.parameters) <= MAX_PARAMETERS, "a memory law has too many parameters")
     demand(all(unit >= 0 for _, _, unit in told.parameters), "a unit is negative")
     draws, (means, _) = arrays["memory_law.draws"], prior_of(features, len(told.latent))

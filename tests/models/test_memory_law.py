@@ -133,6 +133,81 @@ def test_laws_of_several_seeds_agree_where_runs_tell_little(*, measured: bool, n
     assert scatter.mean() < 0.03
 
 
+def sharded_runs(n: int, seed: int) -> tuple[FeatureTable, BoolArray, FloatArray]:
+    """Runs whose weights are spread over the workers, 48 GiB of them, on GPUs with 16 GiB."""
+    rng = np.random.default_rng(seed)
+    workers = np.exp2(rng.integers(0, 5, n).astype(np.float64))
+    local = np.exp2(rng.integers(0, 6, n).astype(np.float64))
+    peak = GIB * (48 / workers + 0.05 * local) * np.exp(rng.normal(0, 0.02, n))
+    features = FeatureTable(
+        {"batch_size": local * workers, "workers": workers}, {"gpu_type": ["small"] * n}, n
+    )
+    return features, peak > 15 * GIB, peak
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_weights_that_are_spread_over_workers_fit_on_more_of_them(*, measured: bool) -> None:
+    features, is_out, peak = sharded_runs(30, seed=0)
+    asked, asked_out, _ = sharded_runs(300, seed=1)
+    peaks = np.where(is_out | (not measured), np.nan, peak)
+    workers = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    more = FeatureTable({"batch_size": workers, "workers": workers}, {"gpu_type": ["small"] * 6}, 6)
+
+    law = law_of(MemoryRuns(features, is_out, peaks))
+
+    chances = law.feasibility(asked).probability
+    assert ((chances < 0.5) == asked_out).mean() > 0.95
+    by_workers = law.feasibility(more).probability
+    assert (np.diff(by_workers) >= -1e-12).all()
+    assert by_workers[0] < 0.1
+    assert by_workers[-1] > 0.9
+
+
+def test_workers_that_hold_all_of_the_weights_are_no_reason_to_fit() -> None:
+    rng = np.random.default_rng(0)
+    workers, local = np.exp2(rng.integers(0, 5, 40)), np.exp2(rng.integers(0, 6, 40))
+    weights = rng.choice([8.0, 12.0, 16.0, 20.0], 40)
+    peak = GIB * (weights + 0.05 * local) * np.exp(rng.normal(0, 0.02, 40))
+    features = FeatureTable(
+        {"batch_size": local * workers, "workers": workers, "param.weights": weights},
+        {"gpu_type": ["small"] * 40},
+        40,
+    )
+    law = law_of(MemoryRuns(features, peak > 15 * GIB, np.full(40, np.nan)))
+
+    # Too large for one worker, and no smaller on 16.
+    assert (ask(law, batch_size=[4.0, 16.0], param_weights=[20.0] * 2) < 0.1).all()
+    sixteen = FeatureTable(
+        {"batch_size": np.array([64.0]), "workers": np.array([16.0])}
+        | {"param.weights": np.array([20.0])},
+        {"gpu_type": ["small"]},
+        1,
+    )
+    assert law.feasibility(sixteen).probability[0] < 0.2
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_a_parameter_that_memory_does_not_depend_on_says_little(*, measured: bool) -> None:
+    world, asked = make_world(40, seed=6), make_world(1500, seed=16)
+    rates = np.random.default_rng(0).choice([1e-4, 1e-3, 1e-2], 1540)
+    tables = [
+        replace(each.features, numeric={**each.features.numeric, "param.learning_rate": rate})
+        for each, rate in ((world, rates[:40]), (asked, rates[40:]))
+    ]
+    law = law_of(replace(world, features=tables[0]).runs(measured=measured))
+
+    chances = law.feasibility(tables[1]).probability
+
+    assert ((chances < 0.5) == asked.is_out).mean() > 0.93
+    assert asked.is_out[chances > 0.9].mean() < 0.06
+
+
+def test_no_runs_are_no_law() -> None:
+    nothing = FeatureTable({"batch_size": np.zeros(0), "workers": np.zeros(0)}, {}, 0)
+
+    assert fit_memory_law(MemoryRuns(nothing, np.zeros(0, bool), np.zeros(0)), HARDWARE) is None
+
+
 def test_an_unknown_gpu_is_learned_from_its_own_outcomes() -> None:
     world = make_world(60, seed=5, gpus=("small",))
     own = FeatureTable(

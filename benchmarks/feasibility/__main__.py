@@ -1,0 +1,170 @@
+"""Ask fits, and a regression that anyone would write, which configurations run out of memory.
+
+Simulated trainings (see worlds.py) are tried at random configurations; each judge learns from
+their outcomes, or from outcomes and measured peaks, and says with what probability others fit.
+
+    python -m benchmarks.feasibility [--worlds 20] [--runs 4 8 16 32 64]
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from scipy import stats
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
+
+from benchmarks.feasibility.worlds import GIB, KINDS, MEMORY_GIB, Runs, World, hardware
+from models import FloatArray
+from models.memory_fit import fit_memory_law
+
+ASKED = 200
+SURE = 0.9
+LEAST_CHANCE = 1e-3
+
+Judge = Callable[[Runs, Runs, bool], FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one judge said of one world: probabilities, what came of it, seconds of the fit."""
+
+    kind: str
+    n_runs: int
+    measured: bool
+    judge: str
+    chances: FloatArray
+    fits: FloatArray
+    seconds: float
+
+
+def main() -> None:
+    """Judge and print."""
+    arguments = _parse()
+    cases = [
+        (kind, n_runs, measured, world)
+        for kind in KINDS
+        for measured in (False, True)
+        for n_runs in arguments.runs
+        for world in range(arguments.worlds)
+    ]
+    results = [
+        result
+        for case in track(cases, console=Console(stderr=True))
+        for result in judge_world(*case)
+    ]
+    Console().print(table_of(results))
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.feasibility",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--worlds", type=int, default=20, help="trainings of each kind")
+    parser.add_argument("--runs", type=int, nargs="+", default=[4, 8, 16, 32, 64])
+    return parser.parse_args()
+
+
+def judge_world(kind: str, n_runs: int, measured: bool, seed: int) -> list[Result]:  # noqa: FBT001 - a case of a product
+    """Return what each judge says of `ASKED` configurations of one world after `n_runs`."""
+    world = World(kind, seed)
+    tried, asked = world.runs(n_runs, seed=2 * seed), world.runs(ASKED, seed=2 * seed + 1)
+    fits = (~asked.is_out).astype(np.float64)
+    results = []
+    for name, judge in JUDGES.items():
+        start = time.perf_counter()
+        chances = judge(tried, asked, measured)
+        seconds = time.perf_counter() - start
+        results.append(Result(kind, n_runs, measured, name, chances, fits, seconds))
+    return results
+
+
+def trainfare(tried: Runs, asked: Runs, measured: bool) -> FloatArray:  # noqa: FBT001 - a Judge
+    """Return what the memory law says."""
+    law = fit_memory_law(tried.evidence(measured=measured), hardware())
+    if law is None:
+        return np.full(asked.features.n_rows, 0.5)
+    return law.feasibility(asked.features).probability
+
+
+def regression(tried: Runs, asked: Runs, measured: bool) -> FloatArray:  # noqa: FBT001 - a Judge
+    """Return what a linear model in logs says: logistic, or ridge of the peaks where measured."""
+    scaler = StandardScaler().fit(_columns(tried))
+    known, questions = scaler.transform(_columns(tried)), scaler.transform(_columns(asked))
+    share = (float((~tried.is_out).sum()) + 1) / (len(tried.is_out) + 2)
+    kept = ~tried.is_out
+    if measured and kept.sum() > 1:
+        headroom = np.log(_limits(tried) / tried.peak_bytes)[kept]
+        model = Ridge(alpha=0.1).fit(known[kept], headroom)
+        spread = float(np.std(headroom - model.predict(known[kept]))) + 0.05
+        return np.asarray(stats.norm.cdf(model.predict(questions) / spread), dtype=np.float64)
+    if tried.is_out.all() or kept.all():
+        return np.full(asked.features.n_rows, share)
+    model = LogisticRegression().fit(known, kept)
+    return np.asarray(model.predict_proba(questions)[:, 1], dtype=np.float64)
+
+
+JUDGES: dict[str, Judge] = {"trainfare": trainfare, "regression": regression}
+
+
+def _limits(runs: Runs) -> FloatArray:
+    return np.array([GIB * MEMORY_GIB[str(name)] for name in runs.features.categorical["gpu_type"]])
+
+
+def _columns(runs: Runs) -> FloatArray:
+    numeric = runs.features.numeric
+    local = numeric["batch_size"] / numeric["workers"]
+    precision = [each == "bf16" for each in runs.features.categorical["param.precision"]]
+    sizes = [np.log(numeric[name]) for name in sorted(numeric) if name != "batch_size"]
+    return np.column_stack([*sizes, np.log(local), np.log(_limits(runs)), precision])
+
+
+def table_of(results: Sequence[Result]) -> Table:
+    """Return one row for each kind of training, evidence, number of runs and judge."""
+    table = Table("training", "evidence", "runs", "judge", "right", "Brier", "log loss")
+    for title in (f"fit of those said to, at {SURE:.0%}", "said so", "run out where said so", "s"):
+        table.add_column(title)
+    keys = dict.fromkeys((each.kind, each.measured, each.n_runs, each.judge) for each in results)
+    for key in keys:
+        own = [e for e in results if (e.kind, e.measured, e.n_runs, e.judge) == key]
+        right, brier, loss, *shares = scores_of(own)
+        kind, measured, n_runs, judge = key
+        table.add_row(
+            *(kind, "peaks" if measured else "outcomes", str(n_runs), judge),
+            *(f"{right:.1%}", f"{brier:.3f}", f"{loss:.3f}"),
+            *("-" if np.isnan(share) else f"{share:.1%}" for share in shares),
+            f"{float(np.median([e.seconds for e in own])):.3f}",
+        )
+    return table
+
+
+def scores_of(results: Sequence[Result]) -> tuple[float, float, float, float, float, float]:
+    """Return the share right at .5, Brier score, log loss and what came of what was said for sure.
+
+    That is the share that fitted of those said to fit, the share of which either was said, and the
+    share that ran out of those said not to fit, NaN where nothing was said.
+    """
+    chances = np.concatenate([each.chances for each in results])
+    fits = np.concatenate([each.fits for each in results])
+    bounded = np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE)
+    loss = -np.log(np.where(fits == 1, bounded, 1 - bounded)).mean()
+    sure, refused = chances >= SURE, chances <= 1 - SURE
+    return (
+        float(((chances > 0.5) == fits).mean()),  # noqa: PLR2004 - more likely than not
+        float(((chances - fits) ** 2).mean()),
+        float(loss),
+        float(fits[sure].mean()) if sure.any() else float("nan"),
+        float((sure | refused).mean()),
+        float(1 - fits[refused].mean()) if refused.any() else float("nan"),
+    )
+
+
+if __name__ == "__main__":
+    main()
