@@ -1,9 +1,11 @@
 """A training that is killed leaves a run with its outcome."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import trainfare_client
 from trainfare_client import Client, ClientSettings
 from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place
-from trainfare_client.collectors.witness import kernel_kills, tell_of, watch
+from trainfare_client.collectors.witness import Witness, kernel_kills, tell_of, watch
 
 _KILLED = """
 import os, signal, sys
@@ -84,6 +86,18 @@ def test_worker_that_tells_its_end_itself_needs_no_witness(
     (run,) = client.runs.all(workload)
     assert run["status"] == status
     assert not recorder.guard.has_complained
+
+
+def test_witness_that_has_not_begun_to_listen_is_not_left_behind(settings: ClientSettings) -> None:
+    witness = Witness({"workload": "resnet", "duration_seconds": 1.0}, settings, quiet=True)
+
+    with warnings.catch_warnings(record=True) as complaints:
+        warnings.simplefilter("always")
+        witness.dismiss(patience_s=0)
+        del witness
+        gc.collect()
+
+    assert not complaints
 
 
 def test_end_of_the_pipe_is_the_end_of_the_watch() -> None:

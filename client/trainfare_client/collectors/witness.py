@@ -50,8 +50,12 @@ class Witness:
         )
         self._write(testimony.encode() + b"\n")
 
-    def dismiss(self) -> None:
-        """Tell the witness that the training says itself how it ended."""
+    def dismiss(self, patience_s: float = _FAREWELL_S) -> None:
+        """Tell the witness that the training says itself how it ended.
+
+        One that has not begun to listen after ``patience_s`` seconds, as on a machine with all
+        cores taken, is ended: it has nothing to tell any more.
+        """
         process, self._process = self._process, None
         if process is None or process.stdin is None:
             return
@@ -59,8 +63,11 @@ class Witness:
             process.stdin.write(_DONE)
         with contextlib.suppress(OSError):
             process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_FAREWELL_S)
+        try:
+            process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def _write(self, line: bytes) -> None:
         assert self._process is not None
