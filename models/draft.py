@@ -14,6 +14,7 @@ from models.exponents import with_exponents
 from models.intervals import calibrate, found_surprise, prior_curve
 from models.jitter import Jitter
 from models.level_effects import LevelEffects, untold_effects
+from models.level_spreads import with_level_spreads
 from models.likely_questions import UNTESTED_VARIANCE
 from models.measured import measured_levels, measured_ranges
 from models.memory import Memory
@@ -82,6 +83,7 @@ class Encoding:
         y = configurations.log_duration - center
         encoder = with_shares(encoder, configurations.features, y, seed)
         encoder = with_rising_batch(encoder, configurations.features, y, seed)
+        encoder = with_level_spreads(encoder, configurations.features, y, seed)
         if prior is not None:
             encoder = with_exponents(encoder, prior)
         jitter = None if configurations.jitter is None else configurations.jitter.above(center)

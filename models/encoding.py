@@ -179,6 +179,16 @@ class Encoder:
             companions=self.companions,
         )
 
+    def with_categories(self, categories: tuple[CategoryFeature, ...]) -> "Encoder":
+        """Return an encoder that differs in its categories."""
+        return type(self)(
+            self.numeric,
+            categories,
+            self.hardware,
+            multi_node=self.multi_node,
+            companions=self.companions,
+        )
+
     def encode(self, features: FeatureTable) -> Encoded:
         """Encode rows; a column that is not there counts as missing."""
         if features.n_rows == 1:
@@ -290,6 +300,7 @@ class Encoder:
             tuple(roles),
             tuple(len(category.levels) for category in used),
             tuple(self._offsets(category) for category in used),
+            tuple(category.spread for category in used),
         )
 
     def _offsets(self, category: CategoryFeature) -> tuple[float, ...]:

@@ -302,13 +302,15 @@ class CategoryFeature:
     """One categorical column: its measured levels (None = missing) and their run counts.
 
     `used` is False if it has one level, or splits the runs as an earlier column does; it stays
-    known all the same, so that another level can be told from a measured one.
+    known all the same, so that another level can be told from a measured one. `spread` is a factor
+    on how far apart the levels' effects are believed to lie (`models.level_spreads`).
     """
 
     column: str
     levels: tuple[str | None, ...]
     counts: tuple[int, ...]
     used: bool
+    spread: float = 1.0
 
 
 def learn_categories(features: FeatureTable) -> list[CategoryFeature]:

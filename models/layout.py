@@ -44,8 +44,11 @@ class LayoutPrior(Protocol):
         """Return the log prior probability of a template, up to a constant."""
         ...
 
-    def levels(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean, shape (sum of levels,), and covariance of the effects of all levels."""
+    def levels(self, spreads: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean, shape (sum of levels,), and covariance of the effects of all levels.
+
+        `spreads` are factors on the spread of what nothing but the runs tells, one a level.
+        """
         ...
 
 
@@ -61,6 +64,9 @@ class Layout:
         Number of levels of each category; its codes 0 .. levels - 1 are the last columns of X.
     offsets
         Prior log effect of each level of each category, centred.
+    level_spreads
+        Factor on the spread of what is believed of each category's effects beforehand, where
+        nothing but the runs tells them; 1 if empty.
     prior
         What other workloads say about the parameters of laws; the templates alone if None.
     relevance
@@ -81,6 +87,7 @@ class Layout:
     roles: tuple[Role, ...]
     levels: tuple[int, ...]
     offsets: tuple[tuple[float, ...], ...]
+    level_spreads: tuple[float, ...] = ()
     prior: LayoutPrior | None = field(default=None, compare=False, repr=False)
     relevance: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
@@ -93,6 +100,11 @@ class Layout:
     def relevances(self) -> tuple[float, ...]:
         """The factor of each numeric feature: below 1 if irrelevant, above if strong."""
         return self.relevance or (1.0,) * len(self.roles)
+
+    def spreads_of_levels(self) -> FloatArray:
+        """Return the factor of `level_spreads` of each level, shape (sum of levels,)."""
+        factors = self.level_spreads or (1.0,) * len(self.levels)
+        return np.repeat(np.array(factors, dtype=np.float64), self.levels)
 
     @property
     def n_columns(self) -> int:

@@ -21,7 +21,7 @@ from models.summaries import (
     feature_names,
     parameter_names,
 )
-from models.tables import FloatArray
+from models.tables import BoolArray, FloatArray
 from models.threads import single_thread
 
 _EM_ROUNDS = 30
@@ -260,6 +260,7 @@ class EncodedPrior:
         self._features = feature_names(encoder)
         self._aliased = aliased_columns(encoder, encoded.X, encoded.codes)
         self._levels, self._responses = _level_prior(pooled, encoder, encoded)
+        self._is_told = _told_levels(pooled, encoder)
         self._known: dict[tuple[str, tuple[str, ...], bytes], tuple[FloatArray, FloatArray]] = {}
 
     def numeric(
@@ -278,9 +279,14 @@ class EncodedPrior:
         """Return the log prior probability of a template, up to a constant."""
         return self._pooled.log_weight(template, terms)
 
-    def levels(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and covariance of the effects of all levels."""
-        return self._levels
+    def levels(self, spreads: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and covariance of the effects of all levels.
+
+        `spreads` count for those that neither other workloads nor data sheets know.
+        """
+        mean, covariance = self._levels
+        factors = np.where(self._is_told, 1.0, spreads)
+        return mean, covariance * factors[:, None] * factors
 
     def effects(self, layout: Layout, X: FloatArray, y: FloatArray) -> dict[str, LevelEffects]:
         """Return what is known of any level's effect on this workload, seen levels or not.
@@ -348,6 +354,21 @@ def _level_prior(
         for column, effects in pooled.effects.items()
     }
     return (np.concatenate([np.empty(0), *means]), total), responses
+
+
+def _told_levels(pooled: PooledPrior, encoder: Encoder) -> BoolArray:
+    """Return whether other workloads or data sheets know each level of the used categories."""
+    found: list[bool] = []
+    for category in encoder.categories:
+        if category.used:
+            effects = pooled.effects.get(category.column)
+            found += [
+                effects is not None
+                and level is not None
+                and effects.is_known(level, encoder.hardware)
+                for level in category.levels
+            ]
+    return np.array(found, dtype=np.bool_)
 
 
 def _along(column: str, patterns: Mapping[str, FloatArray], size: int) -> FloatArray:

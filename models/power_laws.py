@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from models.layout import Layout, LayoutPrior, Role
+from models.layout import Layout, Role
 from models.tables import FloatArray, IntArray
 
 Template = Literal["data", "serial", "steps", "const"]
@@ -113,27 +113,30 @@ def law_prior(
             sds.append(relevant * sd * (tightness if known else 1.0))
     deviations = len(terms) * sum(layout.levels) if has_deviations(layout, terms) else 0
     if layout.prior is not None:
-        return _informed(
-            layout.prior, template, terms, (np.array(means), np.array(sds)), deviations
-        )
-    for offsets in layout.offsets:
-        means += offsets
-        sds += [0.35 if offset else 0.5 for offset in offsets]
+        return _informed(layout, template, terms, (np.array(means), np.array(sds)), deviations)
+    spreads = layout.spreads_of_levels().tolist()
+    offsets = [offset for of_category in layout.offsets for offset in of_category]
+    means += offsets
+    sds += [
+        spread * (0.35 if offset else 0.5) for spread, offset in zip(spreads, offsets, strict=True)
+    ]
     means += [0.0] * deviations
     sds += [_DEVIATION_SD] * deviations
     return LawPrior(terms, np.array(means), np.array(sds))
 
 
 def _informed(
-    prior: LayoutPrior,
+    layout: Layout,
     template: Template,
     terms: tuple[Term, ...],
     numeric: tuple[FloatArray, FloatArray],
     deviations: int,
 ) -> LawPrior:
     """Return the template's prior as corrected by what other workloads say."""
+    prior = layout.prior
+    assert prior is not None
     means, sds = prior.numeric(template, terms, *numeric)
-    effects, covariance = prior.levels()
+    effects, covariance = prior.levels(layout.spreads_of_levels())
     first, last = len(means), len(means) + len(effects)
     joint = np.diag(
         np.concatenate([sds, np.zeros(last - first), [_DEVIATION_SD] * deviations]) ** 2

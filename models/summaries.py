@@ -220,7 +220,8 @@ class _WidePrior:
         del template, terms
         return 0.0
 
-    def levels(self) -> tuple[FloatArray, FloatArray]:
+    def levels(self, spreads: FloatArray) -> tuple[FloatArray, FloatArray]:
+        del spreads
         return np.zeros(len(self._sds)), np.diag(self._sds**2)
 
 

@@ -16,6 +16,9 @@ from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 BESIDE_GPU_SD = 0.15
 """Log standard deviation of an unknown instance type where the GPU type is told as well."""
 
+_LEAST_SPREAD = 0.3
+"""Of a level that no run has: it may differ by more than those of the runs do."""
+
 _LEAST_WEIGHT = 1e-3
 _SEEN_SD = 0.1
 """Log standard deviation with which the effect of a measured level with few runs is known."""
@@ -264,7 +267,8 @@ class LevelTransfer:
         if column == "gpu_type":
             return UNKNOWN_GPU_SD**2
         beside_gpu = column == "instance_type" and self._gpu is not None
-        return (BESIDE_GPU_SD if beside_gpu else UNKNOWN_SD) ** 2
+        spread = max(self.encoder.categories[category].spread, _LEAST_SPREAD)
+        return (spread * (BESIDE_GPU_SD if beside_gpu else UNKNOWN_SD)) ** 2
 
     def _shift(
         self, category: int, codes: IntArray, asked: str | None, weights: FloatArray
