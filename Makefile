@@ -6,6 +6,9 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 PORT ?= $(or $(TRAINFARE_PORT),8000)
 ARGS ?=
 BIN := $(VENV)/bin
+# Extras stay in the locks: pip asks for the newest release of what it finds pinned without them.
+UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-strip-extras --upgrade
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two fits or tests at once must not each take all cores.
 export OMP_NUM_THREADS ?= 1
@@ -63,23 +66,17 @@ pythons: $(VENV)/.installed-dev ## the client on every Python from 3.10 to 3.13 
 	$(BIN)/python client/try_pythons.py
 
 lock: ## pin all dependencies anew, with hashes (needs uv)
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --upgrade -o requirements.lock pyproject.toml requirements-build.in
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --upgrade --extra dev -c requirements.lock -o requirements-dev.lock \
+	$(UV_COMPILE) -o requirements.lock pyproject.toml requirements-build.in
+	$(UV_COMPILE) --extra dev -c requirements.lock -o requirements-dev.lock \
 		pyproject.toml requirements-build.in
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --upgrade --extra ray -c requirements.lock -o requirements-ray.lock \
+	$(UV_COMPILE) --extra ray -c requirements.lock -o requirements-ray.lock \
 		pyproject.toml requirements-build.in
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --upgrade --extra otel --extra oidc -c requirements.lock \
-		-o requirements-platform.lock pyproject.toml requirements-build.in
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --upgrade client/requirements-frameworks.in client/pyproject.toml \
+	$(UV_COMPILE) --extra otel --extra oidc -c requirements.lock -o requirements-platform.lock \
+		pyproject.toml requirements-build.in
+	$(UV_COMPILE) client/requirements-frameworks.in client/pyproject.toml \
 		| awk '/^[^ ]/ {cuda = /^(nvidia-|cuda-|triton=|torch=)/} !cuda' \
 		> client/requirements-frameworks.lock
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --upgrade client/requirements-importers.in client/pyproject.toml \
+	$(UV_COMPILE) client/requirements-importers.in client/pyproject.toml \
 		> client/requirements-importers.lock
 
 clean: ## remove the environment and the caches, not the data in var/

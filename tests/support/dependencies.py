@@ -16,7 +16,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[2]
 LOCK: Final = ROOT / "requirements.lock"
 _ADVISORY_TIMEOUT_S: Final = 10
-_PINNED: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
+_PINNED: Final = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^ ;\\]+)", re.MULTILINE)
 # Licences that would bind whoever offers the service to others; the lesser GPL binds no user of a
 # library.
 _REFUSED: Final = re.compile(
