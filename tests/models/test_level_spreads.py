@@ -1,5 +1,7 @@
 """Categories whose levels are told by numbers beside them: instance types by cores and memory."""
 
+import math
+
 import numpy as np
 
 from models import RunTable, dumps, loads
@@ -36,7 +38,7 @@ def _seconds(row: Row, own: dict[str, float] | None = None) -> float:
     cores = float(row["workers"]) * float(row["param.cores"])
     memory = float(row["param.memory"])
     factor = 1.0 if own is None else own[str(row["instance_type"])]
-    return factor * (40 + 9000 / cores**0.9) * memory**-0.15
+    return factor * (40 + 9000 * math.pow(cores, -0.9)) * math.pow(memory, -0.15)
 
 
 def _runs(rows: list[Row], own: dict[str, float] | None = None) -> RunTable:
