@@ -6,6 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 PORT ?= $(or $(TRAINFARE_PORT),8000)
 ARGS ?=
 BIN := $(VENV)/bin
+PYTEST_ALL := $(BIN)/python tests/support/postgresql.py $(BIN)/pytest -n 2 --slow
 # Extras stay in the locks: pip asks for the newest release of what it finds pinned without them.
 UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-strip-extras --upgrade
@@ -28,11 +29,10 @@ serve: $(VENV)/.installed ## run service and fitter until Ctrl-C (PORT=8000, TRA
 	@exec $(BIN)/trainfare serve --with-fitter --migrate --port $(PORT) $(ARGS)
 
 test: lint frameworks ## everything that CI runs: lint, types, layers, tests on SQLite and PostgreSQL
-	$(BIN)/python tests/support/postgresql.py $(BIN)/pytest -n 2 --slow $(ARGS)
+	$(PYTEST_ALL) $(ARGS)
 
 coverage: $(VENV)/.installed-dev ## the same tests with their coverage, 95 % at least (a third longer)
-	$(BIN)/python tests/support/postgresql.py \
-		$(BIN)/pytest -n 2 --slow --cov --cov-report=term:skip-covered $(ARGS)
+	$(PYTEST_ALL) --cov --cov-report=term:skip-covered $(ARGS)
 
 lint: $(VENV)/.installed-dev ## style, types and import contracts
 	$(BIN)/ruff check .
