@@ -193,8 +193,7 @@ class Companions:
             told = (values - companion.intercept) / companion.slope
             place = [item.column for item in used].index(companion.of)
             kept = used[place]
-            if kept.is_damped:
-                told = damped(told, kept.low, kept.fades_above)
+            told = damped(told, *kept.fading_range)
             index = self.encoder.axis_names().index(companion.of)
             far = np.abs(told - encoded.X[:, place])
             apart = (far > companion.tolerance + _PARTED) & ~encoded.missing[:, index]

@@ -1,30 +1,42 @@
-"""Trends that do not go on for ever: the batch axis beyond its measured range."""
+"""Trends that do not go on for ever beyond the measured range of a feature."""
 
-from math import log
-from typing import Final
+from math import inf, log
+from typing import Final, Literal
 
 import numpy as np
 
 from models.tables import FloatArray
 
+Fading = Literal["none", "below", "above", "both"]
+"""On which sides of its measured range the trend of a feature fades."""
+
 REACH: Final = log(2.0)
-"""How far, in log units, a trend of the batch goes on beyond the measured range at most."""
+"""How far, in log units, a trend that fades goes on beyond the measured range at most."""
+
+
+def fading_range(fades: Fading, low: float, high: float) -> tuple[float, float]:
+    """Return the range beyond which a trend fades: infinite where it goes on.
+
+    Examples
+    --------
+    >>> fading_range("below", -1.0, 2.0)
+    (-1.0, inf)
+    """
+    return low if fades in ("below", "both") else -inf, high if fades in ("above", "both") else inf
 
 
 def damped(values: FloatArray, low: float, high: float) -> FloatArray:
     """Return values whose distance beyond a range is damped.
 
     A distance e becomes ``REACH (1 - exp(-e / REACH))``: the trend goes on with its slope at the
-    end of the range and fades within a doubling. The slope of the duration in the local batch is
-    that of a cost per step, which ceases to count as the batch grows, and of an efficiency that
-    has a floor as it shrinks.
+    end of the range and fades within a doubling. Which trends do so `models.trends` tells.
 
     Parameters
     ----------
     values
-        Transformed local batch, in log units, any shape.
+        A transformed feature, in log units, any shape.
     low, high
-        The range that was measured, low <= high; `high` is infinite where the trend goes on.
+        The range that was measured, low <= high; infinite where the trend goes on.
 
     References
     ----------

@@ -25,12 +25,12 @@ from models.portfolio import FittedPortfolio
 from models.regimes import INTERPOLATION, IRRELEVANT_AXIS, RegimeMap
 from models.regressor import PortfolioRegressor
 from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
-from models.rising_batches import with_rising_batch
 from models.run_names import RunNames
 from models.selection import HeldOut
 from models.shares import with_shares
 from models.tables import FeatureTable, FloatArray, RunTable
 from models.transfer import LevelTransfer
+from models.trends import with_fading_trends
 from models.versions import library_versions
 
 
@@ -82,7 +82,7 @@ class Encoding:
         center = float(np.median(configurations.log_duration))
         y = configurations.log_duration - center
         encoder = with_shares(encoder, configurations.features, y, seed)
-        encoder = with_rising_batch(encoder, configurations.features, y, seed)
+        encoder = with_fading_trends(encoder, configurations.features, y, seed)
         encoder = with_level_spreads(encoder, configurations.features, y, seed)
         if prior is not None:
             encoder = with_exponents(encoder, prior)

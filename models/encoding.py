@@ -57,7 +57,7 @@ class Encoded:
     ----------
     X
         Matrix in the form of `Layout`, shape (n, n_columns); codes of open levels are negative, and
-        the local batch is damped beyond its measured range.
+        features whose trends fade are damped beyond their measured ranges.
     distances
         Distance beyond the measured range in measured widths, shape (n, n_features), >= 0.
     excess
@@ -131,9 +131,9 @@ class Encoder:
         self._high = np.array([f.high for f in numeric])
         self._span = np.array([f.axis_span for f in numeric])
         self._damped = [
-            (index, feature.low, feature.fades_above)
+            (index, *feature.fading_range)
             for index, feature in enumerate(numeric)
-            if feature.is_damped
+            if feature.fades != "none"
         ]
         self._known = np.array([f.always_known for f in numeric], dtype=bool)
         self._used_features = np.flatnonzero([f.used for f in numeric])

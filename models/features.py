@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from models.damping import Fading, fading_range
 from models.layout import Role
 from models.ordering import categorical_parameters, numeric_parameters
 from models.tables import CORE_COLUMNS, LARGEST, SMALLEST, FeatureTable, FloatArray, IntArray
@@ -53,8 +54,8 @@ class NumericFeature:
     `low` and `high` bound the transformed, centred values that were measured; `fill` stands for
     a missing one; `flagged` says that an indicator of missing values accompanies the feature;
     `used` is False for a column from which nothing could be learned; its exponent is then believed
-    to be `exponent`, give or take `exponent_sd` (`models.exponents`); `rises` says that durations
-    do so with the local batch (`models.rising_batches`).
+    to be `exponent`, give or take `exponent_sd` (`models.exponents`); `fades` says where its trend
+    does not go on beyond the measured range (`models.trends`).
 
     Zero and what is below have no ratio to a measured value: something is off that was on. Where
     the logarithm is taken they stand one unit below the smallest measured value, and any value but
@@ -77,17 +78,12 @@ class NumericFeature:
     used: bool
     exponent: float = 0.0
     exponent_sd: float = UNIDENTIFIED_SD
-    rises: bool = False
+    fades: Fading = "none"
 
     @property
-    def is_damped(self) -> bool:
-        """Whether the trend fades beyond the measured range (`models.damping`)."""
-        return self.role == "local_batch" and self.transform == "log" and self.used
-
-    @property
-    def fades_above(self) -> float:
-        """Return the value above which a damped trend fades: none if durations rise with it."""
-        return math.inf if self.rises else self.high
+    def fading_range(self) -> tuple[float, float]:
+        """The values between which the trend goes on, infinite where it does so for ever."""
+        return fading_range(self.fades, self.low, self.high)
 
     @property
     def axis_span(self) -> float:

@@ -166,7 +166,7 @@ def _training_data(configurations: Configurations, encoding: Encoding, seed: int
         configurations.counts,
         configurations.noise_variances,
         encoding.jitter,
-        any(feature.rises for feature in encoding.encoder.numeric),
+        tuple(feature.fades for feature in encoding.encoder.numeric if feature.used),
     )
 
 

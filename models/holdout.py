@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from models.budget import Budget
-from models.damping import damped
+from models.damping import Fading, damped, fading_range
 from models.jitter import Jitter
 from models.layout import Layout, Role
 from models.regimes import FEW_CONFIGURATIONS, Fold
@@ -42,8 +42,8 @@ class TrainingData:
         Variance of one run of each, shape (n,).
     jitter
         How it goes with the duration, None where it is the same for all.
-    rises
-        Whether durations rise with the local batch.
+    fading
+        On which sides of its range each of the first columns' trends fades.
     """
 
     layout: Layout
@@ -52,7 +52,7 @@ class TrainingData:
     counts: FloatArray
     noise_variances: FloatArray
     jitter: Jitter | None
-    rises: bool
+    fading: tuple[Fading, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,11 @@ def forecast_fold(
 def _as_asked(data: TrainingData, fold: Fold) -> FloatArray:
     """Return the fold's test rows as an encoder of its training set would encode them."""
     X = data.X[fold.test]
-    roles = data.layout.roles
-    if "local_batch" in roles:
-        column = roles.index("local_batch")
-        known = data.X[fold.train, column]
-        high = np.inf if data.rises else float(known.max())
-        X[:, column] = damped(X[:, column], float(known.min()), high)
+    for column, fades in enumerate(data.fading):
+        if fades != "none":
+            known = data.X[fold.train, column]
+            limits = fading_range(fades, float(known.min()), float(known.max()))
+            X[:, column] = damped(X[:, column], *limits)
     return X
 
 

@@ -187,10 +187,7 @@ class LevelTransfer:
 
     def _stand_ins(self, codes: IntArray, asked: Sequence[str | None]) -> _StandIns:
         open_levels = codes < 0
-        known = ~open_levels
-        equal = np.asarray(np.equal(self.combinations[:, known], codes[known]))
-        agree: BoolArray = np.asarray(np.all(equal, axis=1), dtype=np.bool_)
-        chosen = agree if agree.any() else ~agree
+        chosen = self._nearest(codes)
         filled = np.where(open_levels, self.combinations[chosen], codes)
         weights = self._equalised(filled, self.counts[chosen], codes, asked)
         if len(filled) == 1 and open_levels.sum() == 1:
@@ -203,6 +200,18 @@ class LevelTransfer:
                 weights, more, doubt = self._shift(category, filled[:, category], level, weights)
                 shift, variance = shift + more, variance + doubt
         return filled, weights, shift, variance
+
+    def _nearest(self, codes: IntArray) -> BoolArray:
+        """Return the measured combinations that have most of the levels asked, shape (k,).
+
+        Where none has them all, those with the GPU type asked come before all others: what a type
+        of machine does is told beside its own GPU.
+        """
+        equal = np.equal(self.combinations, codes)
+        likeness = equal.sum(axis=1)
+        if self._gpu is not None:
+            likeness += equal.shape[1] * equal[:, self._gpu]
+        return np.asarray(likeness == likeness.max(), dtype=np.bool_)
 
     def _is_setting(self, category: int, codes: IntArray, asked: Sequence[str | None]) -> bool:
         """Return whether a level of which nothing is known was asked, of no kind of machine."""

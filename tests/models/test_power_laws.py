@@ -1,9 +1,10 @@
-"""Steps of a law's fit, with fewer and with more parameters than configurations."""
+"""What a law believes beforehand, and the steps of its fit."""
 
 import numpy as np
 import pytest
 
-from models.power_laws import damped_step
+from models.layout import Layout
+from models.power_laws import damped_step, law_prior
 
 
 @pytest.mark.parametrize("n_configurations", [3, 12, 40])
@@ -24,3 +25,16 @@ def test_a_step_solves_the_damped_system(
 
     solved = (hessian + damping * np.diag(np.diag(hessian))) @ step
     assert solved == pytest.approx(gradient, rel=1e-8, abs=1e-10)
+
+
+@pytest.mark.parametrize("tightness", [1.0, 0.4])
+def test_crossing_nodes_is_believed_to_cost_communication_and_nothing_else(
+    tightness: float,
+) -> None:
+    layout = Layout(("workers", "multi_node"), (), ())
+
+    prior = law_prior(layout, "serial", ("compute", "comm"), tightness)
+
+    computation, communication = prior.means[3], prior.means[5]
+    assert computation == 0
+    assert communication > 0.5 * prior.sds[5] > prior.sds[3] > 0

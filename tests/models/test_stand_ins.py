@@ -98,3 +98,36 @@ def test_machine_is_answered_by_those_measured_with_the_rest_of_the_question() -
     assert expansion is not None
     assert encoded.codes[0, 0] == UNSEEN
     assert len(expansion.X) == 1
+
+
+def test_machine_beside_settings_that_it_never_ran_is_answered_by_machines_of_its_gpu() -> None:
+    """None was measured with all that is asked: what has the GPU asked says more than the rest."""
+    rows: list[Row] = [
+        {"workers": workers, "gpu_type": gpu, "instance_type": machine, "param.data": data}
+        for gpu, machine, data in (
+            ("K80", "one", "disk"),
+            ("K80", "two", "disk"),
+            ("P100", "three", "disk"),
+            ("P100", "three", "made up"),
+        )
+        for workers in (1.0, 2.0, 4.0, 8.0)
+    ]
+    seconds = [(400 if row["gpu_type"] == "K80" else 100) / float(row["workers"]) for row in rows]
+    runs = RunTable(make_features(rows), np.array(seconds), [f"run_{i}" for i in range(len(rows))])
+    portfolio = fit_portfolio(runs, seed=0, time_budget_s=60)
+    asked: Row = {
+        "workers": 4.0,
+        "gpu_type": "K80",
+        "instance_type": "four",
+        "param.data": "made up",
+    }
+    features = make_features([asked])
+
+    expansion = portfolio.transfer.expand(portfolio.encoder.encode(features), features)
+
+    assert expansion is not None
+    place = [item.column for item in portfolio.encoder.categories].index("instance_type")
+    levels = portfolio.encoder.categories[place].levels
+    codes = expansion.X[:, portfolio.encoder.layout.n_numeric + 1 + place].astype(int)
+    assert {levels[code] for code in codes.tolist()} == {"one", "two"}
+    assert portfolio.predict(features).median()[0] == pytest.approx(100, rel=0.1)
