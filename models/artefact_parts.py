@@ -286,8 +286,8 @@ def _check_numeric(feature: NumericFeature) -> None:
     is_log = feature.transform == "log"
     believed = abs(feature.exponent) <= MAX_LOG and 0 <= feature.exponent_sd <= MAX_LOG
     demand(believed and not (feature.used and feature.exponent), "an exponent is out of range")
-    may_fade = feature.role in ("local_batch", "parameter") and is_log and feature.used
-    demand(may_fade or feature.fades == "none", "what fades is no batch and no parameter")
+    may_fade = feature.may_fade or feature.fades == "none"
+    demand(may_fade, "what fades is no batch and no parameter")
     demand(feature.unit > 0 and not (is_log and feature.floor <= 0), "a unit is not positive")
 
 

@@ -81,6 +81,11 @@ class NumericFeature:
     fades: Fading = "none"
 
     @property
+    def may_fade(self) -> bool:
+        """Whether it is a local batch or a parameter whose trend `models.trends` judges."""
+        return self.role in ("local_batch", "parameter") and self.transform == "log" and self.used
+
+    @property
     def fading_range(self) -> tuple[float, float]:
         """The values between which the trend goes on, infinite where it does so for ever."""
         return fading_range(self.fades, self.low, self.high)

@@ -75,7 +75,8 @@ def with_fading_trends(
     {'workers': 'none', 'batch_size': 'below', 'length': 'none'}
     """
     used = [feature for feature in encoder.numeric if feature.used]
-    batches = [place for place, feature in enumerate(used) if _is_log(feature, "local_batch")]
+    fading = [place for place, feature in enumerate(used) if feature.may_fade]
+    batches = [place for place in fading if used[place].role == "local_batch"]
     if not batches:
         return encoder
     (batch,) = batches
@@ -91,7 +92,7 @@ def with_fading_trends(
             fades |= {
                 used[place].column: _side(correlation)
                 for place, correlation in together.items()
-                if _is_log(used[place], "parameter")
+                if place in fading
             }
         if sign < 0 and not any(used[place].role == "workers" for place in together):
             fades[column] = "above"
@@ -101,10 +102,6 @@ def with_fading_trends(
             for item in encoder.numeric
         )
     )
-
-
-def _is_log(feature: NumericFeature, role: str) -> bool:
-    return feature.role == role and feature.transform == "log"
 
 
 def _side(correlation: float) -> Fading:

@@ -37,14 +37,16 @@ def _rows(*pairs: tuple[str, str], repeats: int = 1) -> list[Row]:
     return every * repeats
 
 
-def _stand_ins(portfolio: FittedPortfolio, asked: Row) -> dict[str, float]:
-    """Return the weights of the precisions that answer a question."""
+def _stand_ins(
+    portfolio: FittedPortfolio, asked: Row, column: str = "param.precision"
+) -> dict[str, float]:
+    """Return the weights of a category's levels that answer a question."""
     features = make_features([asked])
     encoded = portfolio.encoder.encode(features)
     expansion = portfolio.transfer.expand(encoded, features)
     assert expansion is not None
     names = [category.column for category in portfolio.encoder.categories]
-    place = names.index("param.precision")
+    place = names.index(column)
     levels = portfolio.encoder.categories[place].levels
     codes = expansion.X[:, portfolio.encoder.layout.n_numeric + 1 + place].astype(int)
     found = {str(levels[code]): 0.0 for code in codes.tolist()}
@@ -121,13 +123,7 @@ def test_machine_beside_settings_that_it_never_ran_is_answered_by_machines_of_it
         "instance_type": "four",
         "param.data": "made up",
     }
-    features = make_features([asked])
 
-    expansion = portfolio.transfer.expand(portfolio.encoder.encode(features), features)
-
-    assert expansion is not None
-    place = [item.column for item in portfolio.encoder.categories].index("instance_type")
-    levels = portfolio.encoder.categories[place].levels
-    codes = expansion.X[:, portfolio.encoder.layout.n_numeric + 1 + place].astype(int)
-    assert {levels[code] for code in codes.tolist()} == {"one", "two"}
-    assert portfolio.predict(features).median()[0] == pytest.approx(100, rel=0.1)
+    assert _stand_ins(portfolio, asked, "instance_type").keys() == {"one", "two"}
+    median = portfolio.predict(make_features([asked])).median()[0]
+    assert median == pytest.approx(100, rel=0.1)

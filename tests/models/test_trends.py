@@ -26,12 +26,17 @@ def _seconds(row: Row, *, is_epoch: bool) -> float:
     return step * (3000 / float(row["batch_size"]) if is_epoch else 1000)
 
 
+def _fit_noisy(rows: list[Row], truth: list[float], noise: float, seed: int) -> FittedPortfolio:
+    """Return a fit of runs whose durations have log-normal noise."""
+    factors = np.exp(noise * np.random.default_rng(seed).standard_normal(len(rows)))
+    names = [f"run_{i}" for i in range(len(rows))]
+    runs = RunTable(make_features(rows), np.array(truth) * factors, names)
+    return fit_portfolio(runs, seed=0, time_budget_s=600)
+
+
 def _fit(batches: tuple[float, ...], *, is_epoch: bool = False) -> FittedPortfolio:
     rows = _rows(batches)
-    truth = np.array([_seconds(row, is_epoch=is_epoch) for row in rows])
-    seconds = truth * np.exp(0.02 * np.random.default_rng(2).standard_normal(len(rows)))
-    runs = RunTable(make_features(rows), seconds, [f"run_{i}" for i in range(len(rows))])
-    return fit_portfolio(runs, seed=0, time_budget_s=600)
+    return _fit_noisy(rows, [_seconds(row, is_epoch=is_epoch) for row in rows], 0.02, 2)
 
 
 def _fades(portfolio: FittedPortfolio) -> dict[str, str]:
@@ -63,10 +68,7 @@ def test_trend_of_a_batch_with_which_durations_fall_fades_above_and_goes_on_belo
         ]
 
     known = rows((16.0, 24.0, 32.0, 64.0, 128.0, 256.0, 512.0))
-    noise = np.exp(0.02 * np.random.default_rng(4).standard_normal(len(known)))
-    truth = np.array([seconds(float(row["batch_size"])) for row in known])
-    runs = RunTable(make_features(known), truth * noise, [f"run_{i}" for i in range(len(known))])
-    portfolio = fit_portfolio(runs, seed=0, time_budget_s=600)
+    portfolio = _fit_noisy(known, [seconds(float(row["batch_size"])) for row in known], 0.02, 4)
 
     forecast = portfolio.predict(make_features(rows((4.0, 4096.0))))
 
@@ -105,10 +107,7 @@ def _seconds_of_tokens(row: Row) -> float:
 
 
 def _fit_tokens(rows: list[Row]) -> FittedPortfolio:
-    seconds = np.array([_seconds_of_tokens(row) for row in rows])
-    seconds *= np.exp(0.03 * np.random.default_rng(3).standard_normal(len(rows)))
-    runs = RunTable(make_features(rows), seconds, [f"run_{i}" for i in range(len(rows))])
-    return fit_portfolio(runs, seed=0, time_budget_s=600)
+    return _fit_noisy(rows, [_seconds_of_tokens(row) for row in rows], 0.03, 3)
 
 
 def test_parameter_that_went_with_the_batch_fades_with_it() -> None:
@@ -148,12 +147,8 @@ def test_few_configurations_do_not_tell_what_goes_together() -> None:
 @pytest.mark.parametrize("column", ["workers", "param.share"])
 def test_artefact_in_which_what_cannot_fades_is_refused(column: str) -> None:
     rows = [row | {"param.share": index % 4 / 4} for index, row in enumerate(_rows((1.0, 2.0)))]
-    runs = RunTable(
-        make_features(rows),
-        np.array([_seconds(row, is_epoch=False) for row in rows]),
-        [f"run_{index}" for index in range(len(rows))],
-    )
-    artefact = Artefact(dumps(fit_portfolio(runs, seed=0, time_budget_s=60)))
+    portfolio = _fit_noisy(rows, [_seconds(row, is_epoch=False) for row in rows], 0.0, 0)
+    artefact = Artefact(dumps(portfolio))
     header = artefact.header()
     (feature,) = (f for f in header["encoder"]["numeric"] if f["column"] == column)
     feature["fades"] = "above"
