@@ -1,7 +1,7 @@
 """From raw columns to the log features, ranges and level codes that regressors see."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -317,7 +317,8 @@ class CategoryFeature:
 def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
     """Learn the levels of every categorical column, GPU and instance type first.
 
-    Levels stand in the order of their first row, so that renaming them changes nothing.
+    Levels stand in the order of their first row, so that renaming them changes nothing. That no run
+    tells a GPU type is known too: about one that is asked such runs say little.
 
     Examples
     --------
@@ -325,14 +326,13 @@ def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
     >>> [(c.levels, c.counts, c.used) for c in learn_categories(table)]
     [(('T4', 'V100'), (2, 1), True)]
     """
-    first = [name for name in ("gpu_type", "instance_type") if name in features.categorical]
-    names = [*first, *categorical_parameters(features)]
+    untold: Sequence[str | None] = (None,) * features.n_rows
     learned: list[CategoryFeature] = []
     partitions: list[IntArray] = []
-    for name in names:
-        column = features.categorical[name]
+    for name in ("gpu_type", "instance_type", *categorical_parameters(features)):
+        column = features.categorical.get(name, untold)
         levels = sorted(dict.fromkeys(column), key=lambda level: level is None)
-        if levels == [None]:
+        if levels == [None] and name != "gpu_type":
             continue
         index = {level: code for code, level in enumerate(levels)}
         codes = np.array([index[level] for level in column], dtype=np.int64)

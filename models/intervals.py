@@ -15,8 +15,8 @@ _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("interpolation", True): 1.35,
     ("transfer", False): 1.65,
     ("transfer", True): 1.35,
-    ("new_level", False): 1.25,
-    ("new_level", True): 1.25,
+    ("new_level", False): 1.8,
+    ("new_level", True): 1.8,
     ("extrapolation", False): 1.75,
     ("extrapolation", True): 1.5,
     ("short_axis", False): 1.5,
@@ -39,6 +39,7 @@ _TYPICAL_SCALE = 0.12
 _SCALE_TRUST = 0.75
 
 _DOUBT, _POOLED_DOUBT, _MOST_POOLED_DOUBT = 6.0, 5.0, 2.0
+_DOUBT_OF_NEW_LEVEL = 1.0
 _MIN_HELD_OUT = 5
 _SURPRISE_TRUST = 6
 _QUANTILE_BOUNDS = (0.1, 6.0)
@@ -106,7 +107,8 @@ def prior_curve(
     ``q0 = q00 (1 + 6 / n)`` with q00 that of few up to 12 configurations, whose share falls as
     ``12 / n`` beyond them, and ``q00 (1 + min(2, 5 / n))`` where other workloads tell the spread
     of what fewer than 12 configurations leave open. Beyond an axis of three levels they do not: its
-    trend is the runs' own, and whether it goes on no other workload knows. Times `surprise`
+    trend is the runs' own, and whether it goes on no other workload knows. What a level does that
+    no run has is not told by more runs of other levels: ``q00 (1 + 1 / n)``. Times `surprise`
     (`found_surprise`) for few, whose share falls alike.
 
     Examples
@@ -116,7 +118,9 @@ def prior_curve(
     """
     few = min(FEW_CONFIGURATIONS / n_configurations, 1.0)
     doubt = _DOUBT / n_configurations
-    if is_pooled and n_configurations < FEW_CONFIGURATIONS and kind != "extrapolation":
+    if kind == "new_level":
+        doubt = _DOUBT_OF_NEW_LEVEL / n_configurations
+    elif is_pooled and n_configurations < FEW_CONFIGURATIONS and kind != "extrapolation":
         doubt = min(_POOLED_DOUBT / n_configurations, _MOST_POOLED_DOUBT)
     width = few * surprise * _PRIOR_90[kind, True] + (1 - few) * _PRIOR_90[kind, False]
     return width * _shape(kind) * (1 + doubt)

@@ -7,14 +7,17 @@ import numpy as np
 
 from models.aliases import alias_values
 from models.companions import Companions, find_plane, paired_categories
-from models.encoding import MAX_UNIDENTIFIED_VARIANCE, UNSEEN, Encoded, Encoder
+from models.encoding import MAX_UNIDENTIFIED_VARIANCE, UNASKED, UNSEEN, Encoded, Encoder
 from models.hardware import UNKNOWN_GPU_SD, UNKNOWN_SD
 from models.level_effects import LevelEffects
 from models.once import once
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
 BESIDE_GPU_SD = 0.15
-"""Log standard deviation of an unknown instance type where the GPU type is told as well."""
+"""Log standard deviation of an unknown instance type with a GPU, whose type is told as well."""
+
+UNTOLD_GPU_SD = 2.5
+"""Of a GPU type where no run tells one: a GPU may be as fast as 50 processor cores, or one."""
 
 _LEAST_SPREAD = 0.3
 """Of a level that no run has: it may differ by more than those of the runs do."""
@@ -84,6 +87,9 @@ class LevelTransfer:
         self._used = [c for c, item in enumerate(encoder.categories) if item.used]
         names = [category.column for category in encoder.categories]
         self._gpu = names.index("gpu_type") if "gpu_type" in names else None
+        levels = encoder.categories[self._gpu].levels if self._gpu is not None else ()
+        self._no_gpu = levels.index(None) if None in levels else UNASKED
+        self._tells_gpu = any(level is not None for level in levels)
         self._first_code = encoder.layout.n_numeric + 1
 
     @classmethod
@@ -197,7 +203,9 @@ class LevelTransfer:
         shift, variance = np.zeros(len(order)), np.zeros(len(order))
         for category, level in enumerate(asked):
             if codes[category] == UNSEEN:
-                weights, more, doubt = self._shift(category, filled[:, category], level, weights)
+                known = filled[:, category]
+                unknown = self._unknown_variance(category, codes)
+                weights, more, doubt = self._shift(category, known, level, weights, unknown)
                 shift, variance = shift + more, variance + doubt
         return filled, weights, shift, variance
 
@@ -205,12 +213,16 @@ class LevelTransfer:
         """Return the measured combinations that have most of the levels asked, shape (k,).
 
         Where none has them all, those with the GPU type asked come before all others: what a type
-        of machine does is told beside its own GPU.
+        of machine does is told beside its own GPU. For a GPU type that no run has, those with any
+        GPU do: the same machine without one tells nothing of it.
         """
         equal = np.equal(self.combinations, codes)
         likeness = equal.sum(axis=1)
         if self._gpu is not None:
-            likeness += equal.shape[1] * equal[:, self._gpu]
+            likelier = equal[:, self._gpu]
+            if codes[self._gpu] == UNSEEN:
+                likelier = self.combinations[:, self._gpu] != self._no_gpu
+            likeness += equal.shape[1] * likelier
         return np.asarray(likeness == likeness.max(), dtype=np.bool_)
 
     def _is_setting(self, category: int, codes: IntArray, asked: Sequence[str | None]) -> bool:
@@ -271,23 +283,31 @@ class LevelTransfer:
             for category in range(self.combinations.shape[1])
         ]
 
-    def _unknown_variance(self, category: int) -> float:
-        column = self.encoder.categories[category].column
+    def _unknown_variance(self, category: int, asked: IntArray) -> float:
+        column = self._column(category)
         if column == "gpu_type":
-            return UNKNOWN_GPU_SD**2
-        beside_gpu = column == "instance_type" and self._gpu is not None
+            return (UNKNOWN_GPU_SD if self._tells_gpu else UNTOLD_GPU_SD) ** 2
+        is_beside_gpu = column == "instance_type" and self._names_gpu(asked)
         spread = max(self.encoder.categories[category].spread, _LEAST_SPREAD)
-        return (spread * (BESIDE_GPU_SD if beside_gpu else UNKNOWN_SD)) ** 2
+        return (spread * (BESIDE_GPU_SD if is_beside_gpu else UNKNOWN_SD)) ** 2
+
+    def _names_gpu(self, codes: IntArray) -> bool:
+        return self._tells_gpu and self._gpu is not None and codes[self._gpu] != self._no_gpu
 
     def _shift(
-        self, category: int, codes: IntArray, asked: str | None, weights: FloatArray
+        self,
+        category: int,
+        codes: IntArray,
+        asked: str | None,
+        weights: FloatArray,
+        unknown_variance: float,
     ) -> tuple[FloatArray, FloatArray, float]:
         """Return weights, shifts and variance of the stand-ins of an unseen level.
 
         Ordinary kriging over levels: with K the prior covariance of the measured levels' effects
         and k theirs with the asked one's, the weights solve ``K w = k`` under ``sum w = 1``.
         """
-        unknown = weights, np.zeros(len(codes)), self._unknown_variance(category)
+        unknown = weights, np.zeros(len(codes)), unknown_variance
         column, levels = self._column(category), self.encoder.categories[category].levels
         effects = self.effects.get(column)
         told = np.array([self._is_known(category, levels[code]) for code in codes])

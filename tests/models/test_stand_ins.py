@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models import RunTable, fit_portfolio
+from models import FeatureTable, RunTable, dumps, fit_portfolio, loads
 from models.encoding import UNSEEN
 from models.portfolio import FittedPortfolio
 from tests.models.workloads import make_features
@@ -45,9 +45,9 @@ def _stand_ins(
     encoded = portfolio.encoder.encode(features)
     expansion = portfolio.transfer.expand(encoded, features)
     assert expansion is not None
-    names = [category.column for category in portfolio.encoder.categories]
-    place = names.index(column)
-    levels = portfolio.encoder.categories[place].levels
+    used = [category for category in portfolio.encoder.categories if category.used]
+    place = [category.column for category in used].index(column)
+    levels = used[place].levels
     codes = expansion.X[:, portfolio.encoder.layout.n_numeric + 1 + place].astype(int)
     found = {str(levels[code]): 0.0 for code in codes.tolist()}
     for code, weight in zip(codes.tolist(), expansion.weights.tolist(), strict=True):
@@ -127,3 +127,66 @@ def test_machine_beside_settings_that_it_never_ran_is_answered_by_machines_of_it
     assert _stand_ins(portfolio, asked, "instance_type").keys() == {"one", "two"}
     median = portfolio.predict(make_features([asked])).median()[0]
     assert median == pytest.approx(100, rel=0.1)
+
+
+def _beside_processors() -> FittedPortfolio:
+    """Return a fit of machines of which each ran without its GPU, and some with it too."""
+    machines: list[Row] = [
+        {"instance_type": "one"},
+        {"instance_type": "two"},
+        {"instance_type": "three"},
+        {"instance_type": "one", "gpu_type": "T4"},
+        {"instance_type": "two", "gpu_type": "V100"},
+    ]
+    rows = [machine | {"workers": workers} for machine in machines for workers in (1.0, 2.0, 4.0)]
+    processors = {"one": 1000.0, "two": 4000.0, "three": 2000.0}
+    seconds = [
+        (100 if "gpu_type" in row else processors[str(row["instance_type"])])
+        / float(row["workers"])
+        for row in rows
+    ]
+    runs = RunTable(make_features(rows), np.array(seconds), [f"run_{i}" for i in range(len(rows))])
+    return fit_portfolio(runs, seed=0, time_budget_s=60)
+
+
+def test_machine_without_its_gpu_does_not_stand_in_for_a_gpu_type_without_runs() -> None:
+    portfolio = _beside_processors()
+    asked: Row = {"workers": 4.0, "instance_type": "three", "gpu_type": "new"}
+
+    assert _stand_ins(portfolio, asked, "gpu_type").keys() == {"T4", "V100"}
+    assert portfolio.predict(make_features([asked])).median()[0] < 100
+
+
+def test_machine_without_a_run_is_known_less_where_no_gpu_tells_most_of_it() -> None:
+    portfolio = _beside_processors()
+    asked: list[Row] = [
+        {"workers": 4.0, "instance_type": "four", "gpu_type": "T4"},
+        {"workers": 4.0, "instance_type": "four"},
+    ]
+    forecast = portfolio.predict(make_features(asked))
+
+    assert forecast.scale[1] > 2 * forecast.scale[0]
+
+
+@pytest.mark.parametrize("column", ["absent", "empty"])
+def test_runs_that_tell_no_gpu_type_say_little_of_one(column: str) -> None:
+    sizes = np.repeat([1e5, 2e5], 5)
+    workers = np.tile([1.0, 2.0, 4.0, 8.0, 16.0], 2)
+    gpus: dict[str, list[str | None]] = {"gpu_type": [None] * 10} if column == "empty" else {}
+    features = FeatureTable({"workers": workers, "dataset_size": sizes}, gpus, 10)
+    runs = RunTable(features, sizes / workers / 100, [f"run_{i}" for i in range(10)])
+    portfolio = loads(dumps(fit_portfolio(runs, seed=0, time_budget_s=60)))
+    asked = make_features(
+        [
+            {"workers": 4.0, "dataset_size": 1e5},
+            {"workers": 4.0, "dataset_size": 1e5, "gpu_type": "A100-80GB"},
+        ]
+    )
+    lower, upper = portfolio.predict(asked).interval(0.9)
+    without, with_gpu = portfolio.support(asked)
+
+    assert upper[0] / lower[0] < 1.3
+    assert 250 / lower[1] > 5
+    assert upper[1] / 250 > 5
+    assert (without.basis, with_gpu.basis) == ("measured", "prior")
+    assert with_gpu.unseen_levels == (("gpu_type", "A100-80GB"),)

@@ -55,3 +55,11 @@ def test_what_few_runs_showed_fades_with_more() -> None:
     assert widened[0] == widened[1] == pytest.approx(2.0)
     assert widened[1] > widened[2] > widened[3] > 1
     assert widened[3] < 1.1
+
+
+def test_more_runs_of_other_levels_tell_little_of_one_without_runs() -> None:
+    few, many = (prior_curve("new_level", n)[2] for n in (6, 600))
+    other_few, other_many = (prior_curve("transfer", n)[2] for n in (6, 600))
+
+    assert 1 < few / many < 1.2
+    assert few / many < other_few / other_many
