@@ -20,7 +20,7 @@ def with_exponents(encoder: Encoder, prior: PooledPrior) -> Encoder:
     Runs that never varied a parameter (the length of sequences, say) tell nothing of it. A question
     that does is answered by the exponent that the parameter has in the other workloads, with its
     spread between them: mean and variance of the mixture of the templates, weighted as the pool
-    weighs these. A parameter that no workload of the pool varied keeps the exponent 0 +- .35.
+    weighs these. A parameter that no workload of the pool varied keeps the exponent 0 +- .5.
     Parameters with zeros are left aside: their scale is each workload's own.
     """
     numeric = tuple(

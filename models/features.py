@@ -32,7 +32,7 @@ _FLOOR = 1e-3
 _ONE_UNIT_BELOW = math.exp(-1)
 """Where zero stands beside the smallest measured value: the logarithm's tangent is zero there."""
 
-UNIDENTIFIED_SD = 0.35
+UNIDENTIFIED_SD = 0.5
 """Prior standard deviation of the exponent of a parameter that was constant in the runs."""
 
 SWITCH_TOLERANCE = 1e-9
