@@ -150,7 +150,8 @@ class LevelTransfer:
 
         An unseen level that the pool or a data sheet knows, as are measured ones, is shifted by
         `models.level_effects`; any other unseen level adds a variance of 0.5 squared, a GPU type
-        one of 1. Rows with another reading are answered by both, half by each.
+        one of 1, or of 2.5 squared where no run tells one. Rows with another reading are answered
+        by both, half by each.
         """
         if encoded.codes.min(initial=0) >= 0:
             return _read_twice(None, encoded)
