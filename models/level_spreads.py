@@ -60,7 +60,7 @@ def with_level_spreads(
     >>> table = FeatureTable(columns, {"instance_type": names}, 15)
     >>> y = -0.9 * np.log(workers * cores)
     >>> encoder = with_level_spreads(Encoder.learn(table), table, y - np.median(y), seed=0)
-    >>> [category.spread for category in encoder.categories]
+    >>> [category.spread for category in encoder.categories if category.used]
     [0.1]
     """
     spreads = _Spreads(encoder.layout, encoder.encode(features).X, y, seed).chosen()
