@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from app.domain.identifiers import Slug
+from app.domain.identifiers import FitId, Slug
 from app.domain.wording import say_count
 
 MAX_NAMED_FAULTS = 1000
@@ -67,6 +67,23 @@ class NoRegressorError(DomainError):
             f" {needed} needed. Ask for a fit: POST /v1/workloads/{slug}/fits"
         )
         self.slug, self.found, self.needed = slug, found, needed
+
+
+class FitPendingError(NoRegressorError):
+    """A workload has no published regressor yet, but a fit that may publish one."""
+
+    remedy = (
+        "Ask again when the fit has ended. If it stays queued, no fitter may be alive: see /readyz."
+    )
+
+    def __init__(self, slug: Slug, *, found: int, needed: int, fit_id: FitId, state: str) -> None:
+        DomainError.__init__(
+            self,
+            f"Workload {slug!r} has no published regressor yet; a fit is {state}:"
+            f" GET /v1/fits/{fit_id}",
+        )
+        self.slug, self.found, self.needed = slug, found, needed
+        self.fit_id, self.state = fit_id, state
 
 
 class NotEnoughRunsError(DomainError):

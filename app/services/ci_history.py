@@ -9,7 +9,7 @@ from typing import Final
 from app.decisions.drift import thresholds_for
 from app.domain.accuracy import DriftReport
 from app.domain.ci import Baseline
-from app.domain.errors import DomainError, NoRegressorError
+from app.domain.errors import DomainError, FitPendingError, NoRegressorError
 from app.domain.identifiers import ProjectId, Slug
 from app.domain.regressors import Publication
 from app.domain.runs import Run, RunFilter, RunStatus
@@ -104,6 +104,8 @@ def read_history(
     history = History(load, workload, publications=publications, baseline=baseline, past=runs)
     try:
         served = regressors.get(project_id, slug)
+    except FitPendingError as error:
+        return replace(history, reason=f"No regressor is published yet; a fit is {error.state}.")
     except NoRegressorError:
         return replace(history, reason="No regressor is published yet: ask for a fit.")
     except DomainError as error:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from app.domain import deadlines
 from app.domain.errors import (
+    FitPendingError,
     NoRegressorError,
     NotFoundError,
     RegressorUnavailableError,
@@ -229,6 +230,10 @@ def _load_unpublished(
         held = _load(stores, slug, workload.workload_id, version)
         return _told_in(held, workload.declaration.currency)
     found = stores.runs.count_usable(workload.workload_id)
+    if fit := stores.fits.active(workload.workload_id):
+        raise FitPendingError(
+            slug, found=found, needed=NEEDED_RUNS, fit_id=fit.fit_id, state=fit.state
+        )
     raise NoRegressorError(slug, found=found, needed=NEEDED_RUNS)
 
 

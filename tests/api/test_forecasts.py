@@ -343,6 +343,19 @@ def test_workload_without_regressor_names_found_and_needed_runs(
     assert "/v1/workloads/raw/fits" in answer.json()["detail"]
 
 
+def test_workload_that_waits_for_its_first_fit_names_the_fit(
+    client: TestClient, services: Services
+) -> None:
+    store_runs(services.context, "raw")
+    fit_id = client.post("/v1/workloads/raw/fits").json()["fit_id"]
+
+    problem = client.post("/v1/forecasts", json={**ASKED, "workload": "raw"}).json()
+
+    assert problem["code"] == "no_regressor"
+    assert f"a fit is queued: GET /v1/fits/{fit_id}" in problem["detail"]
+    assert "/readyz" in problem["remedy"]
+
+
 def test_malformed_json_shows_where_it_breaks(client: TestClient) -> None:
     answer = client.post(
         "/v1/forecasts", content=b'{"workload": ', headers={"Content-Type": "application/json"}
