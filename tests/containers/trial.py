@@ -42,8 +42,7 @@ def try_out(project: Composed, *, build: bool, with_ray: bool) -> Iterator[str]:
     project.run("restart", "postgres")
     _await_up(project, *_ALONE)
     with _caller(project, key) as caller:
-        again = caller.post("/v1/runs", content=_PROFILE.read_bytes(), headers=_CSV).json()
-        assert again["created"] == 0, again
+        assert _uploaded(caller)["created"] == 0
         assert _forecast(caller) == first
     yield "PostgreSQL came back with all it had"
     if with_ray:
@@ -52,9 +51,6 @@ def try_out(project: Composed, *, build: bool, with_ray: bool) -> Iterator[str]:
     ended = {name: project.exit_code(name) for name in (_ON_RAY if with_ray else _ALONE)}
     assert set(ended.values()) == {0}, ended
     yield "stopped without being killed"
-
-
-_CSV = {"Content-Type": "text/csv"}
 
 
 def _await_up(project: Composed, *arguments: str) -> None:
@@ -86,11 +82,19 @@ def _fitted(caller: httpx.Client, *, version: int) -> float:
     """Upload, fit the regressor of this version, and return its forecast in seconds."""
     refused = httpx.get(caller.base_url.join("/v1/workloads"))
     assert refused.status_code == httpx.codes.UNAUTHORIZED, refused.text
-    stored = caller.post("/v1/runs", content=_PROFILE.read_bytes(), headers=_CSV)
-    assert stored.is_success, stored.text
+    _uploaded(caller)
     fit = caller.post(f"{_WORKLOAD}/fits", headers={"Prefer": "wait=60"}).json()
     assert (fit["state"], fit["regressor_version"]) == ("succeeded", version), fit
     return _forecast(caller)
+
+
+def _uploaded(caller: httpx.Client) -> dict[str, int]:
+    """Upload the profile and return how many of its runs were created and known before."""
+    headers = {"Content-Type": "text/csv"}
+    answer = caller.post("/v1/runs", content=_PROFILE.read_bytes(), headers=headers)
+    assert answer.is_success, answer.text
+    counts: dict[str, int] = answer.json()
+    return counts
 
 
 def _forecast(caller: httpx.Client) -> float:
