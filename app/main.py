@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from anyio import to_thread
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from opentelemetry.trace import TracerProvider
 from starlette.types import ASGIApp
 from typing_extensions import override
@@ -16,6 +16,7 @@ from app.api.direct_answers import DirectAnswers
 from app.api.encoded_answers import EncodedAnswers
 from app.api.forecast_shortcut import ForecastShortcut
 from app.api.gathering import Gatherer
+from app.api.known_queries import refuse_unknown_query
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.deadlines import DeadlineWatch
@@ -136,7 +137,8 @@ def build_app(
     app.state.services = services
     problems.install(app)
     for router in ROUTERS:
-        app.include_router(router)
+        strict = [Depends(refuse_unknown_query)] if router.prefix.startswith("/v1") else []
+        app.include_router(router, dependencies=strict)
     app.include_router(pages.router)
     openapi.install(app, requires_keys=services.access.requires_keys)
     direct = _add_middleware(app, services)

@@ -17,6 +17,7 @@ from app.api.bodies import parse_json
 from app.api.encoded_answers import MAX_BODY_BYTES, EncodedAnswers
 from app.api.forecasts import PATH, make_forecast, router
 from app.api.gathering import Gatherer
+from app.api.known_queries import check_query
 from app.api.middleware.exchanges import exchange_of, json_headers
 from app.api.told_forecasts import answer_again, answer_at_once
 from app.domain.access import Principal
@@ -59,6 +60,7 @@ class ForecastShortcut:
             return
         scope["route"] = _ROUTE
         try:
+            check_query(scope, _ROUTE)
             principal: Principal = scope["state"]["principal"]
             if not principal.allows(AccessScope.READ):
                 raise ForbiddenError(AccessScope.READ.value)

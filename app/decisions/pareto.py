@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.intp]
+_N_ENDS = 2
 
 
 def pareto_front(first: FloatArray, second: FloatArray) -> IndexArray:
@@ -44,3 +45,34 @@ def pareto_front(first: FloatArray, second: FloatArray) -> IndexArray:
     group = np.cumsum(~repeats) - 1
     front: IndexArray = order[kept[~repeats][group]]
     return front
+
+
+def thin_front(front: IndexArray, limit: int, keep: int | None = None) -> IndexArray:
+    """Return `limit` points of a longer front in its order, spread from end to end.
+
+    Parameters
+    ----------
+    front
+        Indices along the front, shape (n,).
+    limit
+        The most points to return, from 1 on.
+    keep
+        An index that stays, in place of the point nearest to it, if it is on the front.
+
+    Examples
+    --------
+    >>> thin_front(np.arange(30), 4).tolist()
+    [0, 10, 19, 29]
+    >>> thin_front(np.arange(30), 4, keep=12).tolist()
+    [0, 12, 19, 29]
+    >>> thin_front(np.arange(30), 1, keep=29).tolist()
+    [29]
+    """
+    if len(front) <= limit:
+        return front
+    places = np.linspace(0, len(front) - 1, limit).round().astype(np.intp)
+    kept = np.flatnonzero(front == keep) if keep is not None else front[:0]
+    if kept.size and kept[0] not in places:
+        inner = places[1:-1] if limit > _N_ENDS else places
+        inner[np.abs(inner - kept[0]).argmin()] = kept[0]
+    return front[places]

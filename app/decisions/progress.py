@@ -86,7 +86,7 @@ def remaining(
 
     Progress with elapsed time is a normal observation of the log duration (`rate_precision`);
     elapsed time without progress only says that the job takes longer; progress without elapsed
-    time only scales the forecast.
+    time, or in no time at all, only scales the forecast.
 
     Parameters
     ----------
@@ -99,9 +99,9 @@ def remaining(
     rate_variation
         Relative standard deviation of the rate over a whole run.
     """
-    has_elapsed = ~np.isnan(elapsed_s)
+    has_elapsed = np.nan_to_num(elapsed_s) > 0
     done = np.nan_to_num(progress)
-    seen = has_elapsed & (done > 0) & (np.nan_to_num(elapsed_s) > 0)
+    seen = has_elapsed & (done > 0)
     observed = np.log(np.where(seen, elapsed_s, 1.0)) - np.log(np.where(seen, done, 1.0))
     precision = np.where(seen, rate_precision(done, rate_variation), 0.0)
     spent = np.where(has_elapsed, elapsed_s, 0.0)
@@ -163,6 +163,7 @@ def remaining_after(
     """
     log_median = float(np.log(prior.median())[0])
     done = float(stretch.progress.sum())
+    elapsed_s = elapsed_s or None
     observed, precision = _regress(stretch, progress, elapsed_s, rate_variation, log_median)
     rest = 1.0 - done
     spent = 0.0 if elapsed_s is None else elapsed_s / rest

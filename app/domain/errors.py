@@ -147,7 +147,7 @@ class SchemaDriftError(DomainError):
 class InvalidRowsError(DomainError):
     """An upload has bad rows; nothing of it was stored."""
 
-    remedy = "Mend the named rows and send all again; ?on_invalid=skip takes the good runs."
+    remedy = "Mend the named rows and send all again."
 
     def __init__(self, faults: Sequence[Fault], *, bad_rows: int, total_rows: int) -> None:
         named = "" if bad_rows <= MAX_NAMED_FAULTS else f" (the first {MAX_NAMED_FAULTS} are named)"
@@ -156,6 +156,12 @@ class InvalidRowsError(DomainError):
             faults=faults,
         )
         self.bad_rows, self.total_rows = bad_rows, total_rows
+
+
+class InvalidRunsError(InvalidRowsError):
+    """An upload of runs has bad rows, and could have been asked to leave them out."""
+
+    remedy = "Mend the named rows and send all again; ?on_invalid=skip takes the good runs."
 
 
 class InvalidRequestError(DomainError):

@@ -117,7 +117,8 @@ def _compute(price: Price, instances: int, seconds: float) -> list[_Charge]:
 
 
 def _unit(price: Price) -> str:
-    return "gpu-hour" if price.instance_type is None else "instance-hour"
+    is_one_gpu = price.instance_type is None and (price.gpu_count or 1) == 1
+    return "gpu-hour" if is_one_gpu else "instance-hour"
 
 
 def _charge(kind: str, quantity: Decimal, unit: str, unit_price: Decimal) -> _Charge:

@@ -160,7 +160,8 @@ def compute_fit(
     Raises
     ------
     FitRefusedError
-        If there are too few runs, or no regressor can be fitted on them.
+        If there are too few runs, no regressor can be fitted on them, or its artefact could not
+        be read again.
     """
     request = task.request
     try:
@@ -179,8 +180,14 @@ def compute_fit(
         raise FitRefusedError(FitProblem("no_regressor", str(error))) from error
     except (models.NothingFittedError, models.UnknownRegressorError) as error:
         raise FitRefusedError(FitProblem("fit_failed", str(error))) from error
+    artifact = models.dumps(portfolio)
+    try:
+        models.loads(artifact)
+    except models.ArtifactError as error:
+        # What nobody can read must not take the place of what answers.
+        raise FitRefusedError(FitProblem("fit_failed", str(error))) from error
     return FitOutcome(
-        artifact=models.dumps(portfolio),
+        artifact=artifact,
         format_version=models.FORMAT_VERSION,
         report=_report(portfolio, request.seed, task.pool.mode),
         contest=_contest(portfolio, task),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
+from app.decisions.pareto import thin_front
 from app.decisions.recommendation import Choice, Rejection, choose
 from app.domain.configurations import Configuration, Scenario
 from app.domain.forecasts import Forecast, ForecastRequest
@@ -61,7 +62,8 @@ class RecommendationService:
 
 def _tell(asked: Asked, evaluated: Evaluated, choice: Choice) -> Recommendation:
     request, served = asked.request, asked.served
-    ranked, pareto = choice.ranked[: request.limit], choice.pareto[: request.limit]
+    ranked = choice.ranked[: request.limit]
+    pareto = thin_front(choice.pareto, request.limit, *ranked[:1].tolist())
     shown = dict.fromkeys([*ranked.tolist(), *pareto.tolist()])
     best = [evaluated.configurations[index] for index in shown]
     beyond = [_with_one_more(best[0])] if best else []

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import IO, Final, Protocol
 
-from app.domain.errors import InvalidRowsError, UnknownFieldError
+from app.domain.errors import InvalidRowsError, InvalidRunsError, UnknownFieldError
 from app.domain.identifiers import KeyId, ProjectId, Slug
 from app.domain.runs import Assessment, Run, Verdict
 from app.services.context import ServiceContext
@@ -103,7 +103,8 @@ class UploadService:
         """
         upload = read_upload(body, upload_format, self._canonical_gpu_name)
         if not options.skip_invalid:
-            _refuse_bad_rows(upload)
+            refused = InvalidRowsError if options.skip_invalid is None else InvalidRunsError
+            _refuse_bad_rows(upload, refused)
         # Judged before: whoever judges reads the database on a connection of its own.
         verdicts = self._judge(project_id, upload, options)
         if options.dry_run:
@@ -130,7 +131,7 @@ class UploadService:
         with self._context.database.reading() as stores:
             workloads = stores.workloads.find_many(project_id, slugs)
         types = upload.uses.resolve(workloads)
-        settle_drift(upload, types, skip_invalid=options.skip_invalid)
+        settle_drift(upload, types, skip_invalid=bool(options.skip_invalid))
         writer, now = ContentWriter(types), self._context.now()
         runs = {
             row: run
@@ -189,14 +190,12 @@ def _audit(
     stores.access.record_audit(project_id, key_id, now, "run.upload", subject, detail)
 
 
-def _refuse_bad_rows(upload: CheckedUpload) -> None:
+def _refuse_bad_rows(upload: CheckedUpload, refused: type[InvalidRowsError]) -> None:
     faults = upload.faults
     if faults.unknown_fields:
         raise UnknownFieldError(faults.unknown_fields)
     if faults:
-        raise InvalidRowsError(
-            faults.named, bad_rows=len(faults.bad_rows), total_rows=upload.total_rows
-        )
+        raise refused(faults.named, bad_rows=len(faults.bad_rows), total_rows=upload.total_rows)
 
 
 def _result(

@@ -189,7 +189,12 @@ class ForecastStore:
         rows = self._session.execute(
             sa.select(RunRow.id, RunRow.status, RunRow.duration_seconds, WorkloadRow.slug)
             .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
-            .where(WorkloadRow.project_id == project_id, RunRow.forecast_id == forecast_id)
+            .join(ForecastRow, ForecastRow.id == RunRow.forecast_id)
+            .where(
+                WorkloadRow.project_id == project_id,
+                RunRow.forecast_id == forecast_id,
+                RunRow.workload_id == ForecastRow.workload_id,
+            )
             .order_by(RunRow.id)
             .limit(_MAX_LINKED)
         )

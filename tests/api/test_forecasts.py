@@ -404,3 +404,12 @@ def test_time_limit_beyond_64_bits_is_told_as_a_number(
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["time_limit_seconds"] > 2**64
+
+
+def test_run_of_another_workload_is_no_outcome(client: TestClient, published: Services) -> None:
+    forecast = ask(client)
+    published.ledger.flush()
+    run = {"workload": "other", "duration_seconds": 7, "forecast_id": forecast["forecast_id"]}
+
+    assert client.post("/v1/runs", json=run).status_code == 201
+    assert client.get(f"/v1/forecasts/{forecast['forecast_id']}").json()["runs"] == []

@@ -105,6 +105,13 @@ def test_filters_narrow_the_catalogue(client: TestClient) -> None:
     assert names(client, "origin=catalogue&as_of=1999-01-01") == []
 
 
+def test_price_of_a_gpu_without_gpus_is_refused(client: TestClient) -> None:
+    problem = client.post("/v1/prices", json={**PRICE, "gpu_count": 0}).json()
+
+    assert problem["errors"][0]["field"] == "gpu_count"
+    assert "on_invalid" not in problem["remedy"]
+
+
 def test_csv_upload_reads_dates_and_empty_cells(client: TestClient) -> None:
     body = (
         "provider,gpu_type,price_per_hour,purchase,valid_from,price_id\n"

@@ -284,3 +284,16 @@ def test_prices_of_two_currencies_are_never_compared(
     assert in_dollars["recommended"] is not None
     assert in_francs["recommended"] is None
     assert [entry["reason"] for entry in in_francs["rejected"]] == ["exchange_rate_unknown"]
+
+
+def test_short_list_keeps_both_ends_of_the_front_and_the_recommended_one(
+    client: TestClient, published: Services
+) -> None:
+    whole = recommend(client)["pareto"]
+
+    answer = recommend(client, limit=3)
+
+    assert len(whole) > 3
+    assert len(answer["pareto"]) == 3
+    assert answer["recommended"] in answer["pareto"]
+    assert [answer["pareto"][place] for place in (0, -1)] == [whole[0], whole[-1]]

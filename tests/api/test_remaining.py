@@ -231,3 +231,12 @@ def test_sentences_read_well(client: TestClient, published: Services, clock: Fak
     assert lines[2].startswith("The answer rests to ")
     assert lines[3].startswith("It ends about 20")
     assert lines[4].startswith("It keeps the deadline with probability ")
+
+
+def test_progress_in_no_time_only_scales_the_forecast(
+    client: TestClient, published: Services
+) -> None:
+    assert median(ask(client, progress=0.5, elapsed_s=0)) == median(ask(client, progress=0.5))
+    past = [{"configuration": {"gpu_type": "T4", "workers": 4}, "progress": 0.25, "elapsed_s": 100}]
+    segmented = {"segments": past, "progress": 0.5}
+    assert median(ask(client, **segmented, elapsed_s=100)) == median(ask(client, **segmented))

@@ -252,7 +252,7 @@ def test_sizes_beyond_the_limit_are_told_the_limit(client: TestClient) -> None:
     answer = post_csv(client, "workload,duration_seconds,dataset_size,workers", "a,5,1e30,2e9")
 
     said = {fault["field"]: fault["message"] for fault in faults(answer)}
-    assert "up to 1e18" in said["dataset_size"]
+    assert "to 1e18" in said["dataset_size"]
     assert "1,000,000" in said["workers"]
 
 
@@ -363,3 +363,31 @@ def test_costs_that_contradict_themselves_are_named(client: TestClient) -> None:
         (3, "cost_amount"),
         (4, "duration_seconds"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("duration_seconds", "1e-100"),
+        ("dataset_size", "1e-300"),
+        ("resource.samples_to_target", "1e-300"),
+    ],
+)
+def test_number_too_small_for_any_law_is_refused(
+    client: TestClient, column: str, cell: str
+) -> None:
+    columns = {"workload": "bert", "duration_seconds": "1", column: cell}
+
+    answer = post_csv(client, ",".join(columns), ",".join(columns.values()))
+
+    assert answer.status_code == 422
+    [fault] = faults(answer)
+    assert (fault["row"], fault["field"]) == (1, column)
+
+
+@pytest.mark.parametrize("column", ["duration_minutes", "duration_ms", "duration_hours"])
+def test_other_unit_of_time_is_told_to_be_converted(client: TestClient, column: str) -> None:
+    answer = post_csv(client, f"workload,{column}", "bert,12")
+
+    [fault] = faults(answer)
+    assert "Convert to seconds and send 'duration_seconds'" in fault["remedy"]

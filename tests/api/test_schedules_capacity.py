@@ -149,3 +149,13 @@ def test_job_that_is_resized_holds_its_new_gpus_while_it_restarts(
     assert gpu_hours(same) == gpu_hours(kept)
     assert gpu_hours(resized) == pytest.approx(gpu_hours(kept) + 2 * 0.5, rel=1e-6)
     assert gpu_hours(elsewhere) == gpu_hours(resized)
+
+
+@pytest.mark.parametrize("path", ["/v1/schedules:capacity", "/v1/schedules:allocate"])
+def test_gpu_type_in_two_spellings_is_refused(client: TestClient, path: str) -> None:
+    body: dict[str, Any] = {"capacity": {"T4": 8, "t4": 8}}
+    body |= {"jobs": []} if path.endswith("allocate") else {"running": [], "queued": []}
+
+    problem = client.post(path, json=body).json()
+
+    assert "are one GPU type" in problem["errors"][0]["message"]

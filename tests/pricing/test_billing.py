@@ -25,9 +25,19 @@ def test_worked_example_of_the_contract() -> None:
 
 
 def test_price_of_a_gpu_is_billed_by_gpu_hours() -> None:
-    [item] = bill(make_offer(instances=3, instance_type=None), 60.0, 50.0, 70.0).line_items
+    [item] = bill(
+        make_offer(instances=3, instance_type=None, gpu_count=1), 60.0, 50.0, 70.0
+    ).line_items
 
     assert (item.unit, item.quantity) == ("gpu-hour", Decimal("0.05"))
+
+
+def test_hours_of_several_gpus_at_one_price_are_not_called_gpu_hours() -> None:
+    offer = make_offer("8.00", instances=2, instance_type=None, gpu_count=4)
+
+    [item] = bill(offer, 60.0, 50.0, 70.0).line_items
+
+    assert item.unit == "instance-hour"
 
 
 def test_job_of_seconds_does_not_look_free() -> None:

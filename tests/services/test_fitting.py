@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from typing_extensions import override
 
+import models
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import RegressorUnavailableError
 from app.domain.fits import Fit, FitProblem, FitRequest, FitState, PublishMode
@@ -368,6 +369,20 @@ def test_runs_that_vanish_before_the_fit_fail_it(services: Services) -> None:
     ended = look(services, asked)
     assert ended.problem is not None
     assert (ended.state, ended.problem.code) == (FitState.FAILED, "no_regressor")
+
+
+def test_artefact_that_cannot_be_read_again_fails_the_fit(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_runs(services.context, SLUG)
+    asked = ask(services)
+    monkeypatch.setattr(models, "dumps", lambda _portfolio: b"no artefact")
+
+    make_fitter(services.context).step()
+
+    ended = look(services, asked)
+    assert ended.problem is not None
+    assert (ended.state, ended.problem.code) == (FitState.FAILED, "fit_failed")
 
 
 def test_failed_fit_leaves_the_published_version_serving(

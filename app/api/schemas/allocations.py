@@ -19,7 +19,7 @@ from app.api.schemas.forecasts import (
     to_parameters,
 )
 from app.api.schemas.instants import Instant
-from app.api.schemas.schedules import ExpectationOut, Progress, Ref, check_refs
+from app.api.schemas.schedules import ExpectationOut, Progress, Ref, check_refs, check_types
 from app.domain.allocations import (
     AllocationRequest,
     ElasticJob,
@@ -155,7 +155,8 @@ class AllocateIn(RequestModel):
     pricing: PricingIn = PricingIn()
 
     @model_validator(mode="after")
-    def _check_size(self) -> Self:
+    def _check_capacity(self) -> Self:
+        check_types(self.capacity)
         if sum(self.capacity.values()) > _MOST_GPUS:
             raise PydanticCustomError(
                 "capacity",

@@ -11,7 +11,7 @@ from typing_extensions import override
 from app.api.schemas.allocations import PlacedIn
 from app.api.schemas.base import RequestModel, ResponseModel
 from app.api.schemas.forecasts import Name, Probability
-from app.api.schemas.schedules import QueuedJobIn, check_refs
+from app.api.schemas.schedules import QueuedJobIn, check_refs, check_types
 from app.domain.capacity import CapacityRequest, DemandedJob
 
 MAX_JOBS = 1000
@@ -90,6 +90,7 @@ class CapacityIn(RequestModel):
     @model_validator(mode="after")
     def _check_refs(self) -> Self:
         check_refs([*self.running, *self.queued])
+        check_types(self.capacity)
         return self
 
     def to_domain(self) -> CapacityRequest:

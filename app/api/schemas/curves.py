@@ -41,14 +41,16 @@ class CurveQuery(RequestModel):
     def _rises(self) -> Self:
         if self.to < self.from_:
             raise PydanticCustomError(
-                "order", "The axis ends before it begins", {"remedy": "Let `from` be at most `to`."}
+                "order",
+                "The axis ends before it begins",
+                {"path": ["to"], "remedy": "Let `from` be at most `to`."},
             )
         whole = {"workers", "nodes"}
         if self.over in whole and (self.to > 1_000_000 or self.from_ % 1 or self.to % 1):  # noqa: PLR2004
             raise PydanticCustomError(
                 "whole",
                 "The axis counts from 1 to 1,000,000",
-                {"remedy": "Give whole numbers for `from` and `to`."},
+                {"path": ["from"], "remedy": "Give whole numbers for `from` and `to`."},
             )
         return self
 

@@ -80,6 +80,16 @@ class PriceIn(RequestModel):
                 "A price names an instance_type or a gpu_type",
                 {"remedy": "Send one of them, or both."},
             )
+        if self.gpu_type is not None and self.gpu_count == 0:
+            raise PydanticCustomError(
+                "no_gpus",
+                "The price of a {gpu_type} has a gpu_count of 0",
+                {
+                    "gpu_type": self.gpu_type,
+                    "path": ["gpu_count"],
+                    "remedy": "Count the GPUs of the instance, or leave gpu_type out.",
+                },
+            )
         return self
 
     @model_validator(mode="after")

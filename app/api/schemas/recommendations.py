@@ -73,7 +73,15 @@ class RecommendationIn(RequestModel):
         Probability, Field(description="with which deadline and budget are kept")
     ] = 0.9
     require_within_range: bool = False
-    limit: Annotated[int, Field(ge=1, le=1000, description="of the ranked candidates")] = 10
+    limit: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1000,
+            description="of the ranked candidates; of a longer Pareto front so many are told,"
+            " spread from end to end, with the recommended one if it is among them",
+        ),
+    ] = 10
     rejected_limit: Annotated[
         int, Field(ge=0, le=10_000, description="of the rejected candidates that are named")
     ] = 100

@@ -1,6 +1,6 @@
 """Requests and responses about the order of a queue."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -79,6 +79,23 @@ def check_refs(jobs: Sequence[Any]) -> Sequence[Any]:
             )
         seen.add(job.ref)
     return jobs
+
+
+def check_types(capacity: Mapping[str, int]) -> None:
+    """Refuse a capacity that names a GPU type twice, in letters of either case."""
+    seen: dict[str, str] = {}
+    for name in capacity:
+        if (earlier := seen.setdefault(name.casefold(), name)) != name:
+            raise PydanticCustomError(
+                "repeated_gpu_type",
+                "{earlier} and {name} are one GPU type",
+                {
+                    "earlier": repr(earlier),
+                    "name": repr(name),
+                    "path": ["capacity", name],
+                    "remedy": "Name each type once, with all of its GPUs.",
+                },
+            )
 
 
 class RankIn(RequestModel):

@@ -69,6 +69,12 @@ class NumberRule:
 
 
 _SECONDS_REMEDY: Final = "Send seconds as a plain number such as 5123.7 (not ms, not hh:mm:ss)."
+_OTHER_UNITS_OF_TIME: Final = frozenset(
+    {
+        "ns", "nanoseconds", "us", "microseconds", "ms", "millis", "milliseconds", "min", "mins",
+        "minutes", "h", "hrs", "hours", "d", "days",
+    }
+)  # fmt: skip
 _COUNT_RULE: Final = NumberRule(
     "a whole number from 1 to 1,000,000",
     "Send a whole number from 1 on, or leave the cell empty.",
@@ -78,12 +84,18 @@ _COUNT_RULE: Final = NumberRule(
     is_whole=True,
 )
 _SIZE_RULE: Final = NumberRule(
-    "a positive number up to 1e18",
+    "a positive number from 1e-18 to 1e18",
     "Send a positive number, or leave it out where it does not apply.",
+    lower=1e-18,
+    is_open=False,
 )
 NUMBER_RULES: Final[Mapping[str, NumberRule]] = {
     "duration_seconds": NumberRule(
-        "a positive number of seconds below ten years", _SECONDS_REMEDY, upper=TEN_YEARS_S
+        "a positive number of seconds, from a nanosecond to ten years",
+        _SECONDS_REMEDY,
+        lower=1e-9,
+        is_open=False,
+        upper=TEN_YEARS_S,
     ),
     "progress": NumberRule(
         "a share from 0 to 1", "Send 0.4 for 40 percent.", is_open=False, upper=1.0
@@ -165,7 +177,11 @@ def unknown_field_fault(
         remedy = "Name phases phase.NAME_seconds, such as phase.setup_seconds."
     else:
         nearest = nearest_field(name, known)
-        hint = f"Did you mean {nearest!r}? " if nearest else ""
+        is_other_unit = name.casefold().rpartition("_")[2] in _OTHER_UNITS_OF_TIME
+        if nearest and nearest.endswith("_seconds") and is_other_unit:
+            hint = f"Convert to seconds and send {nearest!r}. "
+        else:
+            hint = f"Did you mean {nearest!r}? " if nearest else ""
         remedy = f"{hint}A parameter of your own is param.NAME, a label label.NAME."
     shown = printable(name)
     return Fault(f"There is no field {shown!r}.", remedy, field=shown, row=row)

@@ -26,12 +26,13 @@ class UploadFormat(StrEnum):
 class UploadOptions:
     """How an upload is stored.
 
-    `dry_run` writes nothing; `skip_invalid` leaves bad rows out instead of refusing all;
+    `dry_run` writes nothing; `skip_invalid` leaves bad rows out instead of refusing all, None where
+    nobody could ask for it;
     `exclusion` is the reason why the new runs are kept out of fits, None where they are not.
     """
 
     dry_run: bool = False
-    skip_invalid: bool = False
+    skip_invalid: bool | None = False
     exclusion: str | None = None
 
 

@@ -115,9 +115,7 @@ function rankedTable(forecasts, use) {
 
 function rejections(found) {
   if (!found.rejected_count) return null;
-  const counts = {};
-  for (const { reason } of found.rejected) counts[reason] = (counts[reason] ?? 0) + 1;
-  const parts = Object.entries(counts).map(([reason, count]) => `${number(count)} ${REASONS[reason] ?? reason}`);
+  const parts = Object.entries(found.rejected_by_reason).map(([reason, count]) => `${number(count)} ${REASONS[reason] ?? reason}`);
   return h("p", { class: "quiet" }, `${plural(found.considered, "configuration")} considered, ${number(found.rejected_count)} set aside: ${parts.join(", ")}.`);
 }
 

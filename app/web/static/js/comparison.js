@@ -33,6 +33,14 @@ function relation(entry, first) {
   return h("span", {}, speed, h("br"), h("small", {}, `${cheaper} ${money(Math.abs(extra), entry.cost.currency)}${extra < 0 ? "" : " more"}`));
 }
 
+/** Return the least cost and its currency, nothing where the entries are priced in several. */
+function cheapest(entries) {
+  const costs = entries.map((entry) => entry.cost).filter(Boolean);
+  const currencies = new Set(costs.map((cost) => cost.currency));
+  if (currencies.size !== 1) return {};
+  return { cost: Math.min(...costs.map((cost) => Number(cost.median))), currency: [...currencies][0] };
+}
+
 const identityOf = (entry) => JSON.stringify([fieldsOf(entry), entry.cost?.price_per_hour]);
 
 /** A table of forecasts that people add to and take from. */
@@ -65,7 +73,7 @@ export class Comparison {
 
   price({ cost }, best) {
     if (!cost) return ["–"];
-    const isBest = Number(cost.median) === best.cost;
+    const isBest = cost.currency === best.currency && Number(cost.median) === best.cost;
     return [moneyNode(cost.median, cost.currency), isBest ? h("small", { class: "mark" }, "cheapest") : null];
   }
 
@@ -93,10 +101,7 @@ export class Comparison {
       return;
     }
     const isAlone = this.entries.length === 1;
-    const costs = this.entries.filter((entry) => entry.cost).map((entry) => Number(entry.cost.median));
-    const best = isAlone
-      ? {}
-      : { seconds: Math.min(...this.entries.map((entry) => entry.duration_seconds.median)), cost: Math.min(...costs) };
+    const best = isAlone ? {} : { seconds: Math.min(...this.entries.map((entry) => entry.duration_seconds.median)), ...cheapest(this.entries) };
     const names = differing(this.entries);
     fill(
       this.place,

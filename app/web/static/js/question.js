@@ -1,6 +1,6 @@
 /** The what-if form: its fields come from what was measured of the workload. */
 
-import { get } from "./api.js";
+import { Problem, get } from "./api.js";
 import { field, fill, h, select } from "./dom.js";
 import { label, number } from "./format.js";
 
@@ -117,8 +117,13 @@ async function suggestPrices(form) {
   }
 }
 
-/** Return the flat fields of the form, as the query of a what-if has them. */
+/** Return the flat fields of the form, as the query of a what-if has them; a number that the browser cannot read is refused. */
 export function readFields(form) {
+  const unread = [...form.elements].find((control) => control.validity?.badInput);
+  if (unread) {
+    const detail = `What stands in ${label(unread.name)} is no number.`;
+    throw new Problem({ title: "Invalid request", detail, remedy: "Write digits, such as 8 or 2.5, or leave it empty." });
+  }
   const fields = {};
   for (const [name, value] of new FormData(form)) if (value !== "") fields[name] = value;
   if (fields.deadline_h) fields.deadline_s = String(Number(fields.deadline_h) * HOUR);

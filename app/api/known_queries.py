@@ -1,0 +1,72 @@
+"""Refuses query parameters that a route does not know: a typo never becomes a default."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fastapi import Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.types import Scope
+
+from app.domain.errors import Fault, UnknownFieldError
+from app.domain.spelling import nearest_field
+
+_MAX_SHOWN: Final = 100
+
+
+async def refuse_unknown_query(request: Request) -> None:
+    """Refuse a request whose query names what its route does not take, as `check_query` does."""
+    check_query(request.scope, request.scope["route"])
+
+
+def check_query(scope: Scope, route: object) -> None:
+    """Let a request pass whose query a route knows, or reads by itself.
+
+    Raises
+    ------
+    UnknownFieldError
+        If the query has other parameters; each is named.
+    """
+    if not scope["query_string"] or not isinstance(route, APIRoute):
+        return
+    known = _known(route)
+    if known is None:
+        return
+    unknown = {
+        name: value for name, value in Request(scope).query_params.items() if name not in known
+    }
+    if unknown:
+        raise UnknownFieldError([_fault(name, value, known) for name, value in unknown.items()])
+
+
+def _known(route: APIRoute) -> tuple[str, ...] | None:
+    """Return the names of a route's query, None where it or its schema looks at them itself."""
+    if "parameters" in (route.openapi_extra or {}):
+        return None
+    names = []
+    for dependant in _all_of(route.dependant):
+        for field in dependant.query_params:
+            annotation = field.field_info.annotation
+            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                return None
+            names.append(field.alias)
+    return tuple(names)
+
+
+def _all_of(dependant: Dependant) -> Iterator[Dependant]:
+    yield dependant
+    for each in dependant.dependencies:
+        yield from _all_of(each)
+
+
+def _fault(name: str, value: str, known: tuple[str, ...]) -> Fault:
+    nearest = nearest_field(name, known)
+    takes = f"the query takes {', '.join(known)}" if known else "no query is taken here"
+    hint = f"did you mean {nearest!r}?" if nearest else f"{takes}."
+    return Fault(
+        message=f"Unknown query parameter {name[:_MAX_SHOWN]!r}: {hint}",
+        remedy=f"Use {nearest!r}." if nearest else "Leave it out.",
+        field=name[:_MAX_SHOWN],
+        value=value[:_MAX_SHOWN],
+    )
