@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ _PARTED = 0.01
 
 _LEAST_VARIANCE = 0.01
 """Share of a standardised feature's variance below which a direction was hardly varied."""
+
+_WORK: Final = frozenset({"dataset_size", "epochs"})
+"""Roles of which physics knows the effect: twice the work takes twice the time."""
 
 _LEAST_CONFIGURATIONS = 12
 _LEAST_PART, _OFF_PLANE = 0.2, 0.1
@@ -136,6 +139,7 @@ class _Parted(NamedTuple):
     told: FloatArray
     apart: BoolArray
     variance: FloatArray
+    shift: FloatArray
     columns: tuple[str, str]
 
 
@@ -146,11 +150,12 @@ class Companions:
     A question in which both go on together asks what the runs show. One that moves one of them
     alone is answered by the kept column as if the effect were all its own; it might as well be all
     the other's. Both readings count alike: the forecast lies between them, and its interval tells
-    how far apart they are. The batch, nodes and epochs, of which physics knows the part, are named
-    alone where they repeat another column. So is all that went together in fewer than 12
-    configurations, where anything does by chance. Columns of which no two go together, but three or
-    more do, are all kept: the members' own uncertainty widens the interval there, and the columns
-    are named.
+    how far apart they are. Data, epochs, batch and nodes that repeat another column have no second
+    reading, since physics knows their part: more data or epochs take as much longer, and what
+    another batch does stays open. Nor has what went together in fewer than 12 configurations, where
+    anything does by chance. All of these widen the interval. Columns of which no two go together,
+    but three or more do, are all kept: the members' own uncertainty widens the interval there, and
+    the columns are named.
     """
 
     encoder: Encoder
@@ -168,14 +173,16 @@ class Companions:
             for row in np.flatnonzero(each.apart).tolist():
                 names[row] = tuple(dict.fromkeys((*names[row], *each.columns)))
         X, variance = np.full(encoded.X.shape, np.nan), np.zeros(len(encoded.X))
-        if self.n_configurations >= _LEAST_CONFIGURATIONS:
-            for each in parted:
+        shift = np.zeros(len(encoded.X))
+        for each in parted:
+            if self.n_configurations >= _LEAST_CONFIGURATIONS:
                 X[each.apart, each.place] = each.told[each.apart]
-                variance += each.variance
+            variance += each.variance
+            shift += each.shift
         if self.plane is not None:
             for row in np.flatnonzero(self.plane.is_off(encoded.X)).tolist():
                 names[row] = tuple(dict.fromkeys((*names[row], *self.plane.columns)))
-        return Readings(X, variance, tuple(names)) if any(names) else None
+        return Readings(X, variance, shift, tuple(names)) if any(names) else None
 
     def _parted_numbers(self, features: FeatureTable, encoded: Encoded) -> Iterator[_Parted]:
         """Yield what columns that were left out tell of the kept ones."""
@@ -199,8 +206,12 @@ class Companions:
             apart = (far > companion.tolerance + _PARTED) & ~encoded.missing[:, index]
             # Physics knows what the batch and the nodes do: workers that repeat them keep theirs.
             told = told if feature.role == "parameter" else np.full(len(told), np.nan)
+            # More work than runs of the kept column had takes so much longer.
+            more = values - companion.intercept - companion.slope * encoded.X[:, place]
+            is_work = feature.role in _WORK
+            shift = np.where(apart & is_work, more, 0.0)
             variance: FloatArray = (UNIDENTIFIED_SD * np.where(apart, far, 0.0)) ** 2
-            yield _Parted(place, told, apart, variance, (companion.of, feature.column))
+            yield _Parted(place, told, apart, variance, shift, (companion.of, feature.column))
 
     def _parted_categories(self, encoded: Encoded) -> Iterator[_Parted]:
         """Yield what categories that were left out tell of the kept ones."""
@@ -212,4 +223,5 @@ class Companions:
             place = self.encoder.layout.n_numeric + 1 + used.index(other)
             columns = self.encoder.categories[other].column, self.encoder.categories[own].column
             variance = np.where(apart, UNKNOWN_SD**2, 0.0)
-            yield _Parted(place, told.astype(np.float64), apart, variance, columns)
+            shift = np.zeros(len(told))
+            yield _Parted(place, told.astype(np.float64), apart, variance, shift, columns)

@@ -40,12 +40,15 @@ class Readings:
     variance
         Variance of the log duration beside that between the readings, shape (n,): an effect may be
         more than the whole of both, or of opposite sign.
+    shift
+        What physics adds to the log duration for more work than the kept column tells, shape (n,).
     names
         The columns of each row that cannot be told apart.
     """
 
     X: FloatArray
     variance: FloatArray
+    shift: FloatArray
     names: tuple[tuple[str, ...], ...]
 
 

@@ -147,9 +147,11 @@ def _strongest(
     centred = residual.copy()
     centred[is_later] = _clipped(residual[is_later])
     centred[~is_later] = _clipped(residual[~is_later])
-    _, shift, variance = _likelihood_ratios(
-        centred[:, None], later[:, best : best + 1], design, noise
-    )
+    split = later[:, best : best + 1]
+    _, shift, _ = _likelihood_ratios(centred[:, None], split, design, noise)
+    # Where few runs repeat a configuration the change itself had passed for noise.
+    noise = _estimate_noise(residual - shift[0, 0] * split[:, 0], design, group, order)
+    _, shift, variance = _likelihood_ratios(centred[:, None], split, design, noise)
     shrunken = float(shift[0, 0]) * _PRIOR_SD**2 / (_PRIOR_SD**2 + float(variance[0]))
     return ChangePoint(float(splits[best]), shrunken) if abs(shrunken) >= LEAST_SHIFT else None
 

@@ -21,6 +21,7 @@ _TAIL = 4.0
 """Degrees of freedom of Student's t: a deviation is known within a factor of 1.5."""
 _LEAST_PROBABILITY = 0.5
 _FEWEST_TO_ONE, _MOST_SUSPECTS = 6, 10
+_MOST_CONFIGURATIONS = 2_000
 _SUSPICIOUS, _LEAST_DEVIATION = 3.0, 0.2
 _LEAST_SCALE, _MAD_TO_SD, _STEPS, _SETTLED = 0.02, 1.4826, 20, 1e-4
 _MOST_TOLD = 100
@@ -42,7 +43,8 @@ def without_refuted(configurations: Configurations, encoder: Encoder, seed: int)
     all runs or those of a level, where another suspect tells the same, and, if it was slow, where
     no other run of its levels had as much load on a worker (as few workers, as much data, as large
     a local batch): memory that overflows begins with one run. Fewer than 12 configurations refute
-    nothing, repeated ones are never refuted, and no more than one of six is, ten at most.
+    nothing, repeated ones are never refuted, and no more than one of six is, ten at most; among
+    more than 2,000 nobody looks, for none of these leads.
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ def without_refuted(configurations: Configurations, encoder: Encoder, seed: int)
     >>> [round(each.ratio) for each in name_refuted(measured, found)]
     [8]
     """
-    if len(configurations.keys) < FEW_CONFIGURATIONS:
+    if not FEW_CONFIGURATIONS <= len(configurations.keys) <= _MOST_CONFIGURATIONS:
         return configurations
     shifts = _Refutation(configurations, encoder, seed).shifts()
     if not shifts.any():

@@ -148,11 +148,15 @@ class SupportGrounds:
             return
         distances = encoded.distances[rows]
         telling = self._regime_map.telling(self._encoder, distances).max(axis=1, initial=0.0)
+        is_telling = telling > _TINY
+        if encoded.readings is not None:
+            # No run stands beside what went together everywhere and is parted.
+            is_telling |= [bool(encoded.readings.names[row]) for row in rows]
         yield from map(
             _Row,
             rows,
             distances.tolist(),
-            (telling > _TINY).tolist(),
+            is_telling.tolist(),
             encoded.codes[rows],
         )
 

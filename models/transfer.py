@@ -131,7 +131,8 @@ class LevelTransfer:
         readings = self._companions.read(features, encoded)
         if readings is not None:
             variance = np.minimum(encoded.variance + readings.variance, MAX_UNIDENTIFIED_VARIANCE)
-            encoded = replace(encoded, readings=readings, variance=variance)
+            shift = encoded.shift + readings.shift
+            encoded = replace(encoded, readings=readings, variance=variance, shift=shift)
         columns = self._aliases[0]
         if self._gpu is None or not len(columns):
             return encoded

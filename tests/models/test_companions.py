@@ -75,8 +75,41 @@ def test_interval_holds_the_effect_of_either_companion(lines: FittedPortfolio, m
     assert lower[0] < 0.5 * 2000 / 4 + 5
     assert upper[0] > 0.5 * 4000 / 4 + 5
     assert support.unidentified == ("dataset_size", "param.lines")
-    assert support.basis == "interpolated"
+    assert support.basis == "extrapolated"
     assert not support.within_range
+
+
+@pytest.mark.parametrize("n_layers", [1, 4])
+def test_more_data_than_the_weak_scaling_of_all_runs_takes_longer(n_layers: int) -> None:
+    rows: list[Row] = [
+        {"workers": workers, "dataset_size": 1000 * workers, "param.layers": 2.0**layer}
+        for workers in _WORKERS
+        for layer in range(n_layers)
+    ]
+    portfolio = _fit(rows, [100 * float(row["param.layers"]) for row in rows])
+    kept: Row = {"workers": 4.0, "dataset_size": 4000.0, "param.layers": 1.0}
+    asked = make_features([kept, kept | {"dataset_size": 40000.0}])
+    median = portfolio.predict(asked).median()
+    lower, upper = portfolio.predict(asked).interval(0.9)
+    support = portfolio.support(asked)[1]
+
+    assert median == pytest.approx([100, 1000], rel=0.1)
+    assert lower[1] < 500
+    assert upper[1] > 1500
+    assert upper[0] / lower[0] < 1.5
+    assert (support.basis, support.unidentified) == ("extrapolated", ("workers", "dataset_size"))
+
+
+@pytest.mark.parametrize("batch", [64.0, 4096.0])
+def test_few_runs_with_one_batch_say_that_they_do_not_know_another(batch: float) -> None:
+    rows: list[Row] = [{"workers": workers, "batch_size": 512.0} for workers in _WORKERS]
+    portfolio = _fit(rows, [2000 / float(row["workers"]) + 10 for row in rows])
+    asked = make_features([{"workers": 4.0, "batch_size": each} for each in (512.0, batch)])
+    lower, upper = portfolio.predict(asked).interval(0.9)
+
+    assert upper[0] / lower[0] < 2
+    assert upper[1] / lower[1] > 10
+    assert portfolio.support(asked)[1].unidentified == ("workers", "batch_size")
 
 
 def test_companion_that_a_question_leaves_out_goes_along(lines: FittedPortfolio) -> None:

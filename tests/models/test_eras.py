@@ -50,6 +50,22 @@ def test_a_shift_of_all_durations_is_found_where_it_happened(shift: float) -> No
     assert found[0].shift == pytest.approx(shift, abs=0.05)
 
 
+@pytest.mark.parametrize("shift", [-2.3, 1.1, 3.4])
+def test_a_last_night_that_differs_much_is_one_change_of_its_whole_size(shift: float) -> None:
+    rows = [(w, s) for w in (1.0, 2.0, 4.0, 8.0) for s in (1e4, 4e4)] * 3
+    nights = np.repeat(np.arange(3.0), 8)
+    workers, size = (np.array(column) for column in zip(*rows, strict=True))
+    noise = np.random.default_rng(1).normal(0, 0.03, len(rows))
+    seconds = (size / workers / 100 + 5) * np.exp(noise + shift * (nights == 2))
+    features = FeatureTable({"workers": workers, "dataset_size": size}, {}, len(rows))
+    names = [f"run_{index}" for index in range(len(rows))]
+
+    found = find_change_points(RunTable(features, seconds, names, nights * 100 + np.arange(24)))
+
+    assert [each.at for each in found] == [216]
+    assert found[0].shift == pytest.approx(shift, abs=0.1)
+
+
 def test_false_alarms_are_as_rare_as_stated() -> None:
     alarms = sum(len(find_change_points(History(seed).runs())) > 0 for seed in range(60))
 
