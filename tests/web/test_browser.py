@@ -169,6 +169,25 @@ def test_unanswerable_question_shows_the_problem(
     expect(page.locator("#answer .problem")).to_contain_text("workers")
 
 
+def test_number_that_cannot_be_read_is_not_left_out(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    _answer(page)
+
+    workers = page.locator("#what-if input[name=workers]")
+    workers.fill("")
+    workers.press_sequentially("8e")
+    workers.press("Tab")
+
+    problem = page.locator("#answer .problem")
+    expect(problem).to_contain_text("is no number")
+    expect(problem).to_contain_text("Write digits")
+    workers.fill("4")
+    workers.press("Tab")
+    assert _answer(page).startswith("4 ")
+
+
 def test_bad_rows_are_named_and_the_good_ones_can_be_stored(
     published_service: str, open_page: OpenPage, tmp_path: Path
 ) -> None:
