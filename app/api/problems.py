@@ -35,7 +35,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.UnknownWorkloadError: ProblemKind("unknown_workload", 404, "Unknown workload"),
     domain.NotFoundError: ProblemKind("not_found", 404, "Not found"),
     domain.NoRegressorError: ProblemKind("no_regressor", 409, "No published regressor"),
-    domain.FitPendingError: ProblemKind("no_regressor", 409, "No published regressor yet"),
+    domain.FitPendingError: ProblemKind("no_regressor", 409, "No published regressor"),
     domain.NotEnoughRunsError: ProblemKind("no_regressor", 409, "Not enough runs"),
     domain.RunConflictError: ProblemKind("run_conflict", 409, "Run stored with other content"),
     domain.UnitChangeError: ProblemKind("unit_change", 409, "Dataset unit is fixed"),
