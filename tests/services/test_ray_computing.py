@@ -36,7 +36,7 @@ pytestmark = [
     # Ray's own.
     pytest.mark.filterwarnings("default"),
 ]
-WHOLE = FitRequest(time_budget_s=60.0)
+WHOLE = FitRequest(time_budget_s=3600.0)
 """All regressors."""
 
 
