@@ -70,7 +70,7 @@ class Encoded:
     variance
         Variance of the log duration from what the runs could not identify, shape (n,).
     shift
-        What other workloads say of that, to be added to the log duration, shape (n,).
+        What other workloads and physics say of that, to be added to the log duration, shape (n,).
     codes
         Level codes of all categories, the unused included, shape (n, n_categories).
     readings

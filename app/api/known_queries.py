@@ -1,7 +1,6 @@
 """Refuses query parameters that a route does not know: a typo never becomes a default."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
@@ -9,10 +8,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.types import Scope
 
+from app.api.schemas.base import SHOWN_CHARACTERS, hint_at
 from app.domain.errors import Fault, UnknownFieldError
-from app.domain.spelling import nearest_field
-
-_MAX_SHOWN: Final = 100
 
 
 async def refuse_unknown_query(request: Request) -> None:
@@ -61,12 +58,9 @@ def _all_of(dependant: Dependant) -> Iterator[Dependant]:
 
 
 def _fault(name: str, value: str, known: tuple[str, ...]) -> Fault:
-    nearest = nearest_field(name, known)
-    takes = f"the query takes {', '.join(known)}" if known else "no query is taken here"
-    hint = f"did you mean {nearest!r}?" if nearest else f"{takes}."
-    return Fault(
-        message=f"Unknown query parameter {name[:_MAX_SHOWN]!r}: {hint}",
-        remedy=f"Use {nearest!r}." if nearest else "Leave it out.",
-        field=name[:_MAX_SHOWN],
-        value=value[:_MAX_SHOWN],
-    )
+    hint, remedy = hint_at(name, known)
+    if not known:
+        hint = "no query is taken here."
+    shown = name[:SHOWN_CHARACTERS]
+    message = f"Unknown query parameter {shown!r}: {hint}"
+    return Fault(message, remedy, field=shown, value=value[:SHOWN_CHARACTERS])

@@ -122,7 +122,7 @@ class CiReportService:
             answered.append(document)
 
         body = io.BytesIO(orjson.dumps(_documents(request)))
-        options = UploadOptions(skip_invalid=None, exclusion=_exclusion(request))
+        options = UploadOptions(offers_skipping=False, exclusion=_exclusion(request))
         self._uploads.upload(
             project_id, body, UploadFormat.JSON, options, key_id=key_id, finish=finish
         )

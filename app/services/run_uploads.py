@@ -103,8 +103,9 @@ class UploadService:
         """
         upload = read_upload(body, upload_format, self._canonical_gpu_name)
         if not options.skip_invalid:
-            refused = InvalidRowsError if options.skip_invalid is None else InvalidRunsError
-            _refuse_bad_rows(upload, refused)
+            _refuse_bad_rows(
+                upload, InvalidRunsError if options.offers_skipping else InvalidRowsError
+            )
         # Judged before: whoever judges reads the database on a connection of its own.
         verdicts = self._judge(project_id, upload, options)
         if options.dry_run:
@@ -131,7 +132,7 @@ class UploadService:
         with self._context.database.reading() as stores:
             workloads = stores.workloads.find_many(project_id, slugs)
         types = upload.uses.resolve(workloads)
-        settle_drift(upload, types, skip_invalid=bool(options.skip_invalid))
+        settle_drift(upload, types, skip_invalid=options.skip_invalid)
         writer, now = ContentWriter(types), self._context.now()
         runs = {
             row: run

@@ -142,6 +142,7 @@ class AllocateIn(RequestModel):
     capacity: Annotated[
         Mapping[Name, Count],
         Field(min_length=1, max_length=50, description="GPUs by type; `any` has no type"),
+        AfterValidator(check_types),
     ]
     jobs: Annotated[list[ElasticJobIn], Field(max_length=MAX_JOBS), AfterValidator(check_refs)]
     objective: Goal = Goal.MEAN_COMPLETION
@@ -155,8 +156,7 @@ class AllocateIn(RequestModel):
     pricing: PricingIn = PricingIn()
 
     @model_validator(mode="after")
-    def _check_capacity(self) -> Self:
-        check_types(self.capacity)
+    def _check_size(self) -> Self:
         if sum(self.capacity.values()) > _MOST_GPUS:
             raise PydanticCustomError(
                 "capacity",

@@ -1,6 +1,6 @@
 """What all requests and responses share: unknown request fields are refused by name."""
 
-from collections.abc import KeysView
+from collections.abc import KeysView, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
@@ -12,12 +12,21 @@ from app.domain.identifiers import Slug, parse_slug
 from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from app.domain.spelling import nearest_field
 
-_SHOWN_CHARACTERS = 100
+SHOWN_CHARACTERS = 100
+"""So much of a name that is not known is told."""
 
 
 @cache
 def _known_names(model: type[BaseModel]) -> KeysView[str]:
     return {info.alias or name: None for name, info in model.model_fields.items()}.keys()
+
+
+def hint_at(name: str, known: Sequence[str]) -> tuple[str, str]:
+    """Return what a message says of a name that is not known, and the remedy."""
+    nearest = nearest_field(name, known)
+    if nearest:
+        return f"did you mean {nearest!r}?", f"Use {nearest!r}."
+    return f"known: {', '.join(known)}.", "Leave it out."
 
 
 class RequestModel(BaseModel):
@@ -33,8 +42,8 @@ class RequestModel(BaseModel):
         known = list(_known_names(cls))
         for name in data:
             if name not in known and not cls.accepts_extra(str(name)):
-                nearest, shown = nearest_field(str(name), known), str(name)[:_SHOWN_CHARACTERS]
-                hint = f"did you mean {nearest!r}?" if nearest else f"known: {', '.join(known)}."
+                shown = str(name)[:SHOWN_CHARACTERS]
+                hint, remedy = hint_at(str(name), known)
                 raise PydanticCustomError(
                     "unknown_field",
                     "Unknown field {name}: {hint}",
@@ -42,7 +51,7 @@ class RequestModel(BaseModel):
                         "name": repr(shown),
                         "hint": hint,
                         "path": [shown],
-                        "remedy": f"Use {nearest!r}." if nearest else "Leave it out.",
+                        "remedy": remedy,
                     },
                 )
         return data

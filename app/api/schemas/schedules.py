@@ -81,8 +81,8 @@ def check_refs(jobs: Sequence[Any]) -> Sequence[Any]:
     return jobs
 
 
-def check_types(capacity: Mapping[str, int]) -> None:
-    """Refuse a capacity that names a GPU type twice, in letters of either case."""
+def check_types(capacity: Mapping[str, int]) -> Mapping[str, int]:
+    """Return a capacity that names each GPU type in one spelling; for use in `AfterValidator`."""
     seen: dict[str, str] = {}
     for name in capacity:
         if (earlier := seen.setdefault(name.casefold(), name)) != name:
@@ -92,10 +92,11 @@ def check_types(capacity: Mapping[str, int]) -> None:
                 {
                     "earlier": repr(earlier),
                     "name": repr(name),
-                    "path": ["capacity", name],
+                    "path": [name],
                     "remedy": "Name each type once, with all of its GPUs.",
                 },
             )
+    return capacity
 
 
 class RankIn(RequestModel):

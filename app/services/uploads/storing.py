@@ -114,7 +114,7 @@ class UploadRegistrar:
         keys = [found.workload_id for found in workloads.values()]
         counted = {} if self._options.dry_run else self._stores.run_counts.known(keys)
         types = self._upload.uses.resolve(workloads)
-        settle_drift(self._upload, types, skip_invalid=bool(self._options.skip_invalid))
+        settle_drift(self._upload, types, skip_invalid=self._options.skip_invalid)
         registered = Registered(workloads, len(fresh))
         conflicts = self._upload.faults if self._options.skip_invalid else FaultCollector()
         finder = DuplicateFinder(

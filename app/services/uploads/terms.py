@@ -26,13 +26,14 @@ class UploadFormat(StrEnum):
 class UploadOptions:
     """How an upload is stored.
 
-    `dry_run` writes nothing; `skip_invalid` leaves bad rows out instead of refusing all, None where
-    nobody could ask for it;
-    `exclusion` is the reason why the new runs are kept out of fits, None where they are not.
+    `dry_run` writes nothing; `skip_invalid` leaves bad rows out instead of refusing all, and
+    `offers_skipping` tells whether the caller could have asked for it; `exclusion` is the reason
+    why the new runs are kept out of fits, None where they are not.
     """
 
     dry_run: bool = False
-    skip_invalid: bool | None = False
+    skip_invalid: bool = False
+    offers_skipping: bool = True
     exclusion: str | None = None
 
 
