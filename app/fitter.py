@@ -2,14 +2,12 @@
 
 import logging
 import os
-import signal
 import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from types import FrameType
 from typing import Final, TypeVar
 
 from opentelemetry.trace import TracerProvider
@@ -164,8 +162,8 @@ class Fitter:
                     raise
 
 
-def run(settings: Settings) -> None:
-    """Run a fitter as this process until SIGTERM or SIGINT.
+def run(settings: Settings, stop: threading.Event) -> None:
+    """Run a fitter until `stop` is set.
 
     Raises
     ------
@@ -174,13 +172,6 @@ def run(settings: Settings) -> None:
     ComputerRefusedError
         If the Ray cluster can never take fits of this process.
     """
-    stop = threading.Event()
-
-    def on_signal(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
     database = Database(settings.url, pool_size=settings.fitter_processes + 1)
     try:
         require_head(database)

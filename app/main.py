@@ -51,7 +51,7 @@ class _Untraced(FastAPI):
         return layer
 
 
-def _add_middleware(app: FastAPI, services: Services) -> DirectAnswers:
+def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> DirectAnswers:
     """Wrap the routes, the innermost layer first; return what answers in their place."""
     settings = services.context.settings
     answers = app.state.answers = EncodedAnswers(settings.answer_cache_size)
@@ -66,11 +66,6 @@ def _add_middleware(app: FastAPI, services: Services) -> DirectAnswers:
         RateLimitMiddleware, per_minute=settings.rate_limit_per_minute, rates=services.rates
     )
     app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
-    watch = DeadlineWatch(
-        request_s=settings.request_timeout_s,
-        upload_s=settings.upload_timeout_s,
-        max_waiting=settings.max_waiting_requests,
-    )
     metrics = health.install_metrics(app, services, answers, gatherer)
     app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics)
     direct = app.state.direct_answers = DirectAnswers(services, answers, gatherer, metrics)
@@ -107,8 +102,18 @@ def build_app(
         )
         services = build_services(ServiceContext(database, settings))
     require_head(services.context.database)
+    watch = DeadlineWatch(
+        request_s=settings.request_timeout_s,
+        upload_s=settings.upload_timeout_s,
+        max_waiting=settings.max_waiting_requests,
+    )
+    stopping = services.context.stopping
     at_the_end = ExitStack()
     tracing = tracing or at_the_end.enter_context(exporting(settings))
+
+    def stop(answer_within_s: float) -> None:
+        stopping.set()
+        watch.stop(answer_within_s)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[Mapping[str, object]]:
@@ -117,7 +122,8 @@ def build_app(
         limiter.total_tokens = settings.database_pool_size
         # Callers that are counted and requests that are traced pass the layers.
         is_direct = tracing is None and not settings.rate_limit_per_minute
-        yield {"direct_answers": direct} if is_direct else {}
+        yield {"stop": stop, **({"direct_answers": direct} if is_direct else {})}
+        stopping.set()
         services.close()
         at_the_end.close()
 
@@ -141,5 +147,5 @@ def build_app(
         app.include_router(router, dependencies=strict)
     app.include_router(pages.router)
     openapi.install(app, requires_keys=services.access.requires_keys)
-    direct = _add_middleware(app, services)
+    direct = _add_middleware(app, services, watch)
     return app

@@ -2,7 +2,7 @@
 
 import asyncio
 from http import HTTPStatus
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import httptools
 import orjson
@@ -11,6 +11,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api import problems
 from app.api.problems import ProblemKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MAX_HEAD_BYTES: Final = 1 << 16
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -34,6 +37,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     head_timeout_s: ClassVar[float] = 10.0
     """How long the headers of a request may take from the connection or their first byte on."""
+
+    answer_within_s: ClassVar[float] = 8.0
+    """How long answers may take to begin when the server ends; a little later it waits no more."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -134,6 +140,14 @@ class GuardedProtocol(HttpToolsProtocol):
         # Behind an offer of another protocol the parser takes no body for one.
         if not self.parser.should_upgrade():
             super().on_message_complete()
+
+    @override
+    def shutdown(self) -> None:
+        """End after the answer that is under way, which the application hastens."""
+        stop: Callable[[float], None] | None = self.app_state.get("stop")
+        if stop is not None:
+            stop(self.answer_within_s)
+        super().shutdown()
 
     @override
     def send_400_response(self, msg: str) -> None:

@@ -1,9 +1,15 @@
 """Runs the fitter as this process."""
 
+from typing import Final
+
+from app.cli.ending import end_within, told_to_end
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
 from app.cli.orphans import end_when_orphaned
 from app.settings import Settings
+
+_GRACE_S: Final = 15.0
+"""How long fits under way have to go back to the queue."""
 
 
 def run_fitter(settings: Settings, *, is_supervised: bool = False) -> None:
@@ -15,13 +21,15 @@ def run_fitter(settings: Settings, *, is_supervised: bool = False) -> None:
         If a Ray cluster is named but Ray is not installed, or is of another version there.
     """
     configure_logging(settings)
+    told = told_to_end()
+    end_within(_GRACE_S, told)
     if is_supervised:
         end_when_orphaned()
     from app.fitter import run
     from app.services.computing import ComputerRefusedError
 
     try:
-        run(settings)
+        run(settings, told)
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise

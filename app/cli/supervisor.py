@@ -2,19 +2,21 @@
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 import threading
-from types import FrameType
+import time
 from typing import Final
 
+from app.cli.ending import told_to_end
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
 from app.settings import Settings
 
 _logger = logging.getLogger(__name__)
-_GRACE_S: Final = 15.0
+_GRACE_S: Final = 25.0
+"""How long both have to end; each ends itself sooner, whatever it waits for."""
+
 _LOOK_EVERY_S: Final = 0.2
 _MAX_PAUSE_S: Final = 30.0
 
@@ -53,9 +55,10 @@ class _Child:
         if self.process.poll() is None:
             self.process.terminate()
 
-    def wait(self) -> int:
+    def wait(self, until: float) -> int:
+        """Return the exit code; a process that goes on until then, by `monotonic`, is killed."""
         try:
-            return self.process.wait(_GRACE_S)
+            return self.process.wait(max(until - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()
@@ -70,13 +73,7 @@ def serve_with_fitter(settings: Settings, *, access_log: bool = False) -> None:
         If the service ended by itself.
     """
     configure_logging(settings)
-    stop = threading.Event()
-
-    def on_signal(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
+    stop = told_to_end()
     service = _Child("service", settings, "serve", *(["--access-log"] if access_log else []))
     fitter = _Child("fitter", settings, "fitter")
     try:
@@ -84,7 +81,8 @@ def serve_with_fitter(settings: Settings, *, access_log: bool = False) -> None:
     finally:
         for child in (service, fitter):
             child.end()
-        exit_codes = [child.wait() for child in (service, fitter)]
+        until = time.monotonic() + _GRACE_S
+        exit_codes = [child.wait(until) for child in (service, fitter)]
     if not stop.is_set():
         raise RefusedError(
             f"The service ended by itself with exit code {exit_codes[0]}.", "See its log above."

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Final, cast
 from fastapi import FastAPI
 
 from app.cli import collecting
+from app.cli.ending import end_within
 from app.domain.threads import ONE_THREAD
 from app.settings import Settings
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+_END_S: Final = 20.0
+"""How long the end may take: answers under way first, then what is still to be written."""
 
 _SWITCH_S: Final = 0.0005
 """How long a thread may compute before the loop that answers may go on: Python's own 5 ms are as
@@ -30,6 +34,7 @@ def build(settings: Settings) -> FastAPI:
     from app.main import build_app
 
     app = build_app(settings)
+    end_within(_END_S, app.state.services.context.stopping)
     collecting.settle()
     return app
 

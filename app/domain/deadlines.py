@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import ClassVar
 
-from app.domain.errors import DeadlineExceededError
+from app.domain.errors import DeadlineExceededError, StoppingError
 
 
 class Deadline:
@@ -22,7 +22,7 @@ class Deadline:
         Seconds from now on until the answer must have begun.
     """
 
-    __slots__ = ("_commits", "_ends_at", "_has_ended", "limit_s")
+    __slots__ = ("_commits", "_ends_at", "_has_ended", "_is_cut", "limit_s")
     _lock: ClassVar = Lock()
     """One for all: it is held for the length of a comparison, and costs no request a new one."""
 
@@ -31,6 +31,7 @@ class Deadline:
         self._ends_at = time.monotonic() + limit_s
         self._commits = 0
         self._has_ended = False
+        self._is_cut = False
 
     def left_s(self) -> float:
         """Return the seconds until the end; negative after it."""
@@ -40,6 +41,15 @@ class Deadline:
         """Move the end: the caller asked to wait."""
         self._ends_at += seconds
         self.limit_s += seconds
+
+    def cut(self, seconds: float) -> None:
+        """Let the end be `seconds` from now at the latest: the process ends then."""
+        self._ends_at = min(self._ends_at, time.monotonic() + seconds)
+        self._is_cut = True
+
+    def exceeded(self) -> DeadlineExceededError:
+        """Return the error that tells why the request was given up."""
+        return StoppingError() if self._is_cut else DeadlineExceededError(self.limit_s)
 
     def end(self) -> bool:
         """Let nothing more be stored; False while a commit is under way."""
@@ -63,7 +73,7 @@ class Deadline:
             If the request has ended.
         """
         if self._has_ended:
-            raise DeadlineExceededError(self.limit_s)
+            raise self.exceeded()
 
     @contextmanager
     def committing(self) -> Iterator[None]:

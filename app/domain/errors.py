@@ -394,6 +394,17 @@ class DeadlineExceededError(DomainError):
         )
 
 
+class StoppingError(DeadlineExceededError):
+    """A request was not answered before the process that worked for it had to end."""
+
+    def __init__(self) -> None:
+        DomainError.__init__(
+            self,
+            "The process that worked for the request was told to end before it had answered;"
+            " what it had not stored by then is not stored.",
+        )
+
+
 class OverloadedError(DomainError):
     """More requests wait than the process may keep waiting."""
 

@@ -1,7 +1,8 @@
 """What every service is given: the database, the settings and the clock."""
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from app.settings import Settings
@@ -33,12 +34,15 @@ class ServiceContext:
         The clock that all fitters share, by which leases are given and judged. None: that of the
         database's server where `now` is this machine's, so that a step of one machine's clock
         neither takes a lease away nor keeps one; otherwise `now`.
+    stopping
+        Set when the process is told to end: nobody is to wait for what comes later.
     """
 
     database: Database
     settings: Settings
     now: Callable[[], datetime] = utc_now
     shared_now: Callable[[Stores], datetime] | None = None
+    stopping: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
     def lease_now(self, stores: Stores) -> datetime:
         """Return the present instant as leases know it."""

@@ -180,7 +180,7 @@ class FitService:
         return self.get(project_id, fit_id)
 
     async def wait(self, project_id: ProjectId, fit: Fit, seconds: float) -> Fit:
-        """Return the fit when it has ended, or as it is after `seconds`."""
+        """Return the fit when it has ended, or as it is after `seconds` or as the process ends."""
         latest = fit
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -189,13 +189,13 @@ class FitService:
         return latest
 
     async def follow(self, project_id: ProjectId, fit: Fit) -> AsyncIterator[Fit]:
-        """Yield the fit and each of its changes until it ends.
+        """Yield the fit and each of its changes until it ends, or this process does.
 
         Neither a thread nor a connection is held between two looks.
         """
         yield fit
         pause_s = _FIRST_LOOK_S
-        while not fit.state.is_final:
+        while not fit.state.is_final and not self._context.stopping.is_set():
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
             try:

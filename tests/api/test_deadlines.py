@@ -10,11 +10,14 @@ import pytest
 import sqlalchemy as sa
 from anyio import to_thread
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import preferences
+from app.api.middleware.deadlines import DeadlineWatch
 from app.api.middleware.exchanges import ExchangeMiddleware
+from app.api.middleware.metrics import RequestMetrics
 from app.domain import deadlines
 from app.domain.access import DEFAULT_PROJECT, Project
 from app.domain.deadlines import Deadline
@@ -75,6 +78,57 @@ def test_late_answer_is_replaced_by_a_problem() -> None:
     assert start["status"] == 503
     assert (headers[b"retry-after"], headers[b"connection"]) == (b"2", b"close")
     assert b"deadline_exceeded" in body["body"]
+
+
+def test_answer_that_has_not_begun_when_the_process_ends_is_a_problem() -> None:
+    watch = DeadlineWatch(request_s=3600, upload_s=3600, max_waiting=1)
+    begun = asyncio.Event()
+
+    async def late(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def run() -> list[Caller]:
+        layer = ExchangeMiddleware(late, watch, RequestMetrics(CollectorRegistry()))
+        before, after = Caller(), Caller()
+        tasks = [asyncio.create_task(layer(_scope(), _silent, before.send))]
+        await begun.wait()
+        watch.stop(0.01)
+        tasks.append(asyncio.create_task(layer(_scope(), _silent, after.send)))
+        await asyncio.gather(before.answered.wait(), after.answered.wait())
+        # The server waits no longer: the tasks end, and say nothing more.
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks)
+        return [before, after]
+
+    for caller in asyncio.run(run()):
+        start, body = caller.messages
+        assert (start["status"], _code(caller)) == (503, "deadline_exceeded")
+        assert b"told to end" in body["body"]
+
+
+def test_cancelled_request_is_answered_by_a_problem() -> None:
+    async def run() -> Caller:
+        caller, begun = Caller(), asyncio.Event()
+
+        async def commits(_scope: Scope, _receive: Receive, _send: Send) -> None:
+            deadline = deadlines.current.get()
+            assert deadline is not None
+            with deadline.committing():
+                begun.set()
+                await asyncio.Event().wait()
+
+        layer = _layer(commits, 3600)
+        task = asyncio.create_task(layer(_scope(), _silent, caller.send))
+        await begun.wait()
+        task.cancel()
+        await task
+        return caller
+
+    caller = asyncio.run(run())
+
+    assert (caller.messages[0]["status"], _code(caller)) == (503, "deadline_exceeded")
 
 
 def test_refusal_that_is_still_sent_is_brought_to_its_end() -> None:

@@ -1,9 +1,7 @@
 """The fitter process lives through a database that is away, and ends when it is told to."""
 
-import os
-import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
@@ -57,14 +55,6 @@ class OutageComputer(InProcessComputer):
 def asked(services: Services) -> Fit:
     store_runs(services.context, SLUG)
     return services.fits.request_fit(DEFAULT_PROJECT, SLUG, QUICK)[0]
-
-
-@pytest.fixture
-def _signals() -> Iterator[None]:
-    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    yield
-    for number, handler in kept.items():
-        signal.signal(number, handler)
 
 
 def when_ended(services: Services, fit: Fit, act: Callable[[], None]) -> threading.Thread:
@@ -143,11 +133,11 @@ def test_database_that_is_away_is_waited_for(services: Services, asked: Fit) -> 
     assert services.fits.get(DEFAULT_PROJECT, asked.fit_id).state is FitState.SUCCEEDED
 
 
-@pytest.mark.usefixtures("_signals")
-def test_process_fits_until_a_signal(settings: Settings, services: Services, asked: Fit) -> None:
-    watcher = when_ended(services, asked, lambda: os.kill(os.getpid(), signal.SIGTERM))
+def test_process_fits_until_it_is_told(settings: Settings, services: Services, asked: Fit) -> None:
+    stop = threading.Event()
+    watcher = when_ended(services, asked, stop.set)
 
-    run(settings)
+    run(settings, stop)
 
     watcher.join()
     assert services.fits.get(DEFAULT_PROJECT, asked.fit_id).state is FitState.SUCCEEDED

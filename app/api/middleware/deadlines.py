@@ -1,6 +1,7 @@
 """Knows how long a request may take, ends those that take longer, and refuses what would wait."""
 
 import asyncio
+import time
 from typing import Final, Protocol
 
 from anyio import to_thread
@@ -20,6 +21,7 @@ class Watched(Protocol):
     """A request whose answer has not begun."""
 
     scope: Scope
+    deadline: Deadline
 
     def look_at_the_time(self) -> None:
         """Refuse the request if its time is over."""
@@ -46,13 +48,24 @@ class DeadlineWatch:
         self._in_flight = 0
         self._just_come = 0
         """Requests since the last look at all: they may not have come to the threads yet."""
+        self._stops_at: float | None = None
+        """When the process ends, by the monotonic clock."""
         self.unanswered: set[Watched] = set()
         """Those that are looked at; an answer that has begun may take its time."""
 
     def deadline_of(self, scope: Scope) -> Deadline:
         """Return the deadline of a request that begins now."""
         is_upload = scope["path"] in _UPLOADS and scope["method"] == "POST"
-        return Deadline(self._upload_s if is_upload else self._request_s)
+        deadline = Deadline(self._upload_s if is_upload else self._request_s)
+        if self._stops_at is not None:
+            deadline.cut(self._stops_at - time.monotonic())
+        return deadline
+
+    def stop(self, seconds: float) -> None:
+        """Let no answer begin later than `seconds` from now: the process ends."""
+        self._stops_at = time.monotonic() + seconds
+        for exchange in self.unanswered:
+            exchange.deadline.cut(seconds)
 
     def admit(self, exchange: Watched) -> None:
         """Watch a request until its answer begins, or until it is released.

@@ -17,7 +17,7 @@ from app.api import problems
 from app.api.middleware.deadlines import DeadlineWatch
 from app.api.middleware.metrics import NO_ROUTE, RequestMetrics
 from app.domain import deadlines, log_fields
-from app.domain.errors import DeadlineExceededError, OverloadedError
+from app.domain.errors import OverloadedError
 from app.domain.identifiers import random_bytes
 
 _logger = logging.getLogger(__name__)
@@ -128,9 +128,15 @@ class Exchange:
             self._watch.unanswered.discard(self)
             self.refusal = asyncio.get_running_loop().create_task(self._refuse())
 
+    async def give_up(self) -> None:
+        """Answer for a process that ends, unless an answer has begun."""
+        _logger.warning("request given up", extra={"path": self.scope["path"]})
+        if self.status is None:
+            self.deadline.cut(0.0)
+            await self._refuse()
+
     async def _refuse(self) -> None:
-        error = DeadlineExceededError(self.deadline.limit_s)
-        response = problems.respond_to(error, instance=self.scope["path"])
+        response = problems.respond_to(self.deadline.exceeded(), instance=self.scope["path"])
         # What is left of the body is not waited for.
         response.headers["Connection"] = "close"
         await response(self.scope, self._receive, self._send_refusal)
@@ -218,6 +224,9 @@ class ExchangeMiddleware:
                 self._watch.release(exchange)
                 if exchange.refusal is not None:
                     await exchange.refusal
+        except asyncio.CancelledError:
+            # The server ends and waits no longer, for a commit neither: the task ends here.
+            await exchange.give_up()
         except OverloadedError as error:
             await problems.respond_to(error, instance=scope["path"])(scope, receive, exchange.send)
         except Exception:

@@ -207,8 +207,11 @@ class IdempotencyMiddleware:
         try:
             async with self._renewing(ticket):
                 await self._app(scope, receive, answer.collect)
-        finally:
+        except Exception:
             await self._settle(ticket, answer)
+            raise
+        # Cancelled, a thread may still store what the ticket stands for: its lock lapses.
+        await self._settle(ticket, answer)
         await answer.send_to(send)
 
     async def _settle(self, ticket: IdempotencyTicket, answer: _Answer) -> None:

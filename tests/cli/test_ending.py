@@ -1,0 +1,75 @@
+"""A process ends by one signal: in order, or in the middle of what it waits for."""
+
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import pytest
+
+from tests.support.server import running_service, start_process
+
+_WAITS_FOR_EVER = """
+import threading
+from app.cli.ending import end_within, told_to_end
+told = told_to_end()
+end_within({seconds}, told)
+print("ready", flush=True)
+told.wait()
+print("told", flush=True)
+{then}
+"""
+
+
+def _end(seconds: float, then: str) -> tuple[int, str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WAITS_FOR_EVER.format(seconds=seconds, then=then)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    told, _ = process.communicate(timeout=60)
+    return process.returncode, told
+
+
+def test_process_that_waits_for_ever_is_ended_in_the_middle() -> None:
+    assert _end(0.1, "threading.Event().wait()") == (1, "told\n")
+
+
+def test_process_that_ends_in_order_is_not_waited_for() -> None:
+    assert _end(3600, "") == (0, "told\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--workers", "2"]])
+def test_who_waits_for_a_fit_is_told_how_it_stands_when_the_service_ends(
+    sqlite_url: str, arguments: list[str]
+) -> None:
+    runs = [{"workload": "resnet", "workers": n, "duration_seconds": 100 / n} for n in (1, 2, 4)]
+    with (
+        running_service(sqlite_url, *arguments) as service,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        fits = f"{service.url}/v1/workloads/resnet/fits"
+        httpx2.post(f"{service.url}/v1/runs", json=runs, timeout=30).raise_for_status()
+        # Nobody computes it: the caller would wait for a minute.
+        waiting = pool.submit(httpx2.post, fits, headers={"Prefer": "wait=60"}, timeout=90)
+        while not httpx2.get(fits, timeout=30).json()["fits"]:
+            time.sleep(0.05)
+        exit_code = service.end()
+        answer = waiting.result()
+
+    assert (answer.status_code, answer.json()["state"]) == (202, "queued")
+    assert exit_code == 0
+    assert "Traceback" not in "".join(service.lines)
+
+
+def test_fitter_ends_by_one_signal(sqlite_url: str) -> None:
+    fitter = start_process("fitter", database_url=sqlite_url)
+    fitter.wait_for_line("fitter started")
+    fitter.drain()
+
+    assert fitter.end() == 0
+    assert "fitter stopped" in "".join(fitter.lines)
