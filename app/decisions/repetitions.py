@@ -13,6 +13,7 @@ References: Gelman et al. (2013), Bayesian Data Analysis, 3rd ed., section 2.5 a
 et al. (1941), The mean square successive difference, Annals of Mathematical Statistics 12(2).
 """
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -96,8 +97,8 @@ class Level:
     """What the runs of one configuration say of the regressor's error there.
 
     `variance_ratio` is the posterior variance of the error over that of the usual noise, `mean` its
-    posterior mean; `total` sums the log ratios of the `runs` runs, `previous` is the last one;
-    `squares` are those of successive differences.
+    posterior mean; `ratios` are the log ratios of its runs in the order of their size, `previous`
+    is the last one; `squares` are those of successive differences.
     """
 
     model_variance: float
@@ -105,9 +106,18 @@ class Level:
     variance_ratio: float
     previous: float | None = None
     mean: float = 0.0
-    total: float = 0.0
-    runs: int = 0
+    ratios: list[float] = field(default_factory=list)
     squares: Squares = field(default_factory=Squares)
+
+    @property
+    def runs(self) -> int:
+        """How many runs the level rests on."""
+        return len(self.ratios)
+
+    def median(self) -> float:
+        """Return the median log ratio of at least one run."""
+        middle = len(self.ratios) // 2
+        return (self.ratios[middle] + self.ratios[-middle - 1]) / 2.0
 
 
 @dataclass(slots=True)
@@ -159,8 +169,7 @@ class Repetitions:
             share = level.variance_ratio / (noise_ratio + level.variance_ratio)
             level.mean += share * (ratio - level.mean)
             level.variance_ratio = share * noise_ratio
-            level.total += ratio
-            level.runs += 1
+            insort(level.ratios, ratio)
         if level.previous is not None:
             self._learn_noise(level, (ratio - level.previous) ** 2 / (2.0 * level.noise_factor))
         level.previous = ratio

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from trainfare_client import Client, ClientSettings
 from trainfare_client.console import main
+from trainfare_client.errors import SpoolError
 from trainfare_client.spool import Spool
 
 from client.tests.forge import Forge, running_forge
@@ -349,3 +350,45 @@ def test_service_command_line_reports_too(
 
     assert said.exit_code == 0
     assert said.document["verdict"] == "insufficient_data"
+
+
+@pytest.mark.parametrize("arguments", [["--output", "no/where.md"], ["--summary", "no/where.md"]])
+def test_verdict_stands_where_a_file_cannot_be_written(
+    step: Step, client: Client, workload: str, arguments: list[str], tmp_path: Path
+) -> None:
+    fit(client, workload)
+    spool = Spool(tmp_path / "spool.jsonl")
+    spool.append(json.loads(Path(write_runs(workload, factor=3.0)).read_text()))
+
+    said = step.report("--from-spool", *arguments)
+
+    assert said.code == 1
+    assert "Slower than forecast" in said.out
+    assert "Warning: no/where.md cannot be written: No such file or directory." in said.out
+    assert spool.waiting() == 0
+
+
+def test_verdict_stands_where_the_outputs_cannot_be_written(
+    github: Step, workload: str, tmp_path: Path
+) -> None:
+    github.know(GITHUB_OUTPUT=str(tmp_path))
+
+    said = github.report(write_runs(workload), "--no-comment")
+
+    assert said.code == 0
+    assert "::warning title=Trainfare::" in said.out
+
+
+def test_runs_that_cannot_leave_the_spool_change_no_verdict(
+    step: Step, workload: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Spool(tmp_path / "spool.jsonl").append(json.loads(Path(write_runs(workload)).read_text()))
+
+    def fail(_spool: Spool) -> None:
+        raise SpoolError("The disk is full.")
+
+    monkeypatch.setattr(Spool, "drop_taken", fail)
+    said = step.report("--from-spool")
+
+    assert said.code == 0
+    assert "Warning: The disk is full. The next report sends its runs again." in said.out

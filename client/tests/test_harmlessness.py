@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from trainfare_client import Client, ClientSettings, record
 from trainfare_client.collectors.delivering import deliver
-from trainfare_client.errors import ProblemError
+from trainfare_client.errors import UndeliveredError
 from trainfare_client.spool import Spool
 
 from client.tests.faulty import Answer, faulty_server, problem
@@ -74,7 +74,7 @@ def test_slow_service_keeps_the_training_no_longer_than_the_deadline(tmp_path: P
 def test_refused_run_is_kept_and_the_refusal_told(tmp_path: Path) -> None:
     with faulty_server(problem(401, "unauthenticated")) as server:
         settings = _settings(server.url, tmp_path)
-        with pytest.raises(ProblemError, match="Do so"):
+        with pytest.raises(UndeliveredError, match=r"Do so.*waits in .*spool\.jsonl"):
             deliver(make_run("w"), settings)
 
     assert Spool(settings.spool).waiting() == 1

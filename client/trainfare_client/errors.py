@@ -41,6 +41,16 @@ class SpoolError(TrainfareError):
     """The spool file can be neither written nor read."""
 
 
+class UndeliveredError(TrainfareError):
+    """The service did not take a collector's run, which waits in the spool."""
+
+    def __init__(self, error: Exception, spool: object) -> None:
+        super().__init__(
+            f"{type(error).__name__}: {error}",
+            f"The run waits in {spool} for `trainfare-client flush`.",
+        )
+
+
 class FitFailedError(TrainfareError):
     """A fit ended without a regressor; `fit` is its last document."""
 

@@ -121,3 +121,51 @@ def test_a_rarer_false_alarm_needs_a_higher_threshold() -> None:
     assert sums == sorted(sums)
     assert levels == sorted(levels)
     assert thresholds_for(0.999999, 1).sums == 1.0
+
+
+def test_one_accident_among_few_runs_is_no_drift() -> None:
+    ratios = np.array([0.01, 1.4, -0.01, 0.0, 0.02, -0.02])
+
+    found = chart(score_runs(ratios, [Cell(0, 0.04)] * 6, 0.03), THRESHOLDS, slower_only=True)
+
+    assert not found.has_alarm
+
+
+def test_alarm_ends_when_the_runs_since_are_as_before() -> None:
+    rng = np.random.default_rng(8)
+    ratios, cells = rng.normal(0.0, 0.03, 80), [Cell(0, 0.04), Cell(1, 0.04)] * 40
+    ratios[40:48] += 0.3
+    scores = score_runs(ratios, cells, 0.03)
+    during = score_runs(ratios[:48], cells[:48], 0.03)
+
+    raised = chart(during, THRESHOLDS, slower_only=True)
+    later = chart(scores, THRESHOLDS, slower_only=True)
+
+    assert (raised.has_alarm, raised.start) == (True, 40)
+    assert raised.change_ratio == pytest.approx(np.exp(0.3), rel=0.05)
+    assert not later.has_alarm
+
+
+def test_change_of_one_configuration_is_told_for_it_alone() -> None:
+    rng = np.random.default_rng(9)
+    ratios, cells = rng.normal(-0.01, 0.005, 40), [Cell(0, 0.04), Cell(1, 0.04)] * 20
+    ratios[1::2] += 0.4
+
+    found = chart(score_runs(ratios, cells, 0.03), THRESHOLDS)
+
+    assert (found.has_alarm, found.start) == (True, 1)
+    assert found.change_ratio == pytest.approx(np.exp(0.39), rel=0.02)
+
+
+def test_change_is_told_against_the_same_configuration() -> None:
+    rng = np.random.default_rng(10)
+    errors = np.array([0.0, 0.5])
+    groups = np.array([0] * 30 + [0, 1] * 15 + [1, 0, 0] * 6)
+    ratios = errors[groups] + rng.normal(0.0, 0.01, len(groups))
+    ratios[60:] += 0.2
+    cells = [Cell(group, 0.5) for group in groups.tolist()]
+
+    found = chart(score_runs(ratios, cells, 0.01), THRESHOLDS)
+
+    assert (found.has_alarm, found.start) == (True, 60)
+    assert found.change_ratio == pytest.approx(np.exp(0.2), rel=0.02)

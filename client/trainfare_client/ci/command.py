@@ -19,6 +19,7 @@ from trainfare_client.errors import (
     QuotaExceededError,
     ServiceFailedError,
     SettingsError,
+    SpoolError,
     TrainfareError,
     UnreachableError,
     UploadFileError,
@@ -50,9 +51,9 @@ def main(arguments: Sequence[str]) -> int:
     build = _build(options)
     try:
         settings = read_settings(url=options.url, api_key=options.api_key, spool=options.spool)
-        with _runs(options, settings) as runs:
+        with _runs(options, build, settings) as runs:
             report = _send(options, build, settings, runs)
-        _publish(options, build, report)
+            _publish(options, build, report)
     except (UnreachableError, ServiceFailedError, QuotaExceededError) as error:
         return _be_without(options, build, error)
     except KeyboardInterrupt:
@@ -132,7 +133,9 @@ def _build(options: argparse.Namespace) -> Build:
 
 
 @contextlib.contextmanager
-def _runs(options: argparse.Namespace, settings: ClientSettings) -> Iterator[list[dict[str, Any]]]:
+def _runs(
+    options: argparse.Namespace, build: Build, settings: ClientSettings
+) -> Iterator[list[dict[str, Any]]]:
     """Yield the runs to report; those of the spool leave it when the report was taken."""
     runs = read_files(options.files)
     if not options.from_spool:
@@ -142,7 +145,10 @@ def _runs(options: argparse.Namespace, settings: ClientSettings) -> Iterator[lis
     with spool.flushing():
         kept = spool.take(FlushReport()) or []
         yield _some([*runs, *(dict(run) for run in kept)])
-        spool.drop_taken()
+        try:
+            spool.drop_taken()
+        except SpoolError as error:
+            say(build, "warning", f"{error} The next report sends its runs again.")
 
 
 def _some(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -190,33 +196,45 @@ def _send(
 
 def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> None:
     markdown = report["comment_markdown"]
-    if options.output:
-        Path(options.output).write_text(markdown, encoding="utf-8")
     if options.json:
         sys.stdout.write(json.dumps(report) + "\n")
     else:
         tell(report, build)
-    _write_summary(options, markdown)
+    if options.output:
+        with _warned(build):
+            Path(options.output).write_text(markdown, encoding="utf-8")
+    _write_summary(options, build, markdown)
     outputs = {
         "verdict": report["verdict"],
         "exit-code": str(report["exit_code"]),
         "report-id": report["report_id"],
         "comment-file": options.output or "",
     }
-    _write_outputs(outputs)
+    _write_outputs(build, outputs)
     _comment(options, build, markdown)
 
 
-def _write_summary(options: argparse.Namespace, markdown: str) -> None:
+@contextlib.contextmanager
+def _warned(build: Build) -> Iterator[None]:
+    """Warn of a file that cannot be written: the verdict stands all the same."""
+    try:
+        yield
+    except OSError as error:
+        say(build, "warning", f"{error.filename} cannot be written: {error.strerror}.")
+
+
+def _write_summary(options: argparse.Namespace, build: Build, markdown: str) -> None:
     summary = options.summary or os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
-        summarize(Path(summary), markdown)
+        with _warned(build):
+            summarize(Path(summary), markdown)
 
 
-def _write_outputs(outputs: dict[str, str]) -> None:
+def _write_outputs(build: Build, outputs: dict[str, str]) -> None:
     file = os.environ.get("GITHUB_OUTPUT")
     if file:
-        hand_on(Path(file), outputs)
+        with _warned(build):
+            hand_on(Path(file), outputs)
 
 
 def _comment(options: argparse.Namespace, build: Build, markdown: str) -> None:
@@ -235,6 +253,7 @@ def _comment(options: argparse.Namespace, build: Build, markdown: str) -> None:
 def _be_without(options: argparse.Namespace, build: Build, error: TrainfareError) -> int:
     """Say that nothing was judged; the build goes on unless it was told to be strict."""
     say(build, "error" if options.strict else "warning", f"Nothing was judged: {error}")
-    _write_summary(options, f"### Training cost: not judged\n\n{error.message}\n")
-    _write_outputs({"verdict": "unavailable", "exit-code": str(_AWAY if options.strict else 0)})
+    _write_summary(options, build, f"### Training cost: not judged\n\n{error.message}\n")
+    exit_code = str(_AWAY if options.strict else 0)
+    _write_outputs(build, {"verdict": "unavailable", "exit-code": exit_code})
     return _AWAY if options.strict else 0

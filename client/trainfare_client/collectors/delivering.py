@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from trainfare_client.collectors.outcomes import SUCCEEDED
-from trainfare_client.errors import RunConflictError
+from trainfare_client.errors import RunConflictError, UndeliveredError
 from trainfare_client.spool import Spool
 from trainfare_client.uploads import with_external_ids
 
@@ -42,9 +42,11 @@ def deliver(
 
     Raises
     ------
-    TrainfareError
+    UndeliveredError
         If the service refused the run, which then waits in the spool for a better key or a
-        person, or if the spool cannot be written.
+        person.
+    SpoolError
+        If the spool cannot be written.
     """
     identified = with_external_ids(run)[0]
     attempt = _Attempt()
@@ -54,7 +56,7 @@ def deliver(
     if attempt.error is not None or not is_done:
         Spool(settings.spool).append([identified])
     if attempt.error is not None:
-        raise attempt.error
+        raise UndeliveredError(attempt.error, settings.spool) from attempt.error
     if attempt.answer is None:
         why = "kept" if settings.offline else f"the service at {settings.url} does not answer"
         return (

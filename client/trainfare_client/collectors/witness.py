@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from trainfare_client.collectors.outcomes import FAILED, OUT_OF_MEMORY
+from trainfare_client.errors import TrainfareError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +137,10 @@ def main() -> None:
     begun = time.perf_counter()
     said, lacked_memory = watch(sys.stdin.buffer)
     seconds = time.perf_counter() - begun
-    told = tell_of(said, lacked_memory=lacked_memory, seconds=seconds)
+    try:
+        told = tell_of(said, lacked_memory=lacked_memory, seconds=seconds)
+    except TrainfareError as error:
+        told = f"Trainfare: {error}"
     if told:
         sys.stderr.write(told + "\n")
 
