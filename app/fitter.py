@@ -167,7 +167,7 @@ def run(settings: Settings, stop: threading.Event) -> None:
 
     Raises
     ------
-    SchemaOutdatedError
+    SchemaMismatchError
         If the database's schema is not at head.
     ComputerRefusedError
         If the Ray cluster can never take fits of this process.

@@ -91,7 +91,7 @@ def build_app(
 
     Raises
     ------
-    SchemaOutdatedError
+    SchemaMismatchError
         If the database's schema is not at head.
     """
     if services is None:

@@ -3,10 +3,11 @@
 import re
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from app.domain.access import Scope
@@ -17,19 +18,28 @@ SignatureAlgorithm = Literal[
 ]
 """Only those with a public key: with a shared one, whoever verifies could sign."""
 MEBIBYTE = 1 << 20
+_HOUR_S: Final = 3600.0
+_DAY_S: Final = 24 * _HOUR_S
+_YEAR_HOURS: Final = 366 * 24.0
 _DRIVERS: Final = ("sqlite", "postgres", "postgresql", "postgresql+psycopg")
 _RAY_ADDRESS: Final = re.compile(r"(ray://)?(\[[0-9A-Fa-f:]+\]|[\w.-]+):[0-9]{1,5}", re.ASCII)
 
 
 def _check_database_url(url: str) -> str:
     try:
-        is_known = not url or make_url(url).drivername in _DRIVERS
+        is_known = not url or _is_known(make_url(url))
     except (ArgumentError, ValueError):
         is_known = False
     if not is_known:
         # The value is not repeated: it may hold a password.
         raise ValueError("is none of sqlite:///PATH and postgresql://USER:PASSWORD@HOST:PORT/NAME")
     return url
+
+
+def _is_known(url: URL) -> bool:
+    """Whether it is of a database that can be opened; one in memory is of one process alone."""
+    is_file = url.database not in {None, "", ":memory:"}
+    return url.drivername in _DRIVERS and (is_file or url.get_backend_name() != "sqlite")
 
 
 def _check_port(port: object) -> object:
@@ -45,6 +55,13 @@ def _check_ray_address(address: str) -> str:
     if _RAY_ADDRESS.fullmatch(address) is None:
         raise ValueError(f"{address!r} is neither ray://HOST:PORT nor HOST:PORT")
     return address
+
+
+def _check_endpoint(endpoint: str) -> str:
+    parts = urlsplit(endpoint)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"{endpoint!r} is none of http://HOST:PORT and https://HOST:PORT")
+    return endpoint
 
 
 class Settings(BaseSettings):
@@ -73,16 +90,22 @@ class Settings(BaseSettings):
         20, ge=1, le=1000, description="connections (and threads) of one web process"
     )
     database_patience_s: float = Field(
-        0.5, ge=0, description="how long what is known waits for a database that is silent"
+        0.5,
+        ge=0,
+        le=_HOUR_S,
+        description="how long what is known waits for a database that is silent",
     )
     max_body_bytes: int = Field(
         64 * MEBIBYTE, ge=1024, description="largest body, counted after decompression"
     )
     request_timeout_s: float = Field(
-        30.0, gt=0, description="how long an answer may take to begin; then 503"
+        30.0, gt=0, le=_DAY_S, description="how long an answer may take to begin; then 503"
     )
     upload_timeout_s: float = Field(
-        300.0, gt=0, description="the same for uploads of runs, prices, rates and CI reports"
+        300.0,
+        gt=0,
+        le=_DAY_S,
+        description="the same for uploads of runs, prices, rates and CI reports",
     )
     max_waiting_requests: int = Field(
         200, ge=1, description="requests of a web process that wait for a thread; then 503"
@@ -90,9 +113,14 @@ class Settings(BaseSettings):
     rate_limit_per_minute: int = Field(
         0, ge=0, description="requests per key, minute and process; 0: unlimited"
     )
-    idempotency_hours: float = Field(24.0, gt=0, description="how long answers are replayed")
+    idempotency_hours: float = Field(
+        24.0, gt=0, le=_YEAR_HOURS, description="how long answers are replayed"
+    )
     idempotency_lock_s: float = Field(
-        30.0, gt=0, description="how long a crashed request blocks the retry with its key"
+        30.0,
+        gt=0,
+        le=_HOUR_S,
+        description="how long a crashed request blocks the retry with its key",
     )
     regressor_cache_size: int = Field(
         256, ge=1, description="regressors a web process keeps in memory"
@@ -106,7 +134,7 @@ class Settings(BaseSettings):
         4096, ge=1, le=1_000_000, description="answers of forecasts a web process keeps in memory"
     )
     regressor_refresh_s: float = Field(
-        1.0, ge=0, description="how old the knowledge of the published version may be"
+        1.0, ge=0, le=_DAY_S, description="how old the knowledge of the published version may be"
     )
     metrics_workloads: int = Field(
         0,
@@ -116,7 +144,9 @@ class Settings(BaseSettings):
         " 0: none",
     )
     fit_time_budget_s: float = Field(60.0, gt=0, le=3600, description="default budget of a fit")
-    fitter_poll_s: float = Field(0.5, gt=0, description="pause between looks for queued fits")
+    fitter_poll_s: float = Field(
+        0.5, gt=0, le=_HOUR_S, description="pause between looks for queued fits"
+    )
     fitter_processes: int = Field(1, ge=1, le=256, description="fits a fitter computes at once")
     ray_address: Annotated[str, AfterValidator(_check_ray_address)] | None = Field(
         None,
@@ -124,7 +154,7 @@ class Settings(BaseSettings):
         "HOST:6379 from a node of it); default: processes of the fitter's own machine",
     )
     lease_s: float = Field(
-        30.0, gt=0, description="a fitter that is silent this long loses its fit"
+        30.0, gt=0, le=_DAY_S, description="a fitter that is silent this long loses its fit"
     )
     fit_max_attempts: int = Field(3, ge=1, description="starts of a fit before it counts as failed")
     oidc_issuer: str | None = Field(
@@ -150,7 +180,7 @@ class Settings(BaseSettings):
     oidc_scope_map: dict[str, tuple[Scope, ...]] = Field(
         {}, description="what each word of that claim allows (JSON); default: scopes by name"
     )
-    otlp_endpoint: str | None = Field(
+    otlp_endpoint: Annotated[str, AfterValidator(_check_endpoint)] | None = Field(
         None,
         validation_alias=AliasChoices("TRAINFARE_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
         description="collector of traces (http://HOST:4318); default: no traces",

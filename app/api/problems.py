@@ -74,11 +74,14 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.StorageUnavailableError: ProblemKind(
         "database_unavailable", 503, "Database unavailable"
     ),
+    domain.StorageUnusableError: ProblemKind("database_unavailable", 503, "Database unavailable"),
     domain.DeadlineExceededError: ProblemKind("deadline_exceeded", 503, "Not answered in time"),
     domain.StoppingError: ProblemKind("deadline_exceeded", 503, "Not answered in time"),
     domain.OverloadedError: ProblemKind("overloaded", 503, "Too many requests at once"),
     domain.MissingExtraError: ProblemKind("not_ready", 503, "Not ready"),
     domain.NotReadyError: ProblemKind("not_ready", 503, "Not ready"),
+    domain.SchemaMismatchError: ProblemKind("not_ready", 503, "Not ready"),
+    domain.SchemaAheadError: ProblemKind("not_ready", 503, "Not ready"),
 }
 INTERNAL = ProblemKind("internal", 500, "Internal error")
 METHOD_NOT_ALLOWED = ProblemKind("method_not_allowed", 405, "Method not allowed")

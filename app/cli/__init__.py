@@ -93,10 +93,14 @@ def main() -> None:
         if error.remedy:
             typer.echo(f"Remedy: {error.remedy}", err=True)
         sys.exit(error.exit_code)
+    except StorageUnavailableError as error:
+        reason = f" It says: {error.reason}" if error.reason else ""
+        typer.echo(f"Error: {error}{reason}", err=True)
+        typer.echo(f"Remedy: {error.remedy}", err=True)
+        sys.exit(ExitCode.UNREACHABLE)
     except DomainError as error:
         typer.echo(f"Error: {error}", err=True)
         typer.echo(f"Remedy: {error.remedy}", err=True)
-        is_away = isinstance(error, StorageUnavailableError)
-        sys.exit(ExitCode.UNREACHABLE if is_away else ExitCode.REFUSED)
+        sys.exit(ExitCode.REFUSED)
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)

@@ -22,16 +22,11 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def _telling() -> "Iterator[None]":
     from app.cli.failures import RefusedError
     from app.domain.backups import BackupError
-    from app.storage.migration import SchemaOutdatedError
 
     try:
         yield
     except BackupError as error:
         raise RefusedError(str(error), error.remedy) from None
-    except SchemaOutdatedError as error:
-        raise RefusedError(
-            str(error), "Run `trainfare migrate`, or the version that fits."
-        ) from None
 
 
 def _tell(summary: "BackupSummary", sentence: str, *, as_json: bool) -> None:

@@ -17,6 +17,7 @@ from app.cli.following import follow, request_fit
 from app.cli.output import out, print_note, print_table
 from app.cli.questions import Question, ask_about
 from app.cli.schema import migrate_schema
+from app.cli.surroundings import make_data_folder
 from app.cli.uploading import upload
 from app.cli.wording import percent
 from app.domain.wording import say_seconds
@@ -41,7 +42,7 @@ def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool)
     signal.signal(signal.SIGTERM, _end)
     _headline("Setting up", f"database {_shown_database(local)}")
     print_note(migrate_schema(local))
-    local.data_dir.mkdir(parents=True, exist_ok=True)
+    make_data_folder(local)
     with background_service(local, local.data_dir / "demo.log") as service:
         url = service.wait_for_url()
         with connected(url, None) as connection:

@@ -79,6 +79,8 @@ def log_config(settings: Settings) -> dict[str, Any]:
         # These tell every step of theirs at INFO.
         "loggers": {
             "uvicorn": {"level": "WARNING"},
+            # The log of requests, where the server is asked to write one.
+            "uvicorn.access": {"level": "INFO"},
             "alembic": {"level": "WARNING"},
             "httpx2": {"level": "WARNING"},
             "stamina": {"level": "WARNING"},

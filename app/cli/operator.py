@@ -1,5 +1,6 @@
 """The operator's commands: serve, fitter, migrate."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -25,9 +26,13 @@ Supervised = Annotated[
     bool, typer.Option("--supervised", hidden=True, help="End when standard input ends.")
 ]
 
+_PREFIX: Final = "TRAINFARE_"
 SERVE_EXAMPLES: Final = (
     "trainfare serve --with-fitter",
     "trainfare serve --host 0.0.0.0 --port 80 --workers 4",
+)
+_AS_JSON: Final = (
+    """Write a list as '["RS256"]', a map as '{"ops": ["admin"]}', quoted for the shell."""
 )
 MIGRATE_EXAMPLES: Final = ("trainfare migrate", "trainfare migrate --to 0003")
 
@@ -35,6 +40,7 @@ MIGRATE_EXAMPLES: Final = ("trainfare migrate", "trainfare migrate --to 0003")
 def read_settings(**changes: Any) -> "Settings":
     """Return the settings of the environment with those that the command line gives."""
     from pydantic import ValidationError
+    from pydantic_settings import SettingsError
 
     from app.cli.failures import UsageError
     from app.settings import Settings
@@ -44,10 +50,18 @@ def read_settings(**changes: Any) -> "Settings":
     except ValidationError as error:
         faults = "; ".join(map(_told, error.errors()))
         raise UsageError(faults, "Mend the named settings.") from None
+    except SettingsError as error:
+        raise UsageError(f"{_sentence(error)}.", _AS_JSON) from None
+
+
+def _sentence(error: Exception) -> str:
+    """Return which variable is no JSON, in the words of the environment."""
+    found = re.search(r'field "(\w+)"', str(error))
+    return f"{_PREFIX}{found[1].upper()} is no JSON" if found else str(error)
 
 
 def _told(fault: "ErrorDetails") -> str:
-    names = [f"TRAINFARE_{part}".upper() for part in fault["loc"][:1]]
+    names = [_PREFIX + f"{part}".upper().removeprefix(_PREFIX) for part in fault["loc"][:1]]
     return ": ".join([*names, fault["msg"].removeprefix("Value error, ")])
 
 

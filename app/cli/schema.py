@@ -3,11 +3,11 @@
 from alembic.util import CommandError as RevisionError
 
 from app.cli.failures import RefusedError
+from app.cli.surroundings import make_data_folder
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import (
     MigrationBlockedError,
-    SchemaOutdatedError,
     current_revision,
     migrate,
 )
@@ -19,18 +19,17 @@ def migrate_schema(settings: Settings, revision: str = "head") -> str:
     Raises
     ------
     RefusedError
-        If the revision is unknown, the database is newer than this version, or somebody holds a
-        lock that the migration needs.
+        If the revision is unknown, somebody holds a lock that the migration needs, or the data
+        folder cannot be made.
+    SchemaAheadError
+        If the database is newer than this version.
     """
-    if not settings.database_url:
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
+    make_data_folder(settings)
     database = Database(settings.url, pool_size=1)
     try:
         before = current_revision(database)
         migrate(database, revision)
         after = current_revision(database)
-    except SchemaOutdatedError as error:
-        raise RefusedError(str(error), "Use the version that migrated this database.") from None
     except MigrationBlockedError as error:
         raise RefusedError(str(error), "Look for long transactions: docs/runbook.md.") from None
     except RevisionError as error:

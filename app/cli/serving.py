@@ -20,7 +20,7 @@ from app.services.access import AccessService, is_loopback, keys_required
 from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.database import Database
-from app.storage.migration import SchemaOutdatedError, require_head
+from app.storage.migration import require_head
 from app.telemetry import exporting
 
 _logger = logging.getLogger(__name__)
@@ -56,10 +56,6 @@ def _check_start(settings: Settings) -> None:
         with exporting(settings):
             pass
         check_exposure(settings, access)
-    except SchemaOutdatedError as error:
-        raise RefusedError(
-            str(error), "Run `trainfare migrate`, or serve with --migrate."
-        ) from None
     finally:
         access.close()
         database.close()

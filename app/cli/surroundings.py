@@ -7,7 +7,7 @@ from app.cli.failures import RefusedError
 from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.database import Database
-from app.storage.migration import SchemaOutdatedError, require_migrated
+from app.storage.migration import require_migrated
 
 
 @contextmanager
@@ -17,13 +17,12 @@ def migrated_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
     Raises
     ------
     RefusedError
+        If there is none.
+    SchemaMismatchError
         If it was not migrated.
     """
     with surroundings_of(settings) as context:
-        try:
-            require_migrated(context.database)
-        except SchemaOutdatedError as error:
-            raise RefusedError(str(error)) from None
+        require_migrated(context.database)
         yield context
 
 
@@ -49,11 +48,36 @@ def surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
 
 @contextmanager
 def new_surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
-    """Open the database of the settings, which may be new, for as long as the block lasts."""
-    if not settings.database_url:
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
+    """Open the database of the settings, which may be new, for as long as the block lasts.
+
+    Raises
+    ------
+    RefusedError
+        If the data folder cannot be made.
+    """
+    make_data_folder(settings)
     with _opened(settings) as context:
         yield context
+
+
+def make_data_folder(settings: Settings) -> None:
+    """Make the folder of the database where no other address is set.
+
+    Raises
+    ------
+    RefusedError
+        If it cannot be made.
+    """
+    if settings.database_url:
+        return
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RefusedError(
+            f"Cannot make the data folder {settings.data_dir.absolute()}: {error.strerror}.",
+            "Name a folder that can be written by TRAINFARE_DATA_DIR, or a database by"
+            " TRAINFARE_DATABASE_URL.",
+        ) from None
 
 
 @contextmanager

@@ -378,8 +378,43 @@ class StorageUnavailableError(DomainError):
 
     remedy = "Retry; nothing of the request was stored."
 
-    def __init__(self) -> None:
+    def __init__(self, reason: str = "") -> None:
         super().__init__("The database does not answer at the moment.")
+        self.reason = reason
+        """What the driver says: for operators, since it names servers and files."""
+
+
+class StorageUnusableError(StorageUnavailableError):
+    """There is no database where one is looked for, or none that can be used: no retry helps."""
+
+    remedy = "Check TRAINFARE_DATABASE_URL or TRAINFARE_DATA_DIR, and who may write there."
+
+    def __init__(self, reason: str) -> None:
+        DomainError.__init__(self, "The database cannot be used.")
+        self.reason = reason
+
+
+class SchemaMismatchError(DomainError):
+    """The database's schema is not the one that this release needs."""
+
+    remedy = "Run `trainfare migrate` (or serve with --migrate)."
+
+    def __init__(self, *, found: str | None, needed: str) -> None:
+        super().__init__(
+            f"The database is at schema {found or 'none'}, this release needs {needed}."
+        )
+
+
+class SchemaAheadError(SchemaMismatchError):
+    """A later release migrated the database."""
+
+    remedy = "Use the release that migrated the database, or restore a backup from before."
+
+    def __init__(self, *, found: str, needed: str) -> None:
+        DomainError.__init__(
+            self,
+            f"The database is at schema {found} of a later release; this one knows up to {needed}.",
+        )
 
 
 class DeadlineExceededError(DomainError):

@@ -17,9 +17,9 @@ from typing import IO, Any, Final
 import zstandard
 
 from app.domain.backups import BackupError, BackupSummary, TableDump
+from app.domain.errors import SchemaAheadError, SchemaMismatchError
 from app.services.context import ServiceContext
 from app.storage.migration import (
-    SchemaOutdatedError,
     current_revision,
     head_revision,
     known_revisions,
@@ -88,6 +88,8 @@ class _Archive:
         expected = {"rows": self._rows, "sha256": self._digest_before}
         if self._pending.get("end") != expected:
             raise _damaged(self._path, "its end does not match its contents")
+        if self._lines.read(1):
+            raise _damaged(self._path, "it goes on behind its end")
         return BackupSummary(
             str(self._path), self.created_at, self.revision, self._rows, self._digest_before
         )
@@ -107,7 +109,7 @@ class _Archive:
 def _reading(path: Path) -> Iterator[_Archive]:
     try:
         with path.open("rb") as file:
-            stream = zstandard.ZstdDecompressor().stream_reader(file)
+            stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
             yield _Archive(path, io.BufferedReader(stream))
     except OSError as error:
         raise BackupError(f"Cannot read {path}: {error.strerror}.", "Check the path.") from error
@@ -148,12 +150,14 @@ class BackupService:
         Raises
         ------
         BackupError
-            If the file exists and `overwrite` does not allow to replace it, or cannot be written.
-        SchemaOutdatedError
+            If the file exists and `overwrite` does not allow to replace it, is the database, or
+            cannot be written.
+        SchemaMismatchError
             If the schema is not this version's.
         """
         if path.exists() and not overwrite:
             raise BackupError(f"{path} exists.", "Name another file, or say --overwrite.")
+        self._check_apart(path)
         require_head(self._context.database)
         draft = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
@@ -166,6 +170,12 @@ class BackupService:
         finally:
             draft.unlink(missing_ok=True)
         return check_backup(path)
+
+    def _check_apart(self, path: Path) -> None:
+        file = self._context.database.file
+        parts = [] if file is None else [f"{file}{end}" for end in ("", "-wal", "-shm")]
+        if any(path.exists() and Path(part).exists() and path.samefile(part) for part in parts):
+            raise BackupError(f"{path} is the database itself.", "Name another file.")
 
     def _write(self, file: IO[bytes]) -> None:
         created_at, count = self._context.now(), 0
@@ -223,7 +233,9 @@ class BackupService:
             return
         try:
             require_head(database)
-        except SchemaOutdatedError as error:
+        except SchemaAheadError:
+            raise
+        except SchemaMismatchError as error:
             raise BackupError(str(error), "Run `trainfare migrate`, or say --overwrite.") from None
         with database.reading() as stores:
             if stores.dumps.holds_data():

@@ -167,7 +167,7 @@ class _Copying:
         try:
             yield
         except self._lost as error:
-            raise StorageUnavailableError from error
+            raise StorageUnavailableError(str(error)) from error
 
 
 def _to_block(columns: Mapping[str, _Column]) -> str:

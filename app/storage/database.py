@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from sqlite3 import SQLITE_CORRUPT, SQLITE_NOTADB
+from sqlite3 import SQLITE_CANTOPEN, SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_PERM, SQLITE_READONLY
 from sqlite3 import DatabaseError as SqliteError
 from sqlite3 import OperationalError as SqliteOperationalError
 from typing import Any, Final
@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.domain import deadlines
-from app.domain.errors import StorageUnavailableError
+from app.domain.errors import StorageUnavailableError, StorageUnusableError
 from app.storage.stores import Stores
 from app.storage.types import json_text
 
@@ -39,6 +39,9 @@ PAGE_BYTES: Final = 16_384
 that each wrote one of its own, half of it empty."""
 _UNDEFINED_TABLE: Final = "42P01"
 """PostgreSQL's code; SQLite's error of a table that is not there is an operational one."""
+_UNUSABLE: Final = {SQLITE_CANTOPEN, SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_PERM, SQLITE_READONLY}
+_PRIMARY_CODE: Final = 0xFF
+"""The lower byte of SQLite's extended codes."""
 _MAX_TIMEOUT_MS = (1 << 31) - 1
 
 
@@ -83,9 +86,18 @@ def _reason(error: exc.SQLAlchemyError) -> str:
 
 
 def _is_unusable(error: BaseException | None) -> bool:
-    """Whether there is no such database: a file that is corrupt or none, a lack of tables."""
-    is_damaged = getattr(error, "sqlite_errorcode", None) in {SQLITE_CORRUPT, SQLITE_NOTADB}
-    return is_damaged or getattr(error, "sqlstate", None) == _UNDEFINED_TABLE
+    """Whether there is no such database, or none for this process: no retry helps."""
+    code = getattr(error, "sqlite_errorcode", None)
+    is_refused = code is not None and code & _PRIMARY_CODE in _UNUSABLE
+    return is_refused or getattr(error, "sqlstate", None) == _UNDEFINED_TABLE
+
+
+def _unavailable(error: BaseException | None, reason: str) -> StorageUnavailableError:
+    if _is_unusable(error):
+        _logger.warning("database cannot be used", extra={"reason": reason})
+        return StorageUnusableError(reason)
+    _logger.warning("database unavailable", extra={"reason": reason})
+    return StorageUnavailableError(reason)
 
 
 def make_engine(
@@ -217,22 +229,21 @@ class Database:
         ------
         StorageUnavailableError
             If the database does not answer.
+        StorageUnusableError
+            If there is none, or none that can be used.
         """
         try:
             yield
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
-            _logger.warning("database unavailable", extra={"reason": _reason(error)})
-            raise StorageUnavailableError from error
+            raise _unavailable(getattr(error, "orig", None), _reason(error)) from error
         except exc.DBAPIError as error:
             if not error.connection_invalidated and not _is_unusable(error.orig):
                 raise
-            _logger.warning("database cannot be used", extra={"reason": _reason(error)})
-            raise StorageUnavailableError from error
+            raise _unavailable(error.orig, _reason(error)) from error
         except SqliteError as error:  # of rows that went to the driver itself
             if not isinstance(error, SqliteOperationalError) and not _is_unusable(error):
                 raise
-            _logger.warning("database cannot be used", extra={"reason": str(error)})
-            raise StorageUnavailableError from error
+            raise _unavailable(error, str(error)) from error
 
     def close(self) -> None:
         """Close all connections; one in use, as by work that nobody waits for, when it is back."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
+from app.domain.errors import SchemaAheadError, SchemaMismatchError
 from app.storage.database import Database
 from app.storage.tables import Base
 
@@ -46,16 +47,6 @@ class MigrationBlockedError(RuntimeError):
         super().__init__(
             f"The migration waited {seconds:g} s for a lock that another transaction holds, and"
             " gave up so that no query waits behind it. Nothing was changed: try again."
-        )
-
-
-class SchemaOutdatedError(RuntimeError):
-    """The database's schema is not the one this version of the service needs."""
-
-    def __init__(self, *, found: str | None, needed: str) -> None:
-        super().__init__(
-            f"The database is at schema {found or 'none'}, this version needs {needed}:"
-            " run `trainfare migrate`."
         )
 
 
@@ -107,7 +98,7 @@ def migrate(
     ------
     MigrationBlockedError
         If PostgreSQL does not get a lock within `lock_timeout_s`; nothing was changed.
-    SchemaOutdatedError
+    SchemaAheadError
         If the database is at a revision that this version does not know.
     """
     config = _config()
@@ -118,7 +109,7 @@ def migrate(
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         known = _revision(connection)
         if known is not None and known not in known_revisions():
-            raise SchemaOutdatedError(found=known, needed=head_revision())
+            raise _mismatch(known)
         _run(config, known, revision)
 
 
@@ -162,12 +153,12 @@ def require_migrated(database: Database) -> None:
 
     Raises
     ------
-    SchemaOutdatedError
+    SchemaMismatchError
         If a migration that this version knows was not applied.
     """
-    found, needed = current_revision(database), head_revision()
-    if found is None or (found != needed and found in known_revisions()):
-        raise SchemaOutdatedError(found=found, needed=needed)
+    found = current_revision(database)
+    if found is None or (found != head_revision() and found in known_revisions()):
+        raise _mismatch(found)
 
 
 def require_head(database: Database) -> None:
@@ -175,9 +166,15 @@ def require_head(database: Database) -> None:
 
     Raises
     ------
-    SchemaOutdatedError
+    SchemaMismatchError
         If the schema is older or newer than this version's.
     """
     found = current_revision(database)
     if found != head_revision():
-        raise SchemaOutdatedError(found=found, needed=head_revision())
+        raise _mismatch(found)
+
+
+def _mismatch(found: str | None) -> SchemaMismatchError:
+    if found is None or found in known_revisions():
+        return SchemaMismatchError(found=found, needed=head_revision())
+    return SchemaAheadError(found=found, needed=head_revision())

@@ -54,3 +54,16 @@ def test_restore_does_not_reach_a_database_that_is_away(terminal: Terminal, tmp_
     terminal.set(database_url="postgresql://nobody@127.0.0.1:1/nothing")
 
     assert terminal.type("restore", tmp_path / "all.tfb").exit_code == 3
+
+
+def test_backup_never_replaces_the_database(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.set(database_url="", data_dir=tmp_path)
+    terminal.type("migrate")
+    (tmp_path / "link.tfb").symlink_to(tmp_path / "trainfare.db")
+
+    for name in ("trainfare.db", "link.tfb"):
+        said = terminal.type("backup", "--overwrite", tmp_path / name)
+
+        assert said.exit_code == 1
+        assert "is the database itself" in said.err
+    assert (tmp_path / "trainfare.db").read_bytes().startswith(b"SQLite format 3")

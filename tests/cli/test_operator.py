@@ -37,10 +37,47 @@ def test_database_of_a_newer_version_is_refused(terminal: Terminal, sqlite_url: 
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     database.close()
 
+    for command in ("migrate", "fitter", "serve", "backup nightly.tfb"):
+        said = terminal.type(*command.split())
+
+        assert said.exit_code == 1
+        assert "of a later release" in said.err
+        assert "Use the release that migrated the database" in said.err
+
+
+def test_fitter_needs_a_migrated_database(terminal: Terminal) -> None:
+    terminal.type("migrate", "--to", "0002")
+
+    said = terminal.type("fitter")
+
+    assert said.exit_code == 1
+    assert "schema 0002" in said.err
+    assert "trainfare migrate" in said.err
+
+
+def test_data_folder_that_cannot_be_made_is_named(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    terminal.set(database_url="", data_dir=tmp_path / "file")
+
     said = terminal.type("migrate")
 
     assert said.exit_code == 1
-    assert "Remedy" in said.err
+    assert f"Cannot make the data folder {tmp_path}/file: File exists." in said.err
+    assert "TRAINFARE_DATA_DIR" in said.err
+
+
+def test_database_that_no_retry_helps_is_told_with_the_reason(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    (tmp_path / "letter.txt").write_text("Dear Ada, this is no database at all.")
+    for path, reason in (("no/folder.db", "unable to open"), ("letter.txt", "not a database")):
+        terminal.set(database_url=f"sqlite:///{tmp_path}/{path}")
+
+        said = terminal.type("migrate")
+
+        assert said.exit_code == 3
+        assert reason in said.err
+        assert "Retry" not in said.err
 
 
 def test_unreachable_database_is_exit_code_3(terminal: Terminal) -> None:
@@ -273,3 +310,26 @@ def test_audit_tells_who_changed_what(terminal: Terminal) -> None:
     assert "key.revoke" in last
     assert "key.create" not in last
     assert terminal.type("audit", "--project", "nobody").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("oidc_scope_map", "{bad", "TRAINFARE_OIDC_SCOPE_MAP is no JSON."),
+        ("oidc_algorithms", "RS256", "TRAINFARE_OIDC_ALGORITHMS is no JSON."),
+        ("database_url", "sqlite://", "TRAINFARE_DATABASE_URL: is none of"),
+        ("lease_s", "inf", "TRAINFARE_LEASE_S: Input should be less"),
+        ("fitter_poll_s", "nan", "TRAINFARE_FITTER_POLL_S: Input should be"),
+        ("idempotency_hours", "1e9", "TRAINFARE_IDEMPOTENCY_HOURS: Input should be less"),
+        ("otlp_endpoint", "foo", "TRAINFARE_OTLP_ENDPOINT: 'foo' is none of http://"),
+    ],
+)
+def test_setting_that_would_break_the_service_is_refused_by_name(
+    terminal: Terminal, name: str, value: str, said: str
+) -> None:
+    terminal.set(**{name: value})
+
+    told = terminal.type("migrate")
+
+    assert told.exit_code == 2
+    assert f"Error: {said}" in told.err

@@ -80,6 +80,14 @@ def test_one_signal_ends_service_and_fitter(sqlite_url: str) -> None:
     assert "stopped url=" in logged
 
 
+def test_log_of_requests_is_written_where_it_is_asked_for(sqlite_url: str) -> None:
+    with running_service(sqlite_url, "--access-log") as service:
+        httpx2.get(f"{service.url}/v1/nothing")
+        service.end()
+
+    assert any('"GET /v1/nothing HTTP/1.1" 404' in line for line in service.lines)
+
+
 def test_dead_fitter_is_started_again(sqlite_url: str) -> None:
     with running_service(sqlite_url, "--with-fitter") as service:
         service.wait_until_logged("fitter started")

@@ -9,9 +9,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 import migrations
+from app.domain.errors import SchemaAheadError, SchemaMismatchError
 from app.storage.database import Database
 from app.storage.migration import (
-    SchemaOutdatedError,
     current_revision,
     head_revision,
     known_revisions,
@@ -51,7 +51,7 @@ def test_migrating_twice_changes_nothing(database: Database) -> None:
 def test_schema_behind_the_code_is_refused(database: Database) -> None:
     migrate(database, "0001")
 
-    with pytest.raises(SchemaOutdatedError, match="trainfare migrate"):
+    with pytest.raises(SchemaMismatchError, match="schema 0001, this release needs"):
         require_head(database)
 
 
@@ -59,7 +59,7 @@ def test_schema_ahead_of_the_code_is_refused_and_left_alone(database: Database) 
     with database.engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
 
-    with pytest.raises(SchemaOutdatedError, match="9999"):
+    with pytest.raises(SchemaAheadError, match="9999 of a later release"):
         migrate(database)
 
 

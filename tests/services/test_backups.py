@@ -15,13 +15,14 @@ from fastapi.testclient import TestClient
 
 from app.domain.access import Scope
 from app.domain.backups import BackupError
+from app.domain.errors import SchemaMismatchError
 from app.main import build_app
 from app.services.backups import BackupService, check_backup
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
-from app.storage.migration import SchemaOutdatedError, current_revision, head_revision, migrate
+from app.storage.migration import current_revision, head_revision, migrate
 from app.storage.tables import Base
 from tests.conftest import _execute, _postgresql_url
 from tests.support.clock import FakeClock
@@ -226,6 +227,14 @@ def _drop_end(whole: bytes) -> bytes:
     return zstandard.compress(plain[: plain.rindex(b'{"end"')])
 
 
+def _lengthen(whole: bytes) -> bytes:
+    return whole + b"junk"
+
+
+def _add_frame(whole: bytes) -> bytes:
+    return whole + zstandard.compress(b"[1]\n")
+
+
 def _other(_whole: bytes) -> bytes:
     return zstandard.compress(b'["no backup"]\n')
 
@@ -237,7 +246,10 @@ def _scalar(_whole: bytes) -> bytes:
     )
 
 
-@pytest.mark.parametrize("damage", [_cut, _flip, _reword, _drop_end, _other, _scalar, bytes.lower])
+@pytest.mark.parametrize(
+    "damage",
+    [_cut, _flip, _reword, _drop_end, _lengthen, _add_frame, _other, _scalar, bytes.lower],
+)
 def test_damaged_backup_is_refused_and_changes_nothing(
     database: Database, services: Services, tmp_path: Path, damage: "object"
 ) -> None:
@@ -280,7 +292,7 @@ def test_outdated_schema_is_neither_backed_up_nor_filled(
     backups.create(tmp_path / "all.tfb")
     migrate(database, "0003")
 
-    with pytest.raises(SchemaOutdatedError):
+    with pytest.raises(SchemaMismatchError):
         backups.create(tmp_path / "old.tfb")
     with pytest.raises(BackupError, match="schema 0003"):
         backups.restore(tmp_path / "all.tfb")
