@@ -6,6 +6,7 @@ from models.comparison import Comparison, compare
 from models.convergence import ConvergenceLaw, ConvergenceRuns, NoiseScale
 from models.design import Design, DesignStep
 from models.distribution import NORMAL_KNOTS, ForecastDistribution
+from models.eras import at_present
 from models.ernest import ernest_design, ernest_features
 from models.errors import (
     ArtifactError,
@@ -94,6 +95,7 @@ __all__ = [
     "UnfinishedRuns",
     "UnknownRegressorError",
     "WorkloadSummary",
+    "at_present",
     "compare",
     "dumps",
     "ernest_design",

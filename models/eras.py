@@ -1,13 +1,14 @@
 """Change points: from when on all runs were slower or faster than before."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from models.candidates import CANDIDATES, Setting
 from models.configurations import collapse
 from models.encoding import Encoder
+from models.evidence import UnfinishedRuns
 from models.hardware import HardwareDescription
 from models.refutation import without_refuted
 from models.reports import ChangePoint
@@ -95,11 +96,36 @@ def at_present(runs: RunTable, changes: Sequence[ChangePoint]) -> RunTable:
     """
     if runs.started_at is None or not changes:
         return runs
-    shift = np.zeros(runs.n_runs)
-    for change in changes:
-        shift += np.where(runs.started_at < change.at, change.shift, 0.0)
-    moved = runs.duration_seconds * np.exp(shift)
+    moved = runs.duration_seconds * np.exp(_shifts_since(runs.started_at, changes))
     return RunTable(runs.features, moved, runs.run_ids, runs.started_at)
+
+
+def unfinished_at_present(
+    unfinished: UnfinishedRuns | None, changes: Sequence[ChangePoint]
+) -> UnfinishedRuns | None:
+    """Return the unfinished runs as they would be today: the same work, at the pace of today.
+
+    Examples
+    --------
+    >>> from models.tables import FeatureTable
+    >>> features, times = FeatureTable({"workers": np.ones(2)}, {}, 2), np.array([1.0, 5.0])
+    >>> stopped = UnfinishedRuns(features, np.full(2, 9.0), np.full(2, 0.5), ["a", "b"], times)
+    >>> moved = unfinished_at_present(stopped, [ChangePoint(5.0, float(np.log(2)))])
+    >>> moved.elapsed_seconds.round(6).tolist()
+    [18.0, 9.0]
+    """
+    if unfinished is None or unfinished.started_at is None or not changes:
+        return unfinished
+    shifts = _shifts_since(unfinished.started_at, changes)
+    return replace(unfinished, elapsed_seconds=unfinished.elapsed_seconds * np.exp(shifts))
+
+
+def _shifts_since(started_at: FloatArray, changes: Sequence[ChangePoint]) -> FloatArray:
+    """Return by how much all durations have shifted since each run, shape (n,), in log units."""
+    shifts = np.zeros(len(started_at))
+    for change in changes:
+        shifts += np.where(started_at < change.at, change.shift, 0.0)
+    return shifts
 
 
 @dataclass(frozen=True, slots=True)

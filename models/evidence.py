@@ -7,7 +7,7 @@ import numpy as np
 
 from models.convergence import ConvergenceRuns
 from models.phases import PhaseRuns
-from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, check_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,15 @@ class UnfinishedRuns:
         Share of the work that was done, shape (n,), 0 to 1, NaN where it is unknown.
     run_ids
         A name for each run.
+    started_at
+        When each run began, in seconds since any epoch, the one of the finished runs, shape (n,);
+        None: at the pace of the newest ones.
 
     Raises
     ------
     ValueError
-        If lengths differ, a duration is not positive and finite or a progress is no share.
+        If lengths differ, a time is not finite, a duration is not positive and finite or a
+        progress is no share.
 
     Examples
     --------
@@ -85,11 +89,13 @@ class UnfinishedRuns:
     elapsed_seconds: FloatArray
     progress: FloatArray
     run_ids: Sequence[str]
+    started_at: FloatArray | None = None
 
     def __post_init__(self) -> None:
         lengths = {len(self.elapsed_seconds), len(self.progress), len(self.run_ids)}
         if lengths != {self.features.n_rows}:
             raise ValueError("Features, durations, progress and identifiers differ in length.")
+        check_times(self.started_at, self.features.n_rows)
         if not (np.isfinite(self.elapsed_seconds) & (self.elapsed_seconds > 0)).all():
             raise ValueError("Elapsed times are positive finite seconds.")
         known = self.progress[~np.isnan(self.progress)]
@@ -108,6 +114,7 @@ class UnfinishedRuns:
             self.elapsed_seconds[rows],
             self.progress[rows],
             [self.run_ids[row] for row in rows],
+            None if self.started_at is None else self.started_at[rows],
         )
 
 

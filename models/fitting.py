@@ -14,7 +14,7 @@ from models.contradictions import name_contradicted, settle_pairs
 from models.convergence import fit_convergence
 from models.draft import Draft, Encoding
 from models.encoding import Encoder
-from models.eras import at_present, find_change_points
+from models.eras import at_present, find_change_points, unfinished_at_present
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
 from models.evidence import Evidence
 from models.gaussian import GaussianProcess
@@ -110,7 +110,9 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     progress(0.0, "encoding")
     changes = find_change_points(runs, hardware, seed=seed)
     present = at_present(runs, changes)
-    imputed = impute(present, evidence.unfinished, hardware, seed=seed)
+    imputed = impute(
+        present, unfinished_at_present(evidence.unfinished, changes), hardware, seed=seed
+    )
     measured = collapse(imputed.runs)
     encoder = Encoder.learn(measured.features, hardware)
     paired = settle_pairs(measured, encoder, seed)

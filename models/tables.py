@@ -87,6 +87,20 @@ class FeatureTable:
         return FeatureTable(numeric, categorical, len(rows))
 
 
+def check_times(started_at: FloatArray | None, n_runs: int) -> None:
+    """Check the times of start of runs, where they are known.
+
+    Raises
+    ------
+    ValueError
+        If there is not one finite time for each run.
+    """
+    if started_at is None:
+        return
+    if len(started_at) != n_runs or not np.isfinite(started_at).all():
+        raise ValueError("Times of start are finite, one for each run.")
+
+
 @dataclass(frozen=True, slots=True)
 class RunTable:
     """Measured runs of one workload that ended well.
@@ -124,9 +138,7 @@ class RunTable:
     def __post_init__(self) -> None:
         if not self.features.n_rows == len(self.duration_seconds) == len(self.run_ids):
             raise ValueError("Features, durations and run identifiers differ in length.")
-        times = self.started_at
-        if times is not None and not (len(times) == self.n_runs and np.isfinite(times).all()):
-            raise ValueError("Times of start are finite, one for each run.")
+        check_times(self.started_at, self.n_runs)
         good = np.isfinite(self.duration_seconds) & (self.duration_seconds > 0)
         if not good.all():
             row = int(np.argmin(good))

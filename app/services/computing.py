@@ -191,8 +191,14 @@ def compute_fit(
         format_version=models.FORMAT_VERSION,
         report=_report(portfolio, request.seed, task.pool.mode),
         contest=_contest(portfolio, task),
-        summary=models.summarise(task.runs, "").to_document(),
+        summary=_summary(task.runs, portfolio).to_document(),
     )
+
+
+def _summary(runs: models.RunTable, portfolio: models.FittedPortfolio) -> models.WorkloadSummary:
+    """Return what other workloads learn of this one: how it behaves today."""
+    changes = portfolio.report.evidence.change_points
+    return models.summarise(models.at_present(runs, changes), "")
 
 
 def _prior(task: FitTask) -> models.PooledPrior | None:

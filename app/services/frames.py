@@ -84,16 +84,15 @@ def run_table(columns: RunColumns) -> RunTable:
         features=_features(columns),
         duration_seconds=np.array(columns.duration_seconds, dtype=np.float64),
         run_ids=list(columns.run_ids),
-        started_at=np.array(
-            [
-                (started_at or stored_at).timestamp()
-                for started_at, stored_at in zip(
-                    columns.started_at, columns.created_at, strict=True
-                )
-            ],
-            dtype=np.float64,
-        ),
+        started_at=_started_at(columns),
     )
+
+
+def _started_at(columns: RunColumns) -> FloatArray:
+    """Return when each run began, in seconds since 1970."""
+    times = zip(columns.started_at, columns.created_at, strict=True)
+    seconds = [(started_at or stored_at).timestamp() for started_at, stored_at in times]
+    return np.array(seconds, dtype=np.float64)
 
 
 def evidence(columns: EvidenceColumns) -> Evidence:
@@ -114,6 +113,7 @@ def evidence(columns: EvidenceColumns) -> Evidence:
             np.array(columns.runs.duration_seconds, dtype=np.float64)[stopped],
             progress[stopped],
             [columns.runs.run_ids[row] for row in stopped],
+            _started_at(columns.runs)[stopped],
         ),
         _convergence(columns),
         _phases(columns, features),

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.fits import FitRequest
@@ -91,6 +92,25 @@ def test_a_change_of_the_code_is_dated_and_warned_of(
     assert change["at"].startswith("2026-03-17")
     assert 1.4 < change["factor"] < 1.6
     assert "2026-03-17" in warnings(client, 4)["durations_shifted"]
+
+
+def test_run_stopped_before_a_change_of_the_code_tells_of_its_work_alone(
+    client: TestClient, services: Services
+) -> None:
+    runs = []
+    for index in range(32):
+        started_at = (START + timedelta(days=index)).isoformat()
+        runs.append(run(1 << index % 4, 5.0 if index < 16 else 1.0, started_at=started_at))
+    # Half of the work at the pace of that time: 5 * (20 + 800 / 16) in all, a fifth today.
+    stopped = {"status": "preempted", "progress": 0.5, "started_at": START.isoformat()}
+    upload(client, [*runs, run(16, 2.5, **stopped)])
+
+    fit(services, "odd", FitRequest(regressors=("scaling_law",)))
+
+    asked = {"workload": "odd", "configuration": {"gpu_type": "T4", "workers": 16}}
+    answer = client.post("/v1/forecasts", json=asked).json()
+    assert evidence(client)["unfinished"]["by_progress"] == 1
+    assert answer["duration_seconds"]["median"] == pytest.approx(20 + 800 / 16, rel=0.2)
 
 
 def sized(size: float, seconds: float) -> dict[str, Any]:

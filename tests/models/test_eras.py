@@ -5,8 +5,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from models import ChangePoint, FeatureTable, RunTable, compare, dumps, fit_portfolio, loads
-from models.eras import FALSE_ALARM_RATE, at_present, find_change_points
+from models import (
+    ChangePoint,
+    Evidence,
+    FeatureTable,
+    RunTable,
+    UnfinishedRuns,
+    at_present,
+    compare,
+    dumps,
+    fit_portfolio,
+    loads,
+)
+from models.eras import FALSE_ALARM_RATE, find_change_points
 
 CONFIGURATIONS = [(w, s, g) for w in (1, 2, 4, 8) for s in (1e3, 4e3) for g in "AB"]
 
@@ -131,3 +142,26 @@ def test_times_that_are_not_finite_or_too_few_are_refused() -> None:
     for times in (np.full(runs.n_runs, np.nan), np.zeros(1)):
         with pytest.raises(ValueError, match="Times of start"):
             replace(runs, started_at=times)
+
+
+def test_unfinished_runs_of_before_a_change_are_taken_at_the_pace_of_today() -> None:
+    rng = np.random.default_rng(5)
+    workers = np.tile([1.0, 2.0, 4.0, 8.0], 10)
+    seconds = (20 + 4000 / workers) * np.repeat([5.0, 1.0], 20) * rng.lognormal(0, 0.02, 40)
+    features = FeatureTable({"workers": workers}, {}, 40)
+    runs = RunTable(features, seconds, [str(n) for n in range(40)], np.arange(40.0))
+    asked = FeatureTable({"workers": np.array([16.0])}, {}, 1)
+    # Stopped at half of its work, when everything took five times as long.
+    elapsed = np.array([0.5 * 5 * (20 + 4000 / 16)])
+    stopped = UnfinishedRuns(asked, elapsed, np.array([0.5]), ["old"], np.array([3.0]))
+
+    portfolio = fit_portfolio(
+        runs,
+        seed=0,
+        time_budget_s=20,
+        regressors=["scaling_law"],
+        evidence=Evidence(unfinished=stopped),
+    )
+
+    assert len(portfolio.report.evidence.change_points) == 1
+    assert portfolio.predict(asked).median()[0] == pytest.approx(20 + 4000 / 16, rel=0.1)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from typing_extensions import override
 
@@ -16,11 +17,13 @@ from app.domain import log_fields
 from app.services.computing import (
     ComputationLostError,
     FitRefusedError,
+    FitTask,
     Incumbent,
     InProcessComputer,
     compute_fit,
 )
 from app.services.fit_processes import ProcessComputer
+from models import FeatureTable, RunTable, WorkloadSummary
 from tests.support.fit_tasks import make_task
 from tests.support.regressors import QUICK
 
@@ -138,6 +141,25 @@ def test_incumbent_that_cannot_be_read_is_beaten() -> None:
 
     assert contest is not None
     assert (contest.incumbent_version, contest.is_better) == (3, True)
+
+
+def test_other_workloads_learn_how_a_workload_behaves_today() -> None:
+    gpus = np.resize(["T4", "V100"], 64)
+    workers = np.resize([1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0], 64)
+    # Before the change both ran; since then everything is four times as fast on the V100 alone.
+    gpus[32:] = "V100"
+    seconds = (20 + 800 / workers) * np.where(gpus == "T4", 2.5, 1.0)
+    seconds *= np.repeat([4.0, 1.0], 32) * np.resize([1.0, 1.01, 0.99], 64)
+    features = FeatureTable({"workers": workers}, {"gpu_type": gpus.tolist()}, 64)
+    runs = RunTable(features, seconds, [f"r{n:02d}" for n in range(64)], np.arange(64.0))
+    task = FitTask(replace(QUICK, regressors=("log_linear",)), runs, {})
+
+    summary = compute_fit(task, ignore).summary
+
+    assert summary is not None
+    (found,) = WorkloadSummary.from_document(summary).levels
+    effects = dict(zip(found.levels, found.effects, strict=True))
+    assert np.exp(effects["T4"] - effects["V100"]) == pytest.approx(2.5, rel=0.05)
 
 
 class Speaking:
