@@ -22,13 +22,14 @@ from models.memory import Memory
 from models.memory_state import build_law
 from models.mixture import RegimeModel
 from models.phases import PhaseLaw, check_phases
+from models.placement import Placement
 from models.portfolio import FittedPortfolio
 from models.regimes import INTERPOLATION, NEW_LEVEL, Kind, RegimeMap
 from models.regressor import PortfolioRegressor, State
 from models.reports import FitReport
 from models.run_names import RunNames
 from models.shared_answers import SharedAnswers
-from models.tables import BoolArray, FloatArray
+from models.tables import LARGEST, BoolArray, FloatArray
 from models.transfer import LevelTransfer
 from models.typed_json import json_reader, read_number, read_texts
 
@@ -64,6 +65,7 @@ _read_report = json_reader(FitReport, allows_nan=True)
 _read_regimes = json_reader(_Regimes)
 _read_numeric, _read_category = json_reader(NumericFeature), json_reader(CategoryFeature)
 _read_companion, _read_jitter = json_reader(Companion), json_reader(Jitter)
+_read_placement = json_reader(Placement)
 
 
 def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> FloatArray:
@@ -138,6 +140,7 @@ def build_portfolio(
         build_convergence(arrays),
         _build_phases(encoder, header["phases"], arrays),
         _build_jitter(header["jitter"]),
+        _build_placement(header["placement"]),
     )
 
 
@@ -149,6 +152,17 @@ def _build_jitter(told: object) -> Jitter | None:
     demand(0 < jitter.usual_variance <= MAX_LOG, "the usual noise is no variance")
     demand(abs(jitter.log_seconds) <= 2 * _MAX_CENTER, "jitter is no log duration")
     return jitter
+
+
+def _build_placement(told: object) -> Placement | None:
+    if told is None:
+        return None
+    placement = _read_placement(told)
+    n = len(placement.columns)
+    demand(n == len(placement.levels) == len(placement.densities), "densities are of other levels")
+    densities = (placement.densest, *placement.densities)
+    demand(0 < min(densities) <= max(densities) <= LARGEST, "a density is none")
+    return placement
 
 
 def _build_members(

@@ -20,6 +20,7 @@ from models.measured import measured_levels, measured_ranges
 from models.memory import Memory
 from models.memory_law import MemoryLaw
 from models.mixture import RegimeModel
+from models.placement import Placement
 from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
 from models.regimes import INTERPOLATION, IRRELEVANT_AXIS, RegimeMap
@@ -177,6 +178,7 @@ class Draft:
             self._report(runs, regimes, odd),
             self.memory_law,
             jitter=self.encoding.jitter,
+            placement=Placement.learn(self.configurations.features),
         )
 
     def _effects(self) -> dict[str, LevelEffects]:

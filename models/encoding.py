@@ -1,7 +1,7 @@
 """The encoder: rows of features to matrices, distances from the measured range, level codes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan, nan
 
 import numpy as np
@@ -271,6 +271,18 @@ class Encoder:
             np.array([min(variance, MAX_UNIDENTIFIED_VARIANCE)]),
             np.array([shift]),
             np.array([codes], dtype=np.int64),
+        )
+
+    def left_open(self, encoded: Encoded, column: str, rows: BoolArray | None) -> Encoded:
+        """Return encoded rows as surely as if some left a column open; their values stay."""
+        places = np.flatnonzero([each.column == column for each in self.numeric])
+        if rows is None or not len(places):
+            return encoded
+        missing = encoded.missing.copy()
+        missing[np.ix_(np.flatnonzero(rows), places)] = True
+        variance = encoded.variance + np.where(rows, self._missing_variance[places].sum(), 0.0)
+        return replace(
+            encoded, missing=missing, variance=np.minimum(variance, MAX_UNIDENTIFIED_VARIANCE)
         )
 
     def _matrix(

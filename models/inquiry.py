@@ -22,6 +22,7 @@ from models.memory import Memory, row_signatures
 from models.mixture import Evaluation, Mixture, Mixtures, RegimeModel
 from models.once import once
 from models.phases import PhaseLaw
+from models.placement import Placement
 from models.regimes import RegimeMap
 from models.reports import Support
 from models.support import SupportColumns, SupportGrounds
@@ -56,6 +57,15 @@ class Grounds:
     supports: SupportGrounds
     mixtures: Mixtures
     jitter: Jitter | None
+    placement: Placement | None
+
+    def encode(self, asked: FeatureTable, filled: FeatureTable) -> Encoded:
+        """Return questions as the regressors see them, given what they leave open is filled in."""
+        encoded = self.encoder.encode(filled)
+        if filled is not asked and self.placement is not None and not self.placement.is_regular:
+            # They may stand less densely than that, as some runs did.
+            encoded = self.encoder.left_open(encoded, "nodes", self.placement.open_rows(asked))
+        return self.transfer.settle(encoded, filled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +97,15 @@ class Inquiry:
     def __init__(
         self, grounds: Grounds, features: FeatureTable, phase_law: PhaseLaw | None
     ) -> None:
-        self._grounds, self.features, self._phase_law = grounds, features, phase_law
+        self._grounds, self._asked, self._phase_law = grounds, features, phase_law
+        placement = grounds.placement
+        self.features = features if placement is None else placement.filled(features)
+        """The questions, with the nodes that they leave open."""
 
     @once
     def encoded(self) -> Encoded:
         """The rows as the regressors see them."""
-        return self._grounds.transfer.settle(
-            self._grounds.encoder.encode(self.features), self.features
-        )
+        return self._grounds.encode(self._asked, self.features)
 
     @once
     def regimes(self) -> tuple[str, ...]:

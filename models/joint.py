@@ -105,8 +105,8 @@ def joint_forecast(
     """
     if not (candidates.n_rows and targets.n_rows):
         raise ValueError("A joint forecast needs a candidate and a target.")
-    rows = stack(candidates, targets)
-    encoded = portfolio.transfer.settle(portfolio.encoder.encode(rows), rows)
+    inquiry = portfolio.ask(stack(candidates, targets))
+    rows, encoded = inquiry.features, inquiry.encoded
     regimes = portfolio.regime_map.of_rows(portfolio.encoder, encoded.distances, encoded.codes)
     spread = _Spread.of(portfolio, rows, encoded)
     n, asked = candidates.n_rows, np.array(regimes[candidates.n_rows :])

@@ -16,6 +16,7 @@ from models.memory import Memory
 from models.memory_law import Feasibility, MemoryLaw
 from models.mixture import Mixtures, RegimeModel
 from models.phases import PhaseLaw
+from models.placement import Placement
 from models.regimes import IRRELEVANT_AXIS, RegimeMap
 from models.regressor import PortfolioRegressor
 from models.relevance import IRRELEVANT
@@ -55,6 +56,8 @@ class FittedPortfolio:
         How the phases that runs told share the duration, None if no run told any.
     jitter
         How the noise of runs goes with the duration, None where it is the same for all.
+    placement
+        How workers stand on nodes where a question does not say, None where no run tells.
 
     Attributes
     ----------
@@ -77,12 +80,13 @@ class FittedPortfolio:
         convergence: ConvergenceLaw | None = None,
         phases: PhaseLaw | None = None,
         jitter: Jitter | None = None,
+        placement: Placement | None = None,
     ) -> None:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
         self.memory_law, self.convergence, self.phases = memory_law, convergence, phases
-        self.jitter = jitter
+        self.jitter, self.placement = jitter, placement
         self._influences: Influences | None = None
         self.trend_breaks = _trend_breaks(encoder, regime_map, report.n_configurations)
         self._grounds = Grounds(
@@ -96,6 +100,7 @@ class FittedPortfolio:
             SupportGrounds(encoder, transfer, memory, regime_map),
             Mixtures(encoder.layout, self.members, self.regimes),
             jitter,
+            placement,
         )
 
     def ask(self, features: FeatureTable) -> Inquiry:
@@ -143,7 +148,8 @@ class FittedPortfolio:
         if self.memory_law is None:
             n = features.n_rows
             return Feasibility(np.full(n, np.nan), (NO_MEMORY_EVIDENCE,) * n, is_tested=False)
-        return self.memory_law.feasibility(features)
+        filled = features if self.placement is None else self.placement.filled(features)
+        return self.memory_law.feasibility(filled)
 
     def explain(self, features: FeatureTable) -> list[tuple[TermShare, ...]]:
         """Return for each row what its duration is made of, the largest share first.

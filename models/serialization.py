@@ -31,7 +31,7 @@ from models.packing import pack, unpack
 from models.portfolio import FittedPortfolio
 from models.tables import FloatArray
 
-FORMAT_VERSION = 14
+FORMAT_VERSION = 15
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 ARRAYS, HEADER = "arrays.f64", "header.json"
@@ -102,6 +102,7 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "member_order": list(portfolio.members),
         "memory": {"known_columns": sorted(portfolio.memory.known_columns)},
         "memory_law": law_header(portfolio.memory_law),
+        "placement": None if portfolio.placement is None else asdict(portfolio.placement),
         "phases": [] if portfolio.phases is None else list(portfolio.phases.names),
         "report": _without_nan(asdict(portfolio.report)),
     }

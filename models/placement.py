@@ -1,0 +1,102 @@
+"""How workers stand on nodes where a question does not say: as densely as they were measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.tables import BoolArray, FeatureTable, FloatArray
+
+_HARDWARE = ("gpu_type", "instance_type")
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The most workers of one node, of each kind of hardware and of all.
+
+    What was measured on one node alone may have room for more: its density is that of all.
+
+    Attributes
+    ----------
+    densest
+        The most workers that were measured on one node.
+    columns, levels, densities
+        The same of each GPU type and instance type that was measured on several nodes.
+    is_regular
+        Whether all runs stood as densely as that: nodes that are left open are known then.
+    """
+
+    densest: float
+    columns: tuple[str, ...]
+    levels: tuple[str, ...]
+    densities: tuple[float, ...]
+    is_regular: bool
+
+    @classmethod
+    def learn(cls, features: FeatureTable) -> "Placement | None":
+        """Return the placement of measured configurations, None without any on several nodes.
+
+        Examples
+        --------
+        >>> workers, nodes = np.array([4.0, 8.0, 16.0]), np.array([1.0, 1.0, 2.0])
+        >>> placement = Placement.learn(FeatureTable({"workers": workers, "nodes": nodes}, {}, 3))
+        >>> placement.densest, placement.is_regular
+        (8.0, True)
+        >>> asked = FeatureTable({"workers": np.array([8.0, 20.0])}, {}, 2)
+        >>> placement.filled(asked).numeric["nodes"].tolist()
+        [1.0, 3.0]
+        """
+        workers, nodes = features.numeric.get("workers"), features.numeric.get("nodes")
+        if workers is None or nodes is None:
+            return None
+        # NaN compares as false.
+        if not ((workers >= 1).all() and (nodes >= 1).all() and (nodes > 1).any()):
+            return None
+        density = workers / nodes
+        found = [
+            (column, level, float(density[rows].max()))
+            for column in _HARDWARE
+            for level, rows in _rows_of(features.categorical.get(column, ()))
+            if (nodes[rows] > 1).any()
+        ]
+        columns, levels, densities = zip(*found, strict=True) if found else ((), (), ())
+        draft = cls(float(density.max()), columns, levels, densities, is_regular=False)
+        is_regular = bool((draft._nodes(features, workers) == nodes).all())
+        return cls(draft.densest, columns, levels, densities, is_regular)
+
+    def open_rows(self, features: FeatureTable) -> BoolArray | None:
+        """Return which rows leave the nodes open, shape (n_rows,); None where none does."""
+        nodes = features.numeric.get("nodes")
+        if nodes is None:
+            return np.full(features.n_rows, True)  # noqa: FBT003 - numpy's way
+        missing = np.isnan(nodes)
+        return missing if missing.any() else None
+
+    def filled(self, features: FeatureTable) -> FeatureTable:
+        """Return the questions with the nodes that they leave open, where they tell the workers."""
+        workers, is_open = features.numeric.get("workers"), self.open_rows(features)
+        if workers is None or is_open is None:
+            return features
+        nodes = self._nodes(features, workers)
+        if "nodes" in features.numeric:
+            nodes = np.where(is_open, nodes, features.numeric["nodes"])
+        numeric = {**features.numeric, "nodes": nodes}
+        return FeatureTable(numeric, features.categorical, features.n_rows)
+
+    def _nodes(self, features: FeatureTable, workers: FloatArray) -> FloatArray:
+        density = np.full(len(workers), np.inf)
+        known = zip(zip(self.columns, self.levels, strict=True), self.densities, strict=True)
+        densities: dict[tuple[str, str | None], float] = dict(known)
+        for column in dict.fromkeys(self.columns):
+            asked = features.categorical.get(column, (None,) * len(workers))
+            told = [densities.get((column, level), np.inf) for level in asked]
+            density = np.minimum(density, told)
+        density = np.where(np.isinf(density), self.densest, density)
+        nodes: FloatArray = np.ceil(workers / density - _ROUNDING)
+        return np.maximum(nodes, 1.0)
+
+
+def _rows_of(column: Sequence[str | None]) -> list[tuple[str, BoolArray]]:
+    levels = np.array(column, dtype=object)
+    return [(level, levels == level) for level in sorted({each for each in column if each})]

@@ -1,0 +1,146 @@
+"""Questions that leave the nodes open are asked of workers as dense as they were measured."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import (
+    ArtifactError,
+    FeatureTable,
+    FittedPortfolio,
+    RunTable,
+    dumps,
+    fit_portfolio,
+    loads,
+)
+from models.packing import pack, unpack
+from models.placement import Placement
+from models.serialization import HEADER
+
+
+def _law(workers: float, nodes: float) -> float:
+    """Return seconds; crossing nodes costs a factor of 2.5."""
+    return 20.0 + 20_000.0 / workers * (2.5 if nodes > 1 else 1.0)
+
+
+def _fit(placed: list[tuple[float, float]]) -> FittedPortfolio:
+    rng = np.random.default_rng(0)
+    rows = placed * 3
+    features = _table(rows)
+    seconds = np.array([_law(*row) for row in rows]) * rng.lognormal(0, 0.02, len(rows))
+    runs = RunTable(features, seconds, [str(n) for n in range(len(rows))])
+    return fit_portfolio(runs, seed=0, time_budget_s=20, regressors=["scaling_law"])
+
+
+def _table(rows: list[tuple[float, float]]) -> FeatureTable:
+    workers, nodes = np.array(rows).T
+    return FeatureTable({"workers": workers, "nodes": nodes}, {}, len(rows))
+
+
+def _open(workers: list[float]) -> FeatureTable:
+    return FeatureTable({"workers": np.array(workers)}, {}, len(workers))
+
+
+DENSE = [(1.0, 1.0), (2.0, 1.0), (4.0, 1.0), (8.0, 1.0), (16.0, 2.0), (32.0, 4.0)]
+
+
+@pytest.mark.parametrize("workers", [[16.0], [4.0, 16.0, 32.0]])
+def test_open_nodes_are_those_of_all_runs(workers: list[float]) -> None:
+    portfolio = loads(dumps(_fit(DENSE)))
+
+    left_open = portfolio.ask(_open(workers))
+    told = portfolio.ask(_table([row for row in DENSE if row[0] in workers]))
+
+    assert left_open.forecast.median().tolist() == told.forecast.median().tolist()
+    assert left_open.forecast.interval(0.9)[1].tolist() == told.forecast.interval(0.9)[1].tolist()
+    assert [each.basis for each in left_open.support] == [each.basis for each in told.support]
+
+
+def test_open_nodes_are_less_sure_where_runs_stood_in_several_ways() -> None:
+    portfolio = _fit([*DENSE, (8.0, 4.0), (16.0, 8.0), (4.0, 2.0)])
+
+    left_open, told = portfolio.predict(_open([16.0])), portfolio.predict(_table([(16.0, 2.0)]))
+
+    assert left_open.median()[0] == pytest.approx(told.median()[0], rel=0.1)
+    assert left_open.interval(0.9)[1][0] > 1.2 * told.interval(0.9)[1][0]
+
+
+def test_inquiry_tells_the_nodes_that_it_asks_of() -> None:
+    portfolio = _fit(DENSE)
+
+    filled = portfolio.ask(_open([16.0])).features
+
+    assert filled.numeric["nodes"].tolist() == [2.0]
+
+
+def test_each_kind_of_hardware_has_its_own_density() -> None:
+    features = FeatureTable(
+        {
+            "workers": np.array([8.0, 16.0, 2.0, 4.0, 1.0]),
+            "nodes": np.array([1.0, 2.0, 2.0, 4.0, 1.0]),
+        },
+        {
+            "gpu_type": ["V100", "V100", "V100", "V100", "T4"],
+            "instance_type": ["large", "large", "small", "small", "single"],
+        },
+        5,
+    )
+    placement = Placement.learn(features)
+    assert placement is not None
+
+    asked = FeatureTable(
+        {
+            "workers": np.array([8.0, 8.0, 8.0, 20.0]),
+            "nodes": np.array([np.nan, np.nan, 8.0, np.nan]),
+        },
+        {"instance_type": ["large", "small", "large", "unseen"]},
+        4,
+    )
+    single = FeatureTable({"workers": np.array([4.0])}, {"instance_type": ["single"]}, 1)
+
+    assert placement.is_regular
+    assert placement.filled(asked).numeric["nodes"].tolist() == [1.0, 8.0, 8.0, 3.0]
+    # What was measured on one node alone may have room for more.
+    assert placement.filled(single).numeric["nodes"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("workers", "nodes"),
+    [([1.0, 2.0], [1.0, 1.0]), ([8.0, 16.0], [1.0, np.nan]), ([0.0, 16.0], [1.0, 2.0])],
+)
+def test_runs_that_do_not_tell_of_several_nodes_tell_no_density(
+    workers: list[float], nodes: list[float]
+) -> None:
+    numeric = {"workers": np.array(workers), "nodes": np.array(nodes)}
+
+    assert Placement.learn(FeatureTable(numeric, {}, 2)) is None
+    assert Placement.learn(_open([1.0])) is None
+
+
+def test_question_without_workers_stays_open() -> None:
+    placement = Placement.learn(_table(DENSE))
+    assert placement is not None
+    asked = FeatureTable({"epochs": np.array([3.0])}, {}, 1)
+
+    assert placement.filled(asked) is asked
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"densest": 0.0},
+        {"densest": 1e300},
+        {"levels": ["V100"]},
+        {"densities": "many"},
+        {"is_regular": 1},
+    ],
+)
+def test_altered_density_is_refused(change: dict[str, Any]) -> None:
+    parts = {name: bytes(part) for name, part in unpack(dumps(_fit(DENSE))).items()}
+    header = json.loads(parts[HEADER])
+    header["placement"] |= change
+
+    with pytest.raises(ArtifactError):
+        loads(pack(parts | {HEADER: json.dumps(header).encode()}))
