@@ -267,7 +267,7 @@ class PriceBook:
         # Nodes may have been filled in from the runs: they say nothing about what is priced.
         terms = query.serverless
         is_whole = configuration.instance_type is not None and terms is None
-        gpu_count = self._gpu_count(configuration) if is_whole else 1
+        gpu_count = self.gpus_of(configuration) if is_whole else 1
         price_per_hour = query.price_per_hour if terms is None else terms.per_hour
         assert price_per_hour is not None
         price = Price(
@@ -287,7 +287,8 @@ class PriceBook:
         count = configuration.workers if instances is None else instances
         return Offer(_with_rules(price, query), count)
 
-    def _gpu_count(self, configuration: Configuration) -> int | None:
+    def gpus_of(self, configuration: Configuration) -> int | None:
+        """Return how many GPUs its instance type has, None where no price or several tell."""
         for index in (self._own_index, catalogue_index()):
             counts = {price.gpu_count for price in index.find(configuration)} - {None}
             if configuration.instance_type is not None and len(counts) == 1:

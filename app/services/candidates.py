@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
-from math import ceil
+from math import ceil, inf
 from typing import Final
 
 from app.domain.configurations import Configuration, Purchase
@@ -34,7 +34,7 @@ def candidate_configurations(
     """Return every configuration of the search.
 
     Where runs tell their nodes and the search does not, workers are packed as densely as they
-    were measured.
+    were measured, one to each GPU of an instance type that was not.
 
     Parameters
     ----------
@@ -64,9 +64,27 @@ def candidate_configurations(
             f"The search has {total} configurations; at most {MAX_CANDIDATES}.",
             [Fault("The lists multiply.", "Shorten them.", field="search")],
         )
-    density = _densities(hardware, measured)
+    density = _densities(hardware, measured, book)
     dense = tuple((pair, place, density[pair]) for pair, place in placed)
     return _product(dense, tuple(further), workers)
+
+
+def without_room(
+    configurations: Iterable[Configuration],
+    measured: Mapping[Hardware, float | None],
+    book: PriceBook,
+) -> set[Configuration]:
+    """Return what asks for more workers than its nodes have GPUs, and than any run had on one."""
+    most: dict[Hardware, float] = {}
+    crowded = set()
+    for each in configurations:
+        pair = each.gpu_type, each.instance_type
+        if pair not in most:
+            gpus = None if pair[1] is None else book.gpus_of(Configuration(*pair))
+            most[pair] = max(gpus, measured.get(pair) or 0.0) if gpus else inf
+        if each.nodes is not None and each.workers > each.nodes * most[pair]:
+            crowded.add(each)
+    return crowded
 
 
 # The same search is asked again and again with another objective, deadline or budget.
@@ -111,11 +129,18 @@ def _is_among(name: str | None, wanted: Sequence[str]) -> bool:
 
 
 def _densities(
-    hardware: Sequence[Hardware], measured: Mapping[Hardware, float | None]
+    hardware: Sequence[Hardware], measured: Mapping[Hardware, float | None], book: PriceBook
 ) -> dict[Hardware, float | None]:
-    """Return the workers of one node; of hardware that was never measured, the densest known."""
+    """Return the workers of one node, None where no run tells nodes.
+
+    Of hardware that was never measured: its GPUs where its price tells them, else the densest.
+    """
     densest = max((each for each in measured.values() if each is not None), default=None)
-    return {pair: measured.get(pair, densest) for pair in hardware}
+    if densest is None:
+        return dict.fromkeys(hardware)
+    unknown = {pair for pair in hardware if pair not in measured and pair[1] is not None}
+    gpus = {pair: book.gpus_of(Configuration(*pair)) for pair in unknown}
+    return {pair: measured.get(pair, gpus.get(pair) or densest) for pair in hardware}
 
 
 def _nodes(workers: int, density: float | None) -> int | None:

@@ -9,6 +9,7 @@ from typing import Final
 from app.decisions.pareto import thin_front
 from app.decisions.recommendation import Choice, Rejection, choose
 from app.domain.configurations import Configuration, Scenario
+from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import ProjectId
 from app.domain.recommendations import (
@@ -18,7 +19,7 @@ from app.domain.recommendations import (
     RejectedCandidate,
 )
 from app.services.answers import Answer, answer_all
-from app.services.candidates import candidate_configurations
+from app.services.candidates import candidate_configurations, without_room
 from app.services.context import ServiceContext
 from app.services.evaluation import Evaluated, evaluate
 from app.services.nearest import Asked, constraints_of, nearest_of
@@ -27,6 +28,13 @@ from app.services.serving import RegressorCache
 
 _EXCHANGE_RATE_UNKNOWN: Final = "exchange_rate_unknown"
 _SPOT_INFEASIBLE: Final = "spot_infeasible"
+_TOO_FEW_GPUS: Final = "too_few_gpus"
+_NO_ROOM: Final = Fault(
+    "Every searched number of nodes has fewer GPUs than the workers need.",
+    "Search more nodes or fewer workers, or leave search.nodes out: nodes are filled in then.",
+    field="search.nodes",
+    pointer="/search/nodes",
+)
 
 
 class RecommendationService:
@@ -53,14 +61,21 @@ class RecommendationService:
         book = self._prices.book(project_id)
         with self._context.database.reading() as stores:
             measured = stores.forecasts.measured_hardware(served.workload_id)
-        configurations = candidate_configurations(request, served, measured, book)
+        searched = candidate_configurations(request, served, measured, book)
+        crowded = without_room(searched, measured, book) if request.search.nodes else set()
+        configurations = [each for each in searched if each not in crowded]
+        if not configurations:
+            raise InvalidRequestError("No machine has as many GPUs.", [_NO_ROOM])
         now = self._context.now()
         evaluated = evaluate(request, configurations, served, book, now)
         choice = choose(evaluated.candidates, request.objective, constraints_of(request))
-        return _tell(Asked(request, served, book, now), evaluated, choice)
+        refused = [RejectedCandidate(each, _TOO_FEW_GPUS) for each in searched if each in crowded]
+        return _tell(Asked(request, served, book, now), evaluated, choice, refused)
 
 
-def _tell(asked: Asked, evaluated: Evaluated, choice: Choice) -> Recommendation:
+def _tell(
+    asked: Asked, evaluated: Evaluated, choice: Choice, refused: Sequence[RejectedCandidate]
+) -> Recommendation:
     request, served = asked.request, asked.served
     ranked = choice.ranked[: request.limit]
     pareto = thin_front(choice.pareto, request.limit, *ranked[:1].tolist())
@@ -74,11 +89,11 @@ def _tell(asked: Asked, evaluated: Evaluated, choice: Choice) -> Recommendation:
     answers = answer_all(questions, served, asked.book, asked.now)
     told = zip(shown, answers[: len(best)], strict=True)
     forecasts = {index: _placed(answer) for index, answer in told if isinstance(answer, Forecast)}
-    rejected = _rejected(evaluated, choice)
+    rejected = [*refused, *_rejected(evaluated, choice)]
     return Recommendation(
         request=request,
         regressor_version=served.version,
-        considered=len(evaluated.configurations) + len(evaluated.infeasible),
+        considered=len(refused) + len(evaluated.configurations) + len(evaluated.infeasible),
         ranked=tuple(forecasts[index] for index in ranked.tolist()),
         pareto=tuple(forecasts[index] for index in pareto.tolist()),
         rejected=tuple(rejected[: request.rejected_limit]),

@@ -297,3 +297,62 @@ def test_short_list_keeps_both_ends_of_the_front_and_the_recommended_one(
     assert len(answer["pareto"]) == 3
     assert answer["recommended"] in answer["pareto"]
     assert [answer["pareto"][place] for place in (0, -1)] == [whole[0], whole[-1]]
+
+
+@pytest.fixture
+def machines(client: TestClient, services: Services) -> dict[str, Any]:
+    """Runs on machines of 4 GPUs, and prices of machines of 1, 4 and 8."""
+    prices = [
+        {"instance_type": f"m{gpus}", "gpu_type": "T4", "gpu_count": gpus, "price_per_hour": gpus}
+        for gpus in (1, 4, 8)
+    ]
+    assert client.post("/v1/prices", json=prices).status_code == 201
+    runs = [
+        {
+            "workload": "machines",
+            "duration_seconds": 10.0 + 3600.0 / workers,
+            "gpu_type": "T4",
+            "instance_type": "m4",
+            "nodes": max(1, workers // 4),
+            "workers": workers,
+        }
+        for workers in (1, 2, 4, 8, 16)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "machines")
+    return {"workload": "machines", "work": {}, "parameters": {}}
+
+
+def test_machines_that_no_run_had_hold_a_worker_a_gpu(
+    client: TestClient, machines: dict[str, Any]
+) -> None:
+    search = {"instance_types": ["m1", "m4", "m8"], "workers": [8]}
+
+    told = recommend(client, **machines, search=search)["ranked"]
+
+    asked = [entry["forecast"]["configuration"] for entry in told]
+    assert {each["instance_type"]: each["nodes"] for each in asked} == {"m1": 8, "m4": 2, "m8": 1}
+    warned = {each["code"] for entry in told for each in entry["forecast"]["warnings"]}
+    assert "workers_exceed_gpus" not in warned
+
+
+def test_nodes_with_fewer_gpus_than_workers_are_rejected_by_name(
+    client: TestClient, machines: dict[str, Any]
+) -> None:
+    search = {"instance_types": ["m1", "m8"], "workers": [8], "nodes": [1]}
+
+    found = recommend(client, **machines, search=search)
+    refused = client.post(
+        "/v1/recommendations",
+        json={**machines, "search": {**search, "instance_types": ["m1"]}},
+    )
+
+    assert [each["forecast"]["configuration"]["instance_type"] for each in found["ranked"]] == [
+        "m8"
+    ]
+    assert [
+        (each["configuration"]["instance_type"], each["reason"]) for each in found["rejected"]
+    ] == [("m1", "too_few_gpus")]
+    assert (found["considered"], found["rejected_by_reason"]) == (2, {"too_few_gpus": 1})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "/search/nodes"
