@@ -11,6 +11,9 @@ from app.decisions.durations import FloatArray
 
 IntArray = npt.NDArray[np.int64]
 _ROUNDING: Final = 1e-12
+_MARGIN: Final = 1e-12
+_HALVINGS: Final = 60
+"""Of the interval of prices: as fine as numbers are."""
 NOTHING: Final = -1
 """The choice of a job that is left out."""
 
@@ -90,7 +93,8 @@ def allocate_one_kind(
 
     ``best[j][g]``, the least sum of the first j jobs on at most g GPUs, is
     ``min over options o of job j of best[j - 1][g - gpus(o)] + value(o)``: O(n_options x GPUs).
-    Of equal sums the one is taken that gives later jobs fewer GPUs.
+    Of equal sums the one is taken that gives later jobs fewer GPUs. Where all jobs fit, bounds from
+    a price of a GPU rule out nearly all options before (Lagrangian relaxation).
 
     Parameters
     ----------
@@ -114,6 +118,11 @@ def allocate_one_kind(
     """
     kept = undominated(options)
     kept = kept[options.gpus[kept] <= capacity]
+    few = options.take(kept)
+    if n_jobs and _all_fit(few, n_jobs, capacity):
+        kept = kept[_in_best(few, n_jobs, capacity)]
+        if len(kept) == n_jobs:
+            return Solution(kept, "dynamic_programming", is_exact=True, gap=0.0)
     edges = np.searchsorted(options.job[kept], np.arange(n_jobs + 1))
     missing = np.full(n_jobs, np.inf) if weights is None else weights / weights.sum()
     best: Sequence[FloatArray] = (np.zeros(capacity + 1), np.zeros(capacity + 1))
@@ -130,6 +139,64 @@ def allocate_one_kind(
         if choice[job] != NOTHING:
             left -= int(options.gpus[choice[job]])
     return Solution(choice, "dynamic_programming", is_exact=True, gap=0.0)
+
+
+def _all_fit(options: Options, n_jobs: int, capacity: int) -> bool:
+    """Whether each job can have its fewest GPUs; options are sorted by job and rising GPUs."""
+    starts = np.searchsorted(options.job, np.arange(n_jobs))
+    has_option = len(np.unique(options.job)) == n_jobs
+    return has_option and int(options.gpus[starts].sum()) <= capacity
+
+
+def _in_best(options: Options, n_jobs: int, capacity: int) -> IntArray:
+    """Return the options that a best allocation of all jobs can have.
+
+    For any price p >= 0 of a GPU the sum over jobs of the least ``value + p gpus``, less
+    ``p capacity``, is no larger than the least sum. At the lowest price at which the jobs' choices
+    fit, these are an allocation; an option whose reduced cost exceeds its job's least by more than
+    the gap between the two is in no best one (Fisher 1981).
+    """
+    starts = np.searchsorted(options.job, np.arange(n_jobs))
+    free = _at_price(options, starts, 0.0)
+    if options.gpus[free].sum() <= capacity:
+        return free
+    low, high, many, few = 0.0, 1.0, free, _at_price(options, starts, 1.0)
+    while options.gpus[few].sum() > capacity:
+        low, high, many = high, 4.0 * high, few
+        few = _at_price(options, starts, high)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        chosen = _at_price(options, starts, middle)
+        if options.gpus[chosen].sum() > capacity:
+            low, many = middle, chosen
+        else:
+            high, few = middle, chosen
+    cost = options.value + high * options.gpus
+    least = np.minimum.reduceat(cost, starts)
+    lower = float(least.sum()) - high * capacity
+    upper = float(options.value[_filled(options, few, many, capacity)].sum())
+    slack = upper - lower + _MARGIN * float(np.abs(cost).sum())
+    return np.flatnonzero(cost - least[options.job] <= slack)
+
+
+def _at_price(options: Options, starts: IntArray, price: float) -> IntArray:
+    """Return the option of each job that costs least; of equal ones that with the fewest GPUs."""
+    cost = options.value + price * options.gpus
+    least = np.minimum.reduceat(cost, starts)
+    rows = np.flatnonzero(cost <= least[options.job])
+    found: IntArray = rows[np.searchsorted(options.job[rows], np.arange(len(starts)))]
+    return found
+
+
+def _filled(options: Options, few: IntArray, many: IntArray, capacity: int) -> IntArray:
+    """Return an allocation that fits, with the larger of two options where it is worth most."""
+    more = options.gpus[many] - options.gpus[few]
+    gain = options.value[few] - options.value[many]
+    left, chosen = capacity - int(options.gpus[few].sum()), few.copy()
+    for job in np.argsort(-gain / np.maximum(more, 1), kind="stable").tolist():
+        if 0 < more[job] <= left:
+            chosen[job], left = many[job], left - int(more[job])
+    return chosen
 
 
 def _extend(

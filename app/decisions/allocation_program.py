@@ -26,6 +26,9 @@ _INFEASIBLE: Final = 2
 
 _LARGEST_COST: Final = 1e4
 _ROUNDING: Final = 1e-6
+_WEIGHT_TOLERANCE: Final = 1e-5
+"""In weights of the lightest job: ten times what HiGHS allows."""
+
 _LEAST_LIMIT_S: Final = 1e-3
 
 
@@ -221,8 +224,11 @@ class _Program:
             LinearConstraint(use, -np.inf, self.capacity),
         ]
         if self.weights is not None and self.least_weight:
-            share = self.weights[few.job] / self.least_weight
-            limits.append(LinearConstraint(share[None, :], 1.0 - _ROUNDING, np.inf))
+            # In units of the lightest job, so that the solver's tolerance leaves none out.
+            unit = float(self.weights[few.job].min())
+            weight = self.weights[few.job] / unit
+            least = self.least_weight / unit - _WEIGHT_TOLERANCE
+            limits.append(LinearConstraint(weight[None, :], least, np.inf))
         return limits
 
 

@@ -126,6 +126,17 @@ def canonical_gpu_name(name: str) -> str:
     return name
 
 
+def gpu_key(name: str) -> str:
+    """Return what all unambiguous spellings of a GPU's name have in common, to compare them by.
+
+    Examples
+    --------
+    >>> gpu_key("Tesla T4") == gpu_key("t4"), gpu_key("our own") == gpu_key("Our Own")
+    (True, True)
+    """
+    return canonical_gpu_name(name).casefold()
+
+
 def variants_of(name: str) -> tuple[str, ...]:
     """Return the GPUs that a name may stand for: one, several for a family, none if unknown.
 

@@ -14,6 +14,7 @@ from app.domain.configurations import Configuration, Scenario
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest
 from app.pricing.billing import costs_of
+from app.pricing.gpus import gpu_key
 from app.services.beliefs import Beliefs
 from models import ConvergenceLaw
 
@@ -69,9 +70,9 @@ def options_of(request: AllocationRequest) -> list[Option]:
     kinds = list(request.capacity.items())
     options = []
     for index, job in enumerate(request.jobs):
-        wanted = {name.casefold() for name in job.gpu_types}
+        wanted = set(map(gpu_key, job.gpu_types))
         for kind, (name, gpus) in enumerate(kinds):
-            if wanted and name.casefold() not in wanted:
+            if wanted and gpu_key(name) not in wanted:
                 continue
             for workers in worker_counts(job, gpus):
                 options += [
@@ -163,7 +164,7 @@ def restart_of(job: ElasticJob, placed: Placed) -> float:
 def is_kept(current: Placed, placed: Placed) -> bool:
     """Whether a job goes on as it runs; a batch size that was not told is the same."""
     same_batch = current.batch_size is None or current.batch_size == placed.batch_size
-    same_type = current.gpu_type.casefold() == placed.gpu_type.casefold()
+    same_type = gpu_key(current.gpu_type) == gpu_key(placed.gpu_type)
     return same_type and current.workers == placed.workers and same_batch
 
 

@@ -25,6 +25,7 @@ from app.domain.errors import Fault, InsufficientCapacityError, InvalidRequestEr
 from app.domain.identifiers import ProjectId
 from app.domain.schedules import Band
 from app.pricing.billing import exact_cost, shown
+from app.pricing.gpus import gpu_key
 from app.services.allocation_options import (
     Forecasts,
     Option,
@@ -260,7 +261,7 @@ def _move(job: ElasticJob, placed: Placed) -> Move:
         return Move.START
     if is_kept(current, placed):
         return Move.KEEP
-    if current.gpu_type.casefold() != placed.gpu_type.casefold():
+    if gpu_key(current.gpu_type) != gpu_key(placed.gpu_type):
         return Move.CHANGE
     if current.workers == placed.workers:
         return Move.CHANGE

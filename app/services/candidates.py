@@ -169,17 +169,22 @@ def _hardware(
 def _of_instance(
     name: str, served: ServedRegressor, measured: Sequence[Hardware]
 ) -> list[Hardware]:
-    known = [pair for pair in measured if pair[1] is not None and _same(pair[1], name)]
-    return known or [(implied_gpu(name, served.portfolio.report), name)]
+    return with_instance(name, measured) or [(implied_gpu(name, served.portfolio.report), name)]
+
+
+def with_instance(name: str, measured: Iterable[Hardware]) -> list[Hardware]:
+    """Return the measured hardware of an instance type."""
+    return [pair for pair in measured if pair[1] and pair[1].casefold() == name.casefold()]
 
 
 def _of_gpu(name: str, measured: Sequence[Hardware]) -> list[Hardware]:
-    known = [pair for pair in measured if pair[0] is not None and _same(pair[0], name)]
-    return known or [(name, None)]
+    return with_gpu(name, measured) or [(name, None)]
 
 
-def _same(first: str, second: str) -> bool:
-    return first.casefold() == second.casefold()
+def with_gpu(name: str, measured: Iterable[Hardware]) -> list[Hardware]:
+    """Return the measured hardware with a GPU, in whatever spelling it is named."""
+    wanted = set(gpu_names(name))
+    return [pair for pair in measured if pair[0] is not None and wanted & set(gpu_names(pair[0]))]
 
 
 def _distinct(pairs: Iterable[Hardware]) -> list[Hardware]:

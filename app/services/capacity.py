@@ -21,6 +21,7 @@ from app.domain.capacity import (
 from app.domain.identifiers import ProjectId
 from app.domain.instants import later
 from app.domain.schedules import QueuedJob
+from app.pricing.gpus import gpu_key
 from app.services.allocation_options import is_kept
 from app.services.beliefs import BeliefReader
 from app.services.context import ServiceContext
@@ -51,11 +52,11 @@ class CapacityService:
         draws = draws_for(len(jobs), max(request.capacity.values(), default=1))
         durations = draw_durations(remaining_of(jobs, beliefs), request.seed, draws)
         durations += np.array([_restart_s(jobs[row]) for row in beliefs.known])
-        names = {name.casefold(): name for name in request.capacity}
+        names = {gpu_key(name): name for name in request.capacity}
         groups: defaultdict[str, list[int]] = defaultdict(list)
         for column, row in enumerate(beliefs.known):
             gpu_type = jobs[row].scenario.configuration.gpu_type or ANY_TYPE
-            groups[names.get(gpu_type.casefold(), gpu_type)].append(column)
+            groups[names.setdefault(gpu_key(gpu_type), gpu_type)].append(column)
         omitted = [
             OmittedFromDemand(jobs[row], "no_forecast", problem)
             for row, problem in sorted(beliefs.problems.items())

@@ -47,8 +47,6 @@ class History:
         When which version was published, the oldest first.
     baseline
         Since when durations are normal again, where somebody acknowledged that.
-    normal
-        The log ratio of observed to forecast duration that is normal since the baseline.
     past
         The newest runs since the baseline that fits may use, the oldest first.
     """
@@ -59,17 +57,21 @@ class History:
     reason: str | None = None
     publications: Sequence[Publication] = ()
     baseline: Baseline | None = None
-    normal: float = 0.0
     past: Sequence[Run] = ()
 
     def level(self, served: ServedRegressor) -> float:
-        """Return the log ratio that is normal for a regressor.
+        """Return the log ratio of observed to forecast duration that is normal for a regressor.
 
-        One that was fitted after the baseline was acknowledged has seen its runs itself.
+        What was acknowledged stays normal: a fit that has seen a few runs of it may take them for
+        noise. As far as it follows them, the ratio is 0 by itself; runs that it has not seen tell
+        of later changes, unless it has seen none.
         """
-        if self.baseline is None or served.fitted_at > self.baseline.created_at:
+        if self.baseline is None:
             return 0.0
-        return self.normal
+        runs = self.past
+        if served.fitted_at > self.baseline.created_at:
+            runs = [run for run in runs if run.created_at <= served.fitted_at]
+        return normal_level(runs, served)
 
     def drift(self, stores: Stores) -> DriftReport | None:
         """Return whether the durations of the base branch creep up, with what is stored now."""
@@ -110,8 +112,7 @@ def read_history(
         return replace(history, reason="No regressor is published yet: ask for a fit.")
     except DomainError as error:
         return replace(history, reason=str(error))
-    normal = 0.0 if baseline is None else normal_level(runs, served)
-    history = replace(history, served=served, normal=normal)
+    history = replace(history, served=served)
     # The versions that the watch needs are loaded now, outside of any transaction.
     history.drift_of(runs)
     return history

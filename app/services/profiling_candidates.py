@@ -9,7 +9,7 @@ from typing import Final
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.profiling import ProfilingRequest
-from app.services.candidates import Hardware
+from app.services.candidates import Hardware, with_gpu, with_instance
 
 MAX_CANDIDATES: Final = 2_000
 _SHARES: Final = (0.125, 0.25, 0.5, 1.0)
@@ -108,7 +108,7 @@ def _hardware(request: ProfilingRequest, measured: Sequence[Hardware]) -> list[H
 def _paired(names: Sequence[str], side: int, measured: Sequence[Hardware]) -> list[Hardware]:
     pairs: list[Hardware] = []
     for name in names:
-        known = [pair for pair in measured if (pair[side] or "").casefold() == name.casefold()]
+        known = (with_instance if side else with_gpu)(name, measured)
         pairs += known or [(name, None) if side == 0 else (None, name)]
     return list(dict.fromkeys(pairs))
 

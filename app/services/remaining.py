@@ -8,12 +8,13 @@ import numpy as np
 
 from app.decisions.durations import DurationBeliefs, FloatArray
 from app.decisions.progress import RemainingBeliefs, Stretch, remaining_after
-from app.domain.configurations import Scenario
+from app.domain.configurations import Configuration, Scenario
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest, Interval
 from app.domain.identifiers import ProjectId
 from app.domain.instants import later
 from app.domain.remaining import Remaining, RemainingRequest, Segment
+from app.pricing.gpus import gpu_key
 from app.services.beliefs import BeliefReader
 from app.services.context import ServiceContext
 from app.services.durations import features_of
@@ -81,10 +82,16 @@ def _question(request: RemainingRequest) -> ForecastRequest:
 
 def _elsewhere(request: RemainingRequest) -> list[Segment]:
     """Return the segments on other configurations; those on the present one are part of it."""
-    present = request.scenario.configuration
+    present = _named_alike(request.scenario.configuration)
     if request.progress is None:
         return list(request.segments)
-    return [segment for segment in request.segments if segment.configuration != present]
+    return [each for each in request.segments if _named_alike(each.configuration) != present]
+
+
+def _named_alike(configuration: Configuration) -> Configuration:
+    """Return the configuration with one spelling of its GPU's name for all."""
+    name = configuration.gpu_type
+    return configuration if name is None else replace(configuration, gpu_type=gpu_key(name))
 
 
 def _completed(request: RemainingRequest) -> RemainingRequest:

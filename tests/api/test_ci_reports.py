@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
-from tests.support.regressors import law_seconds, publish_regressor
+from tests.support.regressors import fit, law_seconds, publish_regressor
 
 URL = "/v1/ci/reports"
 PRICE = {
@@ -170,6 +170,25 @@ def test_an_acknowledged_change_is_the_new_normal(client: TestClient, clock: Fak
     assert later["verdict"] == "pass"
     assert later["runs"][0]["ratio"] == pytest.approx(1.0, abs=0.1)
     assert slower["verdict"] == "fail"
+
+
+@pytest.mark.usefixtures("published")
+def test_an_acknowledged_change_stays_normal_when_a_fit_has_seen_little_of_it(
+    client: TestClient, services: Services, clock: FakeClock
+) -> None:
+    failed = report(client, run(1.3 * usual()))
+    client.post(
+        f"{URL}/{failed['report_id']}:acknowledge",
+        json={"author": "ada", "reason": "a new augmentation"},
+    )
+    clock.advance(seconds=60)
+    fit(services, "fitted")
+    clock.advance(seconds=60)
+
+    later = [report(client, run(1.3 * usual(workers), workers)) for workers in (4, 2, 8)]
+
+    assert failed["verdict"] == "fail"
+    assert [each["verdict"] for each in later] == ["pass", "pass", "pass"]
 
 
 @pytest.mark.usefixtures("published")

@@ -377,3 +377,19 @@ def test_answer_that_is_not_proven_says_by_how_much_it_could_be_better(
     text = allocation_text(document, 0.9)
 
     assert said in text
+
+
+@pytest.mark.parametrize("name", ["Tesla T4", "NVIDIA T4", "t4"])
+def test_a_gpu_is_one_type_in_every_spelling(
+    client: TestClient, published: Services, name: str
+) -> None:
+    plain = allocate(client, job("a", gpu_types=["T4"]))["allocated"]
+    current = {"gpu_type": name, "workers": plain[0]["workers"]}
+
+    named = allocate(client, job("a", gpu_types=[name]))["allocated"]
+    running = allocate(client, job("a", current=current, restart_s=60))["allocated"]
+    refused = send(client, job("a"), capacity={"T4": 8, name: 8})
+
+    assert named == plain
+    assert [each["change"] for each in running] == ["keep"]
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")

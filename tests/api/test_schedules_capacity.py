@@ -159,3 +159,18 @@ def test_gpu_type_in_two_spellings_is_refused(client: TestClient, path: str) -> 
     problem = client.post(path, json=body).json()
 
     assert "are one GPU type" in problem["errors"][0]["message"]
+
+
+def test_jobs_on_other_spellings_of_a_gpu_need_its_capacity(
+    client: TestClient, published: Services
+) -> None:
+    other = {"gpu_type": "Tesla T4", "workers": 2}
+
+    answer = view(
+        client, running=[job("a"), job("b", configuration=other)], capacity={"T4": 8}, hours=2
+    )
+    untold = view(client, running=[job("a"), job("b", configuration=other)], hours=2)
+
+    [demand] = answer["demand"]
+    assert (demand["gpu_type"], demand["hours"][0]["upper_gpus"]) == ("T4", 4)
+    assert len(untold["demand"]) == 1

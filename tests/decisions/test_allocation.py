@@ -153,6 +153,40 @@ def test_kinds_of_one_agree_with_dynamic_programming(seed: int) -> None:
     assert total(options, program.choice) == pytest.approx(total(options, dynamic.choice))
 
 
+def test_a_light_job_is_placed_where_there_is_room() -> None:
+    options = Options(
+        np.array([0, 1, 2]), np.array([0, 0, 1]), np.array([6, 6, 1]), np.array([1.0, 1.0, 9.0])
+    )
+    weights = np.array([1e3, 1e3, 1e-3])
+
+    found = allocate(options, 3, np.array([8, 8]), weights, time_limit_s=_LIMIT_S)
+
+    assert found is not None
+    assert found.choice[2] == 2
+    assert (found.choice[:2] == NOTHING).sum() == 1
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 2.0])
+def test_ruling_out_options_changes_no_allocation(share: float) -> None:
+    rng = np.random.default_rng(int(100 * share))
+    n_jobs, counts = 40, np.array([1, 2, 3, 4, 6, 8, 12, 16])
+    job, gpus = np.repeat(np.arange(n_jobs), 8), np.tile(counts, n_jobs)
+    # Steps of equal sizes make ties, others none.
+    value = np.round(rng.uniform(1, 20, n_jobs))[job] * 100 / gpus**0.8
+    value[: 8 * 20] = np.round(value[: 8 * 20])
+    options = Options(job, np.zeros(job.size, dtype=np.int64), gpus, value)
+    capacity = n_jobs + int(share * 4 * n_jobs)
+
+    found = allocate_one_kind(options, n_jobs, capacity)
+    program = allocate_kinds(options, n_jobs, np.array([capacity]), time_limit_s=_LIMIT_S)
+
+    assert found is not None
+    assert program is not None
+    assert gpus[found.choice].sum() <= capacity
+    assert found.choice.tolist() == sorted(found.choice.tolist())
+    assert total(options, found.choice) == pytest.approx(total(options, program.choice), rel=1e-9)
+
+
 def test_dominated_options_are_dropped_and_no_other() -> None:
     for seed in range(100):
         options = make_options(np.random.default_rng(seed), 4, 2)

@@ -23,6 +23,7 @@ from app.api.schemas.texts import Printable
 from app.domain.configurations import Scenario
 from app.domain.identifiers import Slug
 from app.domain.schedules import Placement, Policy, QueuedJob, RankRequest
+from app.pricing.gpus import gpu_key
 
 MAX_JOBS = 10_000
 Ref = Annotated[
@@ -85,7 +86,7 @@ def check_types(capacity: Mapping[str, int]) -> Mapping[str, int]:
     """Return a capacity that names each GPU type in one spelling; for use in `AfterValidator`."""
     seen: dict[str, str] = {}
     for name in capacity:
-        if (earlier := seen.setdefault(name.casefold(), name)) != name:
+        if (earlier := seen.setdefault(gpu_key(name), name)) != name:
             raise PydanticCustomError(
                 "repeated_gpu_type",
                 "{earlier} and {name} are one GPU type",
