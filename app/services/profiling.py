@@ -129,8 +129,10 @@ class ProfilingService:
             runs = stores.runs.usable_for_fit(workload.workload_id) if served is None else None
         candidates = candidate_scenarios(request, measured)
         resolve = named_cold if served is None else (lambda each: to_question(each, served))
+        pricing = request.pricing
         request = replace(
             request,
+            pricing=replace(pricing, currency=pricing.currency or workload.declaration.currency),
             targets=tuple(resolve(each) for each in request.targets),
             exclude=tuple(resolve(each) for each in request.exclude),
         )
@@ -147,9 +149,15 @@ def _field(
     offers = [book.resolve(scenario.configuration, request.pricing) for scenario in scenarios]
     outlook = ground.outlook(offers)
     prices = _prices(offers, outlook)
-    currency = next((offer.price.currency for offer in offers if offer is not None), None)
     reasons = _reasons(request, ground, scenarios, offers, outlook)
-    return _Field(scenarios, outlook, offers, prices, currency, reasons)
+    return _Field(scenarios, outlook, offers, prices, _currency(request, offers), reasons)
+
+
+def _currency(request: ProfilingRequest, offers: Sequence[Offer | None]) -> str | None:
+    """Return the currency of the plan: where no price can be told in the asked one, another."""
+    found = {offer.price.currency for offer in offers if offer is not None}
+    asked = request.pricing.currency
+    return asked if asked in found else min(found, default=None)
 
 
 def _reasons(
@@ -163,7 +171,7 @@ def _reasons(
     excluded = {identity_of(each) for each in request.exclude}
     measured = [False] * len(scenarios) if request.repeat else ground.is_measured()
     currencies = [None if offer is None else offer.price.currency for offer in offers]
-    currency = next((each for each in currencies if each is not None), None)
+    currency = _currency(request, offers)
     reasons: list[str | None] = []
     for row, scenario in enumerate(scenarios):
         reason = None
@@ -191,13 +199,15 @@ def _prices(offers: Sequence[Offer | None], outlook: Outlook) -> list[Decimal | 
 def _budget(request: ProfilingRequest, field: _Field) -> float | None:
     if request.budget is None or not field.outlook.is_scaled:
         return None
-    if field.currency is None:
+    if field.currency != request.pricing.currency:
         raise InvalidRequestError(
-            "A budget needs prices, and none is known for any candidate.",
+            f"A budget needs prices in {request.pricing.currency}, and none is known for any"
+            " candidate.",
             [
                 Fault(
                     "No price is known.",
-                    "Name pricing.price_per_hour, or upload prices, or leave the budget out.",
+                    "Name pricing.price_per_hour, or upload prices or exchange rates, or leave the"
+                    " budget out.",
                     field="budget",
                     pointer="/budget",
                 )

@@ -278,6 +278,58 @@ def test_without_any_price_work_is_what_runs_cost(client: TestClient, published:
     assert refused(client, target={"configuration": owned})["code"] == "unknown_gpu"
 
 
+def store_rate(client: TestClient, **changes: Any) -> None:
+    rate = {"from_currency": "USD", "to_currency": "JPY", "rate": "150", "source": "a bank"}
+    answer = client.post("/v1/exchange-rates", json={**rate, **changes})
+    assert answer.status_code == 201, answer.text
+
+
+def test_plan_is_in_the_currency_of_the_workload_as_a_forecast_is(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    dollars = ask(client, pricing={}, runs=1)
+    client.put("/v1/workloads/fitted", json={"currency": "JPY"})
+    store_rate(client)
+    clock.advance(60)
+
+    plan = ask(client, pricing={}, runs=1, budget="1000000")
+    poor = ask(client, pricing={}, runs=1, budget="0.001")
+
+    assert (dollars["currency"], plan["currency"]) == ("USD", "JPY")
+    price, in_dollars = (float(each["runs"][0]["price"]) for each in (plan, dollars))
+    assert price == pytest.approx(150 * in_dollars, rel=1e-3)
+    assert poor["stop"]["reason"] == "budget_spent"
+
+
+def test_prices_in_several_currencies_are_compared_in_that_of_the_workload(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    price = {"gpu_type": "T4", "gpu_count": 1, "price_per_hour": "90", "currency": "JPY"}
+    assert client.post("/v1/prices", json=price).status_code == 201
+    store_rate(client)
+    clock.advance(60)
+    searches = [{"gpu_types": names, "workers": [16]} for names in (["A10G", "T4"], ["T4", "A10G"])]
+
+    plans = [ask(client, pricing={}, search=search, runs=5) for search in searches]
+
+    assert [plan["currency"] for plan in plans] == ["USD", "USD"]
+    assert [plan["rejected_count"] for plan in plans] == [0, 0]
+
+
+def test_budget_is_refused_where_no_exchange_rate_holds(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    client.put("/v1/workloads/fitted", json={"currency": "JPY"})
+    clock.advance(60)
+
+    plan = ask(client, pricing={}, runs=1)
+    problem = refused(client, pricing={}, runs=1, budget="100")
+
+    assert plan["currency"] == "USD"
+    assert "JPY" in problem["detail"]
+    assert "exchange rates" in problem["errors"][0]["remedy"]
+
+
 def test_free_hardware_is_planned_by_its_work(client: TestClient, published: Services) -> None:
     plan = ask(client, pricing={"price_per_hour": "0"}, budget="1")
 
