@@ -25,7 +25,12 @@ from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
-from app.services.profiling_candidates import candidate_scenarios, distinct, identity_of
+from app.services.profiling_candidates import (
+    Identity,
+    candidate_scenarios,
+    distinct,
+    identity_of,
+)
 from app.services.profiling_grounds import (
     ColdGround,
     FittedGround,
@@ -44,7 +49,11 @@ _COLD_RUNS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """All candidates with their prices, and why some may not be taken."""
+    """All candidates with their prices, and why some may not be taken.
+
+    Of those that are alike to the regressor only the `cheapest` counts; the others do not exist
+    to the caller.
+    """
 
     scenarios: Sequence[Scenario]
     outlook: Outlook
@@ -52,6 +61,7 @@ class _Field:
     prices: list[Decimal | None]
     currency: str | None
     reasons: list[str | None]
+    cheapest: BoolArray
 
     def money(self) -> FloatArray:
         """Return the prices, 0 where none is known."""
@@ -59,7 +69,8 @@ class _Field:
 
     def allowed(self) -> BoolArray:
         """Return which candidates may be taken."""
-        return np.array([reason is None for reason in self.reasons], dtype=np.bool_)
+        is_open = np.array([reason is None for reason in self.reasons], dtype=np.bool_)
+        return np.logical_and(self.cheapest, is_open)
 
     def costs(self) -> FloatArray:
         """Return what gains are weighed by: the price, or worker-seconds where one has none.
@@ -77,8 +88,12 @@ class _Field:
 
     def rejected(self) -> list[RejectedRun]:
         """Return the candidates that may not be taken."""
-        pairs = zip(self.scenarios, self.reasons, strict=True)
-        return [RejectedRun(scenario, reason) for scenario, reason in pairs if reason is not None]
+        rows = zip(self.scenarios, self.reasons, self.cheapest.tolist(), strict=True)
+        return [
+            RejectedRun(scenario, reason)
+            for scenario, reason, is_cheapest in rows
+            if is_cheapest and reason is not None
+        ]
 
 
 class ProfilingService:
@@ -150,7 +165,38 @@ def _field(
     outlook = ground.outlook(offers)
     prices = _prices(offers, outlook)
     reasons = _reasons(request, ground, scenarios, offers, outlook)
-    return _Field(scenarios, outlook, offers, prices, _currency(request, offers), reasons)
+    return _Field(
+        scenarios=scenarios,
+        outlook=outlook,
+        offers=offers,
+        prices=prices,
+        currency=_currency(request, offers),
+        reasons=reasons,
+        cheapest=_cheapest(scenarios, offers, prices, reasons),
+    )
+
+
+def _cheapest(
+    scenarios: Sequence[Scenario],
+    offers: Sequence[Offer | None],
+    prices: Sequence[Decimal | None],
+    reasons: Sequence[str | None],
+) -> BoolArray:
+    """Return which candidates are the cheapest of those alike, whatever order they come in.
+
+    What may not be taken comes last. Before the first run the price of an hour decides.
+    """
+
+    def rank(row: int) -> tuple[bool, bool, Decimal, tuple[str, ...]]:
+        offer, bought = offers[row], scenarios[row].configuration
+        price = prices[row] if offer is None or prices[row] is not None else offer.per_hour
+        names = bought.provider or "", bought.region or "", bought.purchase or ""
+        return reasons[row] is not None, price is None, price or Decimal(0), names
+
+    best: dict[Identity, int] = {}
+    for row in sorted(range(len(scenarios)), key=rank):
+        best.setdefault(identity_of(scenarios[row]), row)
+    return np.isin(np.arange(len(scenarios)), list(best.values()))
 
 
 def _currency(request: ProfilingRequest, offers: Sequence[Offer | None]) -> str | None:
@@ -238,7 +284,7 @@ def _tell(
         request=request,
         regressor_version=None if served is None else served.version,
         currency=field.currency,
-        considered=len(field.scenarios),
+        considered=int(field.cheapest.sum()),
         runs=_planned(field, schedule),
         targets=tuple(
             _outlook(*each)
