@@ -134,6 +134,8 @@ def build_app(
         lifespan=lifespan,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         separate_input_output_schemas=False,
+        # A redirection would name the host that the caller named: anyone's.
+        redirect_slashes=False,
         telemetry=for_requests(tracing),
         docs_url=None,
         redoc_url=None,

@@ -7,10 +7,11 @@ from fastapi import APIRouter, Header, Query, Response
 from app.api.accuracy_text import accuracy_text
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
 from app.api.forecasts import PLAIN_TEXT
-from app.api.negotiation import JSON, TEXT, preferred
+from app.api.negotiation import JSON, TEXT
 from app.api.problems import problem_responses
 from app.api.schemas.accuracy import AccuracyOut, AccuracyQuery
 from app.domain.errors import UnknownWorkloadError
+from app.domain.negotiation import preferred
 
 router = APIRouter(prefix="/v1/workloads", tags=["forecasts"])
 _ANSWER: Final[dict[int | str, dict[str, Any]]] = {

@@ -12,7 +12,7 @@ from app.api.bodies import check, json_response, read_json, request_body
 from app.api.ci_documents import report_document, stored_document
 from app.api.dependencies import Reader, RunsWriter, ServicesDep
 from app.api.forecasts import PLAIN_TEXT
-from app.api.negotiation import JSON, TEXT, preferred
+from app.api.negotiation import JSON, TEXT
 from app.api.paths import allow_segments
 from app.api.problems import problem_responses
 from app.api.schemas.base import PageQuery
@@ -32,6 +32,7 @@ from app.domain.errors import (
     UnknownFieldError,
 )
 from app.domain.idempotency import Replay
+from app.domain.negotiation import preferred
 
 allow_segments()
 router = APIRouter(prefix="/v1/ci/reports", tags=["ci"])

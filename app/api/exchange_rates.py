@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api.dependencies import PricesWriter, Reader, ServicesDep
-from app.api.negotiation import CSV, JSON, preferred
+from app.api.negotiation import CSV, JSON
 from app.api.problems import problem_responses
 from app.api.record_files import RecordFile
 from app.api.schemas.base import PageQuery
@@ -19,6 +19,7 @@ from app.api.schemas.exchange_rates import (
     ExchangeRatesOut,
 )
 from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
+from app.domain.negotiation import preferred
 
 router = APIRouter(prefix="/v1/exchange-rates", tags=["prices"])
 _FILE = RecordFile(

@@ -12,7 +12,7 @@ from app.api.bodies import json_response, read_body, read_json, request_body
 from app.api.dependencies import Reader, ServicesDep, services_and_reader
 from app.api.forecast_documents import ledger_document
 from app.api.forecast_requests import read_forecast
-from app.api.negotiation import JSON, TEXT, preferred
+from app.api.negotiation import JSON, TEXT
 from app.api.paths import allow_segments
 from app.api.schemas.forecast_answers import BatchOut, ForecastOut, LedgerOut
 from app.api.schemas.forecasts import FORECAST_EXAMPLE, BatchIn, ForecastIn
@@ -27,6 +27,7 @@ from app.domain.errors import (
     UnknownGpuError,
     UnknownWorkloadError,
 )
+from app.domain.negotiation import preferred
 
 allow_segments()
 PATH = "/v1/forecasts"

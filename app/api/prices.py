@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api.dependencies import PricesWriter, Reader, ServicesDep
-from app.api.negotiation import CSV, JSON, preferred
+from app.api.negotiation import CSV, JSON
 from app.api.problems import problem_responses
 from app.api.record_files import RecordFile
 from app.api.schemas.prices import (
@@ -21,6 +21,7 @@ from app.api.schemas.prices import (
 )
 from app.domain.errors import InvalidRowsError, NotFoundError, UnknownFieldError
 from app.domain.identifiers import PriceId
+from app.domain.negotiation import preferred
 from app.domain.prices import Price
 
 router = APIRouter(prefix="/v1/prices", tags=["prices"])

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Request, Response
 from app.api.bodies import json_response
 from app.api.dependencies import Reader, ServicesDep, WorkloadPath
 from app.api.forecasts import PLAIN_TEXT
-from app.api.negotiation import JSON, TEXT, preferred
+from app.api.negotiation import JSON, TEXT
 from app.api.problems import problem_responses
 from app.api.profiling_documents import plan_document, plan_text
 from app.api.schemas.profiling import PLAN_EXAMPLES, ProfilingPlanIn, ProfilingPlanOut
@@ -18,6 +18,7 @@ from app.domain.errors import (
     UnknownGpuError,
     UnknownWorkloadError,
 )
+from app.domain.negotiation import preferred
 
 router = APIRouter(prefix="/v1/workloads/{workload}/profiling-plans", tags=["profiling"])
 

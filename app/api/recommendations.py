@@ -11,13 +11,14 @@ from app.api.dependencies import Reader, ServicesDep
 from app.api.forecast_documents import Document, configuration_document, forecast_document
 from app.api.forecasts import FORECAST_PROBLEMS, PLAIN_TEXT
 from app.api.needed_changes import change_document
-from app.api.negotiation import JSON, TEXT, preferred
+from app.api.negotiation import JSON, TEXT
 from app.api.schemas.recommendations import (
     RECOMMENDATION_EXAMPLE,
     RECOMMENDATION_IN,
     RecommendationIn,
     RecommendationOut,
 )
+from app.domain.negotiation import preferred
 from app.domain.recommendations import NextWorker, Recommendation
 
 router = APIRouter(prefix="/v1/recommendations", tags=["recommendations"])

@@ -5,11 +5,12 @@ from fastapi import APIRouter, Request, Response
 from app.api.bodies import json_response
 from app.api.dependencies import Reader, ServicesDep
 from app.api.forecasts import FORECAST_PROBLEMS, PLAIN_TEXT
-from app.api.negotiation import JSON, TEXT, preferred
+from app.api.negotiation import JSON, TEXT
 from app.api.schedule_documents import Document, instant_text, percent, say_band
 from app.api.schemas.quantities import significant
 from app.api.schemas.remaining import RemainingIn, RemainingOut
 from app.domain.forecasts import Interval
+from app.domain.negotiation import preferred
 from app.domain.remaining import Remaining
 from app.domain.wording import say_seconds
 

@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from app.api.dependencies import Reader, RunsWriter, ServicesDep, WorkloadPath
+from app.api.negotiation import CSV, JSON
 from app.api.problems import problem_responses
 from app.api.run_export import csv_blocks
 from app.api.schemas.runs import (
@@ -34,6 +35,7 @@ from app.domain.errors import (
 )
 from app.domain.idempotency import IdempotencyTicket, Replay
 from app.domain.identifiers import RunId, Slug
+from app.domain.negotiation import preferred
 from app.domain.pages import DEFAULT_PAGE_SIZE
 from app.services.uploads.terms import KeptAnswer, UploadFormat, UploadOptions, UploadResult
 from app.services.wiring import Services
@@ -41,17 +43,17 @@ from app.services.wiring import Services
 router = APIRouter(prefix="/v1", tags=["runs"])
 _IN_MEMORY_BYTES: Final = 4 << 20
 _FORMATS: Final = {
-    "application/json": UploadFormat.JSON,
+    JSON: UploadFormat.JSON,
     "application/x-ndjson": UploadFormat.NDJSON,
     "application/ndjson": UploadFormat.NDJSON,
     "application/jsonl": UploadFormat.NDJSON,
     "application/x-jsonlines": UploadFormat.NDJSON,
-    "text/csv": UploadFormat.CSV,
+    CSV: UploadFormat.CSV,
 }
 _CHARSETS: Final = {"", "utf-8", "utf8", "us-ascii", "ascii"}
 _CLIENT_LEFT: Final = 400
 _RunPath = Annotated[RunId, Path(description="the run's id", max_length=100)]
-_CSV: Final = {"text/csv": {"schema": {"type": "string"}}}
+_CSV_ANSWER: Final = {CSV: {"schema": {"type": "string"}}}
 _UPLOADED: dict[int | str, dict[str, Any]] = {
     200: {"model": UploadOut, "description": "All runs were duplicates, or it was a dry run"},
     201: {"model": UploadOut, "description": "Runs were stored"},
@@ -142,16 +144,16 @@ def _render(result: UploadResult) -> Replay:
     summary="List a workload's runs",
     description="Newest first. `Accept: text/csv` exports them in the form of an upload.",
     response_model=RunsOut,
-    responses={**problem_responses(UnknownWorkloadError), 200: {"content": _CSV}},
+    responses={**problem_responses(UnknownWorkloadError), 200: {"content": _CSV_ANSWER}},
 )
 def list_runs(
     workload: WorkloadPath,
     services: ServicesDep,
     caller: Reader,
     query: Annotated[RunsQuery, Query()],
-    accept: Annotated[str, Header()] = "",
+    accept: Annotated[str | None, Header()] = None,
 ) -> RunsOut | Response:
-    if accept.casefold().lstrip().startswith("text/csv"):
+    if preferred(accept, (JSON, CSV)) == CSV:
         return _export(services, caller, workload, query)
     page = services.runs.list_page(
         caller.project_id,
@@ -173,7 +175,7 @@ def _export(services: Services, caller: Principal, workload: Slug, query: RunsQu
     )
     headers = {} if export.next_page_token is None else {"Next-Page-Token": export.next_page_token}
     blocks = csv_blocks(export.columns, export.pages)
-    return StreamingResponse(blocks, media_type="text/csv", headers=headers)
+    return StreamingResponse(blocks, media_type=CSV, headers=headers)
 
 
 @router.get("/runs/{run}", summary="Show a run", responses=problem_responses(NotFoundError))

@@ -8,12 +8,13 @@ from app.api.bodies import json_response
 from app.api.capacity_documents import capacity_document, capacity_text
 from app.api.dependencies import Reader, ServicesDep
 from app.api.forecasts import PLAIN_TEXT
-from app.api.negotiation import JSON, TEXT, preferred
+from app.api.negotiation import JSON, TEXT
 from app.api.schedule_documents import ranking_document, ranking_text
 from app.api.schemas.allocations import AllocateIn, AllocateOut
 from app.api.schemas.capacity import CapacityIn, CapacityOut
 from app.api.schemas.schedules import RankIn, RankOut
 from app.domain.errors import InsufficientCapacityError, UnknownFieldError
+from app.domain.negotiation import preferred
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 _PROBLEMS = problems.problem_responses(UnknownFieldError)

@@ -14,10 +14,11 @@ from app.api.forecast_documents import Document, forecast_document
 from app.api.forecast_requests import read_forecast
 from app.api.forecast_tables import forecast_csv
 from app.api.forecasts import FORECAST_PROBLEMS
-from app.api.negotiation import CSV, JSON, TEXT, preferred
+from app.api.negotiation import CSV, JSON, TEXT
 from app.api.schemas.curves import CurveOut, CurveQuery
 from app.api.schemas.forecast_answers import ForecastOut, GridOut
 from app.domain.errors import DomainError
+from app.domain.negotiation import preferred
 
 router = APIRouter(prefix="/v1/workloads/{workload}", tags=["forecasts"])
 _TEXTS: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in (TEXT, CSV)}

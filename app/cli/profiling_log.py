@@ -30,12 +30,16 @@ def scenario_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Session:
-    """What a log tells: the request, the runs that ended, and what is still open."""
+    """What a log tells: the request, the runs that ended, and what is still open.
+
+    Runs that were `repeated` count as not made, but they cost what they cost.
+    """
 
     session_id: str
     workload: str
     request: dict[str, Any]
     finished: list[Event] = field(default_factory=list)
+    repeated: list[Event] = field(default_factory=list)
     uploaded: set[str] = field(default_factory=set)
     skipped: list[Event] = field(default_factory=list)
     interrupted: Event | None = None
@@ -57,8 +61,8 @@ class Session:
                 self.interrupted, self.stopped = event, None
             case "finished":
                 self.interrupted = None
-                if event["status"] not in _REPEATED:
-                    self.finished.append(event)
+                is_made = event["status"] not in _REPEATED
+                (self.finished if is_made else self.repeated).append(event)
             case "uploaded":
                 self.uploaded.add(event["external_id"])
                 self.is_fitted = False

@@ -152,14 +152,39 @@ class Profiler:
 
     def _settle(self, session: Session) -> None:
         """Do what an interrupted session left undone: end its run, upload, fit."""
-        left = session.interrupted
-        if left is not None and left.get("birth") and birth_of(left["pid"]) == left["birth"]:
-            print_note("The interrupted run was still going; it is ended and repeated.")
-            end_group(left["pid"], signal.SIGKILL)
+        if session.interrupted is not None:
+            self._end_interrupted(session, session.interrupted)
         for event in session.pending():
             self._upload(session, event)
         if not session.is_fitted:
             self._fit(session)
+
+    def _end_interrupted(self, session: Session, left: Event) -> None:
+        """End the run that was under way when the session was killed, and note what it took."""
+        output = self._next_output(session)
+        if left.get("birth") and birth_of(left["pid"]) == left["birth"]:
+            print_note("The interrupted run was still going; it is ended and repeated.")
+            end_group(left["pid"], signal.SIGKILL)
+            ended_at = time.time()
+        else:
+            # Nobody saw its end: it lasted at least until it wrote for the last time.
+            ended_at = output.stat().st_mtime if output.exists() else 0.0
+        began_at = datetime.fromisoformat(left["at"]).timestamp()
+        self._log.append(
+            session,
+            "finished",
+            external_id=left["external_id"],
+            status="cancelled",
+            duration_seconds=max(ended_at - began_at, 0.0),
+            exit_code=None,
+            started_at=left["at"],
+            price_per_hour=left.get("price_per_hour"),
+            output=str(output),
+            **scenario_of(left),
+        )
+
+    def _next_output(self, session: Session) -> Path:
+        return self._log.path.with_suffix("") / f"{len(session.finished) + 1}.txt"
 
     def _measure(self, session: Session) -> None:
         while True:
@@ -213,7 +238,7 @@ class Profiler:
         number = len(session.finished) + 1
         external_id = f"profile-{session.session_id}-{number}"
         command = fill_in(self._command, fields)
-        output = self._log.path.with_suffix("") / f"{number}.txt"
+        output = self._next_output(session)
         output.parent.mkdir(parents=True, exist_ok=True)
         environment = environment_of(fields, workload=session.workload, external_id=external_id)
         started_at = datetime.now(UTC)
@@ -225,6 +250,7 @@ class Profiler:
                 external_id=external_id,
                 pid=pid,
                 birth=birth_of(pid),
+                price_per_hour=planned["price_per_hour"],
                 **scenario,
             )
 
@@ -309,13 +335,16 @@ class Profiler:
 
 
 def spent_of(session: Session) -> Decimal:
-    """Return what the runs of a session cost by their planned price and measured duration."""
+    """Return what the runs of a session cost by their planned price and measured duration.
+
+    Those that were interrupted are among them.
+    """
     return sum(
         (
             Decimal(event["price_per_hour"])
             * Decimal(repr(event["duration_seconds"]))
             / _SECONDS_PER_HOUR
-            for event in session.finished
+            for event in (*session.finished, *session.repeated)
             if event.get("price_per_hour") is not None
         ),
         Decimal(0),

@@ -37,6 +37,20 @@ class Price:
     billing_step_s: int | None = None
     serverless: Serverless | None = None
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Provider and region, folded: names that differ in case alone are one; "" for any."""
+        return _folded(self.provider), _folded(self.region)
+
+    @property
+    def hardware(self) -> tuple[str, str]:
+        """Instance type and GPU, folded as the place is."""
+        return _folded(self.instance_type), _folded(self.gpu_type)
+
+
+def _folded(name: str | None) -> str:
+    return (name or "").casefold()
+
 
 @dataclass(frozen=True, slots=True)
 class PriceQuery:

@@ -160,12 +160,12 @@ class PriceBook:
     ) -> list[tuple[str | None, str | None]]:
         """Return the providers and regions where hardware is on sale, sorted by name."""
         found = {
-            (offer.price.provider, offer.price.region)
+            offer.price.place: (offer.price.provider, offer.price.region)
             for market in self._market(configuration, query, query.currency)
             for shelf in market.shelves
             for offer in shelf.singles
         }
-        return sorted(found, key=lambda place: (place[0] or "", place[1] or ""))
+        return [found[place] for place in sorted(found)]
 
     def _rivals(
         self, known: _Rivals, configuration: Configuration, query: PriceQuery, currency: str | None
@@ -309,10 +309,8 @@ class PriceBook:
             if not (_agrees(price.provider, provider) and _agrees(price.region, region)):
                 continue
             key = (
-                price.provider,
-                price.region,
-                price.instance_type,
-                price.gpu_type,
+                price.place,
+                price.hardware,
                 price.gpu_count,
                 price.purchase,
                 price.currency,

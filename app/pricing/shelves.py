@@ -105,7 +105,7 @@ def shelves_of(singles: Iterable[Offer]) -> list[Shelf]:
     shelves: defaultdict[Rules, list[Offer]] = defaultdict(list)
     for offer in singles:
         price = offer.price
-        place = price.provider, price.region, price.currency, price.instance_type is None
+        place = *price.place, price.currency, price.instance_type is None
         shelves[place + rules_of(price)].append(offer)
     return [Shelf.of(offers) for offers in shelves.values()]
 

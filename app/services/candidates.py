@@ -24,6 +24,9 @@ Hardware = tuple[str | None, str | None]
 Place = tuple[str | None, str | None]
 """A provider and a region."""
 
+Terms = tuple[Place, Purchase | None]
+"""Where hardware is bought, and how."""
+
 
 def candidate_configurations(
     request: RecommendationRequest,
@@ -56,17 +59,17 @@ def candidate_configurations(
     search = request.search
     hardware = _hardware(request, served, list(measured))
     workers = search.workers or _worker_counts(served)
-    placed = [(pair, place) for pair in hardware for place in _places(pair, request, book)]
-    further = list(product(search.purchase or (None,), search.nodes or (None,)))
-    total = len(placed) * len(further) * len(workers)
+    placed = [(pair, terms) for pair in hardware for terms in _terms(pair, request, book)]
+    nodes = search.nodes or (None,)
+    total = len(placed) * len(nodes) * len(workers)
     if total > MAX_CANDIDATES:
         raise InvalidRequestError(
             f"The search has {total} configurations; at most {MAX_CANDIDATES}.",
             [Fault("The lists multiply.", "Shorten them.", field="search")],
         )
     density = _densities(hardware, measured, book)
-    dense = tuple((pair, place, density[pair]) for pair, place in placed)
-    return _product(dense, tuple(further), workers)
+    dense = tuple((pair, terms, density[pair]) for pair, terms in placed)
+    return _product(dense, nodes, workers)
 
 
 def without_room(
@@ -90,8 +93,8 @@ def without_room(
 # The same search is asked again and again with another objective, deadline or budget.
 @lru_cache(maxsize=8)
 def _product(
-    placed: tuple[tuple[Hardware, Place, float | None], ...],
-    further: tuple[tuple[Purchase | None, int | None], ...],
+    placed: tuple[tuple[Hardware, Terms, float | None], ...],
+    node_counts: tuple[int | None, ...],
     workers: tuple[int, ...],
 ) -> tuple[Configuration, ...]:
     return tuple(
@@ -103,24 +106,27 @@ def _product(
             nodes=nodes or _nodes(count, density),
             workers=count,
         )
-        for (pair, (provider, region), density), (purchase, nodes) in product(placed, further)
+        for (pair, ((provider, region), purchase), density), nodes in product(placed, node_counts)
         for count in workers
     )
 
 
-def _places(pair: Hardware, request: RecommendationRequest, book: PriceBook) -> list[Place]:
-    """Return the providers and regions to look at; without any the cheapest will be found."""
+def _terms(pair: Hardware, request: RecommendationRequest, book: PriceBook) -> list[Terms]:
+    """Return where and how to buy hardware; without any place the cheapest will be found."""
     search, pricing = request.search, request.pricing
+    ways = search.purchase or (None,)
     named = [*search.providers, *search.regions]
     is_open = not named and pricing.provider is None and pricing.region is None
     if ANYWHERE not in named and not (is_open and request.objective is Objective.CARBON):
-        return list(product(search.providers or (None,), search.regions or (None,)))
-    on_sale = book.places(Configuration(*pair), pricing)
+        places = product(search.providers or (None,), search.regions or (None,))
+        return list(product(places, ways))
+    # A place may sell hardware in one of the ways alone.
     return [
-        place
-        for place in on_sale
+        (place, purchase)
+        for purchase in ways
+        for place in book.places(Configuration(*pair, purchase=purchase), pricing)
         if _is_among(place[0], search.providers) and _is_among(place[1], search.regions)
-    ] or [(None, None)]
+    ] or [((None, None), purchase) for purchase in ways]
 
 
 def _is_among(name: str | None, wanted: Sequence[str]) -> bool:

@@ -25,7 +25,12 @@ from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
 from app.services.prices import PriceService
-from app.services.profiling_candidates import candidate_scenarios, distinct, identity_of
+from app.services.profiling_candidates import (
+    Identity,
+    candidate_scenarios,
+    distinct,
+    identity_of,
+)
 from app.services.profiling_grounds import (
     ColdGround,
     FittedGround,
@@ -44,7 +49,11 @@ _COLD_RUNS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """All candidates with their prices, and why some may not be taken."""
+    """All candidates with their prices, and why some may not be taken.
+
+    Of those that are alike to the regressor only the `cheapest` counts; the others do not exist
+    to the caller.
+    """
 
     scenarios: Sequence[Scenario]
     outlook: Outlook
@@ -52,6 +61,7 @@ class _Field:
     prices: list[Decimal | None]
     currency: str | None
     reasons: list[str | None]
+    cheapest: BoolArray
 
     def money(self) -> FloatArray:
         """Return the prices, 0 where none is known."""
@@ -59,7 +69,8 @@ class _Field:
 
     def allowed(self) -> BoolArray:
         """Return which candidates may be taken."""
-        return np.array([reason is None for reason in self.reasons], dtype=np.bool_)
+        is_open = np.array([reason is None for reason in self.reasons], dtype=np.bool_)
+        return np.logical_and(self.cheapest, is_open)
 
     def costs(self) -> FloatArray:
         """Return what gains are weighed by: the price, or worker-seconds where one has none.
@@ -77,8 +88,12 @@ class _Field:
 
     def rejected(self) -> list[RejectedRun]:
         """Return the candidates that may not be taken."""
-        pairs = zip(self.scenarios, self.reasons, strict=True)
-        return [RejectedRun(scenario, reason) for scenario, reason in pairs if reason is not None]
+        rows = zip(self.scenarios, self.reasons, self.cheapest.tolist(), strict=True)
+        return [
+            RejectedRun(scenario, reason)
+            for scenario, reason, is_cheapest in rows
+            if is_cheapest and reason is not None
+        ]
 
 
 class ProfilingService:
@@ -129,8 +144,10 @@ class ProfilingService:
             runs = stores.runs.usable_for_fit(workload.workload_id) if served is None else None
         candidates = candidate_scenarios(request, measured)
         resolve = named_cold if served is None else (lambda each: to_question(each, served))
+        pricing = request.pricing
         request = replace(
             request,
+            pricing=replace(pricing, currency=pricing.currency or workload.declaration.currency),
             targets=tuple(resolve(each) for each in request.targets),
             exclude=tuple(resolve(each) for each in request.exclude),
         )
@@ -147,9 +164,46 @@ def _field(
     offers = [book.resolve(scenario.configuration, request.pricing) for scenario in scenarios]
     outlook = ground.outlook(offers)
     prices = _prices(offers, outlook)
-    currency = next((offer.price.currency for offer in offers if offer is not None), None)
     reasons = _reasons(request, ground, scenarios, offers, outlook)
-    return _Field(scenarios, outlook, offers, prices, currency, reasons)
+    return _Field(
+        scenarios=scenarios,
+        outlook=outlook,
+        offers=offers,
+        prices=prices,
+        currency=_currency(request, offers),
+        reasons=reasons,
+        cheapest=_cheapest(scenarios, offers, prices, reasons),
+    )
+
+
+def _cheapest(
+    scenarios: Sequence[Scenario],
+    offers: Sequence[Offer | None],
+    prices: Sequence[Decimal | None],
+    reasons: Sequence[str | None],
+) -> BoolArray:
+    """Return which candidates are the cheapest of those alike, whatever order they come in.
+
+    What may not be taken comes last. Before the first run the price of an hour decides.
+    """
+
+    def rank(row: int) -> tuple[bool, bool, Decimal, tuple[str, ...]]:
+        offer, bought = offers[row], scenarios[row].configuration
+        price = prices[row] if offer is None or prices[row] is not None else offer.per_hour
+        names = bought.provider or "", bought.region or "", bought.purchase or ""
+        return reasons[row] is not None, price is None, price or Decimal(0), names
+
+    best: dict[Identity, int] = {}
+    for row in sorted(range(len(scenarios)), key=rank):
+        best.setdefault(identity_of(scenarios[row]), row)
+    return np.isin(np.arange(len(scenarios)), list(best.values()))
+
+
+def _currency(request: ProfilingRequest, offers: Sequence[Offer | None]) -> str | None:
+    """Return the currency of the plan: where no price can be told in the asked one, another."""
+    found = {offer.price.currency for offer in offers if offer is not None}
+    asked = request.pricing.currency
+    return asked if asked in found else min(found, default=None)
 
 
 def _reasons(
@@ -163,7 +217,7 @@ def _reasons(
     excluded = {identity_of(each) for each in request.exclude}
     measured = [False] * len(scenarios) if request.repeat else ground.is_measured()
     currencies = [None if offer is None else offer.price.currency for offer in offers]
-    currency = next((each for each in currencies if each is not None), None)
+    currency = _currency(request, offers)
     reasons: list[str | None] = []
     for row, scenario in enumerate(scenarios):
         reason = None
@@ -191,13 +245,15 @@ def _prices(offers: Sequence[Offer | None], outlook: Outlook) -> list[Decimal | 
 def _budget(request: ProfilingRequest, field: _Field) -> float | None:
     if request.budget is None or not field.outlook.is_scaled:
         return None
-    if field.currency is None:
+    if field.currency != request.pricing.currency:
         raise InvalidRequestError(
-            "A budget needs prices, and none is known for any candidate.",
+            f"A budget needs prices in {request.pricing.currency}, and none is known for any"
+            " candidate.",
             [
                 Fault(
                     "No price is known.",
-                    "Name pricing.price_per_hour, or upload prices, or leave the budget out.",
+                    "Name pricing.price_per_hour, or upload prices or exchange rates, or leave the"
+                    " budget out.",
                     field="budget",
                     pointer="/budget",
                 )
@@ -228,7 +284,7 @@ def _tell(
         request=request,
         regressor_version=None if served is None else served.version,
         currency=field.currency,
-        considered=len(field.scenarios),
+        considered=int(field.cheapest.sum()),
         runs=_planned(field, schedule),
         targets=tuple(
             _outlook(*each)

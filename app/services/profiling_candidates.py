@@ -21,12 +21,16 @@ Identity = tuple[Configuration, Work, tuple[tuple[str, ParameterValue], ...]]
 def identity_of(scenario: Scenario) -> Identity:
     """Return what makes two scenarios the same to a regressor: not where and how they are paid."""
     configuration = replace(scenario.configuration, provider=None, region=None, purchase=None)
-    return configuration, scenario.work, tuple(sorted(scenario.parameters.items()))
+    return _whole(replace(scenario, configuration=configuration))
+
+
+def _whole(scenario: Scenario) -> Identity:
+    return scenario.configuration, scenario.work, tuple(sorted(scenario.parameters.items()))
 
 
 def distinct(scenarios: Iterable[Scenario]) -> list[Scenario]:
-    """Return scenarios, each once, in order."""
-    return list({identity_of(scenario): scenario for scenario in scenarios}.values())
+    """Return scenarios, each once, in order; those that only are paid otherwise all stay."""
+    return list({_whole(scenario): scenario for scenario in scenarios}.values())
 
 
 def candidate_scenarios(

@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from app.domain.errors import NotFoundError
 from app.domain.identifiers import parse_slug
+from app.domain.negotiation import preferred
 from app.web.assets import Asset, load_assets
 
 if TYPE_CHECKING:
@@ -80,10 +81,15 @@ async def send_favicon(request: Request) -> Response:
 
 def _send(request: Request, asset: Asset, *, cache_control: str) -> Response:
     headers = {"Cache-Control": cache_control, "ETag": asset.etag, "Vary": "Accept-Encoding"}
-    known = request.headers.get("if-none-match", "")
-    if asset.etag in known:
+    if _is_known(asset, request.headers.get("if-none-match", "")):
         return Response(status_code=304, headers=headers)
-    if "gzip" in request.headers.get("accept-encoding", ""):
+    if preferred(request.headers.get("accept-encoding"), ("identity", "gzip")) == "gzip":
         headers["Content-Encoding"] = "gzip"
         return Response(asset.compressed, media_type=asset.media_type, headers=headers)
     return Response(asset.body, media_type=asset.media_type, headers=headers)
+
+
+def _is_known(asset: Asset, none_match: str) -> bool:
+    """Whether an `If-None-Match` header names a file, weakly or strongly; a star names any."""
+    tags = {tag.strip().removeprefix("W/") for tag in none_match.split(",")}
+    return bool(tags & {asset.etag, "*"})

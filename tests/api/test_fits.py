@@ -344,6 +344,19 @@ def test_events_of_a_fit_that_has_ended_are_one(client: TestClient, services: Se
     assert [(name, fit["state"]) for name, fit in told] == [("end", "succeeded")]
 
 
+def test_head_of_the_events_of_a_queued_fit_ends(client: TestClient) -> None:
+    fit_id = client.post(FITS, json=QUICK).json()["fit_id"]
+
+    answer = client.head(f"/v1/fits/{fit_id}/events")
+    unknown = client.head("/v1/fits/fit_1/events")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert unknown.status_code == 404
+    counted = 'method="HEAD",route="/v1/fits/{fit:segment}/events",status="200"} 1.0'
+    assert counted in client.get("/metrics").text
+
+
 def test_events_end_when_the_workload_is_deleted(client: TestClient, services: Services) -> None:
     fit_id = client.post(FITS, json=QUICK).json()["fit_id"]
     fit = services.fits.get(DEFAULT_PROJECT, FitId(fit_id))

@@ -2,17 +2,18 @@
 
 import asyncio
 import gzip
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import orjson
 import pytest
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.middleware.authentication import AuthenticationMiddleware
 from app.api.middleware.body import BodyMiddleware
 from app.api.middleware.exchanges import ExchangeMiddleware
+from app.api.middleware.heads import HeadMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.problems import respond_to
@@ -245,6 +246,23 @@ def test_error_after_the_answer_began_is_not_answered_twice() -> None:
         asyncio.run(layer(_scope(), Sender().receive, receiver.send))
 
     assert len(receiver.messages) == 1
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.4"])
+def test_head_of_an_answer_without_an_end_ends_after_its_headers(version: str) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        while True:
+            yield b"piece"
+            await asyncio.sleep(0)
+
+    receiver = Receiver()
+    scope = {**_scope(), "method": "HEAD", "asgi": {"spec_version": version}}
+    layer = HeadMiddleware(StreamingResponse(pieces(), headers={"X-Told": "yes"}))
+    asyncio.run(layer(scope, Sender().receive, receiver.send))
+
+    start, end = receiver.messages
+    assert (b"x-told", b"yes") in start["headers"]
+    assert end == {"type": "http.response.body"}
 
 
 def test_request_id_is_taken_over_only_when_it_is_harmless() -> None:

@@ -38,6 +38,17 @@ def test_unknown_path_is_a_problem(client: TestClient) -> None:
     assert answer.headers["x-request-id"] == "abc-1"
 
 
+@pytest.mark.parametrize("path", ["/v1/workloads/", "/docs/", "/workloads/some/", "/healthz/"])
+def test_path_with_a_slash_too_many_is_unknown_and_leads_nowhere(
+    client: TestClient, path: str
+) -> None:
+    answer = client.get(path, headers={"Host": "evil.example"}, follow_redirects=False)
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert "location" not in answer.headers
+    assert "evil.example" not in answer.text
+
+
 def test_wrong_method_names_all_methods_of_the_resource(client: TestClient) -> None:
     answer = client.post("/v1/workloads/some")
 

@@ -37,6 +37,19 @@ def store_prices(client: TestClient) -> None:
     assert client.post("/v1/prices", json=prices).status_code == 201
 
 
+def store_spot_prices(client: TestClient) -> None:
+    machine = {"gpu_type": "T4", "gpu_count": 1, "region": "here"}
+    prices = [
+        {**machine, "provider": provider, "purchase": purchase, "price_per_hour": price}
+        for provider, purchase, price in (
+            ("spare", "spot", "0.01"),
+            ("both", "spot", "0.02"),
+            ("both", "on_demand", "2.00"),
+        )
+    ]
+    assert client.post("/v1/prices", json=prices).status_code == 201
+
+
 def test_open_search_names_the_cheapest_place(client: TestClient, published: Services) -> None:
     store_prices(client)
 
@@ -57,6 +70,60 @@ def test_star_makes_every_place_on_sale_a_candidate(
 
     places = [each["forecast"]["configuration"]["region"] for each in answer["ranked"]]
     assert places[:3] == ["south", "west", "north"]
+
+
+def places_and_ways(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    bought = [each["forecast"]["configuration"] for each in answer["ranked"]]
+    return [(each["provider"], each["purchase"]) for each in bought]
+
+
+def test_place_that_sells_spot_alone_is_found_by_a_search_of_spot(
+    client: TestClient, published: Services
+) -> None:
+    store_spot_prices(client)
+    search = {"gpu_types": ["T4"], "workers": [1], "purchase": ["spot"]}
+
+    anywhere = recommend(client, search={**search, "providers": ["*"]}, limit=2)
+
+    assert places_and_ways(anywhere) == [("spare", "spot"), ("both", "spot")]
+
+
+def test_open_search_by_carbon_finds_the_place_that_sells_spot_alone(
+    client: TestClient, published: Services
+) -> None:
+    store_spot_prices(client)
+    factors = [
+        {"provider": provider, "kg_co2e_per_kwh": factor, "source": "the utility"}
+        for provider, factor in (("spare", "0.001"), ("both", "0.5"))
+    ]
+    assert client.post("/v1/grid-factors", json=factors).status_code == 201
+    search = {"gpu_types": ["T4"], "workers": [1], "purchase": ["spot"]}
+
+    answer = recommend(client, search=search, objective="carbon")
+
+    assert places_and_ways(answer)[0] == ("spare", "spot")
+
+
+def test_places_are_combined_with_the_ways_in_which_they_sell(
+    client: TestClient, published: Services
+) -> None:
+    store_spot_prices(client)
+    search = {
+        "gpu_types": ["T4"],
+        "workers": [1],
+        "providers": ["spare", "both", "*"],
+        "regions": ["here"],
+        "purchase": ["on_demand", "spot"],
+    }
+
+    answer = recommend(client, search=search)
+
+    assert sorted(places_and_ways(answer)) == [
+        ("both", "on_demand"),
+        ("both", "spot"),
+        ("spare", "spot"),
+    ]
+    assert answer["considered"] == 3
 
 
 def test_next_worker_tells_seconds_and_money(client: TestClient, published: Services) -> None:

@@ -310,6 +310,27 @@ def test_export_has_all_pages_unless_one_is_asked_for(client: TestClient) -> Non
     assert len(rest) == 2099
 
 
+@pytest.mark.parametrize(
+    ("accept", "is_exported"),
+    [
+        ("application/json;q=0, text/csv", True),
+        ("application/json;q=0.1, TEXT/CSV", True),
+        ("application/json;q=0, */*", True),
+        ("text/csv;q=0.1, application/json", False),
+        ("text/csv;q=0, */*", False),
+        ("text/csvs", False),
+    ],
+)
+def test_runs_are_exported_to_whoever_likes_rows_best(
+    client: TestClient, accept: str, *, is_exported: bool
+) -> None:
+    post_csv(client, "workload,run_id,duration_seconds", "a,1,2")
+
+    answer = client.get("/v1/workloads/a/runs", headers={"Accept": accept})
+
+    assert answer.headers["content-type"].startswith("text/csv") is is_exported
+
+
 def test_export_of_an_unknown_workload_is_a_problem(client: TestClient) -> None:
     answer = client.get("/v1/workloads/none/runs", headers={"Accept": "text/csv"})
 

@@ -269,6 +269,8 @@ def test_killed_session_goes_on_without_repeating_finished_runs(
     assert not Path(f"/proc/{orphan}/cwd").exists()
     assert done.count(done[0]) == 1
     assert done[1] == done[2]
+    [lost] = [each for each in events(tmp_path, workload) if each.get("status") == "cancelled"]
+    assert lost["duration_seconds"] > 0
     runs = stored(service_url, workload)
     assert len(runs) == 2
     assert len({run["external_id"] for run in runs}) == 2

@@ -18,6 +18,7 @@ from app.cli.profiling_command import (
     fill_in,
 )
 from app.cli.profiling_log import SessionLog
+from app.cli.profiling_session import spent_of
 
 T4 = ("Tesla T4",)
 PLANNED = {
@@ -84,6 +85,19 @@ def test_cancelled_run_does_not_count_as_made(tmp_path: Path) -> None:
     log.append(session, "finished", **finished(1, "cancelled"))
 
     assert session.finished == []
+
+
+def test_cancelled_run_costs_what_it_took_also_after_a_resume(tmp_path: Path) -> None:
+    log = SessionLog(tmp_path / "log.jsonl")
+    session = log.begin("w", {})
+    for number, status in enumerate(("succeeded", "cancelled", "failed", "cancelled")):
+        event = finished(number, status)
+        log.append(session, "finished", **event, duration_seconds=1800.0, price_per_hour="10")
+
+    again = log.read()
+
+    assert again is not None
+    assert spent_of(again) == spent_of(session) == 20
 
 
 @pytest.mark.parametrize("content", ["hello\n", '{"a": 1}\n', "[]\n"])

@@ -148,6 +148,28 @@ def test_latest_price_that_holds_counts() -> None:
     assert PriceBook([coming], NOW).changes_at == coming.valid_from
 
 
+def test_latest_price_counts_however_its_names_are_written() -> None:
+    names = {"provider": "aws", "region": "us-east-1", "instance_type": "box.4", "gpu_type": "T4"}
+    first = make_price(price_per_hour=Decimal(1), **names)
+    shouted = {name: value.upper() for name, value in names.items()}
+    second = make_price(price_per_hour=Decimal(2), valid_from=NOW, **shouted)
+
+    assert resolve(on_t4(), first, second).per_hour == 2
+    assert resolve(on_t4(), second, first).per_hour == 2
+
+
+def test_place_is_one_however_its_names_are_written() -> None:
+    large = make_price(provider="Lab", region="north")
+    small = make_price(provider="LAB", region="North", instance_type="box.1", gpu_count=1)
+    book = PriceBook([large, small], NOW)
+
+    mixed = resolve(on_t4(5), large, small)
+
+    own = [place for place in book.places(on_t4(), ANY) if (place[0] or "").casefold() == "lab"]
+    assert len(own) == 1
+    assert mixed.total_instances == 2
+
+
 def test_stale_offer_is_taken_only_where_there_is_no_other() -> None:
     old = make_price(
         instance_type="old",

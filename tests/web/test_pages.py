@@ -102,6 +102,29 @@ def test_known_asset_is_not_sent_again(client: TestClient, assets: Assets) -> No
     assert again.content == b""
 
 
+@pytest.mark.parametrize("named", ["*", "W/{}", '"another", {}', '"another" , W/{}'])
+def test_asset_that_is_named_in_any_way_is_not_sent_again(
+    client: TestClient, assets: Assets, named: str
+) -> None:
+    url, etag = assets.url("favicon.svg"), assets.by_path["favicon.svg"].etag
+
+    known = client.get(url, headers={"If-None-Match": named.format(etag)})
+    unknown = client.get(url, headers={"If-None-Match": '"another"'})
+
+    assert (known.status_code, known.headers["etag"]) == (304, etag)
+    assert unknown.status_code == 200
+
+
+@pytest.mark.parametrize("refusal", ["gzip;q=0", "*, gzip;q=0", "br, gzip;q=0.0, *;q=0.5"])
+def test_assets_are_plain_for_whoever_refuses_gzip(
+    client: TestClient, assets: Assets, refusal: str
+) -> None:
+    answer = client.get(assets.url("favicon.svg"), headers={"Accept-Encoding": refusal})
+
+    assert "content-encoding" not in answer.headers
+    assert answer.headers["vary"] == "Accept-Encoding"
+
+
 def test_assets_are_compressed_for_whoever_understands_it(
     client: TestClient, assets: Assets
 ) -> None:

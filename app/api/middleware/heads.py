@@ -1,10 +1,18 @@
 """Answers HEAD as GET: the server leaves the body out."""
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from typing import Final
+
+from anyio import CancelScope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_END: Final[Message] = {"type": "http.response.body"}
 
 
 class HeadMiddleware:
     """Lets every resource that takes GET take HEAD too.
+
+    An answer ends with its headers where they tell no length: a stream may go on for hours, and
+    nobody gets any of it.
 
     Parameters
     ----------
@@ -21,7 +29,21 @@ class HeadMiddleware:
             return
         # The server leaves the body out by the method in its own scope, so that this is another.
         asked = {**scope, "method": "GET"}
-        try:
-            await self._app(asked, receive, send)
-        finally:
-            scope["route"] = asked.get("route")
+        with CancelScope() as streaming:
+
+            async def send_head(message: Message) -> None:
+                if streaming.cancel_called:
+                    return
+                await send(message)
+                if message["type"] == "http.response.start" and not _tells_length(message):
+                    await send(dict(_END))
+                    streaming.cancel()
+
+            try:
+                await self._app(asked, receive, send_head)
+            finally:
+                scope["route"] = asked.get("route")
+
+
+def _tells_length(message: Message) -> bool:
+    return any(name == b"content-length" for name, _ in message["headers"])

@@ -1,0 +1,74 @@
+"""Which of several forms of an answer a caller likes best."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class _Wish(NamedTuple):
+    """How much a name is wanted, from 0 to 1, and how far in front it stands in its header."""
+
+    quality: float
+    lead: int
+
+
+_UNNAMED = _Wish(0.0, 0)
+
+
+def preferred(header: str | None, offered: Sequence[str]) -> str:
+    """Return what an `Accept` or `Accept-Encoding` header likes best of what is offered.
+
+    Of the names that cover an offer the most specific decides (RFC 9110, 12.5.1). Among offers
+    that are liked alike the one counts that the header names first, then the one offered first;
+    that one, too, where nothing is liked.
+
+    Parameters
+    ----------
+    header
+        The header's value, None where there is none.
+    offered
+        Media types or codings, at least one.
+
+    Examples
+    --------
+    >>> kinds = "application/json", "text/plain", "text/csv"
+    >>> preferred("text/html, text/plain;q=0.9", kinds), preferred("*/*", kinds)
+    ('text/plain', 'application/json')
+    >>> preferred("text/csv;q=high, text/plain;level=1;q=0.5, text/*;q=0", kinds)
+    'text/plain'
+    >>> preferred("*/*, application/json;q=0", kinds), preferred(None, kinds)
+    ('text/plain', 'application/json')
+    >>> [preferred(header, ("identity", "gzip")) for header in ("br, gzip;q=0.5", "gzip;q=0, *")]
+    ['gzip', 'identity']
+    """
+    wishes = _wishes(header or "")
+    told = {name: _wish_for(name, wishes) for name in offered}
+    best = max(offered, key=lambda name: told[name])
+    return best if told[best].quality > 0 else offered[0]
+
+
+def _wish_for(name: str, wishes: dict[str, _Wish]) -> _Wish:
+    kind, slash, _ = name.partition("/")
+    covers = (name, f"{kind}/*", "*/*") if slash else (name, "*")
+    return next((wishes[cover] for cover in covers if cover in wishes), _UNNAMED)
+
+
+def _wishes(header: str) -> dict[str, _Wish]:
+    """Return what a header says of each name, the best where it says several things."""
+    wishes: dict[str, _Wish] = {}
+    for place, item in enumerate(header.split(",")):
+        name, *parameters = (part.strip().casefold() for part in item.split(";"))
+        wish = _Wish(_quality(parameters), -place)
+        wishes[name] = max(wish, wishes.get(name, wish))
+    return wishes
+
+
+def _quality(parameters: Sequence[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                quality = float(value)
+            except ValueError:
+                return 0.0
+            return quality if 0.0 <= quality <= 1.0 else 0.0
+    return 1.0
