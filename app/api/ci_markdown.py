@@ -43,10 +43,10 @@ def summary(report: CiReport) -> str:
         return f"The durations of {slug} creep up: {change}{since}, over {drift.runs} runs."
     if report.verdict is GateVerdict.WARN and worst is not None:
         return f"Perhaps slower than forecast: {_change(worst)} on {_place(worst)}."
-    faster = [each for each in report.runs if each.ratio is not None and each.ratio < 1]
+    faster = [each for each in report.runs if _is_faster(each)]
     judged = [each for each in report.runs if each.ratio is not None]
     number = say_count(len(judged), "run")
-    note = f", {len(faster)} of them faster" if faster else ""
+    note = f", {len(faster)} of them faster than that" if faster else ""
     open_runs = len(report.runs) - len(judged)
     open_note = f"; {open_runs} more could not be judged" if open_runs else ""
     return f"As forecast: {number} within what was expected{note}{open_note}."
@@ -74,6 +74,12 @@ def comment(report: CiReport) -> str:
         lines += ["", _cost_sentence(report.cost_change)]
     lines += ["", f"<sub>{_origin(report, slugs).translate(_ESCAPES)}</sub>"]
     return "\n".join(lines) + "\n"
+
+
+def _is_faster(each: JudgedRun) -> bool:
+    """Whether a run took less than what was expected, its interval and not its median."""
+    least = each.expected_lower_seconds
+    return least is not None and each.run.duration_seconds < least
 
 
 def _worst(runs: Sequence[JudgedRun]) -> JudgedRun | None:

@@ -68,7 +68,8 @@ class HealthService:
 
     def _fitters(self, stores: Stores) -> Fitters:
         lease = timedelta(seconds=self._context.settings.lease_s)
-        return stores.fits.fitters(self._context.lease_now(stores) - lease)
+        now = self._context.lease_now(stores)
+        return stores.fits.fitters(now - lease, now + lease)
 
     def _check_database(self) -> Check:
         with self._context.database.reading() as stores:

@@ -196,8 +196,13 @@ class FitStore:
         query = sa.select(sa.func.count()).where(FitRow.state == FitState.QUEUED)
         return self._session.execute(query).scalar_one()
 
-    def fitters(self, since: datetime) -> Fitters:
-        """Return the fitters that were heard of since an instant."""
+    def fitters(self, since: datetime, until: datetime) -> Fitters:
+        """Return the fitters that were heard of between two instants.
+
+        One that was heard of in the future had a wrong clock: nothing says that it lives.
+        """
         waits_for = FitterRow.waits_for
         query = sa.select(sa.func.count(), sa.func.count(waits_for), sa.func.max(waits_for))
-        return Fitters(*self._session.execute(query.where(FitterRow.seen_at >= since)).one())
+        return Fitters(
+            *self._session.execute(query.where(FitterRow.seen_at.between(since, until))).one()
+        )

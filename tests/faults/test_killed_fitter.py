@@ -78,4 +78,7 @@ def test_fitter_told_to_end_gives_its_fit_back(living: Services) -> None:
     assert exit_code == 0
     assert (waiting.state, waiting.attempts) == (FitState.QUEUED, 0)
     with living.context.database.reading() as stores:
-        assert stores.fits.fitters(datetime.now(UTC) - timedelta(hours=1)).alive == 0
+        assert (
+            stores.fits.fitters(datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC)).alive
+            == 0
+        )

@@ -73,7 +73,7 @@ def when_ended(services: Services, fit: Fit, act: Callable[[], None]) -> threadi
 
 def alive(context: ServiceContext) -> int:
     with context.database.reading() as stores:
-        return stores.fits.fitters(context.now() - timedelta(minutes=1)).alive
+        return stores.fits.fitters(context.now() - timedelta(minutes=1), context.now()).alive
 
 
 def test_what_was_computed_is_published_when_the_database_is_back(

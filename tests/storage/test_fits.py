@@ -1,6 +1,7 @@
 """One fit a workload is active, whoever asks; lists are newest first; cancelling is exact."""
 
 import threading
+from datetime import timedelta
 
 import pytest
 
@@ -162,9 +163,23 @@ def test_fitters_alive_are_those_heard_of_lately(database: Database, clock: Fake
         clock.advance(60)
         stores.leases.fitter_seen("b", started_at=clock(), now=clock())
 
-        assert stores.fits.fitters(clock()) == Fitters(alive=1)
+        assert stores.fits.fitters(clock(), clock()) == Fitters(alive=1)
 
         stores.leases.purge_fitters(clock())
         stores.leases.fitter_gone("b")
         clock.advance(-60)
-        assert stores.fits.fitters(clock()) == Fitters(alive=0)
+        assert stores.fits.fitters(clock(), clock()) == Fitters(alive=0)
+
+
+def test_fitter_whose_clock_was_ahead_does_not_live_for_ever(
+    database: Database, clock: FakeClock
+) -> None:
+    with database.transaction() as stores:
+        stores.leases.fitter_seen("ahead", started_at=clock(), now=clock())
+        clock.advance(-3600)
+
+        found = stores.fits.fitters(
+            clock() - timedelta(seconds=30), clock() + timedelta(seconds=30)
+        )
+
+    assert found == Fitters(alive=0)
