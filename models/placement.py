@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, inf, isnan, nan
 
 import numpy as np
 
@@ -75,26 +76,38 @@ class Placement:
 
     def filled(self, features: FeatureTable) -> FeatureTable:
         """Return the questions with the nodes that they leave open, where they tell the workers."""
-        workers, is_open = features.numeric.get("workers"), self.open_rows(features)
-        if workers is None or is_open is None:
+        workers, told = features.numeric.get("workers"), features.numeric.get("nodes")
+        if workers is None:
+            return features
+        if features.n_rows == 1 and told is not None and not isnan(told.item()):
+            return features
+        is_open = self.open_rows(features)
+        if is_open is None:
             return features
         nodes = self._nodes(features, workers)
-        if "nodes" in features.numeric:
-            nodes = np.where(is_open, nodes, features.numeric["nodes"])
+        if told is not None:
+            nodes = np.where(is_open, nodes, told)
         numeric = {**features.numeric, "nodes": nodes}
         return FeatureTable(numeric, features.categorical, features.n_rows)
 
     def _nodes(self, features: FeatureTable, workers: FloatArray) -> FloatArray:
-        density = np.full(len(workers), np.inf)
-        known = zip(zip(self.columns, self.levels, strict=True), self.densities, strict=True)
-        densities: dict[tuple[str, str | None], float] = dict(known)
-        for column in dict.fromkeys(self.columns):
-            asked = features.categorical.get(column, (None,) * len(workers))
-            told = [densities.get((column, level), np.inf) for level in asked]
-            density = np.minimum(density, told)
-        density = np.where(np.isinf(density), self.densest, density)
-        nodes: FloatArray = np.ceil(workers / density - _ROUNDING)
-        return np.maximum(nodes, 1.0)
+        known = zip(self.columns, self.levels, strict=True)
+        densities: dict[tuple[str, str | None], float]
+        densities = dict(zip(known, self.densities, strict=True))
+        asked = [
+            [densities.get((column, level), inf) for level in features.categorical[column]]
+            for column in dict.fromkeys(self.columns)
+            if column in features.categorical
+        ]
+        # By numbers: most tables are of one row, and an array of one costs ten times as much.
+        least = [min(row) for row in zip(*asked, strict=True)] or [inf] * len(workers)
+        nodes = [
+            max(ceil(count / (self.densest if density == inf else density) - _ROUNDING), 1)
+            if not isnan(count)
+            else nan
+            for count, density in zip(workers.tolist(), least, strict=True)
+        ]
+        return np.array(nodes, dtype=np.float64)
 
 
 def _rows_of(column: Sequence[str | None]) -> list[tuple[str, BoolArray]]:
