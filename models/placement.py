@@ -36,7 +36,7 @@ class Placement:
 
     @classmethod
     def learn(cls, features: FeatureTable) -> "Placement | None":
-        """Return the placement of measured configurations, None without any on several nodes.
+        """Return the placement of measured configurations, None without several numbers of nodes.
 
         Examples
         --------
@@ -51,8 +51,8 @@ class Placement:
         workers, nodes = features.numeric.get("workers"), features.numeric.get("nodes")
         if workers is None or nodes is None:
             return None
-        # NaN compares as false.
-        if not ((workers >= 1).all() and (nodes >= 1).all() and (nodes > 1).any()):
+        # NaN compares as false. Of nodes that never varied nothing was learned.
+        if not ((workers >= 1).all() and (nodes >= 1).all() and nodes.min() < nodes.max()):
             return None
         density = workers / nodes
         found = [

@@ -108,7 +108,12 @@ def test_each_kind_of_hardware_has_its_own_density() -> None:
 
 @pytest.mark.parametrize(
     ("workers", "nodes"),
-    [([1.0, 2.0], [1.0, 1.0]), ([8.0, 16.0], [1.0, np.nan]), ([0.0, 16.0], [1.0, 2.0])],
+    [
+        ([1.0, 2.0], [1.0, 1.0]),
+        ([4.0, 16.0], [2.0, 2.0]),
+        ([8.0, 16.0], [1.0, np.nan]),
+        ([0.0, 16.0], [1.0, 2.0]),
+    ],
 )
 def test_runs_that_do_not_tell_of_several_nodes_tell_no_density(
     workers: list[float], nodes: list[float]
