@@ -159,7 +159,8 @@ class FittingService:
                 now,
                 format_version=outcome.format_version,
             )
-            published = stores.regressors.published_version(claim.workload_id)
+            # What it is held against stays until it has taken its place or not.
+            published = stores.regressors.published_version(claim.workload_id, lock=True)
             refusal = _refusal(fit.request.publish, outcome.contest, published)
             if refusal is None:
                 publish_version(

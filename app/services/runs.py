@@ -134,7 +134,8 @@ class RunService:
             If a reason is given for a run that is not excluded.
         """
         with self._context.database.transaction() as stores:
-            run = _require(stores, principal.project_id, run_id)
+            # Labels are merged with what stands there: nobody else may write them meanwhile.
+            run = _require(stores, principal.project_id, run_id, lock=True)
             excluded = run.excluded if change.excluded is None else change.excluded
             if change.reason is not None and not excluded:
                 fault = Fault(
@@ -204,8 +205,9 @@ def _to_key(page_token: str | None) -> str | None:
     raise InvalidRequestError("The page token is invalid.", [fault])
 
 
-def _require(stores: Stores, project_id: ProjectId, run_id: RunId) -> Run:
-    run = stores.runs.get(project_id, run_id) if is_identifier("run", run_id) else None
+def _require(stores: Stores, project_id: ProjectId, run_id: RunId, *, lock: bool = False) -> Run:
+    is_known = is_identifier("run", run_id)
+    run = stores.runs.get(project_id, run_id, lock=lock) if is_known else None
     if run is None:
         raise NotFoundError("run", run_id)
     return run

@@ -78,12 +78,17 @@ class RunStore:
         query = sa.select(sa.exists().where(RunRow.workload_id == workload_id))
         return bool(self._session.scalar(query))
 
-    def get(self, project_id: ProjectId, run_id: RunId) -> Run | None:
-        """Return a run of a project."""
-        return next(iter(self.get_many(project_id, [run_id])), None)
+    def get(self, project_id: ProjectId, run_id: RunId, *, lock: bool = False) -> Run | None:
+        """Return a run of a project; `lock` lets nobody change it until the transaction ends."""
+        return next(iter(self.get_many(project_id, [run_id], lock=lock)), None)
 
-    def get_many(self, project_id: ProjectId, run_ids: Sequence[RunId]) -> list[Run]:
-        """Return those of the named runs that exist in a project, in the order they were stored."""
+    def get_many(
+        self, project_id: ProjectId, run_ids: Sequence[RunId], *, lock: bool = False
+    ) -> list[Run]:
+        """Return those of the named runs that exist in a project, in the order they were stored.
+
+        `lock` lets nobody change them until the transaction ends.
+        """
         query = (
             sa.select(RunRow, WorkloadRow.slug)
             .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
@@ -93,6 +98,8 @@ class RunStore:
             )
             .order_by(RunRow.id)
         )
+        if lock:
+            query = query.with_for_update(of=RunRow)
         return [to_run(row, slug) for row, slug in self._session.execute(query)]
 
     def page(
@@ -141,6 +148,15 @@ class RunStore:
             sa.update(RunRow)
             .where(RunRow.id == run_id)
             .values(excluded=excluded, excluded_reason=reason, labels=dict(labels) or None)
+        )
+
+    def include(self, run_ids: Sequence[RunId]) -> None:
+        """Let fits use runs that were kept out of them."""
+        self._session.execute(
+            sa.update(RunRow)
+            .where(RunRow.id.in_(each_text(self._session, run_ids)), RunRow.excluded)
+            .values(excluded=False, excluded_reason=None)
+            .execution_options(synchronize_session=False)
         )
 
     def delete(self, run_id: RunId) -> bool:
