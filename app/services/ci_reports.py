@@ -35,6 +35,7 @@ from app.pricing.resolution import PriceBook
 from app.services.ci_history import History, read_history
 from app.services.ci_judging import cost_change, creeping, judged_runs, with_costs
 from app.services.context import ServiceContext
+from app.services.inclusions import include_runs
 from app.services.prices import PriceService
 from app.services.run_uploads import UploadService
 from app.services.serving import RegressorCache
@@ -246,8 +247,8 @@ class CiReportService:
 
     def _promoted(self, stores: Stores, caller: Principal, found: StoredReport) -> StoredReport:
         runs = stores.runs.get_many(caller.project_id, _run_ids(found), lock=True)
-        stores.runs.include([run.run_id for run in runs if run.excluded])
         now = self._context.now()
+        include_runs(stores, caller, runs, now, self._context.settings)
         stores.ci.note_promotion(found.report_id, now)
         return replace(found, promoted_at=found.promoted_at or now)
 

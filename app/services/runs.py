@@ -15,6 +15,7 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Page
 from app.domain.runs import Assessment, Run, RunChange, RunFilter
 from app.domain.workloads import Workload
 from app.services.context import ServiceContext
+from app.services.inclusions import include_runs
 from app.services.quotas import release_runs
 from app.services.run_exports import RunExport, all_pages, upload_columns
 from app.services.run_uploads import Assessor
@@ -145,6 +146,8 @@ class RunService:
             reason = (change.reason or run.excluded_reason) if excluded else None
             labels = {**run.labels, **change.labels}
             kept = {name: value for name, value in labels.items() if value is not None}
+            if not excluded:
+                include_runs(stores, principal, [run], self._context.now(), self._context.settings)
             stores.runs.update(run_id, excluded=excluded, reason=reason, labels=kept)
             stores.access.record_audit(
                 principal.project_id,
