@@ -26,6 +26,7 @@ from app.services.context import ServiceContext
 from app.services.fit_processes import ProcessComputer
 from app.services.fitting import FittingService
 from app.services.format_renewal import FormatRenewal
+from app.services.overdue_refits import OverdueRefits
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
@@ -198,6 +199,7 @@ def run_until(
     fitting, started_at = FittingService(context), context.now()
     at_most = _RENEWED_PER_PROCESS * settings.fitter_processes
     renewal = FormatRenewal(context, at_most=at_most)
+    overdue = OverdueRefits(context, at_most=at_most)
     beat_s = min(_LONGEST_BEAT_S, settings.lease_s / _BEATS_PER_LEASE)
     computer = open_computer(settings, beat_s)
     if tracing is not None:
@@ -212,6 +214,7 @@ def run_until(
     def beat() -> None:
         fitting.seen(owner, started_at, computer.waits_for)
         renewal.look()
+        overdue.look()
 
     with ThreadPoolExecutor(settings.fitter_processes, "fit") as pool:
         lanes = [pool.submit(fitter.run) for _ in range(settings.fitter_processes)]

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from app.domain.identifiers import FitId, ProjectId, Slug, WorkloadId
+from app.domain.workloads import RefitPolicy
 
 
 class FitState(StrEnum):
@@ -40,6 +41,16 @@ class FitRequest:
     regressors: tuple[str, ...] | None = None
     publish: PublishMode = PublishMode.AUTO
     runs_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgingFit:
+    """The last fit that was published of a workload with newer runs, and when the next is due."""
+
+    project_id: ProjectId
+    workload: Slug
+    began_at: datetime
+    policy: RefitPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ SLUG_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 """Base 32 without letters that are taken for digits."""
 _RANDOM_BITS: Final = 72
-_TIME_CHARACTERS: Final = 10
+TIME_CHARACTERS: Final = 10
+"""How many characters of an identifier after its prefix tell when it was made."""
 _RANDOM_CHARACTERS: Final = 15
 _BLOCK_CHARACTERS: Final = 2
 # The last characters of consecutive identifiers, so that only every 1024th is computed.
@@ -62,7 +63,7 @@ def _base32(number: int, length: int) -> str:
 
 @lru_cache(maxsize=16)
 def _head(prefix: str, moment_ms: int) -> str:
-    return f"{prefix}_{_base32(moment_ms, _TIME_CHARACTERS)}"
+    return f"{prefix}_{_base32(moment_ms, TIME_CHARACTERS)}"
 
 
 def _head_of(prefix: str, now_ms: int | None) -> str:
@@ -110,7 +111,7 @@ def earliest_identifier(prefix: str, moment: datetime) -> str:
     >>> earliest_identifier("run", moment) <= made
     True
     """
-    return f"{prefix}_{_base32(max(int(moment.timestamp() * 1000), 0), _TIME_CHARACTERS)}"
+    return f"{prefix}_{_base32(max(int(moment.timestamp() * 1000), 0), TIME_CHARACTERS)}"
 
 
 @lru_cache(maxsize=1024)
@@ -123,5 +124,5 @@ def parse_slug(text: str) -> Slug | None:
 def is_identifier(prefix: str, text: str) -> bool:
     """Return whether `text` has the form of an identifier; any other need not be looked up."""
     head, _, tail = text.partition("_")
-    length = _TIME_CHARACTERS + _RANDOM_CHARACTERS
+    length = TIME_CHARACTERS + _RANDOM_CHARACTERS
     return head == prefix and len(tail) == length and set(tail) <= set(ALPHABET)

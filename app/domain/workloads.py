@@ -46,6 +46,10 @@ class RefitPolicy:
     min_new_runs: int = 1
     max_age_s: float | None = None
 
+    def is_overdue(self, began_at: datetime, now: datetime) -> bool:
+        """Whether a fit that began then is too old where any runs have come since."""
+        return self.max_age_s is not None and (now - began_at).total_seconds() >= self.max_age_s
+
 
 @dataclass(frozen=True, slots=True)
 class WorkloadDeclaration:

@@ -35,6 +35,7 @@ from app.pricing.resolution import PriceBook
 from app.services.ci_history import History, read_history
 from app.services.ci_judging import cost_change, creeping, judged_runs, with_costs
 from app.services.context import ServiceContext
+from app.services.inclusions import include_runs
 from app.services.prices import PriceService
 from app.services.run_uploads import UploadService
 from app.services.serving import RegressorCache
@@ -208,8 +209,8 @@ class CiReportService:
             If the project has no such report.
         """
         with self._context.database.transaction() as stores:
-            found = self._promoted(stores, caller, _require(stores, caller.project_id, report_id))
-            stores.ci.update(found)
+            found = _require(stores, caller.project_id, report_id, lock=True)
+            found = self._promoted(stores, caller, found)
             self._audit(stores, caller, "ci.promote", found)
         return found
 
@@ -228,7 +229,7 @@ class CiReportService:
         """
         now = self._context.now()
         with self._context.database.transaction() as stores:
-            found = _require(stores, caller.project_id, report_id)
+            found = _require(stores, caller.project_id, report_id, lock=True)
             runs = stores.runs.get_many(caller.project_id, _run_ids(found))
             since = {run.workload: run.created_at for run in reversed(runs)}
             workloads = stores.workloads.find_many(caller.project_id, set(since))
@@ -238,16 +239,18 @@ class CiReportService:
                     Baseline(key, since[slug], author, reason, found.report_id, now)
                 )
             found = self._promoted(stores, caller, found)
-            found = replace(found, acknowledgement=Acknowledgement(author, reason, now))
-            stores.ci.update(found)
+            taken = Acknowledgement(author, reason, now)
+            stores.ci.note_acknowledgement(found.report_id, taken)
+            found = replace(found, acknowledgement=taken)
             self._audit(stores, caller, "ci.acknowledge", found)
         return found
 
     def _promoted(self, stores: Stores, caller: Principal, found: StoredReport) -> StoredReport:
-        for run in stores.runs.get_many(caller.project_id, _run_ids(found)):
-            if run.excluded:
-                stores.runs.update(run.run_id, excluded=False, reason=None, labels=run.labels)
-        return replace(found, promoted_at=found.promoted_at or self._context.now())
+        runs = stores.runs.get_many(caller.project_id, _run_ids(found), lock=True)
+        now = self._context.now()
+        include_runs(stores, caller, runs, now, self._context.settings)
+        stores.ci.note_promotion(found.report_id, now)
+        return replace(found, promoted_at=found.promoted_at or now)
 
     def _audit(self, stores: Stores, caller: Principal, action: str, found: StoredReport) -> None:
         taken = found.acknowledgement
@@ -258,10 +261,12 @@ class CiReportService:
         )
 
 
-def _require(stores: Stores, project_id: ProjectId, report_id: str) -> StoredReport:
+def _require(
+    stores: Stores, project_id: ProjectId, report_id: str, *, lock: bool = False
+) -> StoredReport:
     found = None
     if is_identifier("ci", report_id):
-        found = stores.ci.get(project_id, CiReportId(report_id))
+        found = stores.ci.get(project_id, CiReportId(report_id), lock=lock)
     if found is None:
         raise NotFoundError("CI report", report_id)
     return found

@@ -12,6 +12,7 @@ from app.services.computing import Contest, FitOutcome, FitTask, Incumbent, Pool
 from app.services.context import ServiceContext
 from app.services.frames import evidence, hardware_descriptions, run_table
 from app.services.publications import publish_version
+from app.services.refits import request_refits
 from app.storage.stores import Stores
 from models import RunTable, WorkloadSummary, factory_summaries
 
@@ -159,7 +160,8 @@ class FittingService:
                 now,
                 format_version=outcome.format_version,
             )
-            published = stores.regressors.published_version(claim.workload_id)
+            # What it is held against stays until it has taken its place or not.
+            published = stores.regressors.published_version(claim.workload_id, lock=True)
             refusal = _refusal(fit.request.publish, outcome.contest, published)
             if refusal is None:
                 publish_version(
@@ -183,6 +185,7 @@ class FittingService:
                 now=now,
             )
         _logger.info("fit succeeded", extra=_fields(claim, version=version, step=step))
+        self._ask_again(claim)
         return True
 
     def fail(self, claim: ClaimedFit, problem: FitProblem) -> None:
@@ -191,6 +194,22 @@ class FittingService:
             stores.leases.fail(claim, problem, self._context.lease_now(stores))
         extra = _fields(claim, code=problem.code, detail=problem.detail)
         _logger.warning("fit failed", extra=extra)
+        self._ask_again(claim)
+
+    def _ask_again(self, claim: ClaimedFit) -> None:
+        """Ask for the next fit if the policy wants one for the runs that came during this one.
+
+        In a transaction of its own: uploads hold the project's limits before they look at fits.
+        """
+        now, settings = self._context.now(), self._context.settings
+        try:
+            with self._context.database.transaction() as stores:
+                workload = stores.workloads.get(claim.project_id, claim.fit.workload)
+                if workload is not None:
+                    request_refits(stores, claim.project_id, [workload], now, settings)
+        except StorageUnavailableError:
+            # The fit has ended all the same; the next upload asks.
+            _logger.warning("next fit not asked for", extra=_fields(claim))
 
     def retry(self, claim: ClaimedFit, detail: str) -> None:
         """Give back a fit whose computation died, or end it after the last attempt."""

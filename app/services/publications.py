@@ -21,7 +21,8 @@ def publish_version(
 
     The audit log tells which version answered before, and by whose key or by which fit it ended.
     """
-    detail: dict[str, object] = {"previous": stores.regressors.published_version(workload_id)}
+    previous = stores.regressors.published_version(workload_id, lock=True)
+    detail: dict[str, object] = {"previous": previous}
     if fit_id is not None:
         detail["fit"] = fit_id
     stores.regressors.publish(workload_id, version, now)

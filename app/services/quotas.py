@@ -119,7 +119,7 @@ class ProjectService:
         """
         with self._context.database.transaction() as stores:
             project = project_named(stores, name)
-            before = stores.quotas.get(project.project_id)
+            before = stores.quotas.lock(project.project_id)
             named = {limit.value: value for limit, value in changes.items()}
             quota = replace(before, **named)
             stores.quotas.put(project.project_id, quota)

@@ -1,4 +1,4 @@
-"""Asks for the fits that a refit policy wants after an upload, or an operator for all workloads."""
+"""Asks for the fits that refit policies want, or an operator for all workloads."""
 
 import logging
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Final
 from app.domain.errors import ProjectLimitError
 from app.domain.fits import Fit, FitRequest
 from app.domain.identifiers import KeyId, ProjectId, WorkloadId
-from app.domain.workloads import RefitMode, RefitPolicy, Workload
+from app.domain.workloads import RefitMode, Workload
 from app.services.context import ServiceContext
 from app.services.fit_requests import queue_fit, queue_fits
 from app.services.projects import project_named
@@ -28,13 +28,15 @@ def request_refits(
     now: datetime,
     settings: Settings,
     key_id: KeyId | None = None,
-) -> None:
-    """Queue a fit, in the transaction of the upload, for each workload that is due for one.
+) -> int:
+    """Queue a fit for each workload that its policy makes due for one; return how many.
 
-    `key_id` tells by whose key the runs came, None where none is needed.
+    Asked in the transaction of an upload or a promotion, after a fit has ended (of runs that came
+    meanwhile nobody asks again), and when runs may have waited too long. `key_id` tells by whose
+    key the runs came, None where none is needed or nobody brought any.
 
     Beyond the limits of the project none is queued: the runs are stored all the same, and the
-    next upload asks again.
+    next one asks again.
     """
     automatic = [
         workload
@@ -42,15 +44,20 @@ def request_refits(
         if workload.declaration.refit_policy.mode is RefitMode.AUTO
     ]
     if not automatic:
-        return
-    last_fits = stores.fits.latest(workload.workload_id for workload in automatic)
-    request, due = FitRequest(time_budget_s=settings.fit_time_budget_s), []
-    for workload in automatic:
-        key, policy = workload.workload_id, workload.declaration.refit_policy
-        if _is_due(stores, key, policy, last_fits.get(key), now):
-            due.append(key)
-    for key in due[: _room(stores, project_id, now)] if due else ():
-        queue_fit(stores, project_id, key, request, now, key_id=key_id, reason="refit policy")
+        return 0
+    keys = [workload.workload_id for workload in automatic]
+    last, published = stores.fits.latest(keys), stores.fits.latest_published(keys)
+    request = FitRequest(time_budget_s=settings.fit_time_budget_s)
+    due = [
+        key
+        for key, workload in zip(keys, automatic, strict=True)
+        if _is_due(stores, workload, last.get(key), published.get(key), now)
+    ]
+    queued = [
+        queue_fit(stores, project_id, key, request, now, key_id=key_id, reason="refit policy")[1]
+        for key in (due[: _room(stores, project_id, now)] if due else ())
+    ]
+    return sum(queued)
 
 
 def _room(stores: Stores, project_id: ProjectId, now: datetime) -> int | None:
@@ -62,17 +69,29 @@ def _room(stores: Stores, project_id: ProjectId, now: datetime) -> int | None:
 
 
 def _is_due(
-    stores: Stores, key: WorkloadId, policy: RefitPolicy, last: Fit | None, now: datetime
+    stores: Stores, workload: Workload, last: Fit | None, published: Fit | None, now: datetime
 ) -> bool:
-    seen_until = None if last is None else last.started_at or last.requested_at
-    # The runs of the upload that asked for the last fit carry its very instant.
-    since = None if seen_until is None else seen_until + _INSTANT
-    new_runs = stores.runs.count_usable(key, since, at_most=policy.min_new_runs)
-    if new_runs >= policy.min_new_runs:
-        return True
-    if policy.max_age_s is None or seen_until is None:
+    """Return whether enough runs wait, or one too long, that no published fit has seen."""
+    key, policy = workload.workload_id, workload.declaration.refit_policy
+    if last is not None and not last.state.is_final:
         return False
-    return new_runs > 0 and (now - seen_until).total_seconds() >= policy.max_age_s
+    is_in_vain = last is not None and (published is None or last.fit_id != published.fit_id)
+    if is_in_vain and not stores.runs.count_new(key, _after(last), at_most=1):
+        # The same runs would end as they did.
+        return False
+    waiting = stores.runs.count_new(key, _after(published), at_most=policy.min_new_runs)
+    if waiting >= policy.min_new_runs:
+        return True
+    return waiting > 0 and published is not None and policy.is_overdue(_began_at(published), now)
+
+
+def _began_at(fit: Fit) -> datetime:
+    return fit.started_at or fit.requested_at
+
+
+def _after(fit: Fit | None) -> datetime | None:
+    # The runs of the upload that asked for a fit may carry the very instant at which it began.
+    return None if fit is None else _began_at(fit) + _INSTANT
 
 
 class RefitService:

@@ -15,6 +15,7 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Page
 from app.domain.runs import Assessment, Run, RunChange, RunFilter
 from app.domain.workloads import Workload
 from app.services.context import ServiceContext
+from app.services.inclusions import include_runs
 from app.services.quotas import release_runs
 from app.services.run_exports import RunExport, all_pages, upload_columns
 from app.services.run_uploads import Assessor
@@ -134,7 +135,8 @@ class RunService:
             If a reason is given for a run that is not excluded.
         """
         with self._context.database.transaction() as stores:
-            run = _require(stores, principal.project_id, run_id)
+            # Labels are merged with what stands there: nobody else may write them meanwhile.
+            run = _require(stores, principal.project_id, run_id, lock=True)
             excluded = run.excluded if change.excluded is None else change.excluded
             if change.reason is not None and not excluded:
                 fault = Fault(
@@ -144,6 +146,8 @@ class RunService:
             reason = (change.reason or run.excluded_reason) if excluded else None
             labels = {**run.labels, **change.labels}
             kept = {name: value for name, value in labels.items() if value is not None}
+            if not excluded:
+                include_runs(stores, principal, [run], self._context.now(), self._context.settings)
             stores.runs.update(run_id, excluded=excluded, reason=reason, labels=kept)
             stores.access.record_audit(
                 principal.project_id,
@@ -204,8 +208,9 @@ def _to_key(page_token: str | None) -> str | None:
     raise InvalidRequestError("The page token is invalid.", [fault])
 
 
-def _require(stores: Stores, project_id: ProjectId, run_id: RunId) -> Run:
-    run = stores.runs.get(project_id, run_id) if is_identifier("run", run_id) else None
+def _require(stores: Stores, project_id: ProjectId, run_id: RunId, *, lock: bool = False) -> Run:
+    is_known = is_identifier("run", run_id)
+    run = stores.runs.get(project_id, run_id, lock=lock) if is_known else None
     if run is None:
         raise NotFoundError("run", run_id)
     return run

@@ -1,5 +1,7 @@
 """The store of CI reports and acknowledged baselines."""
 
+from datetime import datetime
+
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -26,13 +28,14 @@ class CiStore:
             )
         )
 
-    def get(self, project_id: ProjectId, report_id: CiReportId) -> StoredReport | None:
-        """Return a report of a project."""
-        found = self._session.scalar(
-            sa.select(CiReportRow).where(
-                CiReportRow.project_id == project_id, CiReportRow.id == report_id
-            )
+    def get(
+        self, project_id: ProjectId, report_id: CiReportId, *, lock: bool = False
+    ) -> StoredReport | None:
+        """Return a report of a project; `lock` lets nobody change it until the transaction ends."""
+        query = sa.select(CiReportRow).where(
+            CiReportRow.project_id == project_id, CiReportRow.id == report_id
         )
+        found = self._session.scalar(query.with_for_update() if lock else query)
         return None if found is None else _to_report(found)
 
     def list_page(
@@ -51,19 +54,21 @@ class CiStore:
         next_key = rows[page_size - 1].id if len(rows) > page_size else None
         return Page([_to_report(row) for row in rows[:page_size]], next_key)
 
-    def update(self, report: StoredReport) -> None:
-        """Note what became of a report."""
-        taken = report.acknowledgement
-        self._session.execute(
-            sa.update(CiReportRow)
-            .where(CiReportRow.id == report.report_id)
-            .values(
-                acknowledged_at=None if taken is None else taken.at,
-                acknowledged_by=None if taken is None else taken.author,
-                acknowledged_reason=None if taken is None else taken.reason,
-                promoted_at=report.promoted_at,
-            )
+    def note_promotion(self, report_id: CiReportId, at: datetime) -> None:
+        """Note that the runs of a report were taken into fits; the first instant stays."""
+        self._change(CiReportRow.id == report_id, CiReportRow.promoted_at.is_(None), promoted_at=at)
+
+    def note_acknowledgement(self, report_id: CiReportId, taken: Acknowledgement) -> None:
+        """Note who took the durations of a report as the new normal; the last one stays."""
+        self._change(
+            CiReportRow.id == report_id,
+            acknowledged_at=taken.at,
+            acknowledged_by=taken.author,
+            acknowledged_reason=taken.reason,
         )
+
+    def _change(self, *conditions: sa.ColumnElement[bool], **values: object) -> None:
+        self._session.execute(sa.update(CiReportRow).where(*conditions).values(**values))
 
     def add_baseline(self, baseline: Baseline) -> None:
         """Store since when a workload's durations are normal."""

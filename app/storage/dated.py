@@ -64,9 +64,9 @@ class DatedStore(Generic[Row, Fact]):
         """Let a fact count no longer; return whether there was one that did."""
         row = self._row
         found = self._session.scalars(
-            sa.select(row).where(
-                row.project_id == project_id, row.id == key, row.withdrawn_at.is_(None)
-            )
+            sa.select(row)
+            .where(row.project_id == project_id, row.id == key, row.withdrawn_at.is_(None))
+            .with_for_update()
         ).one_or_none()
         if found is not None:
             found.withdrawn_at = at

@@ -1,17 +1,26 @@
 """The store of fits as users see them: asked for, listed, cancelled."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
-from app.domain.fits import Fit, FitRequest, FitState
+from app.domain.fits import AgingFit, Fit, FitRequest, FitState
 from app.domain.health import Fitters
-from app.domain.identifiers import FitId, ProjectId, WorkloadId, new_identifier
+from app.domain.identifiers import (
+    TIME_CHARACTERS,
+    FitId,
+    ProjectId,
+    Slug,
+    WorkloadId,
+    new_identifier,
+)
 from app.domain.pages import Page
+from app.domain.workloads import RefitMode, RefitPolicy
 from app.storage.fit_rows import CANCELLED_STEP, is_lapsed, request_document, to_fit
+from app.storage.inclusion_tables import InclusionRow
 from app.storage.regressors import IS_PUBLISHED
 from app.storage.run_rows import IS_USABLE
 from app.storage.tables import (
@@ -31,6 +40,46 @@ _CAN_BE_RENEWED: Final = (
     sa.exists().where(RunRow.workload_id == WorkloadRow.id, *IS_USABLE),
     ~sa.exists().where(FitRow.workload_id == WorkloadRow.id, FitRow.state.in_(_ACTIVE)),
 )
+
+
+def _published(fit: Any) -> sa.ColumnElement[bool]:
+    """Return whether a fit's regressor answers forecasts, or did when the fit had ended."""
+    answering = sa.select(PublicationRow.version).where(
+        PublicationRow.workload_id == fit.workload_id
+    )
+    return sa.or_(fit.published.is_(True), fit.regressor_version == answering.scalar_subquery())
+
+
+def _newest_fit(*conditions: Callable[[Any], sa.ColumnElement[bool]]) -> sa.ScalarSelect[str]:
+    """Return the id of the newest such fit of the query's workload: a step or two in an index."""
+    fit = aliased(FitRow)
+    return (
+        sa.select(fit.id)
+        .where(fit.workload_id == WorkloadRow.id, *(each(fit) for each in conditions))
+        .order_by(fit.id.desc())
+        .limit(1)
+        .correlate(WorkloadRow)
+        .scalar_subquery()
+    )
+
+
+def _has_newer_runs(fit: Any) -> Iterator[sa.ColumnElement[bool]]:
+    """Yield whether a run was stored, or taken into fits, after a fit of its workload began."""
+    began_at = sa.func.coalesce(fit.started_at, fit.requested_at)
+    # Identifiers sort by creation: the index of the workload's runs leads to the new ones.
+    moment = sa.func.substr(fit.id, len("fit_") + 1, TIME_CHARACTERS)
+    yield sa.exists().where(
+        RunRow.workload_id == fit.workload_id,
+        RunRow.id >= sa.literal("run_").concat(moment),
+        RunRow.created_at > began_at,
+        *IS_USABLE,
+    )
+    yield sa.exists().where(
+        InclusionRow.workload_id == fit.workload_id,
+        InclusionRow.included_at > began_at,
+        RunRow.id == InclusionRow.run_id,
+        *IS_USABLE,
+    )
 
 
 class FitStore:
@@ -96,6 +145,45 @@ class FitStore:
         )
         rows = self._select(FitRow.id.in_(newest))
         return {WorkloadId(row.workload_id): to_fit(row, slug) for row, slug in rows}
+
+    def latest_published(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, Fit]:
+        """Return the newest fit of each workload whose regressor answers forecasts, or did."""
+        newest = sa.select(_newest_fit(_published)).where(WorkloadRow.id.in_(list(workload_ids)))
+        rows = self._select(FitRow.id.in_(newest))
+        return {WorkloadId(row.workload_id): to_fit(row, slug) for row, slug in rows}
+
+    def aging_fits(self) -> list[AgingFit]:
+        """Return the last published fits of workloads with an age in their policy and newer runs.
+
+        Left out are workloads with an active fit, and those whose runs a later fit tried in vain.
+        """
+        published, last = aliased(FitRow), aliased(FitRow)
+        query = (
+            sa.select(
+                WorkloadRow.project_id,
+                WorkloadRow.slug,
+                sa.func.coalesce(published.started_at, published.requested_at),
+                WorkloadRow.refit_min_new_runs,
+                WorkloadRow.refit_max_age_s,
+            )
+            .join(published, published.id == _newest_fit(_published))
+            .join(last, last.id == _newest_fit())
+            .where(
+                WorkloadRow.refit_mode == RefitMode.AUTO,
+                WorkloadRow.refit_max_age_s.is_not(None),
+                last.state.not_in(_ACTIVE),
+                sa.or_(*_has_newer_runs(last)),
+            )
+        )
+        return [
+            AgingFit(
+                ProjectId(owner),
+                Slug(slug),
+                began_at,
+                RefitPolicy(RefitMode.AUTO, least, max_age_s),
+            )
+            for owner, slug, began_at, least, max_age_s in self._session.execute(query)
+        ]
 
     def _read(self, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[Fit]:
         return [to_fit(row, slug) for row, slug in self._select(*conditions, limit=limit)]

@@ -61,16 +61,17 @@ class QuotaStore:
         query = sa.select(ProjectRow.id).where(ProjectRow.id == project_id, is_free)
         if self._session.execute(query.with_for_update(read=True)).first():
             return None
-        return self._lock(project_id)
+        return self.lock(project_id)
 
     def lock_for_fit(self, project_id: ProjectId) -> Quota | None:
         """Hold the limits until the transaction ends; None where nothing limits fits."""
         quota = self.get(project_id)
         if quota.fits_per_day is None and quota.queued_fits is None:
             return None
-        return self._lock(project_id)
+        return self.lock(project_id)
 
-    def _lock(self, project_id: ProjectId) -> Quota:
+    def lock(self, project_id: ProjectId) -> Quota:
+        """Return the limits of a project and let nobody change them until the transaction ends."""
         # Without the key: new workloads refer to the project without waiting.
         query = sa.select(*_COLUMNS).where(ProjectRow.id == project_id)
         row = self._session.execute(query.with_for_update(key_share=True)).one_or_none()

@@ -179,11 +179,15 @@ class RegressorStore:
         )
         return [Publication(published_at, version) for published_at, version in rows]
 
-    def published_version(self, workload_id: WorkloadId) -> int | None:
-        """Return the published version of a workload."""
-        return self._session.execute(
-            sa.select(PublicationRow.version).where(PublicationRow.workload_id == workload_id)
-        ).scalar_one_or_none()
+    def published_version(self, workload_id: WorkloadId, *, lock: bool = False) -> int | None:
+        """Return the published version of a workload.
+
+        `lock` lets nobody publish another until the transaction ends.
+        """
+        query = sa.select(PublicationRow.version).where(PublicationRow.workload_id == workload_id)
+        if lock:
+            query = query.with_for_update()
+        return self._session.execute(query).scalar_one_or_none()
 
     def answering(
         self, project_id: ProjectId, slug: Slug, format_version: int

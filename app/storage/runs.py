@@ -22,10 +22,12 @@ from app.domain.runs import (
 )
 from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import WriteRuns, writing_runs
+from app.storage.inclusion_tables import InclusionRow
 from app.storage.lists import each_text
 from app.storage.measured import measured_features, measured_power
 from app.storage.run_rows import IS_USABLE, to_run
 from app.storage.tables import RunRow, WorkloadRow
+from app.storage.upserts import insert_into
 
 _FIT_COLUMNS = (
     RunRow.id,
@@ -78,12 +80,17 @@ class RunStore:
         query = sa.select(sa.exists().where(RunRow.workload_id == workload_id))
         return bool(self._session.scalar(query))
 
-    def get(self, project_id: ProjectId, run_id: RunId) -> Run | None:
-        """Return a run of a project."""
-        return next(iter(self.get_many(project_id, [run_id])), None)
+    def get(self, project_id: ProjectId, run_id: RunId, *, lock: bool = False) -> Run | None:
+        """Return a run of a project; `lock` lets nobody change it until the transaction ends."""
+        return next(iter(self.get_many(project_id, [run_id], lock=lock)), None)
 
-    def get_many(self, project_id: ProjectId, run_ids: Sequence[RunId]) -> list[Run]:
-        """Return those of the named runs that exist in a project, in the order they were stored."""
+    def get_many(
+        self, project_id: ProjectId, run_ids: Sequence[RunId], *, lock: bool = False
+    ) -> list[Run]:
+        """Return those of the named runs that exist in a project, in the order they were stored.
+
+        `lock` lets nobody change them until the transaction ends.
+        """
         query = (
             sa.select(RunRow, WorkloadRow.slug)
             .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
@@ -93,6 +100,8 @@ class RunStore:
             )
             .order_by(RunRow.id)
         )
+        if lock:
+            query = query.with_for_update(of=RunRow)
         return [to_run(row, slug) for row, slug in self._session.execute(query)]
 
     def page(
@@ -142,6 +151,26 @@ class RunStore:
             .where(RunRow.id == run_id)
             .values(excluded=excluded, excluded_reason=reason, labels=dict(labels) or None)
         )
+
+    def include(self, run_ids: Sequence[RunId], now: datetime) -> None:
+        """Let fits use runs that were kept out of them; from now on they are new to fits."""
+        included = self._session.execute(
+            sa.update(RunRow)
+            .where(RunRow.id.in_(each_text(self._session, run_ids)), RunRow.excluded)
+            .values(excluded=False, excluded_reason=None)
+            .returning(RunRow.id, RunRow.workload_id)
+            .execution_options(synchronize_session=False)
+        )
+        rows = [
+            {"run_id": run_id, "workload_id": workload_id, "included_at": now}
+            for run_id, workload_id in included
+        ]
+        if rows:
+            statement = insert_into(self._session, InclusionRow)
+            again = statement.on_conflict_do_update(
+                index_elements=[InclusionRow.run_id], set_={"included_at": now}
+            )
+            self._session.execute(again, rows)
 
     def delete(self, run_id: RunId) -> bool:
         """Remove a run; tell whether it was there, for another transaction may have removed it."""
@@ -209,7 +238,31 @@ class RunStore:
             .order_by(RunRow.id.desc())
             .limit(at_most)
         )
-        query = sa.select(sa.func.count()).select_from(newest.subquery())
+        return self._count(newest)
+
+    def count_new(self, workload_id: WorkloadId, since: datetime | None, *, at_most: int) -> int:
+        """Return how many usable runs were stored, or taken into fits, from an instant on.
+
+        None is the beginning. Counts no further than `at_most`.
+        """
+        stored = self.count_usable(workload_id, since, at_most=at_most)
+        if since is None or stored >= at_most:
+            return stored
+        taken_in = (
+            sa.select(RunRow.id)
+            .join(InclusionRow, InclusionRow.run_id == RunRow.id)
+            .where(
+                InclusionRow.workload_id == workload_id,
+                InclusionRow.included_at >= since,
+                RunRow.created_at < since,
+                *IS_USABLE,
+            )
+            .limit(at_most - stored)
+        )
+        return stored + self._count(taken_in)
+
+    def _count(self, found: sa.Select[str]) -> int:
+        query = sa.select(sa.func.count()).select_from(found.subquery())
         return self._session.execute(query).scalar_one()
 
 

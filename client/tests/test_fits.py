@@ -1,4 +1,4 @@
-"""Waiting for fits that do not succeed, and following what is not there."""
+"""Waiting for fits that do not succeed, following what is not there, and uploading files."""
 
 import asyncio
 import gzip
@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 from trainfare_client import AsyncClient, Client, ClientSettings, UnreachableError
-from trainfare_client.errors import FitFailedError, FitTimeoutError, NotFoundError, UploadFileError
+from trainfare_client.errors import (
+    FitFailedError,
+    FitTimeoutError,
+    NotFoundError,
+    RunConflictError,
+    UploadFileError,
+)
 
 from client.tests.faulty import Answer, faulty_server
 from client.tests.runs import make_profile
@@ -82,9 +88,39 @@ def test_file_that_cannot_be_uploaded_is_told(name: str, client: Client, tmp_pat
 
 def test_compressed_file_says_its_encoding(client: Client, tmp_path: Path, workload: str) -> None:
     file = tmp_path / "runs.csv.gz"
-    file.write_bytes(gzip.compress(f"workload,duration_seconds\n{workload},5\n".encode()))
+    text = f"workload,external_id,duration_seconds\n{workload},r1,5\n"
+    file.write_bytes(gzip.compress(text.encode()))
 
     first, again = client.runs.upload_file(file), client.runs.upload_file(file)
 
-    assert first["created"] == again["created"] == 1
-    assert len(list(client.runs.all(workload))) == 1
+    assert (first["created"], first["duplicates"]) == (1, 0)
+    assert (again["created"], again["duplicates"]) == (0, 1)
+
+
+def test_file_is_stored_again_once_its_runs_were_removed(
+    client: Client, tmp_path: Path, workload: str
+) -> None:
+    file = tmp_path / "runs.csv"
+    file.write_text(f"workload,external_id,duration_seconds\n{workload},r1,5\n")
+    client.runs.upload_file(file)
+    for run in list(client.runs.all(workload)):
+        client.runs.remove(run["run_id"])
+
+    again = client.runs.upload_file(file)
+
+    assert again["created"] == len(list(client.runs.all(workload))) == 1
+
+
+def test_mended_conflict_is_taken_at_the_next_call(
+    client: Client, tmp_path: Path, workload: str
+) -> None:
+    file = tmp_path / "runs.csv"
+    file.write_text(f"workload,external_id,duration_seconds\n{workload},r1,5\n")
+    client.runs.upload({"workload": workload, "external_id": "r1", "duration_seconds": 9})
+    key = "the build's own"
+    with pytest.raises(RunConflictError):
+        client.runs.upload_file(file, idempotency_key=key)
+    for run in list(client.runs.all(workload)):
+        client.runs.remove(run["run_id"])
+
+    assert client.runs.upload_file(file, idempotency_key=key)["created"] == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,13 +59,8 @@ def file_upload(
         content = path.read_bytes()
     except OSError as error:
         raise UploadFileError(f"{path} cannot be read: {error}.", "Name a file.") from error
-    digest = hashlib.sha256(content)
-    digest.update(repr((sorted(headers.items()), sorted((params or {}).items()))).encode())
-    key = idempotency_key or "content-" + digest.hexdigest()
-    asked = list((params or {}).items())
-    return Request(
-        "POST", path_of("runs"), asked, {**headers, **keyed(key)}, content, telling=_TELLING
-    )
+    asked, headers = list((params or {}).items()), {**headers, **keyed(idempotency_key)}
+    return Request("POST", path_of("runs"), asked, headers, content, telling=_TELLING)
 
 
 def with_external_ids(runs: MeasuredRun | Iterable[MeasuredRun]) -> list[MeasuredRun]:

@@ -29,12 +29,19 @@ async def flush(transport: AsyncTransport, file: Path) -> FlushReport:
     report = FlushReport()
     with spool.flushing():
         while (runs := spool.take(report)) is not None:
-            with ProgressBar("runs", total=len(runs)) as progress:
-                for _, chunk in chunked(runs, _ROWS_PER_REQUEST):
-                    await _upload(transport, chunk, spool, report)
-                    progress.advance(len(chunk))
+            await store(transport, runs, spool, report)
             spool.drop_taken()
     return report
+
+
+async def store(
+    transport: AsyncTransport, runs: list[MeasuredRun], spool: Spool, report: FlushReport
+) -> None:
+    """Upload runs of a spool, which stay in it; those that are refused are kept beside it too."""
+    with ProgressBar("runs", total=len(runs)) as progress:
+        for _, chunk in chunked(runs, _ROWS_PER_REQUEST):
+            await _upload(transport, chunk, spool, report)
+            progress.advance(len(chunk))
 
 
 async def _upload(

@@ -78,8 +78,8 @@ class AsyncRuns:
     ) -> UploadAnswer:
         """Upload a CSV, JSON or NDJSON file, also compressed (.gz, .zst).
 
-        The idempotency key is the content's hash where none is given, so that a repetition
-        within a day answers as the first time.
+        Called again it uploads again: runs with an `external_id` are stored once all the same,
+        others once more. An `idempotency_key` of your own makes the calls of a day one.
 
         Raises
         ------

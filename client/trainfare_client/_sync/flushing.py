@@ -29,12 +29,17 @@ def flush(transport: Transport, file: Path) -> FlushReport:
     report = FlushReport()
     with spool.flushing():
         while (runs := spool.take(report)) is not None:
-            with ProgressBar("runs", total=len(runs)) as progress:
-                for _, chunk in chunked(runs, _ROWS_PER_REQUEST):
-                    _upload(transport, chunk, spool, report)
-                    progress.advance(len(chunk))
+            store(transport, runs, spool, report)
             spool.drop_taken()
     return report
+
+
+def store(transport: Transport, runs: list[MeasuredRun], spool: Spool, report: FlushReport) -> None:
+    """Upload runs of a spool, which stay in it; those that are refused are kept beside it too."""
+    with ProgressBar("runs", total=len(runs)) as progress:
+        for _, chunk in chunked(runs, _ROWS_PER_REQUEST):
+            _upload(transport, chunk, spool, report)
+            progress.advance(len(chunk))
 
 
 def _upload(

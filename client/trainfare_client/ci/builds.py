@@ -10,12 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trainfare_client.collectors.surroundings import read_labels
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from trainfare_client.documents import MeasuredRun
 
 GITHUB: Final = "github"
 GITLAB: Final = "gitlab"
 _GIT_TIMEOUT_S: Final = 5.0
+_LABEL: Final = "git_sha"
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,21 @@ class Build:
     pull_request: int | None = None
     key: str | None = None
 
+    def split(self, runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
+        """Return the runs of this build's commit, or that tell none, and those of others.
+
+        Collectors write down the commit that the CI system tells. For a pull request GitHub tells
+        them the merge commit, and `commit` is the head of its branch: runs of either are meant.
+        """
+        known = [each for each in (self.commit, read_labels().get(_LABEL)) if each]
+        own: list[MeasuredRun] = []
+        others: list[MeasuredRun] = []
+        for run in runs:
+            told = _commit_of(run)
+            is_own = not told or not self.commit or any(_is_same(told, each) for each in known)
+            (own if is_own else others).append(run)
+        return own, others
+
     def idempotency_key(self, body: bytes) -> str | None:
         """Return the key under which a repeated step stores nothing twice, None outside of CI.
 
@@ -50,6 +70,17 @@ class Build:
         if self.key is None:
             return None
         return "ci-" + hashlib.sha256(self.key.encode() + b"\n" + body).hexdigest()
+
+
+def _commit_of(run: Mapping[str, Any]) -> str:
+    labels = run.get("labels")
+    told = labels.get(_LABEL) if isinstance(labels, dict) else run.get(f"label.{_LABEL}")
+    return str(told or "")
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two names of a commit, each perhaps cut short, are of the same one."""
+    return one.startswith(other) or other.startswith(one)
 
 
 def read_build(environ: Mapping[str, str] = os.environ) -> Build:

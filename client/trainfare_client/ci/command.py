@@ -31,7 +31,7 @@ from trainfare_client.spool import FlushReport, Spool
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trainfare_client.documents import CiReport
+    from trainfare_client.documents import CiReport, MeasuredRun
     from trainfare_client.settings import ClientSettings
 
 _WRONG_USE: Final = 2
@@ -136,28 +136,59 @@ def _build(options: argparse.Namespace) -> Build:
 def _runs(
     options: argparse.Namespace, build: Build, settings: ClientSettings
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the runs to report; those of the spool leave it when the report was taken."""
+    """Yield the runs to report; those of the spool leave it when the report was taken.
+
+    Runs of other commits, which earlier builds could not deliver, are stored beside: they count
+    as any other run, and this build is not judged by them.
+    """
     runs = read_files(options.files)
     if not options.from_spool:
-        yield _some(runs)
+        _check_some(runs)
+        yield runs
         return
-    spool = Spool(settings.spool)
+    spool, report = Spool(settings.spool), FlushReport()
     with spool.flushing():
-        kept = spool.take(FlushReport()) or []
-        yield _some([*runs, *(dict(run) for run in kept)])
-        try:
-            spool.drop_taken()
-        except SpoolError as error:
-            say(build, "warning", f"{error} The next report sends its runs again.")
+        own, earlier = build.split(spool.take_all(report))
+        runs += [dict(run) for run in own]
+        if earlier:
+            _store(build, settings, earlier, spool, report)
+        if runs:
+            yield runs
+        _leave(build, spool)
+    _check_some(runs)
 
 
-def _some(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _store(
+    build: Build,
+    settings: ClientSettings,
+    runs: list[MeasuredRun],
+    spool: Spool,
+    report: FlushReport,
+) -> None:
+    from trainfare_client._sync.flushing import store  # noqa: PLC0415 - loaded when it is used
+    from trainfare_client._sync.transport import Transport  # noqa: PLC0415 - as above
+
+    with contextlib.closing(Transport(settings)) as transport:
+        store(transport, runs, spool, report)
+    for reason in report.refused:
+        say(build, "warning", f"A run of another commit was refused: {reason}")
+    count = f"{report.created + report.duplicates} of {len(runs)}"
+    sys.stderr.write(f"Runs of other commits are stored, not judged: {count}.\n")
+
+
+def _leave(build: Build, spool: Spool) -> None:
+    try:
+        spool.drop_taken()
+    except SpoolError as error:
+        say(build, "warning", f"{error} The next report sends its runs again.")
+
+
+def _check_some(runs: list[dict[str, Any]]) -> None:
     if not runs:
         raise UploadFileError(
             "There are no runs to report.",
             "Name files of runs, or say --from-spool where collectors kept them.",
         )
-    return runs
 
 
 def _send(

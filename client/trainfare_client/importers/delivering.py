@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,8 +22,8 @@ _MAX_BYTES: Final = 64 << 20
 def upload(rows: RowFile, options: argparse.Namespace) -> UploadAnswer:
     """Upload all rows and return the answer; its bad rows, if they are skipped, have a `place`.
 
-    The rows carry stable keys, so that an import may be repeated; the idempotency key is new each
-    time, so that the answer tells what was there already.
+    The rows carry stable keys, so that an import may be repeated; the answer tells what was there
+    already.
 
     Raises
     ------
@@ -44,9 +43,7 @@ def upload(rows: RowFile, options: argparse.Namespace) -> UploadAnswer:
             )
         with Client(options.url, options.api_key) as client:
             try:
-                answer = client.runs.upload_file(
-                    file, skip_invalid=options.skip_invalid, idempotency_key=str(uuid.uuid4())
-                )
+                answer = client.runs.upload_file(file, skip_invalid=options.skip_invalid)
             except ProblemError as error:
                 raise _with_places(rows, error) from error
     return _placed(rows, answer)

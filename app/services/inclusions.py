@@ -1,0 +1,26 @@
+"""Takes runs into fits that were kept out of them: one by one, or with a CI report."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from app.domain.access import Principal
+from app.domain.runs import Run
+from app.services.refits import request_refits
+from app.settings import Settings
+from app.storage.stores import Stores
+
+
+def include_runs(
+    stores: Stores, caller: Principal, runs: Sequence[Run], now: datetime, settings: Settings
+) -> None:
+    """Let fits use those of the runs that are excluded; they are new to their workloads' policies.
+
+    The runs are locked.
+    """
+    excluded = [run for run in runs if run.excluded]
+    if not excluded:
+        return
+    stores.runs.include([run.run_id for run in excluded], now)
+    slugs = {run.workload for run in excluded}
+    workloads = stores.workloads.find_many(caller.project_id, slugs).values()
+    request_refits(stores, caller.project_id, workloads, now, settings, caller.key_id)
