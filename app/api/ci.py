@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -12,7 +12,7 @@ from app.api.bodies import check, json_response, read_json, request_body
 from app.api.ci_documents import report_document, stored_document
 from app.api.dependencies import Reader, RunsWriter, ServicesDep
 from app.api.forecasts import PLAIN_TEXT
-from app.api.negotiation import JSON, MARKDOWN, TEXT
+from app.api.negotiation import JSON, TEXT
 from app.api.paths import allow_segments
 from app.api.problems import problem_responses
 from app.api.schemas.base import PageQuery
@@ -36,11 +36,12 @@ from app.domain.negotiation import preferred
 
 allow_segments()
 router = APIRouter(prefix="/v1/ci/reports", tags=["ci"])
+_MARKDOWN: Final = "text/markdown"
 _ReportPath = Annotated[str, Path(description="the report's id", max_length=100)]
 _REPORTED: dict[int | str, dict[str, Any]] = {
     201: {
         "model": CiReportOut,
-        "content": {TEXT: PLAIN_TEXT, MARKDOWN: PLAIN_TEXT},
+        "content": {TEXT: PLAIN_TEXT, _MARKDOWN: PLAIN_TEXT},
         "description": "The verdict; the runs are stored",
     }
 }
@@ -82,8 +83,8 @@ async def report_runs(request: Request, services: ServicesDep, caller: RunsWrite
 
 
 def _answer(document: Mapping[str, Any], accept: str | None) -> Replay:
-    kind = preferred(accept, (JSON, TEXT, MARKDOWN))
-    text = {TEXT: f"{document['summary']}\n", MARKDOWN: document["comment_markdown"]}
+    kind = preferred(accept, (JSON, TEXT, _MARKDOWN))
+    text = {TEXT: f"{document['summary']}\n", _MARKDOWN: document["comment_markdown"]}
     body = text[kind].encode() if kind in text else orjson.dumps(document)
     headers = {
         "content-type": kind if kind == JSON else f"{kind}; charset=utf-8",

@@ -21,8 +21,7 @@ _KEY_PARAMETER: Final[dict[str, Any]] = {
     "in": "header",
     "required": False,
     "description": "The same key and body replay the first answer for 24 hours, with"
-    " `Idempotent-Replayed: true`; another body is refused. Refusals that end with what they tell"
-    " of (401, 403, 404, 409, 429, 5xx) are not replayed.",
+    " `Idempotent-Replayed: true`; another body is refused.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 _READ_BY_HAND: Final[tuple[type[BaseModel], ...]] = (

@@ -82,23 +82,6 @@ def test_another_request_under_the_key_is_refused(
     assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused")
 
 
-@pytest.mark.parametrize("accept", ["text/plain", "text/csv;q=0.5, application/json;q=0.1"])
-def test_another_type_is_never_replayed(client: TestClient, echo: Echo, accept: str) -> None:
-    client.post("/v1/echo", content=b"rows", headers={**_KEY, "Accept": "application/json"})
-
-    other = client.post("/v1/echo", content=b"rows", headers={**_KEY, "Accept": accept})
-
-    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
-    assert echo.calls == 1
-
-
-def test_ways_to_ask_for_json_are_one(client: TestClient, echo: Echo) -> None:
-    for accept in ("*/*", "application/json", "application/json, text/plain;q=0.9"):
-        client.post("/v1/echo", content=b"rows", headers={**_KEY, "Accept": accept})
-
-    assert echo.calls == 1
-
-
 def test_other_paths_and_projects_have_their_own_keys(
     client: TestClient, echo: Echo, services: Services
 ) -> None:
@@ -125,17 +108,17 @@ def test_large_bodies_pass_through_the_spool(client: TestClient, echo: Echo) -> 
 
 
 def test_first_answer_of_a_refusal_is_kept(client: TestClient, echo: Echo) -> None:
-    echo.status = 422
+    echo.status = 409
     client.post("/v1/echo", content=b"rows", headers=_KEY)
     echo.status = 201
 
     again = client.post("/v1/echo", content=b"rows", headers=_KEY)
 
-    assert again.status_code == 422
+    assert again.status_code == 409
     assert echo.calls == 1
 
 
-@pytest.mark.parametrize("status", [0, 403, 404, 409, 429, 500, 503])
+@pytest.mark.parametrize("status", [0, 403, 429, 500, 503])
 def test_answers_that_a_retry_may_change_are_not_kept(
     client: TestClient, echo: Echo, status: int
 ) -> None:

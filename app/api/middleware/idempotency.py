@@ -15,7 +15,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api import problems
 from app.api.dependencies import Authorization
 from app.api.middleware.exchanges import exchange_of
-from app.api.negotiation import ALL_TYPES, JSON
 from app.domain import deadlines
 from app.domain.errors import (
     DomainError,
@@ -25,7 +24,6 @@ from app.domain.errors import (
     StorageUnavailableError,
 )
 from app.domain.idempotency import IdempotencyTicket, Replay
-from app.domain.negotiation import preferred
 from app.services.idempotency import IdempotencyService
 
 if TYPE_CHECKING:
@@ -35,8 +33,7 @@ _KEY: Final = re.compile(r"[\x20-\x7e]{1,255}")
 _IN_MEMORY_BYTES: Final = 1 << 20
 _PIECE_BYTES: Final = 1 << 18
 _MAX_PATH: Final = 300
-# Refusals that end with what they tell of: they did nothing, so a retry may ask anew.
-_NOT_KEPT: Final = frozenset({401, 403, 404, 409, 429})
+_NOT_KEPT: Final = frozenset({401, 403, 429})
 _SERVER_ERROR: Final = 500
 _UNSTORED: Final = frozenset({"content-length"})
 
@@ -105,17 +102,10 @@ def _ticket(scope: Scope, key: str) -> IdempotencyTicket:
     return IdempotencyTicket(principal.project_id, path, key)
 
 
-def _wanted(headers: Headers) -> tuple[bytes, ...]:
-    """Return what tells answers of different types apart; callers who prefer JSON ask alike."""
-    accept = headers.get("accept", "")
-    return () if preferred(accept, ALL_TYPES) == JSON else (accept.encode(),)
-
-
 async def _spool(scope: Scope, receive: Receive, spool: IO[bytes]) -> str:
     """Write the body to `spool`; return the hash of all that makes the request what it is."""
-    headers = Headers(scope=scope)
-    told = scope["query_string"], headers.get("content-type", "").encode(), *_wanted(headers)
-    digest = hashlib.sha256(b"".join(each + b"\0" for each in told))
+    content_type = Headers(scope=scope).get("content-type", "")
+    digest = hashlib.sha256(scope["query_string"] + b"\0" + content_type.encode() + b"\0")
     while True:
         message = await receive()
         if message["type"] != "http.request":
