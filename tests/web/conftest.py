@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.support.server import running_service
 
@@ -36,6 +36,18 @@ def measured_csv(workload: str) -> str:
                     f"{workload},{name},{gpu_type},{workers},{size},256,2,{seconds:.1f},fp16"
                 )
     return "\n".join(lines) + "\n"
+
+
+def answer_of(page: Page) -> str:
+    """Return the sentence that answers the question, once it stands there."""
+    sentence = page.locator("#answer .sentence")
+    expect(sentence).to_be_visible()
+    return sentence.inner_text()
+
+
+@pytest.fixture(autouse=True)
+def patience() -> None:
+    expect.set_options(timeout=_TIMEOUT_MS)
 
 
 def _copy(template: Path, folder: Path) -> str:

@@ -15,21 +15,9 @@ from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.server import running_service
-from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, measured_csv
+from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, answer_of, measured_csv
 
 pytestmark = pytest.mark.browser
-_PATIENCE_MS = 30_000
-
-
-@pytest.fixture(autouse=True)
-def patience() -> None:
-    expect.set_options(timeout=_PATIENCE_MS)
-
-
-def _answer(page: Page) -> str:
-    sentence = page.locator("#answer .sentence")
-    expect(sentence).to_be_visible()
-    return sentence.inner_text()
 
 
 def _is_too_wide(page: Page) -> bool:
@@ -51,7 +39,7 @@ def test_newcomer_uploads_fits_and_asks(
     page.get_by_role("button", name="Fit a regressor").click()
 
     expect(page.locator("#fit .note")).to_contain_text("Version 1 is published")
-    assert "8 \u00d7 V100-16GB would take about" in _answer(page)
+    assert "8 \u00d7 V100-16GB would take about" in answer_of(page)
     expect(page.locator("#curve-plot svg path").first).to_be_attached()
     expect(page.locator("#front-plot svg path").first).to_be_attached()
     expect(page.locator("#card")).to_contain_text("inside the measured range")
@@ -85,7 +73,7 @@ def test_card_tells_the_seconds_by_which_starts_differ(
 def test_page_reads_the_newest_runs_once(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
 
-    _answer(page)
+    answer_of(page)
     expect(page.locator("#runs table")).to_be_visible()
 
     read = page.evaluate("performance.getEntriesByType('resource').map((each) => each.name)")
@@ -109,7 +97,7 @@ def test_workload_without_a_regressor_says_what_to_do(
 
 def test_what_ifs_are_compared_side_by_side(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
     page.locator("#add").click()
 
     page.get_by_label("GPU", exact=True).select_option("A100-40GB")
@@ -130,7 +118,7 @@ def test_what_ifs_are_compared_side_by_side(published_service: str, open_page: O
 
 def test_curve_and_search_follow_the_question(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
 
     page.get_by_label("Along").select_option("dataset_size")
     expect(page.locator("#curve-plot[aria-label*='dataset size']")).to_be_visible()
@@ -146,7 +134,7 @@ def test_carbon_is_shown_where_a_grid_factor_is_known(
 ) -> None:
     page = open_page(f"{factored_service}/workloads/{PUBLISHED}", width=width)
 
-    _answer(page)
+    answer_of(page)
     page.locator("#add").click()
     page.locator("#search").get_by_label("Look for the").select_option("carbon")
 
@@ -161,7 +149,7 @@ def test_unanswerable_question_shows_the_problem(
     published_service: str, open_page: OpenPage
 ) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
 
     page.get_by_label("Workers", exact=True).fill("0")
     page.get_by_role("button", name="Forecast").click()
@@ -173,7 +161,7 @@ def test_number_that_cannot_be_read_is_not_left_out(
     published_service: str, open_page: OpenPage
 ) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
 
     workers = page.locator("#what-if input[name=workers]")
     workers.fill("")
@@ -185,7 +173,7 @@ def test_number_that_cannot_be_read_is_not_left_out(
     expect(problem).to_contain_text("Write digits")
     workers.fill("4")
     workers.press("Tab")
-    assert _answer(page).startswith("4 ")
+    assert answer_of(page).startswith("4 ")
 
 
 def test_bad_rows_are_named_and_the_good_ones_can_be_stored(
@@ -224,7 +212,7 @@ def test_comparison_on_a_phone_scrolls_by_itself(
 ) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}", width=390)
 
-    _answer(page)
+    answer_of(page)
     page.locator("#add").click()
 
     expect(page.locator("#comparison tbody tr")).to_have_count(1)
@@ -247,7 +235,7 @@ def test_unknown_workload_says_so(published_service: str, open_page: OpenPage) -
 
 def test_keyboard_reaches_the_forecast(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
 
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_focused()
@@ -261,7 +249,7 @@ def test_keyboard_reaches_the_forecast(published_service: str, open_page: OpenPa
 
 def test_every_control_has_a_label(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
 
     nameless = page.evaluate(
         "[...document.querySelectorAll('input, select, button')].filter((each) =>"

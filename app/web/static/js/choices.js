@@ -2,7 +2,7 @@
 
 import { basisBadge, bandText, carbonText } from "./answer.js";
 import { latest, post } from "./api.js";
-import { axis, draw, logScale, tooltip } from "./chart.js";
+import { axis, draw, scaleOf, tooltip } from "./chart.js";
 import { byId, field, fill, h, select, settled, table } from "./dom.js";
 import { duration, durationNode, durationTick, hardware, money, moneyNode, number, plural } from "./format.js";
 import { problemPanel } from "./problem.js";
@@ -81,8 +81,8 @@ function options(all, front, best, colours) {
   const dot = (size, colour, opacity) => ({ symbolSize: size, itemStyle: { color: colour, opacity, borderColor: colours.surface, borderWidth: 1 } });
   return {
     grid: { left: 74, right: 20, top: 34, bottom: 50 },
-    xAxis: axis(colours, { ...logScale(all.map((each) => each.duration_seconds.median), true), name: "duration", nameGap: 30, axisLabel: { formatter: durationTick } }),
-    yAxis: axis(colours, { ...logScale(all.map((each) => Number(each.cost.median)), false), name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter: (value) => money(value, currency) } }),
+    xAxis: axis(colours, { ...scaleOf(all.map((each) => each.duration_seconds.median), true), name: "duration", nameGap: 30, axisLabel: { formatter: durationTick } }),
+    yAxis: axis(colours, { ...scaleOf(all.map((each) => Number(each.cost.median)), false), name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter: (value) => money(value, currency) } }),
     tooltip: tooltip(colours, "item", tipLines),
     series: [
       { name: "all", type: "scatter", data: all.map(pointOf), ...dot(9, colours.points, 0.45) },
@@ -153,11 +153,13 @@ export function installChoices(detail, gpus, use) {
     const ranked = found.ranked.map((entry) => entry.forecast);
     const front = found.pareto.map((entry) => entry.forecast).filter((each) => each.cost);
     const priced = ranked.filter((each) => each.cost);
+    const free = priced.length && priced.every((each) => Number(each.cost.median) === 0) ? h("p", { class: "quiet" }, "All of these cost nothing: only the time tells them apart.") : null;
     const unpriced = ranked.length && !priced.length ? h("p", { class: "warning" }, "No price is known for these; ", h("span", { class: "remedy" }, "enter your own price per hour in the question above.")) : null;
     fill(
       place,
       ranked.length ? verdict(ranked[0], found.objective) : nothingQualifies(found, detail.currency),
       unpriced,
+      free,
       priced.length ? [plot, h("ul", { class: "legend", "aria-hidden": "true" }, h("li", { class: "median" }, "Pareto front"), h("li", { class: "measured" }, "other configurations"), h("li", { class: "cost" }, "recommended"))] : null,
       ranked.length ? rankedTable(ranked.slice(0, SHOWN), use) : null,
       rejections(found),

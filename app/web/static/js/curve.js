@@ -2,7 +2,7 @@
 
 import { basisBadge, bandText } from "./answer.js";
 import { get, latest, workloadPath } from "./api.js";
-import { axis, draw, logScale, tooltip } from "./chart.js";
+import { axis, draw, linearScale, scaleOf, tooltip } from "./chart.js";
 import { byId, field, fill, h, select, table } from "./dom.js";
 import { duration, durationTick, label, money, moneyNode, number, percent, short } from "./format.js";
 import { problemPanel } from "./problem.js";
@@ -70,14 +70,15 @@ function tipLines(curve, parameters) {
 }
 
 function options(curve, asked, colours) {
-  const hasCost = curve.points.some((point) => point.forecast.cost);
+  const costs = curve.points.filter((point) => point.forecast.cost);
+  const hasCost = costs.length > 0;
   const name = label(curve.over);
   const scale = { type: "log", logBase: WHOLE.includes(curve.over) ? 2 : 10, min: curve.points[0].value, max: curve.points.at(-1).value };
-  const currency = curve.points.find((point) => point.forecast.cost)?.forecast.cost.currency;
+  const currency = costs[0]?.forecast.cost.currency;
   const x = (last, index) => axis(colours, { ...scale, gridIndex: index, name: last ? name : "", nameGap: 28, axisLabel: { show: last, formatter: short } });
   const bounds = curve.points.flatMap(({ forecast: { duration_seconds: band } }) => [band.lower, band.upper]);
-  const durations = logScale([...bounds, ...curve.measured.map((run) => run.duration_seconds)], true);
-  const amounts = { type: "value", min: 0, splitNumber: 2 };
+  const durations = scaleOf([...bounds, ...curve.measured.map((run) => run.duration_seconds)], true);
+  const amounts = hasCost ? { ...linearScale(costs.map((point) => Number(point.forecast.cost.median))), splitNumber: 2 } : null;
   const y = (measure, formatter, index, title) => axis(colours, { ...measure, gridIndex: index, name: title, nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter } });
   const place = { left: 66, right: 16 };
   return {
