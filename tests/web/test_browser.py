@@ -151,10 +151,10 @@ def test_unanswerable_question_shows_the_problem(
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
     answer_of(page)
 
-    page.get_by_label("Workers", exact=True).fill("0")
+    page.get_by_label("dataset size", exact=True).fill("0")
     page.get_by_role("button", name="Forecast").click()
 
-    expect(page.locator("#answer .problem")).to_contain_text("workers")
+    expect(page.locator("#answer .problem")).to_contain_text("dataset_size")
 
 
 def test_number_that_cannot_be_read_is_not_left_out(

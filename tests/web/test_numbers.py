@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.web.conftest import PUBLISHED, OpenPage, answer_of
 
@@ -42,3 +42,69 @@ def test_some_hardware_may_cost_nothing(
     expect(amounts.filter(has_text="$0").first).to_be_attached()
     assert amounts.count() > 2
     expect(page.locator("#front")).not_to_contain_text("All of these cost nothing")
+
+
+def _type(control: Locator, text: str) -> None:
+    control.fill("")
+    control.press_sequentially(text)
+    control.press("Tab")
+
+
+def test_search_refuses_numbers_that_it_cannot_send(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    found, problem = page.locator("#front table"), page.locator("#front .problem")
+
+    for name, text, told in (
+        ("Workers up to", "1e", "is no number"),
+        ("Workers up to", "0", "Write 1 or more"),
+        ("Workers up to", "-4", "Write 1 or more"),
+        ("Workers up to", "2.7", "is no whole number"),
+        ("Deadline (hours)", "1e", "is no number"),
+        ("Deadline (hours)", "1e400", "is no number"),
+        ("Deadline (hours)", "1e305", "is too much"),
+        ("Deadline (hours)", "-5", "Write 0 or more"),
+        ("Budget (USD)", "--", "is no number"),
+    ):
+        expect(found).to_be_visible()
+        control = page.locator("#search").get_by_label(name)
+        _type(control, text)
+        expect(problem).to_contain_text(f"“{name}”")
+        expect(problem).to_contain_text(told)
+        control.fill("")
+
+
+def test_curve_refuses_numbers_that_it_cannot_send(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    control = page.get_by_label("Up to", exact=True)
+    expect(page.locator("#curve-plot svg path").first).to_be_attached()
+
+    for text, told in (
+        ("1e", "is no number"),
+        ("-", "is no number"),
+        ("0", "Write 1 or more"),
+        ("1.5", "is no whole number"),
+    ):
+        _type(control, text)
+        expect(page.locator("#curve .problem")).to_contain_text(told)
+
+    _type(control, "16")
+    expect(page.locator("#curve-plot[aria-label*='at 16;']")).to_be_visible()
+
+
+def test_search_without_a_number_of_workers_takes_the_usual_one(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    largest = page.locator("#front strong", has_text="32 \u00d7")
+    page.get_by_label("Look for the").select_option("duration")
+    expect(largest).to_be_visible()
+
+    _type(page.get_by_label("Workers up to"), "4")
+    expect(largest).to_have_count(0)
+    page.get_by_label("Workers up to").fill("")
+
+    expect(largest).to_be_visible()

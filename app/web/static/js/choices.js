@@ -5,8 +5,9 @@ import { latest, post } from "./api.js";
 import { axis, draw, scaleOf, tooltip } from "./chart.js";
 import { byId, field, fill, h, select, settled, table } from "./dom.js";
 import { duration, durationNode, durationTick, hardware, money, moneyNode, number, plural } from "./format.js";
+import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
-import { documentOf } from "./question.js";
+import { MOST_HOURS, documentOf } from "./question.js";
 
 const OBJECTIVES = [["cost", "cheapest"], ["duration", "fastest"], ["cost_duration_product", "best cost × time"], ["energy", "least energy"], ["carbon", "least carbon"]];
 const PURCHASES = [["on_demand", "on demand"], ["spot", "spot"], ["reserved", "reserved"]];
@@ -19,10 +20,13 @@ const LIMIT = 300;
 const SHOWN = 6;
 const HOUR = 3600;
 
+/** Return up to how many workers to look, where nobody says it: four times the measured ones. */
+const usualMost = (detail) => 2 ** Math.ceil(Math.log2((detail.features.workers?.max ?? 1) * 4));
+
 function searchForm(form, detail) {
-  const limit = (name) => h("input", { type: "number", name, min: "0", step: "any", inputmode: "decimal", placeholder: "no limit" });
+  const limit = (name, max) => h("input", { type: "number", name, min: "0", max, step: "any", inputmode: "decimal", placeholder: "no limit" });
   const measuredGpus = detail.features.gpu_type?.values ?? [];
-  const most = 2 ** Math.ceil(Math.log2((detail.features.workers?.max ?? 1) * 4));
+  const most = usualMost(detail);
   const hardware = measuredGpus.length
     ? field("GPUs", select("gpus", [["measured", "measured"], ["known", "all known"]]))
     : null;
@@ -30,9 +34,9 @@ function searchForm(form, detail) {
     form,
     field("Look for the", select("objective", OBJECTIVES)),
     hardware,
-    field("Workers up to", h("input", { type: "number", name: "most", min: "1", step: "1", inputmode: "numeric", value: most })),
+    field("Workers up to", h("input", { type: "number", name: "most", min: "1", step: "1", inputmode: "numeric", value: most, placeholder: most })),
     field("Purchase", select("purchase", PURCHASES)),
-    field("Deadline (hours)", limit("deadline_h")),
+    field("Deadline (hours)", limit("deadline_h", MOST_HOURS)),
     field(`Budget (${detail.currency})`, limit("budget")),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "within" }), " only inside the measured range"),
   );
@@ -46,8 +50,9 @@ function workerCounts(most) {
 }
 
 function readSearch(form, detail, gpus, fields) {
+  checkNumbers(form);
   const given = Object.fromEntries(new FormData(form));
-  const search = { workers: workerCounts(Math.max(1, Math.floor(Number(given.most) || 1))), purchase: [given.purchase] };
+  const search = { workers: workerCounts(Number(given.most || usualMost(detail))), purchase: [given.purchase] };
   const measured = detail.features.gpu_type?.values;
   const others = given.gpus === "known" ? gpus : [fields.gpu_type].filter(Boolean);
   if (measured) search.gpu_types = [...new Set([...measured, ...others])];

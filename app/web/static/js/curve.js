@@ -3,8 +3,9 @@
 import { basisBadge, bandText } from "./answer.js";
 import { get, latest, workloadPath } from "./api.js";
 import { axis, draw, linearScale, scaleOf, tooltip } from "./chart.js";
-import { byId, field, fill, h, select, table } from "./dom.js";
+import { byId, field, fill, h, select, settled, table } from "./dom.js";
 import { duration, durationTick, label, money, moneyNode, number, percent, short } from "./format.js";
+import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
 
 const WHOLE = ["workers", "nodes"];
@@ -126,13 +127,16 @@ export function installCurve(detail) {
   const place = byId("curve");
   let fields = {};
   const over = select("over", axesOf(detail).map((name) => [name, label(name)]));
-  const to = h("input", { type: "number", name: "to", min: "1", step: "any", inputmode: "decimal" });
+  const to = h("input", { type: "number", name: "to", inputmode: "decimal" });
   fill(form, field("Along", over), field("Up to", to));
   const plot = h("div", { class: "plot", id: "curve-plot" });
 
   const ask = latest(async (signal) => {
     const range = rangeOf(detail, over.value, fields[over.value]);
     to.placeholder = String(Number(range.to.toPrecision(6)));
+    to.min = range.from;
+    to.step = WHOLE.includes(over.value) ? 1 : "any";
+    checkNumbers(form);
     const query = { ...fields, over: over.value, from: range.from, to: to.value || range.to, points: WHOLE.includes(over.value) ? 64 : 40 };
     delete query.deadline_s;
     delete query.budget;
@@ -146,8 +150,11 @@ export function installCurve(detail) {
     to.value = "";
     show();
   };
-  to.onchange = show;
-  form.onsubmit = (event) => event.preventDefault();
+  to.oninput = settled(show, 600);
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    show();
+  };
   return (asked) => {
     fields = asked;
     return show();
