@@ -1,5 +1,6 @@
 """The page shows and takes every number: nought, below it, and what is none."""
 
+import re
 from collections.abc import Iterator
 
 import httpx2
@@ -20,6 +21,30 @@ def service_with_free_hardware(published_service: str) -> Iterator[str]:
     yield published_service
     price_id = stored.json()["prices"][0]["price_id"]
     httpx2.delete(f"{published_service}/v1/prices/{price_id}").raise_for_status()
+
+
+@pytest.fixture
+def service_with_negative_parameters(published_service: str) -> str:
+    """Return the URL of a service that has a regressor of parameters down to nought and below."""
+    runs = [
+        {
+            "workload": "shifted",
+            "configuration": {"workers": workers},
+            "parameters": {"shift": shift, "depth": shift - 1, "rate": shift + 2},
+            "duration_seconds": (20 + 400 / workers) * (1 + (shift + 2) / 20),
+        }
+        for workers in (1, 2, 4)
+        for shift in (-2, -1, 0, 1)
+    ]
+    httpx2.post(f"{published_service}/v1/runs", json=runs).raise_for_status()
+    fit = httpx2.post(
+        f"{published_service}/v1/workloads/shifted/fits",
+        json={"regressors": ["log_linear"]},
+        headers={"Prefer": "wait=60"},
+        timeout=90,
+    )
+    assert fit.json()["state"] == "succeeded", fit.text
+    return published_service
 
 
 def test_price_of_nought_is_drawn(published_service: str, open_page: OpenPage) -> None:
@@ -108,3 +133,20 @@ def test_search_without_a_number_of_workers_takes_the_usual_one(
     page.get_by_label("Workers up to").fill("")
 
     expect(largest).to_be_visible()
+
+
+def test_curve_runs_along_what_can_be_drawn(
+    service_with_negative_parameters: str, open_page: OpenPage
+) -> None:
+    page = open_page(
+        f"{service_with_negative_parameters}/workloads/shifted"
+        "?workers=2&param.shift=-2&param.depth=-3&param.rate=0"
+    )
+    assert answer_of(page).startswith("2 workers")
+
+    expect(page.get_by_label("Along").locator("option")).to_have_text(["workers", "rate"])
+    page.get_by_label("Along").select_option("param.rate")
+
+    expect(page.locator("#curve-plot[aria-label*='rate']")).to_be_visible()
+    ticks = page.locator("#curve-plot svg text", has_text=re.compile(r"^\d+$"))
+    expect(ticks).to_have_text(["0", "2", "4", "6", "8", "10", "12"])

@@ -12,23 +12,27 @@ const WHOLE = ["workers", "nodes"];
 const BEYOND = 4;
 const TICKS = 12;
 
-/** Return the axes that a workload has: what was measured as a number. */
+/** Return the axes that a workload has: what was measured as a number, and differs. The API draws values above nought alone, so nothing measured may lie below it. */
 function axesOf(detail) {
-  const numeric = Object.entries(detail.features).filter(([, feature]) => feature.type === "number");
-  const useful = numeric.filter(([name, feature]) => name === "workers" || feature.min < feature.max);
+  const isUseful = ([name, { min, max }]) => name === "workers" || (min >= 0 && min < max);
+  const useful = Object.entries(detail.features).filter(([, feature]) => feature.type === "number").filter(isUseful);
   const names = useful.map(([name]) => name).sort((a, b) => (b === "workers") - (a === "workers"));
   return names.includes("workers") ? names : ["workers", ...names];
 }
 
+/** Return from where to where to draw, how densely, and whether on a linear axis from nought: there nought was measured. */
 function rangeOf(detail, over, asked) {
   const feature = detail.features[over] ?? { min: 1, max: 1 };
   const highest = Math.max(feature.max, Number(asked) || 0);
   if (WHOLE.includes(over)) {
     const to = 2 ** Math.ceil(Math.log2(Math.max(highest * 2, feature.max * BEYOND, 8)));
-    return { from: 1, to };
+    return { from: 1, to, points: 64, isLinear: false };
   }
-  const lowest = Math.min(feature.min, Number(asked) || feature.min);
-  return { from: lowest > 0 ? lowest / 2 : highest / 1000, to: highest * BEYOND };
+  const to = highest * BEYOND;
+  // The points stand at even ratios: many of them, or few would be far from nought.
+  if (feature.min === 0) return { from: highest / 1000, to, points: 160, isLinear: true };
+  const lowest = asked > 0 ? Math.min(feature.min, Number(asked)) : feature.min;
+  return { from: lowest / 2, to, points: 40, isLinear: false };
 }
 
 function seriesOf(curve, colours, asked) {
@@ -70,11 +74,12 @@ function tipLines(curve, parameters) {
   return lines;
 }
 
-function options(curve, asked, colours) {
+function options(curve, asked, isLinear, colours) {
   const costs = curve.points.filter((point) => point.forecast.cost);
   const hasCost = costs.length > 0;
   const name = label(curve.over);
-  const scale = { type: "log", logBase: WHOLE.includes(curve.over) ? 2 : 10, min: curve.points[0].value, max: curve.points.at(-1).value };
+  const kind = isLinear ? { type: "value", min: 0 } : { type: "log", logBase: WHOLE.includes(curve.over) ? 2 : 10, min: curve.points[0].value };
+  const scale = { ...kind, max: curve.points.at(-1).value };
   const currency = costs[0]?.forecast.cost.currency;
   const x = (last, index) => axis(colours, { ...scale, gridIndex: index, name: last ? name : "", nameGap: 28, axisLabel: { show: last, formatter: short } });
   const bounds = curve.points.flatMap(({ forecast: { duration_seconds: band } }) => [band.lower, band.upper]);
@@ -137,13 +142,14 @@ export function installCurve(detail) {
     to.min = range.from;
     to.step = WHOLE.includes(over.value) ? 1 : "any";
     checkNumbers(form);
-    const query = { ...fields, over: over.value, from: range.from, to: to.value || range.to, points: WHOLE.includes(over.value) ? 64 : 40 };
+    const query = { ...fields, over: over.value, from: range.from, to: to.value || range.to, points: range.points };
     delete query.deadline_s;
     delete query.budget;
     const curve = await get(`${workloadPath(detail.workload)}/curve`, query, { signal });
     fill(place, plot, legend(curve), figures(curve));
-    const asked = Number(fields[over.value]) || null;
-    await draw(plot, describe(curve), (colours) => options(curve, asked, colours));
+    const value = Number(fields[over.value] || NaN);
+    const asked = value > 0 || (value === 0 && range.isLinear) ? value : null;
+    await draw(plot, describe(curve), (colours) => options(curve, asked, range.isLinear, colours));
   });
   const show = () => ask().catch((error) => fill(place, problemPanel(error)));
   over.onchange = () => {
