@@ -219,6 +219,18 @@ def test_comparison_on_a_phone_scrolls_by_itself(
     assert not _is_too_wide(page)
 
 
+def test_long_name_of_a_run_leaves_room_beside_it(empty_service: str, open_page: OpenPage) -> None:
+    run = {"workload": "named", "external_id": "x" * 200, "duration_seconds": 5}
+    httpx2.post(f"{empty_service}/v1/runs", json=run).raise_for_status()
+    page = open_page(f"{empty_service}/workloads/named", width=390)
+
+    name = page.locator("#runs .run-name")
+    expect(name).to_have_attribute("title", re.compile("^x{200} . run_"))
+    box = name.bounding_box()
+    assert box is not None
+    assert box["width"] < 390 / 2
+
+
 def test_names_that_are_markup_stay_text(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
 
