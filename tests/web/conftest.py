@@ -149,3 +149,15 @@ def factored_service(published_service: str) -> Iterator[str]:
     yield published_service
     factor_id = stored.json()["grid_factors"][0]["factor_id"]
     httpx2.delete(f"{published_service}/v1/grid-factors/{factor_id}")
+
+
+@pytest.fixture
+def declare_currency(published_service: str) -> Iterator[Callable[[str], None]]:
+    """Let `PUBLISHED` be priced in another currency, until the test ends."""
+
+    def declare(currency: str) -> None:
+        url = f"{published_service}/v1/workloads/{PUBLISHED}"
+        httpx2.put(url, json={"currency": currency}).raise_for_status()
+
+    yield declare
+    declare("USD")

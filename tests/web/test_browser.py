@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -126,6 +127,39 @@ def test_curve_and_search_follow_the_question(published_service: str, open_page:
     expect(page.locator("#front")).to_contain_text("The fastest:")
     page.locator("#search").get_by_label("Deadline (hours)").fill("0.001")
     expect(page.locator("#front")).to_contain_text("Nothing meets this.")
+
+
+def test_search_counts_what_it_set_aside(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer_of(page)
+
+    page.get_by_label("only inside the measured range").check()
+
+    # One to 32 workers of two GPU types; up to 8 were measured.
+    expect(page.locator("#front")).to_contain_text(
+        "12 configurations considered, 4 set aside: 4 beyond the measured range."
+    )
+
+
+def test_cheapest_is_marked_within_one_currency_alone(
+    published_service: str, declare_currency: Callable[[str], None], open_page: OpenPage
+) -> None:
+    question = f"{published_service}/workloads/{PUBLISHED}?price_per_hour=3&gpu_type=T4&workers="
+    page = open_page(f"{question}2")
+    cheapest = page.locator("#comparison .mark", has_text="cheapest")
+    for count in ("2", "4"):
+        page.goto(f"{question}{count}")
+        answer_of(page)
+        page.locator("#add").click()
+    expect(cheapest).to_have_count(1)
+
+    declare_currency("EUR")
+    page.goto(f"{question}8")
+    assert "EUR" in answer_of(page)
+    page.locator("#add").click()
+
+    expect(page.locator("#comparison tbody tr")).to_have_count(3)
+    expect(cheapest).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [1440, 390])
