@@ -182,3 +182,22 @@ def test_scaling_follows_a_metric_that_exists(client: TestClient) -> None:
     assert all(f"\n{name} " in exposed for name in asked)
     deployments = set(_pods("base"))
     assert {scaler["spec"]["scaleTargetRef"]["name"] for scaler in scalers} <= deployments
+
+
+def test_apply_leaves_the_replicas_to_the_autoscalers() -> None:
+    found = _manifests("autoscaling")
+    manifests = {(each["kind"], each["metadata"]["name"]): each for each in found}
+    scaled = {
+        (each["spec"]["scaleTargetRef"]["kind"], each["spec"]["scaleTargetRef"]["name"])
+        for (kind, _), each in manifests.items()
+        if kind == "HorizontalPodAutoscaler"
+    }
+
+    for patch in _kustomization("autoscaling")["patches"]:
+        [change] = yaml.safe_load((_FOLDER / "autoscaling" / patch["path"]).read_text())
+        assert change == {"op": "remove", "path": "/spec/replicas"}
+        # As kustomize does, this fails where there is nothing to remove.
+        del manifests[patch["target"]["kind"], patch["target"]["name"]]["spec"]["replicas"]
+
+    assert scaled
+    assert all("replicas" not in manifests[target]["spec"] for target in scaled)

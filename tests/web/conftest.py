@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.support.server import running_service
 
@@ -36,6 +36,18 @@ def measured_csv(workload: str) -> str:
                     f"{workload},{name},{gpu_type},{workers},{size},256,2,{seconds:.1f},fp16"
                 )
     return "\n".join(lines) + "\n"
+
+
+def answer_of(page: Page) -> str:
+    """Return the sentence that answers the question, once it stands there."""
+    sentence = page.locator("#answer .sentence")
+    expect(sentence).to_be_visible()
+    return sentence.inner_text()
+
+
+@pytest.fixture(autouse=True)
+def patience() -> None:
+    expect.set_options(timeout=_TIMEOUT_MS)
 
 
 def _copy(template: Path, folder: Path) -> str:
@@ -137,3 +149,15 @@ def factored_service(published_service: str) -> Iterator[str]:
     yield published_service
     factor_id = stored.json()["grid_factors"][0]["factor_id"]
     httpx2.delete(f"{published_service}/v1/grid-factors/{factor_id}")
+
+
+@pytest.fixture
+def declare_currency(published_service: str) -> Iterator[Callable[[str], None]]:
+    """Let `PUBLISHED` be priced in another currency, until the test ends."""
+
+    def declare(currency: str) -> None:
+        url = f"{published_service}/v1/workloads/{PUBLISHED}"
+        httpx2.put(url, json={"currency": currency}).raise_for_status()
+
+    yield declare
+    declare("USD")

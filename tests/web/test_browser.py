@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,21 +16,9 @@ from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.database import Database
 from tests.support.server import running_service
-from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, measured_csv
+from tests.web.conftest import MARKUP, PUBLISHED, OpenPage, answer_of, measured_csv
 
 pytestmark = pytest.mark.browser
-_PATIENCE_MS = 30_000
-
-
-@pytest.fixture(autouse=True)
-def patience() -> None:
-    expect.set_options(timeout=_PATIENCE_MS)
-
-
-def _answer(page: Page) -> str:
-    sentence = page.locator("#answer .sentence")
-    expect(sentence).to_be_visible()
-    return sentence.inner_text()
 
 
 def _is_too_wide(page: Page) -> bool:
@@ -51,7 +40,7 @@ def test_newcomer_uploads_fits_and_asks(
     page.get_by_role("button", name="Fit a regressor").click()
 
     expect(page.locator("#fit .note")).to_contain_text("Version 1 is published")
-    assert "8 \u00d7 V100-16GB would take about" in _answer(page)
+    assert "8 \u00d7 V100-16GB would take about" in answer_of(page)
     expect(page.locator("#curve-plot svg path").first).to_be_attached()
     expect(page.locator("#front-plot svg path").first).to_be_attached()
     expect(page.locator("#card")).to_contain_text("inside the measured range")
@@ -76,16 +65,16 @@ def test_card_tells_the_seconds_by_which_starts_differ(
 
     page.get_by_role("button", name="Fit a regressor").click()
 
-    expect(page.locator("#card")).to_contain_text(
-        re.compile(r"differ by [\d.]+% and [\d.]+ s among themselves")
-    )
+    card = page.locator("#card")
+    expect(card).to_contain_text(re.compile(r"differ by [\d.]+% and [\d.]+ s among themselves"))
+    expect(card).to_contain_text("The errors above are against the average of each")
     assert not _is_too_wide(page)
 
 
 def test_page_reads_the_newest_runs_once(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
 
-    _answer(page)
+    answer_of(page)
     expect(page.locator("#runs table")).to_be_visible()
 
     read = page.evaluate("performance.getEntriesByType('resource').map((each) => each.name)")
@@ -109,7 +98,7 @@ def test_workload_without_a_regressor_says_what_to_do(
 
 def test_what_ifs_are_compared_side_by_side(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
     page.locator("#add").click()
 
     page.get_by_label("GPU", exact=True).select_option("A100-40GB")
@@ -130,7 +119,7 @@ def test_what_ifs_are_compared_side_by_side(published_service: str, open_page: O
 
 def test_curve_and_search_follow_the_question(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
 
     page.get_by_label("Along").select_option("dataset_size")
     expect(page.locator("#curve-plot[aria-label*='dataset size']")).to_be_visible()
@@ -140,13 +129,46 @@ def test_curve_and_search_follow_the_question(published_service: str, open_page:
     expect(page.locator("#front")).to_contain_text("Nothing meets this.")
 
 
+def test_search_counts_what_it_set_aside(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer_of(page)
+
+    page.get_by_label("only inside the measured range").check()
+
+    # One to 32 workers of two GPU types; up to 8 were measured.
+    expect(page.locator("#front")).to_contain_text(
+        "12 configurations considered, 4 set aside: 4 beyond the measured range."
+    )
+
+
+def test_cheapest_is_marked_within_one_currency_alone(
+    published_service: str, declare_currency: Callable[[str], None], open_page: OpenPage
+) -> None:
+    question = f"{published_service}/workloads/{PUBLISHED}?price_per_hour=3&gpu_type=T4&workers="
+    page = open_page(f"{question}2")
+    cheapest = page.locator("#comparison .mark", has_text="cheapest")
+    for count in ("2", "4"):
+        page.goto(f"{question}{count}")
+        answer_of(page)
+        page.locator("#add").click()
+    expect(cheapest).to_have_count(1)
+
+    declare_currency("EUR")
+    page.goto(f"{question}8")
+    assert "EUR" in answer_of(page)
+    page.locator("#add").click()
+
+    expect(page.locator("#comparison tbody tr")).to_have_count(3)
+    expect(cheapest).to_have_count(0)
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 def test_carbon_is_shown_where_a_grid_factor_is_known(
     factored_service: str, open_page: OpenPage, width: int
 ) -> None:
     page = open_page(f"{factored_service}/workloads/{PUBLISHED}", width=width)
 
-    _answer(page)
+    answer_of(page)
     page.locator("#add").click()
     page.locator("#search").get_by_label("Look for the").select_option("carbon")
 
@@ -161,19 +183,19 @@ def test_unanswerable_question_shows_the_problem(
     published_service: str, open_page: OpenPage
 ) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
 
-    page.get_by_label("Workers", exact=True).fill("0")
+    page.get_by_label("dataset size", exact=True).fill("0")
     page.get_by_role("button", name="Forecast").click()
 
-    expect(page.locator("#answer .problem")).to_contain_text("workers")
+    expect(page.locator("#answer .problem")).to_contain_text("dataset_size")
 
 
 def test_number_that_cannot_be_read_is_not_left_out(
     published_service: str, open_page: OpenPage
 ) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
 
     workers = page.locator("#what-if input[name=workers]")
     workers.fill("")
@@ -185,7 +207,7 @@ def test_number_that_cannot_be_read_is_not_left_out(
     expect(problem).to_contain_text("Write digits")
     workers.fill("4")
     workers.press("Tab")
-    assert _answer(page).startswith("4 ")
+    assert answer_of(page).startswith("4 ")
 
 
 def test_bad_rows_are_named_and_the_good_ones_can_be_stored(
@@ -224,11 +246,23 @@ def test_comparison_on_a_phone_scrolls_by_itself(
 ) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}", width=390)
 
-    _answer(page)
+    answer_of(page)
     page.locator("#add").click()
 
     expect(page.locator("#comparison tbody tr")).to_have_count(1)
     assert not _is_too_wide(page)
+
+
+def test_long_name_of_a_run_leaves_room_beside_it(empty_service: str, open_page: OpenPage) -> None:
+    run = {"workload": "named", "external_id": "x" * 200, "duration_seconds": 5}
+    httpx2.post(f"{empty_service}/v1/runs", json=run).raise_for_status()
+    page = open_page(f"{empty_service}/workloads/named", width=390)
+
+    name = page.locator("#runs .run-name")
+    expect(name).to_have_attribute("title", re.compile("^x{200} . run_"))
+    box = name.bounding_box()
+    assert box is not None
+    assert box["width"] < 390 / 2
 
 
 def test_names_that_are_markup_stay_text(published_service: str, open_page: OpenPage) -> None:
@@ -247,7 +281,7 @@ def test_unknown_workload_says_so(published_service: str, open_page: OpenPage) -
 
 def test_keyboard_reaches_the_forecast(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
 
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_focused()
@@ -261,7 +295,7 @@ def test_keyboard_reaches_the_forecast(published_service: str, open_page: OpenPa
 
 def test_every_control_has_a_label(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
-    _answer(page)
+    answer_of(page)
 
     nameless = page.evaluate(
         "[...document.querySelectorAll('input, select, button')].filter((each) =>"

@@ -56,9 +56,16 @@ function roundValues(low, high, isDuration) {
 
 const withMiddles = (values) => values.flatMap((value, index) => (index ? [(values[index - 1] + value) / 2, value] : [value]));
 
-/** Return a logarithmic scale that fits the values, with round ticks. */
-export function logScale(values, isDuration) {
+/** Return a linear scale from nought; where nothing is above it, nought is the only tick. */
+export function linearScale(values) {
+  const isFlat = Math.max(...values) <= 0;
+  return { type: "value", min: 0, max: isFlat ? 1 : null, ticks: isFlat ? [0] : null };
+}
+
+/** Return a scale that fits the values, with round ticks: logarithmic, or linear where a value is nought, which has no logarithm. */
+export function scaleOf(values, isDuration) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
+  if (low <= 0) return linearScale(values);
   const coarse = [...new Set(roundValues(low, high, isDuration))];
   const within = coarse.filter((value) => value > low && value < high);
   const all = within.length < LEAST_TICKS - 2 ? withMiddles(coarse) : coarse;

@@ -2,11 +2,12 @@
 
 import { basisBadge, bandText, carbonText } from "./answer.js";
 import { latest, post } from "./api.js";
-import { axis, draw, logScale, tooltip } from "./chart.js";
+import { axis, draw, scaleOf, tooltip } from "./chart.js";
 import { byId, field, fill, h, select, settled, table } from "./dom.js";
 import { duration, durationNode, durationTick, hardware, money, moneyNode, number, plural } from "./format.js";
+import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
-import { documentOf } from "./question.js";
+import { MOST_HOURS, documentOf } from "./question.js";
 
 const OBJECTIVES = [["cost", "cheapest"], ["duration", "fastest"], ["cost_duration_product", "best cost × time"], ["energy", "least energy"], ["carbon", "least carbon"]];
 const PURCHASES = [["on_demand", "on demand"], ["spot", "spot"], ["reserved", "reserved"]];
@@ -19,10 +20,13 @@ const LIMIT = 300;
 const SHOWN = 6;
 const HOUR = 3600;
 
+/** Return up to how many workers to look, where nobody says it: four times the measured ones. */
+const usualMost = (detail) => 2 ** Math.ceil(Math.log2((detail.features.workers?.max ?? 1) * 4));
+
 function searchForm(form, detail) {
-  const limit = (name) => h("input", { type: "number", name, min: "0", step: "any", inputmode: "decimal", placeholder: "no limit" });
+  const limit = (name, max) => h("input", { type: "number", name, min: "0", max, step: "any", inputmode: "decimal", placeholder: "no limit" });
   const measuredGpus = detail.features.gpu_type?.values ?? [];
-  const most = 2 ** Math.ceil(Math.log2((detail.features.workers?.max ?? 1) * 4));
+  const most = usualMost(detail);
   const hardware = measuredGpus.length
     ? field("GPUs", select("gpus", [["measured", "measured"], ["known", "all known"]]))
     : null;
@@ -30,9 +34,9 @@ function searchForm(form, detail) {
     form,
     field("Look for the", select("objective", OBJECTIVES)),
     hardware,
-    field("Workers up to", h("input", { type: "number", name: "most", min: "1", step: "1", inputmode: "numeric", value: most })),
+    field("Workers up to", h("input", { type: "number", name: "most", min: "1", step: "1", inputmode: "numeric", value: most, placeholder: most })),
     field("Purchase", select("purchase", PURCHASES)),
-    field("Deadline (hours)", limit("deadline_h")),
+    field("Deadline (hours)", limit("deadline_h", MOST_HOURS)),
     field(`Budget (${detail.currency})`, limit("budget")),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "within" }), " only inside the measured range"),
   );
@@ -46,8 +50,9 @@ function workerCounts(most) {
 }
 
 function readSearch(form, detail, gpus, fields) {
+  checkNumbers(form);
   const given = Object.fromEntries(new FormData(form));
-  const search = { workers: workerCounts(Math.max(1, Math.floor(Number(given.most) || 1))), purchase: [given.purchase] };
+  const search = { workers: workerCounts(Number(given.most || usualMost(detail))), purchase: [given.purchase] };
   const measured = detail.features.gpu_type?.values;
   const others = given.gpus === "known" ? gpus : [fields.gpu_type].filter(Boolean);
   if (measured) search.gpu_types = [...new Set([...measured, ...others])];
@@ -81,8 +86,8 @@ function options(all, front, best, colours) {
   const dot = (size, colour, opacity) => ({ symbolSize: size, itemStyle: { color: colour, opacity, borderColor: colours.surface, borderWidth: 1 } });
   return {
     grid: { left: 74, right: 20, top: 34, bottom: 50 },
-    xAxis: axis(colours, { ...logScale(all.map((each) => each.duration_seconds.median), true), name: "duration", nameGap: 30, axisLabel: { formatter: durationTick } }),
-    yAxis: axis(colours, { ...logScale(all.map((each) => Number(each.cost.median)), false), name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter: (value) => money(value, currency) } }),
+    xAxis: axis(colours, { ...scaleOf(all.map((each) => each.duration_seconds.median), true), name: "duration", nameGap: 30, axisLabel: { formatter: durationTick } }),
+    yAxis: axis(colours, { ...scaleOf(all.map((each) => Number(each.cost.median)), false), name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter: (value) => money(value, currency) } }),
     tooltip: tooltip(colours, "item", tipLines),
     series: [
       { name: "all", type: "scatter", data: all.map(pointOf), ...dot(9, colours.points, 0.45) },
@@ -153,11 +158,13 @@ export function installChoices(detail, gpus, use) {
     const ranked = found.ranked.map((entry) => entry.forecast);
     const front = found.pareto.map((entry) => entry.forecast).filter((each) => each.cost);
     const priced = ranked.filter((each) => each.cost);
+    const free = priced.length && priced.every((each) => Number(each.cost.median) === 0) ? h("p", { class: "quiet" }, "All of these cost nothing: only the time tells them apart.") : null;
     const unpriced = ranked.length && !priced.length ? h("p", { class: "warning" }, "No price is known for these; ", h("span", { class: "remedy" }, "enter your own price per hour in the question above.")) : null;
     fill(
       place,
       ranked.length ? verdict(ranked[0], found.objective) : nothingQualifies(found, detail.currency),
       unpriced,
+      free,
       priced.length ? [plot, h("ul", { class: "legend", "aria-hidden": "true" }, h("li", { class: "median" }, "Pareto front"), h("li", { class: "measured" }, "other configurations"), h("li", { class: "cost" }, "recommended"))] : null,
       ranked.length ? rankedTable(ranked.slice(0, SHOWN), use) : null,
       rejections(found),

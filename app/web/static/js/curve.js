@@ -2,32 +2,37 @@
 
 import { basisBadge, bandText } from "./answer.js";
 import { get, latest, workloadPath } from "./api.js";
-import { axis, draw, logScale, tooltip } from "./chart.js";
-import { byId, field, fill, h, select, table } from "./dom.js";
+import { axis, draw, linearScale, scaleOf, tooltip } from "./chart.js";
+import { byId, field, fill, h, select, settled, table } from "./dom.js";
 import { duration, durationTick, label, money, moneyNode, number, percent, short } from "./format.js";
+import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
 
 const WHOLE = ["workers", "nodes"];
 const BEYOND = 4;
 const TICKS = 12;
 
-/** Return the axes that a workload has: what was measured as a number. */
+/** Return the axes that a workload has: what was measured as a number, and differs. The API draws values above nought alone, so nothing measured may lie below it. */
 function axesOf(detail) {
-  const numeric = Object.entries(detail.features).filter(([, feature]) => feature.type === "number");
-  const useful = numeric.filter(([name, feature]) => name === "workers" || feature.min < feature.max);
+  const isUseful = ([name, { min, max }]) => name === "workers" || (min >= 0 && min < max);
+  const useful = Object.entries(detail.features).filter(([, feature]) => feature.type === "number").filter(isUseful);
   const names = useful.map(([name]) => name).sort((a, b) => (b === "workers") - (a === "workers"));
   return names.includes("workers") ? names : ["workers", ...names];
 }
 
+/** Return from where to where to draw, how densely, and whether on a linear axis from nought: there nought was measured. */
 function rangeOf(detail, over, asked) {
   const feature = detail.features[over] ?? { min: 1, max: 1 };
   const highest = Math.max(feature.max, Number(asked) || 0);
   if (WHOLE.includes(over)) {
     const to = 2 ** Math.ceil(Math.log2(Math.max(highest * 2, feature.max * BEYOND, 8)));
-    return { from: 1, to };
+    return { from: 1, to, points: 64, isLinear: false };
   }
-  const lowest = Math.min(feature.min, Number(asked) || feature.min);
-  return { from: lowest > 0 ? lowest / 2 : highest / 1000, to: highest * BEYOND };
+  const to = highest * BEYOND;
+  // The points stand at even ratios: many of them, or few would be far from nought.
+  if (feature.min === 0) return { from: highest / 1000, to, points: 160, isLinear: true };
+  const lowest = asked > 0 ? Math.min(feature.min, Number(asked)) : feature.min;
+  return { from: lowest / 2, to, points: 40, isLinear: false };
 }
 
 function seriesOf(curve, colours, asked) {
@@ -69,15 +74,17 @@ function tipLines(curve, parameters) {
   return lines;
 }
 
-function options(curve, asked, colours) {
-  const hasCost = curve.points.some((point) => point.forecast.cost);
+function options(curve, asked, isLinear, colours) {
+  const costs = curve.points.filter((point) => point.forecast.cost);
+  const hasCost = costs.length > 0;
   const name = label(curve.over);
-  const scale = { type: "log", logBase: WHOLE.includes(curve.over) ? 2 : 10, min: curve.points[0].value, max: curve.points.at(-1).value };
-  const currency = curve.points.find((point) => point.forecast.cost)?.forecast.cost.currency;
+  const kind = isLinear ? { type: "value", min: 0 } : { type: "log", logBase: WHOLE.includes(curve.over) ? 2 : 10, min: curve.points[0].value };
+  const scale = { ...kind, max: curve.points.at(-1).value };
+  const currency = costs[0]?.forecast.cost.currency;
   const x = (last, index) => axis(colours, { ...scale, gridIndex: index, name: last ? name : "", nameGap: 28, axisLabel: { show: last, formatter: short } });
   const bounds = curve.points.flatMap(({ forecast: { duration_seconds: band } }) => [band.lower, band.upper]);
-  const durations = logScale([...bounds, ...curve.measured.map((run) => run.duration_seconds)], true);
-  const amounts = { type: "value", min: 0, splitNumber: 2 };
+  const durations = scaleOf([...bounds, ...curve.measured.map((run) => run.duration_seconds)], true);
+  const amounts = hasCost ? { ...linearScale(costs.map((point) => Number(point.forecast.cost.median))), splitNumber: 2 } : null;
   const y = (measure, formatter, index, title) => axis(colours, { ...measure, gridIndex: index, name: title, nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter } });
   const place = { left: 66, right: 16 };
   return {
@@ -125,28 +132,35 @@ export function installCurve(detail) {
   const place = byId("curve");
   let fields = {};
   const over = select("over", axesOf(detail).map((name) => [name, label(name)]));
-  const to = h("input", { type: "number", name: "to", min: "1", step: "any", inputmode: "decimal" });
+  const to = h("input", { type: "number", name: "to", inputmode: "decimal" });
   fill(form, field("Along", over), field("Up to", to));
   const plot = h("div", { class: "plot", id: "curve-plot" });
 
   const ask = latest(async (signal) => {
     const range = rangeOf(detail, over.value, fields[over.value]);
     to.placeholder = String(Number(range.to.toPrecision(6)));
-    const query = { ...fields, over: over.value, from: range.from, to: to.value || range.to, points: WHOLE.includes(over.value) ? 64 : 40 };
+    to.min = range.from;
+    to.step = WHOLE.includes(over.value) ? 1 : "any";
+    checkNumbers(form);
+    const query = { ...fields, over: over.value, from: range.from, to: to.value || range.to, points: range.points };
     delete query.deadline_s;
     delete query.budget;
     const curve = await get(`${workloadPath(detail.workload)}/curve`, query, { signal });
     fill(place, plot, legend(curve), figures(curve));
-    const asked = Number(fields[over.value]) || null;
-    await draw(plot, describe(curve), (colours) => options(curve, asked, colours));
+    const value = Number(fields[over.value] || NaN);
+    const asked = value > 0 || (value === 0 && range.isLinear) ? value : null;
+    await draw(plot, describe(curve), (colours) => options(curve, asked, range.isLinear, colours));
   });
   const show = () => ask().catch((error) => fill(place, problemPanel(error)));
   over.onchange = () => {
     to.value = "";
     show();
   };
-  to.onchange = show;
-  form.onsubmit = (event) => event.preventDefault();
+  to.oninput = settled(show, 600);
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    show();
+  };
   return (asked) => {
     fields = asked;
     return show();

@@ -1,14 +1,18 @@
 /** The what-if form: its fields come from what was measured of the workload. */
 
-import { Problem, get } from "./api.js";
+import { get } from "./api.js";
 import { field, fill, h, select } from "./dom.js";
 import { label, number } from "./format.js";
+import { checkNumbers } from "./numbers.js";
 
 const WORK = ["dataset_size", "batch_size", "epochs"];
 const PURCHASES = [["", "on demand"], ["spot", "spot"], ["reserved", "reserved"], ["owned", "owned"]];
 const CONFIDENCES = [0.5, 0.8, 0.9, 0.95, 0.99].map((level) => [level, `${level * 100}%`]);
 const PRICING = ["provider", "region", "price_per_hour", "currency"];
 const HOUR = 3600;
+
+/** More hours than any deadline has. */
+export const MOST_HOURS = 1e8;
 
 const measured = (feature, unit) => {
   if (!feature) return null;
@@ -38,7 +42,7 @@ function instanceField(feature, chosen) {
 }
 
 function parameterField(name, feature, chosen, unit) {
-  if (feature.type === "number") return field(label(name), numberInput(name, chosen ?? feature.max), measured(feature, unit));
+  if (feature.type === "number") return field(label(name), numberInput(name, chosen ?? feature.max, { min: null }), measured(feature, unit));
   const values = feature.values.includes(chosen) || chosen === undefined ? feature.values : [...feature.values, chosen];
   return field(label(name), select(name, values.map((value) => [value, value]), chosen));
 }
@@ -58,7 +62,7 @@ function priceFields(currency, chosen) {
       field("Provider", text("provider", "providers")),
       field("Region", text("region", "regions")),
       field(`Own price per hour (${currency})`, own, "of one instance where one is named, else of one worker", "wide"),
-      field("Deadline (hours)", numberInput("deadline_h", chosen.deadline_s ? chosen.deadline_s / HOUR : "")),
+      field("Deadline (hours)", numberInput("deadline_h", chosen.deadline_s ? chosen.deadline_s / HOUR : "", { max: MOST_HOURS })),
       field(`Budget (${currency})`, numberInput("budget", chosen.budget)),
     ),
     h("datalist", { id: "providers" }),
@@ -117,13 +121,9 @@ async function suggestPrices(form) {
   }
 }
 
-/** Return the flat fields of the form, as the query of a what-if has them; a number that the browser cannot read is refused. */
+/** Return the flat fields of the form, as the query of a what-if has them; a number that cannot be sent is refused. */
 export function readFields(form) {
-  const unread = [...form.elements].find((control) => control.validity?.badInput);
-  if (unread) {
-    const detail = `What stands in ${label(unread.name)} is no number.`;
-    throw new Problem({ title: "Invalid request", detail, remedy: "Write digits, such as 8 or 2.5, or leave it empty." });
-  }
+  checkNumbers(form);
   const fields = {};
   for (const [name, value] of new FormData(form)) if (value !== "") fields[name] = value;
   if (fields.deadline_h) fields.deadline_s = String(Number(fields.deadline_h) * HOUR);

@@ -31,7 +31,9 @@ function accuracyList(regressor) {
   );
   const jitter = regressor.evidence.jitter;
   const noise = jitter ? `${percent(jitter.relative)} and ${duration(jitter.seconds)}` : percent(regressor.noise_floor ?? 0);
-  const floor = regressor.noise_floor === null ? null : h("p", { class: "quiet" }, `Runs of the same configuration differ by ${noise} among themselves: nothing can be more exact.`);
+  // Errors are mean ones of a configuration's average of runs, noise is that of single runs: neither bounds the other.
+  const told = `Single runs of the same configuration differ by ${noise} among themselves (standard deviation), which no forecast can tell beforehand. The errors above are against the average of each configuration, so they may be smaller.`;
+  const floor = regressor.noise_floor === null ? null : h("p", { class: "quiet" }, told);
   return h("div", {}, h("h3", {}, "Typical error on configurations left out"), lines.length ? h("dl", { class: "meters" }, lines) : h("p", {}, "Too few runs to tell."), floor);
 }
 

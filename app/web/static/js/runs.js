@@ -23,7 +23,7 @@ function status(run) {
 
 function row(run, use) {
   return [
-    h("span", { class: "run-name", title: run.run_id }, run.external_id ?? run.run_id),
+    h("span", { class: "run-name", title: [run.external_id, run.run_id].filter(Boolean).join(" · ") }, run.external_id ?? run.run_id),
     hardware(run.configuration),
     h("small", {}, workText(run)),
     durationNode(run.duration_seconds),

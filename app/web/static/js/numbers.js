@@ -1,0 +1,23 @@
+/** Refuses what a form asks a number for and that is none, or not such a one. */
+
+import { Problem } from "./api.js";
+import { number } from "./format.js";
+
+/** Return what is wrong with the value of a control and what helps; null where it can be sent. */
+function faultOf({ validity, min, max }) {
+  if (!validity || validity.valid) return null;
+  if (validity.badInput) return ["is no number", "Write digits, such as 8 or 2.5, or leave it empty."];
+  if (validity.rangeUnderflow) return ["is too little", `Write ${number(Number(min))} or more.`];
+  if (validity.rangeOverflow) return ["is too much", `Write at most ${number(Number(max))}.`];
+  return validity.stepMismatch ? ["is no whole number", "Write a number without decimals."] : null;
+}
+
+/** Throw a problem that names the first control whose number cannot be sent as it stands. */
+export function checkNumbers(form) {
+  for (const control of form.elements) {
+    const fault = faultOf(control);
+    if (!fault) continue;
+    const [wrong, remedy] = fault;
+    throw new Problem({ title: "Invalid request", detail: `What stands in “${control.labels[0].textContent}” ${wrong}.`, remedy });
+  }
+}

@@ -1,0 +1,152 @@
+"""The page shows and takes every number: nought, below it, and what is none."""
+
+import re
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def service_with_free_hardware(published_service: str) -> Iterator[str]:
+    """Yield the URL of a service where one GPU type of two costs nothing."""
+    price = {"gpu_type": "T4", "price_per_hour": "0", "currency": "USD"}
+    stored = httpx2.post(f"{published_service}/v1/prices", json=price)
+    assert stored.status_code == 201, stored.text
+    yield published_service
+    price_id = stored.json()["prices"][0]["price_id"]
+    httpx2.delete(f"{published_service}/v1/prices/{price_id}").raise_for_status()
+
+
+@pytest.fixture
+def service_with_negative_parameters(published_service: str) -> str:
+    """Return the URL of a service that has a regressor of parameters down to nought and below."""
+    runs = [
+        {
+            "workload": "shifted",
+            "configuration": {"workers": workers},
+            "parameters": {"shift": shift, "depth": shift - 1, "rate": shift + 2},
+            "duration_seconds": (20 + 400 / workers) * (1 + (shift + 2) / 20),
+        }
+        for workers in (1, 2, 4)
+        for shift in (-2, -1, 0, 1)
+    ]
+    httpx2.post(f"{published_service}/v1/runs", json=runs).raise_for_status()
+    fit = httpx2.post(
+        f"{published_service}/v1/workloads/shifted/fits",
+        json={"regressors": ["log_linear"]},
+        headers={"Prefer": "wait=60"},
+        timeout=90,
+    )
+    assert fit.json()["state"] == "succeeded", fit.text
+    return published_service
+
+
+def test_price_of_nought_is_drawn(published_service: str, open_page: OpenPage) -> None:
+    question = "gpu_type=T4&workers=2&dataset_size=400000&batch_size=256&epochs=2&price_per_hour=0"
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}?{question}")
+
+    assert "cost about $0" in answer_of(page)
+    expect(page.locator("#front")).to_contain_text("All of these cost nothing")
+    expect(page.locator("#front-plot svg text", has_text="$")).to_have_text(["$0"])
+    expect(page.locator("#curve-plot svg text", has_text="$")).to_have_text(["$0"])
+
+
+def test_some_hardware_may_cost_nothing(
+    service_with_free_hardware: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{service_with_free_hardware}/workloads/{PUBLISHED}")
+
+    expect(page.locator("#front")).to_contain_text("The cheapest:")
+    amounts = page.locator("#front-plot svg text", has_text="$")
+    expect(amounts.filter(has_text="$0").first).to_be_attached()
+    assert amounts.count() > 2
+    expect(page.locator("#front")).not_to_contain_text("All of these cost nothing")
+
+
+def _type(control: Locator, text: str) -> None:
+    control.fill("")
+    control.press_sequentially(text)
+    control.press("Tab")
+
+
+def test_search_refuses_numbers_that_it_cannot_send(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    found, problem = page.locator("#front table"), page.locator("#front .problem")
+
+    for name, text, told in (
+        ("Workers up to", "1e", "is no number"),
+        ("Workers up to", "0", "Write 1 or more"),
+        ("Workers up to", "-4", "Write 1 or more"),
+        ("Workers up to", "2.7", "is no whole number"),
+        ("Deadline (hours)", "1e", "is no number"),
+        ("Deadline (hours)", "1e400", "is no number"),
+        ("Deadline (hours)", "1e305", "is too much"),
+        ("Deadline (hours)", "-5", "Write 0 or more"),
+        ("Budget (USD)", "--", "is no number"),
+    ):
+        expect(found).to_be_visible()
+        control = page.locator("#search").get_by_label(name)
+        _type(control, text)
+        expect(problem).to_contain_text(f"“{name}”")
+        expect(problem).to_contain_text(told)
+        control.fill("")
+
+
+def test_curve_refuses_numbers_that_it_cannot_send(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    control = page.get_by_label("Up to", exact=True)
+    expect(page.locator("#curve-plot svg path").first).to_be_attached()
+
+    for text, told in (
+        ("1e", "is no number"),
+        ("-", "is no number"),
+        ("0", "Write 1 or more"),
+        ("1.5", "is no whole number"),
+    ):
+        _type(control, text)
+        expect(page.locator("#curve .problem")).to_contain_text(told)
+
+    _type(control, "16")
+    expect(page.locator("#curve-plot[aria-label*='at 16;']")).to_be_visible()
+
+
+def test_search_without_a_number_of_workers_takes_the_usual_one(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    largest = page.locator("#front strong", has_text="32 \u00d7")
+    page.get_by_label("Look for the").select_option("duration")
+    expect(largest).to_be_visible()
+
+    _type(page.get_by_label("Workers up to"), "4")
+    expect(largest).to_have_count(0)
+    page.get_by_label("Workers up to").fill("")
+
+    expect(largest).to_be_visible()
+
+
+def test_curve_runs_along_what_can_be_drawn(
+    service_with_negative_parameters: str, open_page: OpenPage
+) -> None:
+    page = open_page(
+        f"{service_with_negative_parameters}/workloads/shifted"
+        "?workers=2&param.shift=-2&param.depth=-3&param.rate=0"
+    )
+    assert answer_of(page).startswith("2 workers")
+
+    expect(page.get_by_label("Along").locator("option")).to_have_text(["workers", "rate"])
+    page.get_by_label("Along").select_option("param.rate")
+
+    expect(page.locator("#curve-plot[aria-label*='rate']")).to_be_visible()
+    ticks = page.locator("#curve-plot svg text", has_text=re.compile(r"^\d+$"))
+    expect(ticks).to_have_text(["0", "2", "4", "6", "8", "10", "12"])
