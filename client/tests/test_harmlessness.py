@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from trainfare_client import Client, ClientSettings, record
-from trainfare_client.collectors.delivering import deliver
+from trainfare_client.collectors.delivering import Delivery
 from trainfare_client.errors import UndeliveredError
 from trainfare_client.spool import Spool
 
@@ -65,17 +65,21 @@ def test_run_waits_when_the_service_is_down_and_the_user_is_told(
 def test_slow_service_keeps_the_training_no_longer_than_the_deadline(tmp_path: Path) -> None:
     with faulty_server(Answer(silence=True)) as server:
         settings = _settings(server.url, tmp_path, timeout_s=300)
-        said = deliver(make_run("w"), settings, deadline_s=0.05)
+        delivery = Delivery(make_run("w"), settings, deadline_s=0.05)
+        delivery.upload()
+        said = delivery.settle()
 
-        assert "does not answer" in said
+        assert "has not answered" in said
         assert Spool(settings.spool).waiting() == 1
 
 
 def test_refused_run_is_kept_and_the_refusal_told(tmp_path: Path) -> None:
     with faulty_server(problem(401, "unauthenticated")) as server:
         settings = _settings(server.url, tmp_path)
+        delivery = Delivery(make_run("w"), settings)
+        delivery.upload()
         with pytest.raises(UndeliveredError, match=r"Do so.*waits in .*spool\.jsonl"):
-            deliver(make_run("w"), settings)
+            delivery.settle()
 
     assert Spool(settings.spool).waiting() == 1
 

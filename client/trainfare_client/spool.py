@@ -82,6 +82,24 @@ class Spool:
         with self._guarded(), self._lock("append"):
             _append_lines(self._file, [encoded(run) for run in runs])
 
+    def withdraw(self, run: MeasuredRun) -> None:
+        """Take back the run that was appended last; where others came after it, it stays.
+
+        Raises
+        ------
+        SpoolError
+            If the spool cannot be changed.
+        """
+        line = encoded(run) + _NEWLINE
+        with self._guarded(), self._lock("append"):
+            if not self._file.exists():
+                return
+            with self._file.open("r+b") as stream:
+                begin = max(stream.seek(0, os.SEEK_END) - len(line), 0)
+                stream.seek(begin)
+                if stream.read() == line:
+                    stream.truncate(begin)
+
     def waiting(self) -> int:
         """Return how many runs wait, those of a flush that died included."""
         with self._guarded():
@@ -216,7 +234,8 @@ def _read(file: Path) -> tuple[list[MeasuredRun], list[str]]:
         content = file.read_bytes()
     except FileNotFoundError:
         return [], []
-    lines = [line for line in content.split(_NEWLINE) if line.strip()]
+    # A run that a signal interrupted on its way may stand there twice.
+    lines = dict.fromkeys(line for line in content.split(_NEWLINE) if line.strip())
     read = [(line, _run_of(line)) for line in lines]
     runs = [run for _, run in read if run is not None]
     return runs, [line.decode(errors="backslashreplace") for line, run in read if run is None]

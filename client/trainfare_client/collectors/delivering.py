@@ -12,8 +12,6 @@ from trainfare_client.spool import Spool
 from trainfare_client.uploads import with_external_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trainfare_client.documents import MeasuredRun, UploadAnswer, UploadedRun
     from trainfare_client.settings import ClientSettings
 
@@ -21,50 +19,130 @@ DEADLINE_S: Final = 15.0
 _WORDS: Final = {"as_expected": "as expected", "slower": "slower", "faster": "faster"}
 
 
-class _Attempt:
-    """What a thread found out."""
+class Delivery:
+    """Brings one run to the service, or into the spool where that does not succeed in time.
 
-    def __init__(self) -> None:
-        self.answer: UploadAnswer | None = None
-        self.error: Exception | None = None
-
-
-def deliver(
-    run: MeasuredRun,
-    settings: ClientSettings,
-    *,
-    deadline_s: float = DEADLINE_S,
-    is_shared: bool = False,
-) -> str:
-    """Upload a run, or spool it when that does not succeed in time; return a sentence about it.
-
-    Where the run `is_shared`, several ranks may tell of it under the same id; the first counts.
-
-    Raises
-    ------
-    UndeliveredError
-        If the service refused the run, which then waits in the spool for a better key or a
-        person.
-    SpoolError
-        If the spool cannot be written.
+    Parameters
+    ----------
+    run
+        What was measured.
+    settings
+        The service's and the spool's address.
+    deadline_s
+        How long the service may take.
+    is_shared
+        Whether several ranks may tell of the run under the same id; the first counts.
     """
-    identified = with_external_ids(run)[0]
-    attempt = _Attempt()
-    is_done = _run_in_time(lambda: _upload(identified, settings, attempt), deadline_s)
-    if is_shared and isinstance(attempt.error, RunConflictError):
-        return f"Trainfare: another rank has told how {run['workload']} ended."
-    if attempt.error is not None or not is_done:
-        Spool(settings.spool).append([identified])
-    if attempt.error is not None:
-        raise UndeliveredError(attempt.error, settings.spool) from attempt.error
-    if attempt.answer is None:
-        why = "kept" if settings.offline else f"the service at {settings.url} does not answer"
+
+    def __init__(
+        self,
+        run: MeasuredRun,
+        settings: ClientSettings,
+        *,
+        deadline_s: float = DEADLINE_S,
+        is_shared: bool = False,
+    ) -> None:
+        self._run = with_external_ids(run)[0]
+        self._settings = settings
+        self._deadline_s = deadline_s
+        self._is_shared = is_shared
+        self._spool = Spool(settings.spool)
+        self._thread: threading.Thread | None = None
+        self._answer: UploadAnswer | None = None
+        self._error: Exception | None = None
+        self._is_safe = self._is_kept = self._is_told = False
+
+    def upload(self) -> None:
+        """Give the service its time; what it says is told by `settle`."""
+        thread = threading.Thread(target=self._upload, name="trainfare-upload", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # No thread starts any more while the interpreter ends.
+            self._upload()
+            return
+        self._thread = thread
+        thread.join(self._deadline_s)
+
+    def settle(self) -> str:
+        """Make the run safe if it did not arrive, and return a sentence about it.
+
+        Raises
+        ------
+        UndeliveredError
+            If the service refused the run, which then waits in the spool for a better key or a
+            person.
+        SpoolError
+            If the spool cannot be written.
+        """
+        self.keep()
+        return self._said()
+
+    def hurry(self, patience_s: float) -> str | None:
+        """Put the run into the spool at once, then give its upload a last moment.
+
+        For a signal that interrupts `upload`: the process may be over when this returns. Returns a
+        sentence about the run, None where it was told of before.
+
+        Raises
+        ------
+        UndeliveredError, SpoolError
+            As `settle` does.
+        """
+        if self._is_told:
+            return None
+        self.keep()
+        if self._thread is not None:
+            self._thread.join(patience_s)
+        return self._said()
+
+    def keep(self) -> None:
+        """Put the run into the spool, unless it is there or with the service.
+
+        Raises
+        ------
+        SpoolError
+            If the spool cannot be written.
+        """
+        if not self._is_safe and not self._is_told_elsewhere():
+            self._spool.append([self._run])
+            self._is_safe = self._is_kept = True
+
+    def _is_told_elsewhere(self) -> bool:
+        return self._is_shared and isinstance(self._error, RunConflictError)
+
+    def _take_back(self) -> None:
+        if self._is_kept:
+            self._is_kept = False
+            self._spool.withdraw(self._run)
+
+    def _said(self) -> str:
+        self._is_told = True
+        if self._is_told_elsewhere():
+            self._take_back()
+            return f"Trainfare: another rank has told how {self._run['workload']} ended."
+        if self._error is not None:
+            raise UndeliveredError(self._error, self._settings.spool) from self._error
+        if self._answer is not None:
+            self._take_back()
+            uploaded = self._answer["runs"]
+            return sentence(self._run, uploaded[0] if uploaded else None)
+        settings = self._settings
+        why = "kept" if settings.offline else f"the service at {settings.url} has not answered"
         return (
             f"Trainfare: {why}; the run waits in {settings.spool} for `trainfare-client flush`"
             f"{' or `ci report --from-spool`' if settings.offline else ''}."
         )
-    uploaded = attempt.answer["runs"]
-    return sentence(identified, uploaded[0] if uploaded else None)
+
+    def _upload(self) -> None:
+        from trainfare_client._sync.client import Client
+
+        try:
+            with Client(settings=self._settings) as client:
+                self._answer = client.runs.upload_or_spool(self._run)
+                self._is_safe = True
+        except Exception as error:  # noqa: BLE001 - it is raised where the caller waits
+            self._error = error
 
 
 def tell(text: str) -> None:
@@ -89,25 +167,3 @@ def sentence(run: MeasuredRun, uploaded: UploadedRun | None) -> str:
         f"{said}; forecast were {expected['median']:.4g} s ({expected['lower']:.4g} to"
         f" {expected['upper']:.4g}): {_WORDS.get(judged['verdict'], judged['verdict'])}."
     )
-
-
-def _upload(run: MeasuredRun, settings: ClientSettings, attempt: _Attempt) -> None:
-    from trainfare_client._sync.client import Client
-
-    try:
-        with Client(settings=settings) as client:
-            attempt.answer = client.runs.upload_or_spool(run)
-    except Exception as error:  # noqa: BLE001 - it is raised where the caller waits
-        attempt.error = error
-
-
-def _run_in_time(work: Callable[[], None], deadline_s: float) -> bool:
-    thread = threading.Thread(target=work, name="trainfare-upload", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:
-        # No thread starts any more while the interpreter ends.
-        work()
-        return True
-    thread.join(deadline_s)
-    return not thread.is_alive()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import os
 import signal
@@ -11,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 SUCCEEDED: Final = "succeeded"
@@ -50,6 +51,11 @@ class EndWatch:
     the interpreter's end `left` (else `ended`) is called with the status of the exception that
     ended the program. Children that inherit the handler by a fork (data loading workers) do not
     count.
+
+    Attributes
+    ----------
+    is_leaving
+        Whether the interpreter ends.
     """
 
     def __init__(
@@ -59,6 +65,9 @@ class EndWatch:
         self._process = os.getpid()
         self._previous: Any = None
         self._is_handling = False
+        self._holder: int | None = None
+        self._held: tuple[int, Any] | None = None
+        self.is_leaving = False
 
     def start(self) -> None:
         """Begin to watch; signals only where this is the main thread."""
@@ -76,10 +85,33 @@ class EndWatch:
             if signal.getsignal(signal.SIGTERM) == self._on_signal:
                 signal.signal(signal.SIGTERM, self._previous or signal.SIG_DFL)
 
+    def is_in_a_child(self) -> bool:
+        """Return whether this process was forked from the one that is watched."""
+        return os.getpid() != self._process
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[None]:
+        """Let a signal that interrupts this block count when the block is over."""
+        outer, self._holder = self._holder, threading.get_ident()
+        try:
+            yield
+        finally:
+            self._holder = outer
+            held = self._held
+            if held is not None and outer is None:
+                self._held = None
+                self._on_signal(*held)
+
     def _on_signal(self, number: int, frame: Any) -> None:
-        previous = self._previous
-        if os.getpid() == self._process:
+        if self._holder == threading.get_ident():
+            self._held = (number, frame)
+            return
+        if not self.is_in_a_child():
             self._ended(PREEMPTED)
+        self._hand_on(number, frame)
+
+    def _hand_on(self, number: int, frame: Any) -> None:
+        previous = self._previous
         if callable(previous):
             previous(number, frame)
         elif previous != signal.SIG_IGN:
@@ -87,8 +119,13 @@ class EndWatch:
             os.kill(os.getpid(), number)
 
     def _at_exit(self) -> None:
-        if os.getpid() == self._process:
-            error = getattr(sys, "last_value", None)
+        if self.is_in_a_child():
+            return
+        self.is_leaving = True
+        error = getattr(sys, "last_value", None)
+        # A launcher ends all ranks when one fails, while rank 0 tells of it: the program is over
+        # anyway, and what tells may be the thread that a signal interrupts.
+        with self.holding():
             self._left(CANCELLED if error is None else status_of(error))
 
 

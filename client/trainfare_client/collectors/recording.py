@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -10,7 +11,7 @@ import uuid
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from trainfare_client.collectors.delivering import DEADLINE_S, deliver, tell
+from trainfare_client.collectors.delivering import DEADLINE_S, Delivery, tell
 from trainfare_client.collectors.guarding import Guard
 from trainfare_client.collectors.hardware import PeakMemory, gpu_name, wait_for_gpu
 from trainfare_client.collectors.outcomes import (
@@ -25,7 +26,7 @@ from trainfare_client.collectors.passes import Passes
 from trainfare_client.collectors.surroundings import Place, read_labels, read_place
 from trainfare_client.collectors.timing import Timing
 from trainfare_client.collectors.witness import Witness
-from trainfare_client.errors import SettingsError
+from trainfare_client.errors import SettingsError, SpoolError
 from trainfare_client.requests import given
 from trainfare_client.settings import LOCAL_URL, ClientSettings, read_settings
 
@@ -95,6 +96,8 @@ class Recorder:
         self._held_s: float | None = None
         self._largest_batch = 0.0
         self._is_finished = False
+        self._end: tuple[str, float] | None = None
+        self._delivery: Delivery | None = None
         self.timing = Timing(self._clock(), int(options.get("warmup_steps", 3)))
         self._started_at = datetime.now(timezone.utc)
         self._mark = self.timing.started
@@ -211,11 +214,15 @@ class Recorder:
     def _finish_at(self, status: str, ended: float | None) -> None:
         if self._is_finished:
             return
-        self._is_finished = True
+        if self._delivery is not None:
+            # A signal came while the run was delivered, or Ctrl-C has broken that off.
+            self._hurry(_PREEMPTION_S if status == PREEMPTED else 0.0)
+            return
         if status == SUCCEEDED:
             self._dismiss()
         with self.guard:
             self._finish(status, ended)
+        self._is_finished = True
         with self.guard:
             self._watch.stop()
         self._dismiss()
@@ -230,19 +237,49 @@ class Recorder:
         if status == SUCCEEDED:
             wait_for_gpu()
         ended = self._clock() if ended is None else ended
-        is_shared = self.place.job is not None and status in _FAILURES
-        if self.place.rank != 0:
-            self._notes.leave(status)
-            # A scheduler that hears of a failure may end rank 0 before it can tell.
-            if not is_shared:
-                return
-        else:
+        if self.place.rank == 0:
             status = self._notes.cause(status)
+        else:
+            self._notes.leave(status)
+        # A signal in here ends the run from within: as what it had ended before.
+        status, ended = self._end = self._end or (status, ended)
+        is_shared = self.place.job is not None and status in _FAILURES
+        # A scheduler that hears of a failure may end rank 0 before it can tell.
+        if self.place.rank != 0 and not is_shared:
+            return
         run = self.to_run(status, ended)
-        deadline_s = _PREEMPTION_S if status == PREEMPTED else DEADLINE_S
-        said = deliver(run, self._settings, deadline_s=deadline_s, is_shared=is_shared)
-        if not self.facts.get("quiet"):
-            tell(said)
+        if self._delivery is None:
+            deadline_s = _PREEMPTION_S if status == PREEMPTED else DEADLINE_S
+            self._delivery = Delivery(
+                run, self._settings, deadline_s=deadline_s, is_shared=is_shared
+            )
+            self._deliver(self._delivery)
+
+    def _deliver(self, delivery: Delivery) -> None:
+        if self._watch.is_leaving:
+            # A scheduler that has ended the process by a signal does not wait for long. Whether the
+            # spool's fault matters is told below.
+            with contextlib.suppress(SpoolError):
+                delivery.keep()
+        try:
+            delivery.upload()
+            with self._watch.holding():
+                self._say(delivery.settle())
+        except Exception:
+            raise
+        except BaseException:
+            # Ctrl-C, or what the user's handler of a signal raises: there is no time any more.
+            self._hurry(0.0)
+            raise
+
+    def _hurry(self, patience_s: float) -> None:
+        with self.guard:
+            if self._delivery is not None:
+                self._say(self._delivery.hurry(patience_s))
+
+    def _say(self, text: str | None) -> None:
+        if text is not None and not self.facts.get("quiet"):
+            tell(text)
 
     def to_run(self, status: str, ended: float) -> MeasuredRun:
         """Return the run as it is uploaded."""

@@ -112,7 +112,7 @@ def watch(pipe: BinaryIO, kills: Callable[[], int] = kernel_kills) -> tuple[byte
 
 def tell_of(said: bytes, *, lacked_memory: bool, seconds: float) -> str | None:
     """Deliver the run of a training that was killed; return a sentence, None where it ended."""
-    from trainfare_client.collectors.delivering import deliver
+    from trainfare_client.collectors.delivering import Delivery
     from trainfare_client.settings import ClientSettings
 
     first, _, rest = said.partition(b"\n")
@@ -123,9 +123,10 @@ def tell_of(said: bytes, *, lacked_memory: bool, seconds: float) -> str | None:
     run["status"] = OUT_OF_MEMORY if lacked_memory else FAILED
     run["duration_seconds"] = seconds
     settings = testimony["settings"]
-    told = deliver(
-        run, ClientSettings(**{**settings, "spool": Path(settings["spool"])}), is_shared=True
-    )
+    known = ClientSettings(**{**settings, "spool": Path(settings["spool"])})
+    delivery = Delivery(run, known, is_shared=True)
+    delivery.upload()
+    told = delivery.settle()
     return None if testimony["quiet"] else told
 
 
