@@ -321,16 +321,17 @@ def test_run_that_nobody_finished_ended_with_its_last_step(
     assert (stored["work"]["epochs"], stored["progress"]) == (0.5, 1)
 
 
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGTERM)", "sys.exit()"])
 def test_child_made_by_a_fork_does_not_end_the_run(
-    client: Client, settings: ClientSettings, workload: str
+    end: str, client: Client, settings: ClientSettings, workload: str
 ) -> None:
-    script = """
-        import os, signal
+    script = f"""
+        import os, signal, sys
         from trainfare_client import record
         with record(workload):
             child = os.fork()
             if child == 0:
-                os.kill(os.getpid(), signal.SIGTERM)
+                {end}
             os.waitpid(child, 0)
     """
     with _start(script, settings, workload) as process:

@@ -212,7 +212,7 @@ class Recorder:
         self._finish_at(status, self._mark if self.timing.computing.count else None)
 
     def _finish_at(self, status: str, ended: float | None) -> None:
-        if self._is_finished:
+        if self._is_finished or self._watch.is_in_a_child():
             return
         if self._delivery is not None:
             # A signal came while the run was delivered, or Ctrl-C has broken that off.
