@@ -123,6 +123,20 @@ def test_misspelt_option_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     assert "batchsize" in caplog.text
 
 
+def test_refusal_is_told_once_whatever_was_complained_of_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        faulty_server(problem(401, "unauthenticated")) as server,
+        caplog.at_level(logging.WARNING),
+    ):
+        _train(_settings(server.url, tmp_path), batchsize=3)
+    first, second = (record.getMessage() for record in caplog.records)
+
+    assert "batchsize" in first
+    assert "UndeliveredError" in second
+
+
 def test_wrong_settings_in_the_environment_never_reach_the_training(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from trainfare_client.errors import SpoolError, UndeliveredError
+
 if TYPE_CHECKING:
     from types import TracebackType
 
 _LOGGER: Final = logging.getLogger("trainfare_client")
+_RUN_IS_AMISS: Final = (SpoolError, UndeliveredError)
+"""Where the run itself did not arrive, what was told before is no excuse."""
 
 
 class Guard:
-    """Swallows the exceptions of its blocks and logs the first.
+    """Swallows the exceptions of its blocks; logs the first, and why a run did not arrive.
 
     Examples
     --------
@@ -41,8 +45,8 @@ class Guard:
         return True
 
     def complain(self, error: Exception | str) -> None:
-        """Log an error, unless one was logged before."""
-        if self.has_complained:
+        """Log an error, unless one was logged before and this one did not cost the run."""
+        if self.has_complained and not isinstance(error, _RUN_IS_AMISS):
             return
         self.has_complained = True
         detail = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
