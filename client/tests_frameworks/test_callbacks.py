@@ -13,6 +13,7 @@ import torch
 import transformers
 from accelerate import Accelerator
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from torch import nn
 from torch.utils.data import Dataset
@@ -258,4 +259,5 @@ def test_estimator_that_refuses_is_recorded_as_failed(client: Client, workload: 
     (run,) = client.runs.all(workload)
 
     assert run["status"] == "failed"
-    assert not hasattr(wrapped, "predict")
+    with pytest.raises(NotFittedError):
+        wrapped.predict(np.zeros((3, 2)))

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from trainfare_client.collectors.plain import record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from typing_extensions import Self
 
     from trainfare_client.collectors.recording import RunOptions
+
+_FITS: Final = frozenset({"fit_predict", "fit_transform"})
+"""They would fit without a record; a pipeline does with `fit` and `transform`."""
+
+
+def _delegated(name: str) -> Any:
+    """Return a method of the fitted estimator, there where the estimator has it."""
+
+    def call(self: Recorded, *arguments: Any, **options: Any) -> Any:
+        check_is_fitted(self, "estimator_")
+        return getattr(self.estimator_, name)(*arguments, **options)
+
+    call.__name__ = name
+    call.__doc__ = f"Return what the fitted estimator's `{name}` does."
+    return available_if(_has(name))(call)
+
+
+def _has(name: str) -> Callable[[Recorded], bool]:
+    def check(self: Recorded) -> bool:
+        return hasattr(vars(self).get("estimator_", self.estimator), name)
+
+    return check
 
 
 class Recorded(BaseEstimator):
@@ -50,6 +75,16 @@ class Recorded(BaseEstimator):
         self.parameters = parameters
         self.options = options
 
+    # scikit-learn asks for these before a fit: a search for `score`, a vote for the probabilities.
+    predict = _delegated("predict")
+    predict_proba = _delegated("predict_proba")
+    predict_log_proba = _delegated("predict_log_proba")
+    decision_function = _delegated("decision_function")
+    transform = _delegated("transform")
+    inverse_transform = _delegated("inverse_transform")
+    score = _delegated("score")
+    score_samples = _delegated("score_samples")
+
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Fit a clone of the estimator and deliver the run."""
         estimator = clone(self.estimator)
@@ -75,10 +110,22 @@ class Recorded(BaseEstimator):
                 told[name] = value if is_number else str(value)
         return told
 
+    def __sklearn_tags__(self) -> Any:
+        # A classifier's folds are stratified, for instance.
+        from sklearn.utils import get_tags  # since scikit-learn 1.6, which alone asks for tags
+
+        return copy.deepcopy(get_tags(self.estimator))
+
+    @property
+    def _estimator_type(self) -> str:
+        # What scikit-learn asked for before it had tags.
+        told: str = self.estimator._estimator_type  # noqa: SLF001 - its protocol
+        return told
+
     def __getattr__(self, name: str) -> Any:
-        # predict, score, classes_ and all else is the fitted estimator's.
+        # classes_ and all else is the fitted estimator's.
         fitted = self.__dict__.get("estimator_")
-        if fitted is None or name.startswith("__"):
+        if fitted is None or name.startswith("__") or name in _FITS:
             raise AttributeError(f"{type(self).__name__} has no {name!r} before it is fitted")
         return getattr(fitted, name)
 
