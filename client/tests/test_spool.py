@@ -91,7 +91,31 @@ def test_line_cut_by_a_crash_loses_no_other_run(
     assert json.loads(beside)["line"] == '{"workload": "cut in the mid'
 
 
-@pytest.mark.parametrize("content", [b"workload,duration_seconds\nw,1\n", b"\xff\xfe{\x00", b"[]"])
+_README = b"""# Runs
+
+Each line is a run:
+
+{"workload": "cnn", "duration_seconds": 12.5}
+{"workload": "cnn", "duration_seconds": 12.5}
+
+Upload them.
+They count.
+"""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"workload,duration_seconds\nw,1\n",
+        b"\xff\xfe{\x00",
+        b"[]",
+        b'{\n  "url": "https://here.example",\n  "workload": {"a": 1}\n}\n',
+        b'{"url": "https://here.example", "workload": "cnn"}\n',
+        b'[\n{"a": 1},\n{"a": 2},\n{"a": 3}\n]\n',
+        b'{"reason": "bad", "run": {"workload": "w", "duration_seconds": -1}}\n',
+        _README,
+    ],
+)
 def test_file_of_something_else_is_no_spool_and_stays(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "results.csv"
     file.write_bytes(content)
@@ -100,6 +124,18 @@ def test_file_of_something_else_is_no_spool_and_stays(content: bytes, tmp_path: 
         client.flush()
 
     assert file.read_bytes() == content
+
+
+def test_spool_with_more_cut_lines_than_runs_is_one(
+    settings: ClientSettings, client: Client, workload: str
+) -> None:
+    spool = Spool(settings.spool)
+    settings.spool.write_bytes(b'{"workload": "cut"\n{"workload": "c\n{"work\n')
+    spool.append([make_run(workload)])
+
+    report = client.flush()
+
+    assert (report.created, report.unreadable) == (1, 3)
 
 
 def test_folder_is_no_spool_and_stays(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _LOCK_TIMEOUT_S: Final = 10.0
 _NEWLINE: Final = b"\n"
+_ALWAYS: Final = frozenset({"workload", "duration_seconds"})
+"""Every run has these, and next to nothing else has both."""
 
 
 @dataclass
@@ -174,9 +176,13 @@ class Spool:
 
     def _check_form(self) -> None:
         lines = [line for line in self._file.read_bytes().splitlines() if line.strip()]
-        if lines and not any(line.startswith(b"{") for line in lines):
+        runs = sum(_run_of(line) is not None for line in lines)
+        cut = sum(_is_cut(line) for line in lines)
+        # A README may show a run, and every line of a configuration may look like a part of one:
+        # what is moved aside must be runs for the greater part.
+        if lines and not (runs and 2 * runs >= len(lines) - cut):
             raise SpoolError(
-                f"{self._file} is no spool: none of its lines is a run.",
+                f"{self._file} is no spool: {runs} of its {len(lines)} lines are runs.",
                 "Name the spool file by TRAINFARE_SPOOL; `trainfare upload` takes other files.",
             )
 
@@ -246,4 +252,10 @@ def _run_of(line: bytes) -> MeasuredRun | None:
         run = json.loads(line)
     except ValueError:
         return None
-    return run if isinstance(run, dict) else None  # type: ignore[return-value] # as it was written
+    is_run = isinstance(run, dict) and run.keys() >= _ALWAYS
+    return run if is_run else None
+
+
+def _is_cut(line: bytes) -> bool:
+    """Return whether a line may be the beginning of a run that a crash has cut."""
+    return line.startswith(b'{"') and not line.endswith(b"}") and _run_of(line) is None
