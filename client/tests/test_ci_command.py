@@ -198,6 +198,39 @@ def test_a_step_that_is_repeated_stores_nothing_twice(
     assert len(stored(client, workload)) == 1
 
 
+@pytest.mark.parametrize("system", ["git", "gitlab"])
+def test_a_step_that_is_repeated_elsewhere_stores_no_run_twice(
+    system: str, step: Step, client: Client, workload: str
+) -> None:
+    # The retried job of a pipeline has another address.
+    pipeline = {"GITLAB_CI": "true", "CI_PROJECT_ID": "7", "CI_PIPELINE_ID": "8841"}
+    Path("runs.csv").write_text(
+        f"workload,duration_seconds,workers\n{workload},5,1\n{workload},5,1\n"
+    )
+    commit = ["--commit", "1f2e"]
+    if system == "gitlab":
+        step.know(**pipeline, CI_JOB_URL="https://here.example/1")
+
+    first = step.report("runs.csv", "--json", *commit)
+    step.know(CI_JOB_URL="https://here.example/2")
+    second = step.report("runs.csv", "--json", *commit)
+    reported = [json.loads(said.out)["runs"] for said in (first, second)]
+
+    assert [run["run_id"] for run in reported[0]] == [run["run_id"] for run in reported[1]]
+    assert len(stored(client, workload)) == 2
+
+
+def test_the_same_numbers_of_another_commit_or_branch_are_another_run(
+    step: Step, client: Client, workload: str
+) -> None:
+    Path("runs.json").write_text(json.dumps(make_run(workload)))
+
+    for said in (["--commit", "1f2e"], ["--commit", "3d4c"], ["--commit", "3d4c", "--branch", "b"]):
+        step.report("runs.json", *said)
+
+    assert len(stored(client, workload)) == 3
+
+
 def test_a_comment_that_is_refused_is_a_warning(github: Step, forge: Forge, workload: str) -> None:
     github.know(GITHUB_API_URL=forge.url, GITHUB_TOKEN="of-a-fork")
 

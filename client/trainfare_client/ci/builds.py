@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.collectors.surroundings import read_labels
+from trainfare_client.requests import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ GITHUB: Final = "github"
 GITLAB: Final = "gitlab"
 _GIT_TIMEOUT_S: Final = 5.0
 _LABEL: Final = "git_sha"
+_GITLAB_PIPELINE: Final = ("CI_SERVER_URL", "CI_PROJECT_ID", "CI_PIPELINE_ID")
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,22 @@ class Build:
             (own if is_own else others).append(run)
         return own, others
 
+    def identified(self, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return runs that each have an `external_id`, so that a repeated step adds none.
+
+        Derived from the build, else the commit, from the row and from what was measured: an id
+        of chance would be another one in the repetition. Where neither is known, the same numbers
+        may have been measured anew, and runs keep none.
+        """
+        origin = self.key or self.commit
+        context = [origin, self.commit, self.branch, self.base_branch, self.pull_request]
+        return [
+            dict(run)
+            if origin is None or _has_id(run)
+            else {**run, "external_id": f"ci-{_digest(encoded([context, row, run]))[:16]}"}
+            for row, run in enumerate(runs)
+        ]
+
     def idempotency_key(self, body: bytes) -> str | None:
         """Return the key under which a repeated step stores nothing twice, None outside of CI.
 
@@ -69,7 +87,15 @@ class Build:
         """
         if self.key is None:
             return None
-        return "ci-" + hashlib.sha256(self.key.encode() + b"\n" + body).hexdigest()
+        return "ci-" + _digest(self.key.encode() + b"\n" + body)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _has_id(run: Mapping[str, Any]) -> bool:
+    return any(run.get(name) for name in ("external_id", "run_id"))
 
 
 def _commit_of(run: Mapping[str, Any]) -> str:
@@ -138,7 +164,8 @@ def _gitlab(environ: Mapping[str, str]) -> Build:
         base_branch=environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
         or environ.get("CI_DEFAULT_BRANCH"),
         pull_request=int(number) if number.isdecimal() else None,
-        key=" ".join(["gitlab", environ.get("CI_JOB_URL", "")]),
+        # A job that is retried has another URL in the same pipeline.
+        key=" ".join(["gitlab", *(environ.get(name, "") for name in _GITLAB_PIPELINE)]),
     )
 
 

@@ -216,13 +216,13 @@ def _send(
     key = build.idempotency_key(encoded([runs, context]))
     with Client(settings=settings) as client:
         try:
-            return client.ci.report(runs, idempotency_key=key, **context)
+            return client.ci.report(build.identified(runs), idempotency_key=key, **context)
         except ProblemError as error:
             mended = with_categories(runs, error)
             if mended is None:
                 raise
         key = build.idempotency_key(encoded([mended, context]))
-        return client.ci.report(mended, idempotency_key=key, **context)
+        return client.ci.report(build.identified(mended), idempotency_key=key, **context)
 
 
 def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> None:
