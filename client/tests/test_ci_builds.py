@@ -1,4 +1,4 @@
-"""What a build knows of itself on GitHub, on GitLab and elsewhere, and what is said of drift."""
+"""What a build knows of itself on CI systems and elsewhere, and what is said of drift."""
 
 import json
 import subprocess
@@ -67,6 +67,126 @@ def test_elsewhere_git_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (inside.branch, inside.commit) == ("deeper", None)
     assert read_build({}) == Build()
     assert inside.idempotency_key(b"") is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "branch", "base_branch", "pull_request"),
+    [
+        ({"BRANCH_NAME": "main"}, "main", None, None),
+        ({"GIT_BRANCH": "origin/deeper"}, "deeper", None, None),
+        (
+            {
+                "BRANCH_NAME": "PR-17",
+                "CHANGE_BRANCH": "main",
+                "CHANGE_TARGET": "main",
+                "CHANGE_ID": "17",
+                "CHANGE_FORK": "bob/nets",
+            },
+            "bob:main",
+            "main",
+            17,
+        ),
+    ],
+)
+def test_jenkins_tells_of_branches_and_pull_requests(
+    environ: dict[str, str],
+    branch: str,
+    base_branch: str | None,
+    pull_request: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    jenkins = {"JENKINS_URL": "https://ci.example/", "GIT_COMMIT": "abc", "BUILD_TAG": "nets-7"}
+
+    build = read_build({**jenkins, **environ})
+
+    assert (build.branch, build.base_branch, build.pull_request) == (
+        branch,
+        base_branch,
+        pull_request,
+    )
+    assert (build.commit, build.system) == ("abc", "")
+    assert build.key == "JENKINS_URL https://ci.example/ nets-7"
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        (
+            {
+                "BUILDKITE": "true",
+                "BUILDKITE_BRANCH": "deeper",
+                "BUILDKITE_PULL_REQUEST": "false",
+                "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "trunk",
+            },
+            ("deeper", "trunk", None),
+        ),
+        (
+            {
+                "CIRCLECI": "true",
+                "CIRCLE_BRANCH": "deeper",
+                "CIRCLE_PULL_REQUEST": "https://github.example/ada/nets/pull/17",
+            },
+            ("deeper", None, 17),
+        ),
+        (
+            {
+                "TF_BUILD": "True",
+                "BUILD_SOURCEBRANCH": "refs/pull/17/merge",
+                "SYSTEM_PULLREQUEST_SOURCEBRANCH": "refs/heads/main",
+                "SYSTEM_PULLREQUEST_TARGETBRANCH": "refs/heads/main",
+                "SYSTEM_PULLREQUEST_PULLREQUESTID": "17",
+                "SYSTEM_PULLREQUEST_ISFORK": "True",
+            },
+            ("fork:main", "main", 17),
+        ),
+    ],
+)
+def test_other_systems_tell_of_the_build_too(
+    environ: dict[str, str],
+    told: tuple[object, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    build = read_build(environ)
+
+    assert (build.branch, build.base_branch, build.pull_request) == told
+
+
+def _git(*arguments: str) -> None:
+    who = ("-c", "user.name=ada", "-c", "user.email=ada@example.com")
+    subprocess.run(["git", *who, *arguments], check=True, capture_output=True)
+
+
+def test_base_branch_is_what_gits_origin_calls_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "origin").mkdir()
+    monkeypatch.chdir(tmp_path / "origin")
+    _git("init", "-b", "trunk")
+    _git("commit", "--allow-empty", "-m", "Begin")
+    _git("clone", ".", "../clone")
+    monkeypatch.chdir(tmp_path / "clone")
+    _git("switch", "-c", "deeper")
+
+    build = read_build({})
+
+    assert (build.branch, build.base_branch) == ("deeper", "trunk")
+
+
+@pytest.mark.parametrize("name", ["main", "master"])
+def test_base_branch_has_a_usual_name_where_no_origin_tells(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _git("init", "-b", name)
+    _git("commit", "--allow-empty", "-m", "Begin")
+    _git("switch", "-c", "deeper")
+
+    assert read_build({}).base_branch == name
 
 
 def test_token_without_a_pull_request_comments_nowhere() -> None:

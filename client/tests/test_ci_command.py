@@ -55,7 +55,8 @@ def step(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Step:
-    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITLAB_CI"):
+    systems = ("GITLAB_CI", "JENKINS_URL", "BUILDKITE", "CIRCLECI", "TF_BUILD")
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", *systems):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TRAINFARE_SPOOL", str(tmp_path / "spool.jsonl"))
     monkeypatch.setenv("TRAINFARE_TIMEOUT_S", "20")
@@ -229,6 +230,33 @@ def test_the_same_numbers_of_another_commit_or_branch_are_another_run(
         step.report("runs.json", *said)
 
     assert len(stored(client, workload)) == 3
+
+
+def test_branch_without_a_known_base_is_warned_of(step: Step, workload: str) -> None:
+    runs = write_runs(workload)
+
+    unknown = step.report(runs, "--branch", "deeper")
+    known = step.report(runs, "--branch", "deeper", "--base-branch", "main")
+
+    assert "runs of deeper count as normal" in unknown.err
+    assert "normal" not in known.err
+
+
+def test_pull_request_of_jenkins_is_kept_out_of_the_history(
+    step: Step, client: Client, workload: str
+) -> None:
+    step.know(
+        JENKINS_URL="https://ci.example/",
+        BRANCH_NAME="PR-17",
+        CHANGE_BRANCH="deeper",
+        CHANGE_TARGET="main",
+        CHANGE_ID="17",
+        GIT_COMMIT="abc123",
+    )
+
+    step.report(write_runs(workload))
+
+    assert stored(client, workload)[0]["excluded"]
 
 
 def test_a_comment_that_is_refused_is_a_warning(github: Step, forge: Forge, workload: str) -> None:

@@ -1,4 +1,4 @@
-"""What a CI system tells of the build that it runs: GitHub Actions, GitLab CI, else git."""
+"""What a CI system tells of the build that it runs; git tells the rest."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trainfare_client.ci.systems import system_of
 from trainfare_client.collectors.surroundings import read_labels
 from trainfare_client.requests import encoded
 
@@ -37,7 +38,8 @@ class Build:
         With its owner in front (`ada:main`) where it lies in a fork, so that a fork's branch is
         never taken for the base branch of the same name.
     base_branch
-        The branch that the pull request goes into, else the project's default branch.
+        The branch that the pull request goes into, else the project's default branch; where no
+        system tells it, the one of git's `origin`, or `main` or `master` where there is one.
     key
         Names the build within its system.
     """
@@ -115,7 +117,34 @@ def read_build(environ: Mapping[str, str] = os.environ) -> Build:
         return _github(environ)
     if environ.get("GITLAB_CI"):
         return _gitlab(environ)
-    return Build(commit=_git("rev-parse", "HEAD"), branch=_git("branch", "--show-current"))
+    return _elsewhere(environ)
+
+
+def _elsewhere(environ: Mapping[str, str]) -> Build:
+    system = system_of(environ)
+    if system is None:
+        commit, branch = _git("rev-parse", "HEAD"), _git("branch", "--show-current")
+        return Build(commit=commit, branch=branch, base_branch=_default_branch())
+    return Build(
+        commit=environ.get(system.commit) or _git("rev-parse", "HEAD"),
+        branch=system.branch_of(environ) or _git("branch", "--show-current"),
+        base_branch=system.base_branch_of(environ) or _default_branch(),
+        pull_request=system.pull_request_of(environ),
+        key=system.key_of(environ),
+    )
+
+
+def _default_branch() -> str | None:
+    """Return the branch that others come from, as far as this clone knows."""
+    remote = _git("symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+    if remote is not None:
+        return remote.removeprefix("origin/")
+    # A CI system often fetches the one branch that it builds, and makes no origin/HEAD.
+    for name in ("main", "master"):
+        for place in (f"refs/remotes/origin/{name}", f"refs/heads/{name}"):
+            if _git("rev-parse", "--verify", "--quiet", place) is not None:
+                return name
+    return None
 
 
 def _github(environ: Mapping[str, str]) -> Build:

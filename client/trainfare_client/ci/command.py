@@ -96,7 +96,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_build(parser: argparse.ArgumentParser) -> None:
-    found = "found in the environment of GitHub and GitLab"
+    found = "found in the CI system's environment or by git"
     parser.add_argument("--commit", help=found)
     parser.add_argument("--branch", help=found)
     parser.add_argument("--base-branch", help="whose durations are the normal ones; " + found)
@@ -122,7 +122,7 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
 
 def _build(options: argparse.Namespace) -> Build:
     found = read_build()
-    return Build(
+    build = Build(
         system=found.system,
         commit=options.commit or found.commit,
         branch=options.branch or found.branch,
@@ -130,6 +130,12 @@ def _build(options: argparse.Namespace) -> Build:
         pull_request=options.pull_request or found.pull_request,
         key=found.key,
     )
+    if build.branch and not build.base_branch:
+        sys.stderr.write(
+            f"No base branch is known, so runs of {build.branch} count as normal: name it by"
+            " --base-branch.\n"
+        )
+    return build
 
 
 @contextlib.contextmanager
