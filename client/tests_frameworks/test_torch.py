@@ -171,9 +171,23 @@ def test_training_ends_as_before_while_the_service_is_down_and_the_run_arrives_l
     assert [run["status"] for run in runs] == ["succeeded"]
 
 
-def test_memory_that_another_rank_lacked_is_the_outcome(client: Client, workload: str) -> None:
-    answer = _run_script("ddp_recorded.py", workload, FAIL_ON_RANK="1")
+@pytest.mark.parametrize("script", ["ddp_recorded.py", "accelerate_recorded.py"])
+def test_memory_that_another_rank_lacked_is_the_outcome(
+    script: str, client: Client, workload: str
+) -> None:
+    answer = _run_script(script, workload, FAIL_ON_RANK="1")
     (run,) = client.runs.all(workload)
 
     assert answer.returncode != 0
     assert run["status"] == "out_of_memory"
+
+
+def test_rank_of_accelerate_that_ends_by_itself_leaves_no_note(
+    client: Client, workload: str, tmp_path: Path
+) -> None:
+    answer = _run_script("accelerate_recorded.py", workload)
+    (run,) = client.runs.all(workload)
+
+    assert answer.returncode == 0, answer.stderr
+    assert run["status"] == "succeeded"
+    assert list(tmp_path.glob("ranks-*")) == []

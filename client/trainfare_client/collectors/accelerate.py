@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from accelerate.tracking import GeneralTracker
 
+from trainfare_client.collectors.guarding import Guard
+from trainfare_client.collectors.outcomes import CANCELLED, EndWatch, RankNotes
 from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place, read_place
+from trainfare_client.settings import LOCAL_URL, read_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -36,6 +40,9 @@ class TrainfareTracker(GeneralTracker):
         self._recorder: Recorder | None = None
         self._optimizer: Any = None
         self._hook: Any = None
+        with Guard():
+            if read_place().rank != 0:
+                _tell_of_failures(workload, options)
 
     @property
     def tracker(self) -> Recorder | None:
@@ -80,3 +87,18 @@ class TrainfareTracker(GeneralTracker):
             with self._recorder.guard:
                 self._hook.remove()
             self._recorder.finish()
+
+
+def _tell_of_failures(workload: str, options: RunOptions) -> None:
+    """Let rank 0 learn why this rank fails: Accelerate starts its trackers on rank 0 alone."""
+    # No address is needed to write a note, nor has a wrong one to be complained of here too.
+    settings = options.get("settings") or read_settings(url=LOCAL_URL, api_key="none")
+    notes = RankNotes(settings.spool.parent, workload, os.environ)
+
+    def leave(status: str) -> None:
+        # A process that ends by itself is none that was cancelled: nobody tells this rank when
+        # the training is over.
+        if status != CANCELLED:
+            notes.leave(status)
+
+    EndWatch(leave).start()
