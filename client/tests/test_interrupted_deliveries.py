@@ -30,6 +30,8 @@ _FAIL = """
     raise MemoryError
 """
 _IMPATIENT = """
+    import signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has none
     from trainfare_client.collectors import recording
     recording._PREEMPTION_S = 0.0
 """
