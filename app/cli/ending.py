@@ -9,25 +9,32 @@ import logging
 import os
 import signal
 import threading
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
+from typing import Final
 
 _logger = logging.getLogger(__name__)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-def told_to_end() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set from now on; only the main thread may ask."""
+@contextmanager
+def told_to_end() -> Iterator[threading.Event]:
+    """Yield an event that SIGTERM and SIGINT set in the block; only the main thread may ask."""
     told = threading.Event()
 
     def on_signal(_signal: int, _frame: FrameType | None) -> None:
         told.set()
 
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
-    return told
+    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def end_within(seconds: float, told: threading.Event | None = None) -> None:
+def end_within(seconds: float, told: threading.Event) -> threading.Event:
     """End this process at the latest `seconds` after it is told to, with exit code 1.
 
     Parameters
@@ -35,14 +42,20 @@ def end_within(seconds: float, told: threading.Event | None = None) -> None:
     seconds
         How long the end in order may take.
     told
-        Set when the process is told to end; None: it is now.
+        Set when the process is told to end.
+
+    Returns
+    -------
+    threading.Event
+        Set it once there is nothing to wait for any more.
     """
+    has_ended = threading.Event()
 
     def wait() -> None:
-        if told is not None:
-            told.wait()
-        time.sleep(seconds)
-        _logger.warning("ended in the middle", extra={"waited_s": seconds})
-        os._exit(1)
+        told.wait()
+        if not has_ended.wait(seconds):
+            _logger.warning("ended in the middle", extra={"waited_s": seconds})
+            os._exit(1)
 
     threading.Thread(target=wait, daemon=True, name="end").start()
+    return has_ended

@@ -1,5 +1,6 @@
 """Runs the fitter as this process."""
 
+import threading
 from typing import Final
 
 from app.cli.ending import end_within, told_to_end
@@ -21,10 +22,17 @@ def run_fitter(settings: Settings, *, is_supervised: bool = False) -> None:
         If a Ray cluster is named but Ray is not installed, or is of another version there.
     """
     configure_logging(settings)
-    told = told_to_end()
-    end_within(_GRACE_S, told)
-    if is_supervised:
-        end_when_orphaned()
+    with told_to_end() as told:
+        has_ended = end_within(_GRACE_S, told)
+        if is_supervised:
+            end_when_orphaned()
+        try:
+            _run(settings, told)
+        finally:
+            has_ended.set()
+
+
+def _run(settings: Settings, told: threading.Event) -> None:
     from app.fitter import run
     from app.services.computing import ComputerRefusedError
 

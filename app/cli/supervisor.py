@@ -73,7 +73,11 @@ def serve_with_fitter(settings: Settings, *, access_log: bool = False) -> None:
         If the service ended by itself.
     """
     configure_logging(settings)
-    stop = told_to_end()
+    with told_to_end() as stop:
+        _run(settings, stop, access_log=access_log)
+
+
+def _run(settings: Settings, stop: threading.Event, *, access_log: bool) -> None:
     service = _Child("service", settings, "serve", *(["--access-log"] if access_log else []))
     fitter = _Child("fitter", settings, "fitter")
     try:

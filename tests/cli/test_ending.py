@@ -1,5 +1,6 @@
 """A process ends by one signal: in order, or in the middle of what it waits for."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -8,17 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import pytest
 
+from app.cli.ending import told_to_end
 from tests.support.server import running_service, start_process
 
 _WAITS_FOR_EVER = """
 import threading
 from app.cli.ending import end_within, told_to_end
-told = told_to_end()
-end_within({seconds}, told)
-print("ready", flush=True)
-told.wait()
-print("told", flush=True)
-{then}
+with told_to_end() as told:
+    has_ended = end_within({seconds}, told)
+    print("ready", flush=True)
+    told.wait()
+    print("told", flush=True)
+    {then}
 """
 
 
@@ -41,6 +43,21 @@ def test_process_that_waits_for_ever_is_ended_in_the_middle() -> None:
 
 def test_process_that_ends_in_order_is_not_waited_for() -> None:
     assert _end(3600, "") == (0, "told\n")
+
+
+def test_end_that_was_in_order_is_not_followed_by_another() -> None:
+    then = "has_ended.set(); threading.Event().wait(0.5); print('alive')"
+
+    assert _end(0.1, then) == (0, "told\nalive\n")
+
+
+def test_signals_are_as_before_afterwards() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with told_to_end() as told:
+        signal.raise_signal(signal.SIGTERM)
+
+    assert told.is_set()
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize("arguments", [[], ["--workers", "2"]])
