@@ -1,112 +1,18 @@
 """`trainfare ci report`: runs in, verdict, Markdown, comment, annotations and exit code out."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from trainfare_client import Client, ClientSettings
-from trainfare_client.console import main
-from trainfare_client.errors import SpoolError
-from trainfare_client.spool import FlushReport, Spool
+from trainfare_client import Client
+from trainfare_client.spool import Spool
 
-from client.tests.forge import Forge, running_forge
-from client.tests.runs import make_profile, make_run
+from client.tests.ci_steps import Step, fit, stored, write_runs
+from client.tests.forge import Forge
+from client.tests.runs import make_run
 from tests.support.terminal import Terminal
 
 _AWAY = "http://127.0.0.1:9"
-
-
-@dataclass
-class Said:
-    """What a command ended with and wrote."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Step:
-    """A step of a build in a folder of its own, with nothing of the machine's own CI around it."""
-
-    def __init__(
-        self, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self._url, self._capsys, self._environment = url, capsys, monkeypatch
-
-    def know(self, **environment: str) -> None:
-        """Set variables of the environment."""
-        for name, value in environment.items():
-            self._environment.setenv(name, value)
-
-    def report(self, *arguments: object, url: str = "") -> Said:
-        """Run the command."""
-        code = main(["ci", "report", "--url", url or self._url, *map(str, arguments)])
-        captured = self._capsys.readouterr()
-        return Said(code, captured.out, captured.err)
-
-
-@pytest.fixture
-def step(
-    service_url: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Step:
-    systems = ("GITLAB_CI", "JENKINS_URL", "BUILDKITE", "CIRCLECI", "TF_BUILD")
-    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", *systems):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TRAINFARE_SPOOL", str(tmp_path / "spool.jsonl"))
-    monkeypatch.setenv("TRAINFARE_TIMEOUT_S", "20")
-    monkeypatch.chdir(tmp_path)
-    return Step(service_url, capsys, monkeypatch)
-
-
-@pytest.fixture
-def github(step: Step, tmp_path: Path) -> Step:
-    event = {
-        "pull_request": {
-            "number": 17,
-            "head": {"ref": "deeper", "sha": "abc123", "repo": {"full_name": "ada/nets"}},
-            "base": {"ref": "main", "repo": {"full_name": "ada/nets"}},
-        }
-    }
-    (tmp_path / "event.json").write_text(json.dumps(event))
-    step.know(
-        GITHUB_ACTIONS="true",
-        GITHUB_EVENT_PATH=str(tmp_path / "event.json"),
-        GITHUB_REPOSITORY="ada/nets",
-        GITHUB_RUN_ID=tmp_path.name,
-        GITHUB_SHA="merge-commit",
-        GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"),
-        GITHUB_OUTPUT=str(tmp_path / "output.txt"),
-    )
-    return step
-
-
-@pytest.fixture
-def forge() -> Iterator[Forge]:
-    with running_forge() as forge:
-        yield forge
-
-
-def fit(client: Client, workload: str) -> None:
-    client.runs.upload(make_profile(workload))
-    client.fits.wait(client.fits.request(workload, time_budget_s=5, seed=1)["fit_id"])
-
-
-def write_runs(workload: str, *, factor: float = 1.0, build: str = "1") -> str:
-    usual = make_run(workload, workers=2, size=4000, external_id=f"build-{build}")
-    run = {**usual, "duration_seconds": factor * usual["duration_seconds"]}
-    name = f"runs-{build}.json"
-    Path(name).write_text(json.dumps([run]))
-    return name
-
-
-def stored(client: Client, workload: str) -> Sequence[Any]:
-    return list(client.runs.all(workload))
 
 
 def test_a_first_report_passes_and_says_what_is_missing(
@@ -301,105 +207,6 @@ def test_gitlab_gets_a_note_that_is_edited(
     assert stored(client, workload)[0]["excluded"]
 
 
-def test_runs_that_collectors_kept_are_reported_once(
-    step: Step, client: Client, settings: ClientSettings, workload: str
-) -> None:
-    spool = Spool(settings.spool)
-    spool.append([make_run(workload, external_id="kept")])
-
-    away = step.report("--from-spool", url=_AWAY)
-    waiting = spool.waiting()
-    said = step.report("--from-spool")
-    empty = step.report("--from-spool")
-
-    assert (away.code, said.code, empty.code) == (0, 0, 2)
-    assert (waiting, spool.waiting()) == (1, 0)
-    assert "There are no runs to report." in empty.out
-    assert [run["external_id"] for run in stored(client, workload)] == ["kept"]
-
-
-def test_runs_of_an_earlier_build_are_stored_and_not_judged(
-    step: Step, client: Client, settings: ClientSettings, workload: str
-) -> None:
-    fit(client, workload)
-    spool = Spool(settings.spool)
-    for number, factor in ((1, 3.0), (2, 1.0)):
-        [run] = json.loads(Path(write_runs(workload, factor=factor, build=str(number))).read_text())
-        run["labels"] = {"git_sha": f"{number}f2e" * 10}
-        spool.append([run])
-        url = _AWAY if number == 1 else ""
-        said = step.report("--from-spool", "--commit", f"{number}f2e" * 10, "--json", url=url)
-
-    report = json.loads(said.out)
-    labels = {run["external_id"]: run["labels"] for run in stored(client, workload)}
-    assert said.code == 0
-    assert "Runs of other commits are stored, not judged: 1 of 1." in said.err
-    assert [run["external_id"] for run in report["runs"]] == ["build-2"]
-    assert labels["build-1"] == {"git_sha": "1f2e" * 10}
-    assert spool.waiting() == 0
-
-
-def test_what_a_flush_left_behind_does_not_hide_the_runs_of_this_build(
-    step: Step, client: Client, settings: ClientSettings, workload: str
-) -> None:
-    spool = Spool(settings.spool)
-    spool.append([make_run(workload, external_id="left")])
-    spool.take(FlushReport())
-    spool.append([make_run(workload, external_id="fresh")])
-
-    said = step.report("--from-spool", "--commit", "1f2e", "--json")
-
-    reported = [run["external_id"] for run in json.loads(said.out)["runs"]]
-    assert reported == ["left", "fresh"]
-    assert len(stored(client, workload)) == 2
-    assert spool.waiting() == 0
-
-
-def test_build_that_measured_nothing_stores_what_waits_and_says_so(
-    step: Step, client: Client, settings: ClientSettings, workload: str
-) -> None:
-    spool = Spool(settings.spool)
-    spool.append([make_run(workload, external_id="other", labels={"git_sha": "abc"})])
-
-    away = step.report("--from-spool", "--commit", "1f2e", url=_AWAY)
-    waiting = spool.waiting()
-    said = step.report("--from-spool", "--commit", "1f2e")
-
-    assert (away.code, waiting) == (0, 1)
-    assert said.code == 2
-    assert "There are no runs to report." in said.out
-    assert [run["external_id"] for run in stored(client, workload)] == ["other"]
-    assert spool.waiting() == 0
-
-
-def test_refused_run_of_an_earlier_build_changes_no_verdict(
-    step: Step, settings: ClientSettings, workload: str
-) -> None:
-    spool = Spool(settings.spool)
-    bad = make_run(workload, labels={"git_sha": "abc"}) | {"duration_seconds": -1.0}
-    spool.append([bad, make_run(workload, labels={"git_sha": "1f2e"})])
-
-    said = step.report("--from-spool", "--commit", "1f2e")
-
-    assert said.code == 0
-    assert "A run of another commit was refused" in said.out
-    assert spool.waiting() == 0
-    assert len(spool.rejected.read_text().splitlines()) == 1
-
-
-def test_runs_that_collectors_label_with_the_merge_commit_are_of_the_build(
-    github: Step, client: Client, settings: ClientSettings, workload: str
-) -> None:
-    Spool(settings.spool).append(
-        [make_run(workload, external_id="merged", labels={"git_sha": "merge-commit"})]
-    )
-
-    said = github.report("--from-spool", "--no-comment", "--json")
-
-    assert [run["external_id"] for run in json.loads(said.out)["runs"]] == ["merged"]
-    assert len(stored(client, workload)) == 1
-
-
 def test_service_that_is_away_warns_and_lets_the_build_go_on(
     github: Step, workload: str, tmp_path: Path
 ) -> None:
@@ -520,18 +327,3 @@ def test_verdict_stands_where_the_outputs_cannot_be_written(
 
     assert said.code == 0
     assert "::warning title=Trainfare::" in said.out
-
-
-def test_runs_that_cannot_leave_the_spool_change_no_verdict(
-    step: Step, workload: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Spool(tmp_path / "spool.jsonl").append(json.loads(Path(write_runs(workload)).read_text()))
-
-    def fail(_spool: Spool) -> None:
-        raise SpoolError("The disk is full.")
-
-    monkeypatch.setattr(Spool, "drop_taken", fail)
-    said = step.report("--from-spool")
-
-    assert said.code == 0
-    assert "Warning: The disk is full. The next report sends its runs again." in said.out
