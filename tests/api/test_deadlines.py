@@ -108,7 +108,9 @@ def test_answer_that_has_not_begun_when_the_process_ends_is_a_problem() -> None:
         assert b"told to end" in body["body"]
 
 
-def test_cancelled_request_is_answered_by_a_problem() -> None:
+def test_commit_that_the_end_of_the_process_cuts_off_is_answered_by_a_problem() -> None:
+    watch = DeadlineWatch(request_s=3600, upload_s=3600, max_waiting=1)
+
     async def run() -> Caller:
         caller, begun = Caller(), asyncio.Event()
 
@@ -119,9 +121,10 @@ def test_cancelled_request_is_answered_by_a_problem() -> None:
                 begun.set()
                 await asyncio.Event().wait()
 
-        layer = _layer(commits, 3600)
+        layer = ExchangeMiddleware(commits, watch, RequestMetrics(CollectorRegistry()))
         task = asyncio.create_task(layer(_scope(), _silent, caller.send))
         await begun.wait()
+        watch.stop(0.0)
         task.cancel()
         await task
         return caller

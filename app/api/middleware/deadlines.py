@@ -61,6 +61,11 @@ class DeadlineWatch:
             deadline.cut(self._stops_at - time.monotonic())
         return deadline
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the process was told to end."""
+        return self._stops_at is not None
+
     def stop(self, seconds: float) -> None:
         """Let no answer begin later than `seconds` from now: the process ends."""
         self._stops_at = time.monotonic() + seconds

@@ -209,9 +209,12 @@ class ExchangeMiddleware:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        else:
             await self._app(scope, receive, send)
-            return
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(scope, receive, send, self._watch)
         scope.setdefault("state", {})["exchange"] = exchange
         fields = log_fields.current.set({"request_id": exchange.request_id})
@@ -225,6 +228,8 @@ class ExchangeMiddleware:
                 if exchange.refusal is not None:
                     await exchange.refusal
         except asyncio.CancelledError:
+            if not self._watch.is_stopping:
+                raise
             # The server ends and waits no longer, for a commit neither: the task ends here.
             await exchange.give_up()
         except OverloadedError as error:
