@@ -182,9 +182,16 @@ def _in_best(options: Options, n_jobs: int, capacity: int) -> IntArray:
 def _at_price(options: Options, starts: IntArray, price: float) -> IntArray:
     """Return the option of each job that costs least; of equal ones that with the fewest GPUs."""
     cost = options.value + price * options.gpus
-    least = np.minimum.reduceat(cost, starts)
+    return first_cheapest(options, cost, np.minimum.reduceat(cost, starts))
+
+
+def first_cheapest(options: Options, cost: FloatArray, least: FloatArray) -> IntArray:
+    """Return the first option of each job whose cost is the least of the job.
+
+    `options` are sorted by job, `cost` is of shape (n_options,), `least` of shape (n_jobs,).
+    """
     rows = np.flatnonzero(cost <= least[options.job])
-    found: IntArray = rows[np.searchsorted(options.job[rows], np.arange(len(starts)))]
+    found: IntArray = rows[np.searchsorted(options.job[rows], np.arange(len(least)))]
     return found
 
 

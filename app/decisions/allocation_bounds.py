@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from app.decisions.allocation import NOTHING, IntArray, Options, allocate_one_kind
+from app.decisions.allocation import NOTHING, IntArray, Options, allocate_one_kind, first_cheapest
 from app.decisions.durations import FloatArray
 
 _ROUNDS: Final = 240
@@ -61,8 +61,7 @@ class _Search:
         """Take one step; every now and then make an allocation of what the prices suggest."""
         cost, least = self.reduced(self.prices)
         bound = float(least.sum() - self.prices @ self.capacity)
-        rows = np.flatnonzero(cost <= least[self.options.job])
-        chosen = rows[np.searchsorted(self.options.job[rows], np.arange(self.n_jobs))]
+        chosen = first_cheapest(self.options, cost, least)
         if is_allocating:
             kinds = self._kinds(cost)
             if (kinds != NOTHING).all():

@@ -103,7 +103,7 @@ def _product(
             provider=provider,
             region=region,
             purchase=purchase,
-            nodes=nodes or _nodes(count, density),
+            nodes=nodes or nodes_for(count, density),
             workers=count,
         )
         for (pair, ((provider, region), purchase), density), nodes in product(placed, node_counts)
@@ -149,7 +149,8 @@ def _densities(
     return {pair: measured.get(pair, gpus.get(pair) or densest) for pair in hardware}
 
 
-def _nodes(workers: int, density: float | None) -> int | None:
+def nodes_for(workers: int, density: float | None) -> int | None:
+    """Return how many nodes workers need at a number of them on each, None where none is known."""
     return None if density is None else ceil(workers / density)
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import ceil
 from typing import Final
 
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.profiling import ProfilingRequest
-from app.services.candidates import Hardware, with_gpu, with_instance
+from app.services.candidates import Hardware, nodes_for, with_gpu, with_instance
 
 MAX_CANDIDATES: Final = 2_000
 _SHARES: Final = (0.125, 0.25, 0.5, 1.0)
@@ -87,7 +86,7 @@ def _configurations(
             provider=provider,
             region=region,
             purchase=purchase,
-            nodes=nodes or _nodes(workers, measured.get(pair)),
+            nodes=nodes or nodes_for(workers, measured.get(pair)),
             workers=workers,
         )
         for (provider, region, purchase, nodes, workers), pair in product(
@@ -115,10 +114,6 @@ def _paired(names: Sequence[str], side: int, measured: Sequence[Hardware]) -> li
         known = (with_instance if side else with_gpu)(name, measured)
         pairs += known or [(name, None) if side == 0 else (None, name)]
     return list(dict.fromkeys(pairs))
-
-
-def _nodes(workers: int, density: float | None) -> int | None:
-    return None if density is None else ceil(workers / density)
 
 
 def _powers_of_two(most: int) -> list[int]:
