@@ -1,7 +1,9 @@
 """Gradient-boosted regression trees on the log duration (LightGBM), one thread, deterministic."""
 
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from typing_extensions import override
@@ -35,14 +37,24 @@ class BoostedTrees(PortfolioRegressor):
         Number of trees; None for 120 up to 60 configurations and 200 above.
     seed
         Seeds bagging and feature sampling.
+    asked_once
+        Answer by LightGBM itself, and have no state: to read trees into tables, which load and
+        answer fast, takes longer than to grow them, and a refit on a held-out set is asked once.
 
     References
     ----------
     Ke et al. (2017), LightGBM: a highly efficient gradient boosting decision tree, NeurIPS 30.
     """
 
-    def __init__(self, layout: Layout, rounds: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        rounds: int | None = None,
+        seed: int = 0,
+        asked_once: bool = False,  # noqa: FBT001, FBT002 - an estimator's parameters are set by name
+    ) -> None:
         self.layout, self.rounds, self.seed = layout, rounds, seed
+        self.asked_once = asked_once
 
     @override
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
@@ -67,14 +79,20 @@ class BoostedTrees(PortfolioRegressor):
         booster = lightgbm.train(
             self._parameters(len(y)), data, num_boost_round=rounds, keep_training_booster=True
         )
-        self.trees_ = read_trees(booster.model_to_string())
-        self._tables = TreeTables(self.trees_, self.layout.n_columns)
+        self._sum: Callable[[FloatArray], Any] = partial(booster.predict, num_threads=1)
+        if not self.asked_once:
+            self._take(read_trees(booster.model_to_string()))
         return self
 
     @override
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return the mean log duration; trees have no variance of their own."""
-        return self._tables.predict(X) + self.center_, None
+        return np.asarray(self._sum(X), dtype=np.float64) + self.center_, None
+
+    @override
+    def refit_clone(self) -> Self:
+        """Return an unfitted copy that is asked once."""
+        return type(self)(**{**self.get_params(), "asked_once": True})
 
     @override
     def to_state(self) -> State:
@@ -86,8 +104,11 @@ class BoostedTrees(PortfolioRegressor):
     def load_state(self, state: State) -> None:
         """Take over trees as numbers; LightGBM itself is not needed."""
         self.center_ = read_number(state.values["center"])
-        self.trees_ = TreeArrays(*(state.arrays[f"trees.{each.name}"] for each in _TREE_FIELDS))
-        self._tables = TreeTables(self.trees_, self.layout.n_columns)
+        self._take(TreeArrays(*(state.arrays[f"trees.{each.name}"] for each in _TREE_FIELDS)))
+
+    def _take(self, trees: TreeArrays) -> None:
+        self.trees_ = trees
+        self._sum = TreeTables(trees, self.layout.n_columns).predict
 
     def _parameters(self, n_configurations: int) -> dict[str, str | int | float | bool]:
         return {
@@ -123,14 +144,23 @@ class ResidualTrees(PortfolioRegressor):
         The law below the trees; a sum of four terms if None.
     seed
         Seeds bagging and feature sampling, and chooses the subset of large sets.
+    asked_once
+        As `BoostedTrees` has it.
 
     References
     ----------
     Ke et al. (2017), LightGBM: a highly efficient gradient boosting decision tree, NeurIPS 30.
     """
 
-    def __init__(self, layout: Layout, law: ScalingLaw | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        law: ScalingLaw | None = None,
+        seed: int = 0,
+        asked_once: bool = False,  # noqa: FBT001, FBT002 - an estimator's parameters are set by name
+    ) -> None:
         self.layout, self.law, self.seed = layout, law, seed
+        self.asked_once = asked_once
 
     @override
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
@@ -144,7 +174,7 @@ class ResidualTrees(PortfolioRegressor):
         _check_size(y)
         self.law_ = self._new_law().fit(X, y)
         rounds = _FEW_ROUNDS if len(y) <= FEW_CONFIGURATIONS else _ROUNDS
-        self.trees_ = BoostedTrees(self.layout, rounds // 2, self.seed)
+        self.trees_ = BoostedTrees(self.layout, rounds // 2, self.seed, self.asked_once)
         self.trees_.fit(X, y - self.law_.predict(X), sample_weight)
         return self
 
@@ -155,8 +185,8 @@ class ResidualTrees(PortfolioRegressor):
 
     @override
     def refit_clone(self) -> Self:
-        """Return an unfitted copy that keeps the law's templates."""
-        return type(self)(self.layout, self.law_.refit_clone(), self.seed)
+        """Return an unfitted copy that keeps the law's templates and is asked once."""
+        return type(self)(self.layout, self.law_.refit_clone(), self.seed, asked_once=True)
 
     @override
     def to_state(self) -> State:

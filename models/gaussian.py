@@ -8,13 +8,15 @@ from typing_extensions import override
 from models.checks import check_bounded, check_rows, demand
 from models.conditioning import Rows, conditioned, conditioning_rows
 from models.hyperposterior import Evidence, cholesky, negative_log_posterior
-from models.kernels import KernelParameters, ServingKernel, TrainingKernel
+from models.kernels import KernelParameters, ServingKernel
 from models.layout import Layout
 from models.optimisation import minimise_in_box
+from models.positive_definite import invert_lower
 from models.power_laws import FittedLaw, evaluate_law
 from models.regressor import PortfolioRegressor, State
 from models.scaling_laws import LogLinearLaw, ScalingLaw, spread_subset
 from models.tables import FloatArray
+from models.training_kernel import Told, training_kernel
 from models.triangles import LowerTriangle, gram_of_lower
 
 MAX_TUNING_CONFIGURATIONS = 200
@@ -28,7 +30,7 @@ _N_DEVIATIONS = 3
 _MAX_LOG_PARAMETER = 50.0
 
 
-_Told = tuple[FloatArray, FloatArray, FloatArray]
+_Measured = tuple[FloatArray, FloatArray, FloatArray]
 """Rows, log durations and numbers of repetitions of configurations."""
 
 
@@ -114,9 +116,10 @@ class GaussianProcess(PortfolioRegressor):
 
     def _evidence(self, X: FloatArray, y: FloatArray, counts: FloatArray) -> Evidence:
         mean, jacobian = self._mean_and_jacobian(X)
-        coupling = self._parameter_covariance() @ jacobian.T
+        law = self._best
+        coupling = law.covariance @ jacobian.T if self.held else law.prior.coupling(jacobian)
         rows = self._rows(X)
-        kernel = TrainingKernel.build(rows.x, rows.codes, counts)
+        kernel = training_kernel(Told.of(rows.x, rows.codes, counts))
         return Evidence(kernel, y - mean, coupling, jacobian @ coupling)
 
     def _condition(self, X: FloatArray, evidence: Evidence) -> None:
@@ -125,8 +128,7 @@ class GaussianProcess(PortfolioRegressor):
         kernel = evidence.kernel
         noise = parameters.roughness**2 + parameters.noise**2 / kernel.counts
         factor = cholesky(kernel.covariance(self.log_parameters_) + evidence.base, noise)
-        # Rounding leaves crumbs above the diagonal.
-        inverse = np.tril(np.linalg.inv(factor))
+        inverse = invert_lower(factor)
         self.inverse_factor_ = LowerTriangle.of(inverse)
         self.alpha_ = inverse.T @ (inverse @ evidence.residual)
         self.X_, self.coupling_ = np.ascontiguousarray(X), np.ascontiguousarray(evidence.coupling)
@@ -346,14 +348,16 @@ class GaussianProcess(PortfolioRegressor):
         if self.shape_fixed:
             low[_N_DEVIATIONS:] = high[_N_DEVIATIONS:] = first[_N_DEVIATIONS:]
         return minimise_in_box(
-            lambda logs: negative_log_posterior(evidence, logs, means, widths),
+            lambda logs: negative_log_posterior(
+                evidence, logs, means, widths, shape_fixed=self.shape_fixed
+            ),
             np.clip(first, low, high),
             list(zip(low.tolist(), high.tolist(), strict=True)),
             self.max_iterations,
         )
 
 
-def _few(every: _Told, limit: int, seed: int) -> _Told:
+def _few(every: _Measured, limit: int, seed: int) -> _Measured:
     """Return a random subset of configurations, or all if there are no more than `limit`."""
     rows = spread_subset(len(every[1]), limit, seed)
     X, y, counts = every

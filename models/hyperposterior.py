@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.kernels import KernelParameters, TrainingKernel
+from models.kernels import KernelParameters
+from models.positive_definite import invert_lower
 from models.tables import FloatArray
+from models.training_kernel import TrainingKernel
 
 _JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
@@ -33,7 +35,12 @@ class Evidence:
 
 
 def negative_log_posterior(
-    evidence: Evidence, logs: FloatArray, means: FloatArray, widths: FloatArray
+    evidence: Evidence,
+    logs: FloatArray,
+    means: FloatArray,
+    widths: FloatArray,
+    *,
+    shape_fixed: bool = False,
 ) -> tuple[float, FloatArray]:
     """Return the negative log posterior of the hyper-parameters and its gradient.
 
@@ -45,23 +52,26 @@ def negative_log_posterior(
         Log hyper-parameters as `KernelParameters.from_log` reads them, shape (k,).
     means, widths
         Of the log-normal priors, shape (k,).
+    shape_fixed
+        Leave the slopes of all but the three deviations at 0.
 
     References
     ----------
     Rasmussen and Williams (2006), Gaussian processes for machine learning, section 5.4.1.
     """
     kernel, residual = evidence.kernel, evidence.residual
-    parameters = KernelParameters.from_log(logs, len(kernel.distances))
+    parameters = KernelParameters.from_log(logs, kernel.n_numeric)
     covariance = kernel.covariance(logs)
     noise = parameters.roughness**2 + parameters.noise**2 / kernel.counts
     factor = cholesky(covariance + evidence.base, noise)
-    inverse = np.linalg.inv(factor)
+    inverse = invert_lower(factor)
     precision = inverse.T @ inverse
     alpha = precision @ residual
     deviations = (logs - means) / widths
     value = residual @ alpha / 2 + np.log(np.diag(factor)).sum() + deviations @ deviations / 2
     inner = (precision - np.outer(alpha, alpha)) / 2
-    return float(value), kernel.gradient(logs, covariance, inner) + deviations / widths
+    slopes = kernel.gradient(logs, inner, shape_fixed=shape_fixed)
+    return float(value), slopes + deviations / widths
 
 
 def cholesky(covariance: FloatArray, noise: FloatArray) -> FloatArray:

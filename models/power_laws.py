@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from models.layout import Layout, Role
+from models.positive_definite import invert_positive, solve_positive
 from models.tables import FloatArray, IntArray
 
 Template = Literal["data", "serial", "steps", "const"]
@@ -79,6 +80,18 @@ class LawPrior:
     def spread(self) -> FloatArray:
         """Return the covariance of the parameters."""
         return np.diag(self.sds**2) if self.covariance is None else self.covariance
+
+    def coupling(self, jacobian: FloatArray) -> FloatArray:
+        """Return the covariance of the parameters with linear functions of them, one a row."""
+        if self.covariance is None:
+            return self.sds[:, None] ** 2 * jacobian.T
+        return self.covariance @ jacobian.T
+
+    def log_determinant(self) -> float:
+        """Return that of the covariance."""
+        if self.covariance is None:
+            return 2 * float(np.log(self.sds).sum())
+        return float(np.linalg.slogdet(self.covariance)[1])
 
     def precision(self) -> FloatArray:
         """Return the inverse of the covariance."""
@@ -293,25 +306,28 @@ def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> Fi
     """
     precision, levels = prior.precision(), layout.one_hot(X)
     linked = np.flatnonzero(np.count_nonzero(precision, axis=1) > 1)
-    theta = prior.means.copy()
+    theta, offset = prior.means.copy(), np.zeros(len(prior.means))
+    pull = precision @ offset
     f, jacobian = evaluate_terms(layout, prior.terms, theta, X, levels)
     misfit, damping = max(_misfit(y - f), 0.04), 1e-3
     for _ in range(_MAX_STEPS):
-        residual, offset = y - f, theta - prior.means
-        gradient = jacobian.T @ residual / misfit - precision @ offset
+        residual = y - f
+        gradient = jacobian.T @ residual / misfit - pull
         step = damped_step(precision, linked, jacobian / misfit**0.5, damping, gradient)
         trial = theta + step
         new_f, new_jacobian = evaluate_terms(layout, prior.terms, trial, X, levels)
-        before = residual @ residual / misfit + offset @ precision @ offset
-        moved = trial - prior.means
-        after = (y - new_f) @ (y - new_f) / misfit + moved @ precision @ moved
+        before = residual @ residual / misfit + offset @ pull
+        new_offset = trial - prior.means
+        new_pull = precision @ new_offset
+        after = (y - new_f) @ (y - new_f) / misfit + new_offset @ new_pull
         if after > before:
             damping *= 8
             if damping > 1e8:  # noqa: PLR2004 - no step helps any more
                 break
             continue
         damping = max(damping / 8, 1e-9)
-        theta, f, jacobian = trial, new_f, new_jacobian
+        theta, offset, pull = trial, new_offset, new_pull
+        f, jacobian = new_f, new_jacobian
         renewed = _misfit(y - f)
         settled = abs(np.log(renewed / misfit)) < 1e-3 and np.abs(step / prior.sds).max() < 1e-3  # noqa: PLR2004 - thousandths
         misfit = renewed
@@ -360,18 +376,27 @@ def damped_step(
     diagonal = precision.diagonal()
     added = damping * ((jacobian**2).sum(axis=0) + diagonal)
     if len(jacobian) >= len(gradient):
-        whole = jacobian.T @ jacobian + precision + np.diag(added)
-        return np.asarray(np.linalg.solve(whole, gradient), dtype=np.float64)
-    right = np.concatenate([gradient[:, None], jacobian.T], axis=1)
-    left = right / (diagonal + added)[:, None]
+        whole = jacobian.T @ jacobian + precision
+        whole.reshape(-1)[:: len(whole) + 1] += added
+        return solve_positive(whole, gradient)
+    roots = np.sqrt(diagonal + added)
+    # A matrix times itself transposed is half of the work: what is not diagonal goes apart.
+    scaled = jacobian / roots
+    scaled[:, linked] = 0.0
+    inner = scaled @ scaled.T
+    inner.reshape(-1)[:: len(inner) + 1] += 1.0
+    first = gradient / roots**2
+    solved, beside = np.zeros((0, len(jacobian))), jacobian[:, linked]
     if len(linked):
         block = precision[np.ix_(linked, linked)] + np.diag(added[linked])
-        left[linked] = np.linalg.solve(block, right[linked])
-    first, others = left[:, 0], left[:, 1:]
-    inner = jacobian @ others
-    inner.reshape(-1)[:: len(inner) + 1] += 1.0
-    taken = others @ np.linalg.solve(inner, jacobian @ first)
-    return np.asarray(first - taken, dtype=np.float64)
+        right = np.concatenate([gradient[linked, None], beside.T], axis=1)
+        both = solve_positive(block, right)
+        first[linked], solved = both[:, 0], both[:, 1:]
+        inner += beside @ solved
+    weights = solve_positive(inner, jacobian @ first)
+    taken = scaled.T @ weights / roots
+    taken[linked] = solved @ weights
+    return first - taken
 
 
 def _misfit(residual: FloatArray) -> float:
@@ -388,7 +413,7 @@ def _with_evidence(
     f, jacobian = at
     misfit = _misfit(y - f)
     hessian = jacobian.T @ jacobian / misfit + precision
-    covariance = np.linalg.inv(hessian)
+    covariance, log_determinant = invert_positive(hessian)
     offset = theta - prior.means
     objective = ((y - f) @ (y - f) / misfit + offset @ precision @ offset) / 2
     evidence = (
@@ -396,8 +421,8 @@ def _with_evidence(
         - objective
         - _MISFIT_B / misfit
         - (_MISFIT_A + 1) * np.log(misfit)
-        + np.linalg.slogdet(precision)[1] / 2
-        - np.linalg.slogdet(hessian)[1] / 2
+        - prior.log_determinant() / 2
+        - log_determinant / 2
         + prior.log_weight
     )
-    return FittedLaw(prior, theta, (covariance + covariance.T) / 2, misfit, float(evidence))
+    return FittedLaw(prior, theta, covariance, misfit, float(evidence))

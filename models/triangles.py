@@ -29,7 +29,7 @@ class LowerTriangle:
     @classmethod
     def of(cls, matrix: FloatArray) -> Self:
         """Return the lower triangle of a square matrix; what is above the diagonal is left out."""
-        return cls(len(matrix), matrix[_is_lower(len(matrix))])
+        return cls(len(matrix), matrix[is_lower(len(matrix))])
 
     def full(self) -> FloatArray:
         """Return the matrix with its zeros, shape (n, n), made anew each time.
@@ -41,12 +41,13 @@ class LowerTriangle:
                [2., 3.]])
         """
         matrix: FloatArray = np.zeros((self.n, self.n))
-        matrix[_is_lower(self.n)] = self.numbers
+        matrix[is_lower(self.n)] = self.numbers
         return matrix
 
 
 @lru_cache(maxsize=8)
-def _is_lower(n: int) -> BoolArray:
+def is_lower(n: int) -> BoolArray:
+    """Return which places of a square matrix lie on or below its diagonal, shape (n, n)."""
     return np.tri(n, dtype=np.bool_)
 
 
