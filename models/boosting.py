@@ -46,6 +46,8 @@ class BoostedTrees(PortfolioRegressor):
     Ke et al. (2017), LightGBM: a highly efficient gradient boosting decision tree, NeurIPS 30.
     """
 
+    _sum: Callable[[FloatArray], Any]
+
     def __init__(
         self,
         layout: Layout,
@@ -79,7 +81,7 @@ class BoostedTrees(PortfolioRegressor):
         booster = lightgbm.train(
             self._parameters(len(y)), data, num_boost_round=rounds, keep_training_booster=True
         )
-        self._sum: Callable[[FloatArray], Any] = partial(booster.predict, num_threads=1)
+        self._sum = partial(booster.predict, num_threads=1)
         if not self.asked_once:
             self._take(read_trees(booster.model_to_string()))
         return self
@@ -96,7 +98,15 @@ class BoostedTrees(PortfolioRegressor):
 
     @override
     def to_state(self) -> State:
-        """Return the trees as numbers."""
+        """Return the trees as numbers.
+
+        Raises
+        ------
+        ValueError
+            If they were grown to be asked once.
+        """
+        if self.asked_once:
+            raise ValueError("Trees that are asked once have no state.")
         arrays = {f"trees.{each.name}": getattr(self.trees_, each.name) for each in _TREE_FIELDS}
         return State({"center": self.center_}, arrays)
 

@@ -396,7 +396,7 @@ def damped_step(
     weights = solve_positive(inner, jacobian @ first)
     taken = scaled.T @ weights / roots
     taken[linked] = solved @ weights
-    return first - taken
+    return np.asarray(first - taken, dtype=np.float64)
 
 
 def _misfit(residual: FloatArray) -> float:

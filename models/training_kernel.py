@@ -61,7 +61,8 @@ class _Pairs(NamedTuple):
         """Return the weights of the pairs, summed by value."""
         if self.places is None:
             return weights
-        return np.bincount(self.places, weights, len(self.values))
+        summed = np.bincount(self.places, weights, len(self.values))
+        return np.asarray(summed, dtype=np.float64)
 
 
 class _Shape(NamedTuple):

@@ -81,6 +81,18 @@ def test_loaded_trees_answer_the_same_to_the_last_bit() -> None:
     np.testing.assert_array_equal(loaded.predict(asked), grown.predict(asked))
 
 
+def test_trees_that_are_asked_once_answer_as_tables_do() -> None:
+    X, asked = _rows(300, 0), _rows(500, 1, (-1, 30))
+    y = X[:, 0] + X[:, 4] % 3
+    trees = BoostedTrees(_LAYOUT, 40).fit(X, y)
+
+    again = trees.refit_clone().fit(X, y)
+
+    np.testing.assert_allclose(again.predict(asked), trees.predict(asked), rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="no state"):
+        again.to_state()
+
+
 def _replaced(name: str, change: Callable[[list[str]], list[str]]) -> Callable[[str], str]:
     def damage(text: str) -> str:
         lines = text.split("\n")

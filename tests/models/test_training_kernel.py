@@ -1,0 +1,97 @@
+"""The covariance that fits learn from: pair by pair, with slopes, shared where it is the same."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.kernels import KernelParameters, ServingKernel
+from models.tables import FloatArray
+from models.training_kernel import Told, TrainingKernel, training_kernel
+
+_N_NUMERIC, _N_CATEGORIES = 3, 2
+
+
+def _told(n: int, n_values: int, seed: int = 0) -> Told:
+    """Return n configurations: one feature of `n_values` values, two that hardly repeat."""
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(n, _N_NUMERIC))
+    x[:, 0] = generator.integers(0, n_values, n)
+    codes = generator.integers(0, 4, (n, _N_CATEGORIES))
+    return Told.of(x, codes, generator.integers(1, 4, n).astype(np.float64))
+
+
+def _logs(seed: int) -> FloatArray:
+    n_parameters = 3 + 2 * _N_NUMERIC + _N_CATEGORIES
+    return np.random.default_rng(seed).normal(-0.5, 0.5, n_parameters)
+
+
+def _symmetric(n: int, seed: int) -> FloatArray:
+    matrix = np.random.default_rng(seed).normal(size=(n, n))
+    return np.asarray(matrix + matrix.T, dtype=np.float64)
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 1000))
+def test_configurations_covary_as_questions_do_with_them(n: int, n_values: int, seed: int) -> None:
+    told, logs = _told(n, n_values, seed), _logs(seed)
+    parameters = KernelParameters.from_log(logs, _N_NUMERIC)
+    serving = ServingKernel(parameters, told.x, told.codes, np.ones(_N_NUMERIC))
+
+    found = TrainingKernel(told).covariance(logs)
+
+    expected = parameters.deviation**2 * serving(told.x, told.codes)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_array_equal(found, found.T)
+
+
+@pytest.mark.parametrize("n_values", [2, 1000])
+def test_gradient_is_that_of_covariance_and_noise(n_values: int) -> None:
+    told, logs, inner = _told(30, n_values), _logs(1), _symmetric(30, 2)
+    kernel = TrainingKernel(told)
+
+    def total(at: FloatArray) -> float:
+        parameters = KernelParameters.from_log(at, _N_NUMERIC)
+        noise = parameters.roughness**2 + parameters.noise**2 / told.counts
+        return float((inner * (TrainingKernel(told).covariance(at) + np.diag(noise))).sum())
+
+    steps = 1e-6 * np.eye(len(logs))
+    expected = [(total(logs + step) - total(logs - step)) / 2e-6 for step in steps]
+
+    np.testing.assert_allclose(
+        kernel.gradient(logs, inner, shape_fixed=False), expected, rtol=1e-6, atol=1e-6
+    )
+
+
+def test_gradient_of_a_fixed_shape_is_that_of_the_deviations_alone() -> None:
+    kernel, logs, inner = TrainingKernel(_told(20, 3)), _logs(1), _symmetric(20, 2)
+
+    alone = kernel.gradient(logs, inner, shape_fixed=True)
+
+    assert not alone[3:].any()
+    np.testing.assert_array_equal(alone[:3], kernel.gradient(logs, inner, shape_fixed=False)[:3])
+
+
+def test_shape_asked_for_in_between_changes_nothing() -> None:
+    told, first, second = _told(20, 3), _logs(1), _logs(2)
+    kernel = TrainingKernel(told)
+
+    found = [kernel.covariance(logs) for logs in (first, second, first)]
+
+    np.testing.assert_array_equal(found[0], TrainingKernel(told).covariance(first))
+    np.testing.assert_array_equal(found[1], TrainingKernel(told).covariance(second))
+    np.testing.assert_array_equal(found[2], found[0])
+
+
+def test_kernel_is_shared_by_those_who_ask_of_equal_configurations() -> None:
+    told = _told(20, 3)
+    others = [
+        Told.of(told.x + 1e-9, told.codes, told.counts),
+        Told.of(told.x, told.codes[::-1].copy(), told.counts),
+        Told.of(told.x, told.codes, told.counts + 1),
+    ]
+
+    shared = training_kernel(_told(20, 3))
+
+    assert training_kernel(told) is shared
+    assert all(training_kernel(other) is not training_kernel(told) for other in others)
