@@ -26,6 +26,7 @@ from models.joint import JointForecast, joint_forecast
 from models.memory_law import Feasibility
 from models.once import once
 from models.phases import PhaseRuns
+from models.placement import nodes_for
 from models.pooling import PooledPrior
 from models.portfolio import FittedPortfolio
 from models.reports import (
@@ -105,6 +106,7 @@ __all__ = [
     "joint_forecast",
     "loads",
     "mean_description",
+    "nodes_for",
     "once",
     "prior_forecast",
     "summarise",

@@ -25,7 +25,8 @@ class Placement:
     columns, levels, densities
         The same of each GPU type and instance type that was measured on several nodes.
     is_regular
-        Whether all runs stood as densely as that: nodes that are left open are known then.
+        Whether all runs that tell their nodes stood as densely as that: nodes that are left open
+        are known then.
     """
 
     densest: float
@@ -37,6 +38,9 @@ class Placement:
     @classmethod
     def learn(cls, features: FeatureTable) -> "Placement | None":
         """Return the placement of measured configurations, None without several numbers of nodes.
+
+        Those that do not tell their nodes say nothing. Workers that nodes do not share evenly stand
+        on the fullest of them as on all.
 
         Examples
         --------
@@ -51,20 +55,50 @@ class Placement:
         workers, nodes = features.numeric.get("workers"), features.numeric.get("nodes")
         if workers is None or nodes is None:
             return None
-        # NaN compares as false. Of nodes that never varied nothing was learned.
-        if not ((workers >= 1).all() and (nodes >= 1).all() and nodes.min() < nodes.max()):
+        # NaN compares as false.
+        told = features.take(np.flatnonzero((workers >= 1) & (nodes >= 1)))
+        workers, nodes = told.numeric["workers"], told.numeric["nodes"]
+        # Of nodes that never varied nothing was learned.
+        if not told.n_rows or nodes.min() == nodes.max():
             return None
-        density = workers / nodes
+        density = np.ceil(workers / nodes - _ROUNDING)
         found = [
             (column, level, float(density[rows].max()))
             for column in _HARDWARE
-            for level, rows in _rows_of(features.categorical.get(column, ()))
+            for level, rows in _rows_of(told.categorical.get(column, ()))
             if (nodes[rows] > 1).any()
         ]
         columns, levels, densities = zip(*found, strict=True) if found else ((), (), ())
         draft = cls(float(density.max()), columns, levels, densities, is_regular=False)
-        is_regular = bool((draft._nodes(features, workers) == nodes).all())
+        is_regular = bool((draft._nodes(told, workers) == nodes).all())
         return cls(draft.densest, columns, levels, densities, is_regular)
+
+    def density(
+        self, gpu_type: str | None, instance_type: str | None, gpus: int | None
+    ) -> float | None:
+        """Return how many workers stand on one node, None where runs stood in several ways.
+
+        Parameters
+        ----------
+        gpu_type, instance_type
+            The hardware that is asked about, in the words of the runs.
+        gpus
+            How many GPUs its instance type has, None if that is not known: they are its room where
+            the instance type was not measured on several nodes.
+
+        Examples
+        --------
+        >>> placement = Placement(8.0, ("gpu_type",), ("A100",), (4.0,), is_regular=True)
+        >>> placement.density("A100", None, None), placement.density("A100", "p4d.24xlarge", 8)
+        (4.0, 8.0)
+        """
+        known = self._densities()
+        measured = known.get(("instance_type", instance_type))
+        if measured is None and gpus:
+            return float(gpus)
+        if not self.is_regular:
+            return None
+        return measured or known.get(("gpu_type", gpu_type), self.densest)
 
     def open_rows(self, features: FeatureTable) -> BoolArray | None:
         """Return which rows leave the nodes open, shape (n_rows,); None where none does."""
@@ -91,9 +125,7 @@ class Placement:
         return FeatureTable(numeric, features.categorical, features.n_rows)
 
     def _nodes(self, features: FeatureTable, workers: FloatArray) -> FloatArray:
-        known = zip(self.columns, self.levels, strict=True)
-        densities: dict[tuple[str, str | None], float]
-        densities = dict(zip(known, self.densities, strict=True))
+        densities = self._densities()
         asked = [
             [densities.get((column, level), inf) for level in features.categorical[column]]
             for column in dict.fromkeys(self.columns)
@@ -102,12 +134,25 @@ class Placement:
         # By numbers: most tables are of one row, and an array of one costs ten times as much.
         least = [min(row) for row in zip(*asked, strict=True)] or [inf] * len(workers)
         nodes = [
-            max(ceil(count / (self.densest if density == inf else density) - _ROUNDING), 1)
-            if not isnan(count)
-            else nan
+            nan if isnan(count) else nodes_for(count, self.densest if density == inf else density)
             for count, density in zip(workers.tolist(), least, strict=True)
         ]
         return np.array(nodes, dtype=np.float64)
+
+    def _densities(self) -> dict[tuple[str, str | None], float]:
+        known = zip(self.columns, self.levels, strict=True)
+        return dict(zip(known, self.densities, strict=True))
+
+
+def nodes_for(workers: float, density: float) -> int:
+    """Return how many nodes workers need at a number of them on each.
+
+    Examples
+    --------
+    >>> nodes_for(12, 8.0), nodes_for(8, 8.0)
+    (2, 1)
+    """
+    return max(ceil(workers / density - _ROUNDING), 1)
 
 
 def _rows_of(column: Sequence[str | None]) -> list[tuple[str, BoolArray]]:

@@ -38,6 +38,11 @@ class Configuration:
     workers: int = 1
 
 
+def leaves_nodes_open(configuration: Configuration) -> bool:
+    """Whether a configuration does not say on how many nodes its workers stand."""
+    return configuration.nodes is None
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What has to be done: `dataset_size` in the workload's unit, `batch_size` over all workers."""

@@ -42,6 +42,19 @@ class PriceIndex:
             if not gpus or price.gpu_type is None or price.gpu_type.casefold() in gpus
         ]
 
+    def gpu_types_of(self, instance_type: str) -> set[str]:
+        """Return the GPU types that are known of an instance type.
+
+        Examples
+        --------
+        >>> catalogue_index().gpu_types_of("p3.16xlarge")
+        {'V100-16GB'}
+        >>> catalogue_index().gpu_types_of("m5.large")
+        set()
+        """
+        found = self.by_instance.get(instance_type.casefold(), ())
+        return {price.gpu_type for price in found if price.gpu_type is not None}
+
 
 def gpu_names(gpu_type: str | None) -> tuple[str, ...]:
     """Return the folded names under which a GPU may be priced: its own, those of its variants.
@@ -61,15 +74,3 @@ def gpu_names(gpu_type: str | None) -> tuple[str, ...]:
 def catalogue_index() -> PriceIndex:
     """Return the index of the built-in catalogue."""
     return PriceIndex.of(built_in_prices())
-
-
-def gpu_of_instance(instance_type: str) -> set[str]:
-    """Return the GPU types that the built-in catalogue knows of an instance type.
-
-    Examples
-    --------
-    >>> gpu_of_instance("p3.16xlarge"), gpu_of_instance("m5.large")
-    ({'V100-16GB'}, set())
-    """
-    found = catalogue_index().by_instance.get(instance_type.casefold(), ())
-    return {price.gpu_type for price in found if price.gpu_type is not None}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Context
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.domain.ages import age
 from app.domain.billing import NO_EXTRAS
@@ -69,6 +69,14 @@ class _Market:
     best: list[Shelf]
 
 
+class _Wanted(NamedTuple):
+    """What decides on the offers of a configuration."""
+
+    query: PriceQuery
+    currency: str | None
+    nodes_assumed: bool
+
+
 class PriceBook:
     """The prices and exchange rates that hold for a project at an instant.
 
@@ -94,7 +102,7 @@ class PriceBook:
         self.grid = GridBook(factors)
         self._own_index = PriceIndex.of(own)
         self._rates = RateBook(rates)
-        self._remembered: dict[tuple[PriceQuery, str | None], _Rivals] = {}
+        self._remembered: dict[_Wanted, _Rivals] = {}
         self._markets: dict[_Question, list[_Market]] = {}
 
     @classmethod
@@ -114,6 +122,7 @@ class PriceBook:
         *,
         currency: str | None = None,
         seconds: float | None = None,
+        nodes_assumed: bool = False,
     ) -> Offer | None:
         """Return the offer that a configuration is charged by, None when no price is known.
 
@@ -127,9 +136,17 @@ class PriceBook:
             The currency to answer in where the query names none.
         seconds
             How long the job lasts; None compares what an hour costs.
+        nodes_assumed
+            The question left its nodes open and they were filled in: where no machine on sale has
+            room for so many workers, those of other sizes count.
         """
-        durations = None if seconds is None else [seconds]
-        return self.resolve_all([configuration], query, currency=currency, seconds=durations)[0]
+        return self.resolve_all(
+            [configuration],
+            query,
+            currency=currency,
+            seconds=None if seconds is None else [seconds],
+            nodes_assumed=nodes_assumed,
+        )[0]
 
     def resolve_all(
         self,
@@ -138,13 +155,14 @@ class PriceBook:
         *,
         currency: str | None = None,
         seconds: Sequence[float] | None = None,
+        nodes_assumed: bool = False,
     ) -> Repeated[Offer | None]:
         """Return the offers of many configurations, as `resolve` does each."""
-        wanted = query.currency or currency
-        known = self._remembered.setdefault((query, wanted), {})
+        wanted = _Wanted(query, query.currency or currency, nodes_assumed)
+        known = self._remembered.setdefault(wanted, {})
         # Most callers have one object for equal configurations, which is told sooner.
         asked = Repeated.of(configurations)
-        rivals = asked.made(lambda each: self._rivals(known, each, query, wanted))
+        rivals = asked.made(lambda each: self._rivals(known, each, wanted))
         if seconds is None or all(len(each) < 2 for each in rivals.distinct):  # noqa: PLR2004 - several
             return rivals.made(lambda each: each[0] if each else None)
         pairs = zip(rivals, seconds, strict=True)
@@ -168,23 +186,26 @@ class PriceBook:
         return [found[place] for place in sorted(found)]
 
     def _rivals(
-        self, known: _Rivals, configuration: Configuration, query: PriceQuery, currency: str | None
+        self, known: _Rivals, configuration: Configuration, wanted: _Wanted
     ) -> tuple[Offer, ...]:
         """Return the offers of which the duration decides which is cheapest, by their hour."""
         rivals = known.get(configuration)
         if rivals is None:
-            rivals = self._remember(known, configuration, query, currency)
+            rivals = self._remember(known, configuration, wanted)
         return rivals
 
     def _remember(
-        self, known: _Rivals, configuration: Configuration, query: PriceQuery, currency: str | None
+        self, known: _Rivals, configuration: Configuration, wanted: _Wanted
     ) -> tuple[Offer, ...]:
         """Look up what `_rivals` returns; what is remembered is bounded."""
         if sum(map(len, self._remembered.values())) >= _MAX_REMEMBERED:
             self._remembered.clear()
             known.clear()
-            self._remembered[query, currency] = known
+            self._remembered[wanted] = known
+        query, currency, nodes_assumed = wanted
         offers = self._offers(configuration, query, currency)
+        if nodes_assumed and not offers:
+            offers = self._offers(replace(configuration, nodes=None), query, currency)
         # The same object where nothing is added: an hour's cost is then the machines' alone.
         extras = NO_EXTRAS if query.extras == NO_EXTRAS else query.extras
         known[configuration] = tuple(
@@ -289,11 +310,18 @@ class PriceBook:
 
     def gpus_of(self, configuration: Configuration) -> int | None:
         """Return how many GPUs its instance type has, None where no price or several tell."""
+        if configuration.instance_type is None:
+            return None
         for index in (self._own_index, catalogue_index()):
             counts = {price.gpu_count for price in index.find(configuration)} - {None}
-            if configuration.instance_type is not None and len(counts) == 1:
+            if len(counts) == 1:
                 return counts.pop()
         return None
+
+    def gpu_types_of(self, instance_type: str) -> set[str]:
+        """Return the GPU types of an instance type; a project's own prices know its machines."""
+        own = self._own_index.gpu_types_of(instance_type)
+        return own or catalogue_index().gpu_types_of(instance_type)
 
     def _eligible(
         self, prices: Iterable[Price], configuration: Configuration, query: PriceQuery

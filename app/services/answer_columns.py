@@ -36,6 +36,7 @@ from app.services.durations import (
     interrupted,
     is_any_spot,
     is_spot,
+    machines_of,
     may_be_spot,
     offers_for,
 )
@@ -82,9 +83,9 @@ class AnswerColumns:
     def _buy(self) -> tuple[Figures, dict[int, DomainError]]:
         """Return the figures; offers are looked up where they may be of spot capacity."""
         if self._is_any_spot:
-            forecast, refusals = interrupted(self._work, self.requests, self.offers)
+            forecast, refusals = interrupted(self._work, self.requests, self.scenarios, self.offers)
         else:
-            forecast, refusals = interrupted(self._work, (), ())
+            forecast, refusals = interrupted(self._work, (), (), ())
         return Figures(self.requests, forecast), refusals
 
     @once
@@ -148,7 +149,7 @@ class AnswerColumns:
         reports: list[SpotReport | None] = [None] * len(self.requests)
         for row, (request, scenario) in enumerate(zip(self.requests, self.scenarios, strict=True)):
             if may_be_spot(request, scenario) and is_spot(request, offer := self.offers[row]):
-                instances = 1 if offer is None else offer.total_instances
+                instances = machines_of(scenario.configuration, offer)
                 work_s = float(self._work.median()[row])
                 reports[row] = report_of(work_s, request.spot, instances)
         return reports

@@ -34,7 +34,7 @@ def ask_all(
     requests: Sequence[ForecastRequest], served: ServedRegressor, book: PriceBook, now: datetime
 ) -> Sequence[Asked]:
     """Return the answers of which only what is asked for is computed, in order."""
-    questioner = Questioner(served)
+    questioner = Questioner(served, book)
     if isinstance(requests, AlikeRequests):
         alike = questioner.ask_alike(requests.scenarios)
         if alike is not None:

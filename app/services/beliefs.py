@@ -15,7 +15,7 @@ from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.durations import interrupted, offers_for, predict
 from app.services.prices import PriceService
-from app.services.questions import to_question
+from app.services.questions import Questioner, may_need_prices
 from app.services.serving import RegressorCache, ServedRegressor
 from models import NORMAL_KNOTS, ConvergenceLaw, FloatArray
 
@@ -86,7 +86,8 @@ class BeliefReader:
         StorageUnavailableError
             If the database does not answer and something is not in memory.
         """
-        book = self._prices.book(project_id) if priced or any(map(_is_spot, requests)) else None
+        needs_book = priced or any(map(_needs_prices, requests))
+        book = self._prices.book(project_id) if needs_book else None
         problems: dict[int, DomainError] = {}
         groups: defaultdict[_Group, list[int]] = defaultdict(list)
         for row, request in enumerate(requests):
@@ -104,9 +105,10 @@ class BeliefReader:
         return replace(_merge(gathered, problems), convergence=laws)
 
 
-def _is_spot(request: ForecastRequest) -> bool:
+def _needs_prices(request: ForecastRequest) -> bool:
     configuration = request.scenario.configuration
-    return Purchase.SPOT in {request.pricing.purchase, configuration.purchase}
+    is_spot = Purchase.SPOT in {request.pricing.purchase, configuration.purchase}
+    return is_spot or may_need_prices(configuration)
 
 
 def _gather(
@@ -117,10 +119,11 @@ def _gather(
     problems: dict[int, DomainError],
 ) -> _Gathered:
     asked, scenarios = [], []
+    questioner = Questioner(served, book)
     resolved: dict[tuple[object, ...], Scenario] = {}
     for row in rows:
         try:
-            scenarios.append(_resolve(requests[row].scenario, served, resolved))
+            scenarios.append(_resolve(requests[row].scenario, questioner, resolved))
             asked.append(row)
         except DomainError as error:
             problems[row] = error
@@ -129,7 +132,7 @@ def _gather(
     offers: Sequence[Offer | None] = [None] * len(asked)
     if book is not None:
         offers = offers_for(wanted, scenarios, book, work.median(), served.currency)
-    forecast, refusals = interrupted(work, wanted, offers)
+    forecast, refusals = interrupted(work, wanted, scenarios, offers)
     moments = forecast.moments
     problems.update({asked[row]: refusal for row, refusal in refusals.items()})
     kept = [row for row in range(len(asked)) if row not in refusals]
@@ -142,17 +145,15 @@ def _gather(
 
 
 def _resolve(
-    scenario: Scenario, served: ServedRegressor, resolved: dict[tuple[object, ...], Scenario]
+    scenario: Scenario, questioner: Questioner, resolved: dict[tuple[object, ...], Scenario]
 ) -> Scenario:
     """Return the question of a scenario; each name and each job's parameters are read once."""
     configuration = scenario.configuration
     key = (configuration.gpu_type, configuration.instance_type, id(scenario.parameters))
     known = resolved.get(key)
     if known is None:
-        known = resolved[key] = to_question(scenario, served)
-    if known.configuration.gpu_type != configuration.gpu_type:
-        configuration = replace(configuration, gpu_type=known.configuration.gpu_type)
-    return Scenario(configuration, scenario.work, known.parameters)
+        known = resolved[key] = questioner.ask(scenario)
+    return Scenario(questioner.named(configuration), scenario.work, known.parameters)
 
 
 def _merge(gathered: Sequence[_Gathered], problems: dict[int, DomainError]) -> Beliefs:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
-from math import ceil, inf
+from math import inf
 from typing import Final
 
 from app.domain.configurations import Configuration, Purchase
@@ -11,15 +11,13 @@ from app.domain.errors import Fault, InvalidRequestError
 from app.domain.recommendations import ANYWHERE, Objective, RecommendationRequest
 from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
-from app.services.questions import implied_gpu
+from app.services.questions import Hardware, Questioner, implied_gpu
 from app.services.serving import ServedRegressor
+from models import nodes_for
 
 MAX_CANDIDATES: Final = 10_000
 _BEYOND: Final = 4
 """How far beyond the measured number of workers a search goes by itself."""
-
-Hardware = tuple[str | None, str | None]
-"""A GPU type and an instance type."""
 
 Place = tuple[str | None, str | None]
 """A provider and a region."""
@@ -31,13 +29,10 @@ Terms = tuple[Place, Purchase | None]
 def candidate_configurations(
     request: RecommendationRequest,
     served: ServedRegressor,
-    measured: Mapping[Hardware, float | None],
+    measured: Iterable[Hardware],
     book: PriceBook,
 ) -> Sequence[Configuration]:
-    """Return every configuration of the search.
-
-    Where runs tell their nodes and the search does not, workers are packed as densely as they
-    were measured, one to each GPU of an instance type that was not.
+    """Return every configuration of the search, nodes filled in as in any other question.
 
     Parameters
     ----------
@@ -46,8 +41,7 @@ def candidate_configurations(
     served
         The regressor, for the measured numbers of workers.
     measured
-        The pairs of GPU type and instance type that runs have, with the most workers that were
-        measured on one node, None where runs tell no nodes.
+        The pairs of GPU type and instance type that runs have.
     book
         What is on sale where.
 
@@ -57,7 +51,7 @@ def candidate_configurations(
         If the search has too many configurations.
     """
     search = request.search
-    hardware = _hardware(request, served, list(measured))
+    hardware = _hardware(request, served, list(measured), book)
     workers = search.workers or _worker_counts(served)
     placed = [(pair, terms) for pair in hardware for terms in _terms(pair, request, book)]
     nodes = search.nodes or (None,)
@@ -67,8 +61,8 @@ def candidate_configurations(
             f"The search has {total} configurations; at most {MAX_CANDIDATES}.",
             [Fault("The lists multiply.", "Shorten them.", field="search")],
         )
-    density = _densities(hardware, measured, book)
-    dense = tuple((pair, terms, density[pair]) for pair, terms in placed)
+    questioner = Questioner(served, book)
+    dense = tuple((pair, terms, questioner.density(*pair)) for pair, terms in placed)
     return _product(dense, nodes, workers)
 
 
@@ -103,7 +97,7 @@ def _product(
             provider=provider,
             region=region,
             purchase=purchase,
-            nodes=nodes or nodes_for(count, density),
+            nodes=nodes or (None if density is None else nodes_for(count, density)),
             workers=count,
         )
         for (pair, ((provider, region), purchase), density), nodes in product(placed, node_counts)
@@ -134,33 +128,18 @@ def _is_among(name: str | None, wanted: Sequence[str]) -> bool:
     return not folded or ANYWHERE in folded or (name or "").casefold() in folded
 
 
-def _densities(
-    hardware: Sequence[Hardware], measured: Mapping[Hardware, float | None], book: PriceBook
-) -> dict[Hardware, float | None]:
-    """Return the workers of one node, None where no run tells nodes.
-
-    Of hardware that was never measured: its GPUs where its price tells them, else the densest.
-    """
-    densest = max((each for each in measured.values() if each is not None), default=None)
-    if densest is None:
-        return dict.fromkeys(hardware)
-    unknown = {pair for pair in hardware if pair not in measured and pair[1] is not None}
-    gpus = {pair: book.gpus_of(Configuration(*pair)) for pair in unknown}
-    return {pair: measured.get(pair, gpus.get(pair) or densest) for pair in hardware}
-
-
-def nodes_for(workers: int, density: float | None) -> int | None:
-    """Return how many nodes workers need at a number of them on each, None where none is known."""
-    return None if density is None else ceil(workers / density)
-
-
 def _hardware(
-    request: RecommendationRequest, served: ServedRegressor, measured: Sequence[Hardware]
+    request: RecommendationRequest,
+    served: ServedRegressor,
+    measured: Sequence[Hardware],
+    book: PriceBook,
 ) -> list[Hardware]:
     search = request.search
     if search.instance_types:
         pairs = [
-            pair for name in search.instance_types for pair in _of_instance(name, served, measured)
+            pair
+            for name in search.instance_types
+            for pair in _of_instance(name, served, measured, book)
         ]
         wanted = {alias for name in search.gpu_types for alias in gpu_names(name)}
         return _distinct(
@@ -174,9 +153,11 @@ def _hardware(
 
 
 def _of_instance(
-    name: str, served: ServedRegressor, measured: Sequence[Hardware]
+    name: str, served: ServedRegressor, measured: Sequence[Hardware], book: PriceBook
 ) -> list[Hardware]:
-    return with_instance(name, measured) or [(implied_gpu(name, served.portfolio.report), name)]
+    return with_instance(name, measured) or [
+        (implied_gpu(name, served.portfolio.report, book), name)
+    ]
 
 
 def with_instance(name: str, measured: Iterable[Hardware]) -> list[Hardware]:

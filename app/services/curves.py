@@ -44,18 +44,21 @@ class CurveService:
                 raise answer
             forecasts.append(answer)
         points = _points(axis, values, forecasts)
-        measured = self._measured(project_id, forecasts[0], axis)
+        named = request.scenario.configuration.nodes
+        measured = self._measured(project_id, forecasts[0], axis, named)
         return Curve(axis, tuple(points), measured)
 
     def _measured(
-        self, project_id: ProjectId, forecast: Forecast, axis: Axis
+        self, project_id: ProjectId, forecast: Forecast, axis: Axis, nodes: int | None
     ) -> tuple[MeasuredPoint, ...]:
+        """Return what was measured along an axis, on as many nodes as the question names."""
         with self._context.database.reading() as stores:
             workload = stores.workloads.get(project_id, forecast.workload)
             if workload is None:
                 raise UnknownWorkloadError(forecast.workload)
             runs = stores.runs.usable_for_fit(workload.workload_id)
-        return _alike(runs, forecast.scenario, axis)
+        configuration = replace(forecast.scenario.configuration, nodes=nodes)
+        return _alike(runs, replace(forecast.scenario, configuration=configuration), axis)
 
 
 def _moved(scenario: Scenario, name: str, value: float) -> Scenario:

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from app.domain.alike import AlikeScenarios, column_of, configurations_of
-from app.domain.columns import Repeated
-from app.domain.configurations import Purchase, Scenario
+from app.domain.alike import AlikeRequests, AlikeScenarios, column_of, configurations_of
+from app.domain.columns import Repeated, beside
+from app.domain.configurations import Configuration, Purchase, Scenario, leaves_nodes_open
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.prices import PriceQuery
@@ -17,7 +17,7 @@ from app.services.serving import ServedRegressor
 from app.services.spot_terms import InterruptedForecast, with_interruptions
 from models import FeatureTable, FloatArray, ForecastDistribution
 
-_Groups = defaultdict[PriceQuery, list[int]]
+_Groups = defaultdict[tuple[PriceQuery, bool], list[int]]
 
 
 def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> FeatureTable:
@@ -43,39 +43,67 @@ def offers_for(
 ) -> Repeated[Offer | None]:
     """Return the offers of durations without interruptions, in the currency that is wanted.
 
-    Of several, the one counts whose bill is smallest.
+    Of several, the one counts whose bill is smallest. Where a request leaves its nodes open, those
+    that were filled in bind no machine that has no room for them.
     """
     durations, known = seconds.tolist(), configurations_of(scenarios)
-    asked = Repeated.of(column_of(requests, "pricing"))
+    asked = beside(Repeated.of(column_of(requests, "pricing")), _open_nodes(requests))
     if len(asked.distinct) == 1:
-        return book.resolve_all(known, asked.distinct[0], currency=currency, seconds=durations)
+        query, is_open = asked.distinct[0]
+        return book.resolve_all(
+            known, query, currency=currency, seconds=durations, nodes_assumed=is_open
+        )
     groups = _Groups(list)
-    for row, query in enumerate(asked):
-        groups[query].append(row)
+    for row, key in enumerate(asked):
+        groups[key].append(row)
     offers: list[Offer | None] = [None] * len(requests)
-    for query, rows in groups.items():
-        configurations = [known[row] for row in rows]
+    for (query, is_open), rows in groups.items():
         found = book.resolve_all(
-            configurations, query, currency=currency, seconds=[durations[row] for row in rows]
+            [known[row] for row in rows],
+            query,
+            currency=currency,
+            seconds=[durations[row] for row in rows],
+            nodes_assumed=is_open,
         )
         for row, offer in zip(rows, found, strict=True):
             offers[row] = offer
     return Repeated.of(offers)
 
 
+def _open_nodes(requests: Sequence[ForecastRequest]) -> Repeated[bool]:
+    """Return which requests leave their nodes open."""
+    if isinstance(requests, AlikeRequests):
+        found = requests.scenarios.configurations.made(leaves_nodes_open)
+    else:
+        found = Repeated.of([leaves_nodes_open(each.scenario.configuration) for each in requests])
+    # Different configurations say the same: few objects are told apart sooner.
+    said = set(found.distinct)
+    return Repeated.alone(said.pop(), len(found)) if len(said) == 1 else Repeated.of(list(found))
+
+
 def interrupted(
     forecast: ForecastDistribution,
     requests: Sequence[ForecastRequest],
+    scenarios: Sequence[Scenario],
     offers: Sequence[Offer | None],
 ) -> tuple[InterruptedForecast, dict[int, DomainError]]:
     """Return the distributions of the durations, spot interruptions included, and refusals."""
     spot = {
-        row: (request.spot, 1 if offer is None else offer.total_instances)
-        for row, (request, offer) in enumerate(zip(requests, offers, strict=True))
+        row: (request.spot, machines_of(scenario.configuration, offer))
+        for row, (request, scenario, offer) in enumerate(
+            zip(requests, scenarios, offers, strict=True)
+        )
         if is_spot(request, offer)
     }
     later, refusals = with_interruptions(forecast, spot)
     return later, dict(refusals)
+
+
+def machines_of(configuration: Configuration, offer: Offer | None) -> int:
+    """Return how many machines may be taken away: where no offer tells, the nodes or workers."""
+    if offer is not None:
+        return offer.total_instances
+    return configuration.nodes or configuration.workers
 
 
 def is_spot(request: ForecastRequest, offer: Offer | None) -> bool:

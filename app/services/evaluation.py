@@ -12,9 +12,9 @@ from app.domain.recommendations import Objective, RecommendationRequest
 from app.pricing.billing import costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
-from app.services.durations import features_of
+from app.services.durations import features_of, machines_of
 from app.services.energy import energy_rate, place_of
-from app.services.questions import to_question
+from app.services.questions import Questioner
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import with_interruptions
 from models import BoolArray, FeatureTable, FloatArray
@@ -55,7 +55,7 @@ def evaluate(
     now: datetime,
 ) -> Evaluated:
     """Return what candidates take, cost, draw and emit, and whether they fit, by one forecast."""
-    scenarios = _scenarios(request, configurations, served)
+    scenarios = _scenarios(request, configurations, Questioner(served, book))
     features = features_of(scenarios, served)
     work = served.predict(features)
     offers = book.resolve_all(
@@ -63,9 +63,10 @@ def evaluate(
         request.pricing,
         currency=served.currency,
         seconds=work.median().tolist(),
+        nodes_assumed=not request.search.nodes,
     )
     spot = {
-        row: (request.spot, 1 if offer is None else offer.total_instances)
+        row: (request.spot, machines_of(scenarios[row].configuration, offer))
         for row, offer in enumerate(offers)
         if _is_spot(request, scenarios[row].configuration, offer)
     }
@@ -112,20 +113,21 @@ def _is_spot(
 
 
 def _scenarios(
-    request: RecommendationRequest, configurations: Sequence[Configuration], served: ServedRegressor
+    request: RecommendationRequest, configurations: Sequence[Configuration], questioner: Questioner
 ) -> list[Scenario]:
-    """Return the questions of all candidates; each name is resolved once."""
+    """Return the questions of all candidates, nodes filled in; each name is resolved once."""
     named: dict[tuple[str | None, str | None], Scenario] = {}
     scenarios = []
     for configuration in configurations:
         key = (configuration.gpu_type, configuration.instance_type)
         if key not in named:
             first = Scenario(configuration, request.work, request.parameters)
-            named[key] = to_question(first, served)
+            named[key] = questioner.ask(first)
         known = named[key]
-        gpu_type = known.configuration.gpu_type
-        if gpu_type != configuration.gpu_type:
-            configuration = replace(configuration, gpu_type=gpu_type)  # noqa: PLW2901 - as resolved
+        names = known.configuration.gpu_type, known.configuration.instance_type
+        if names != key:
+            gpu, instance = names
+            configuration = replace(configuration, gpu_type=gpu, instance_type=instance)  # noqa: PLW2901 - as resolved
         scenarios.append(Scenario(configuration, known.work, known.parameters))
     return scenarios
 

@@ -96,7 +96,7 @@ def _with_batch(asked: Asked, configuration: Configuration, changes: list[Needed
     sizes = [float(count * configuration.workers) for count in each.tolist()]
     works = [replace(request.work, batch_size=value) for value in sizes]
     scenarios = [
-        to_question(Scenario(configuration, work, request.parameters), asked.served)
+        to_question(Scenario(configuration, work, request.parameters), asked.served, asked.book)
         for work in works
     ]
     features = features_of(scenarios, asked.served)

@@ -38,7 +38,7 @@ from app.services.profiling_grounds import (
     Outlook,
     named_cold,
 )
-from app.services.questions import to_question
+from app.services.questions import Questioner
 from app.services.serving import RegressorCache, ServedRegressor
 from models import BoolArray, FloatArray
 
@@ -120,8 +120,9 @@ class ProfilingService:
             served = self._regressors.get(project_id, request.workload)
         except NoRegressorError:
             served = None
-        request, ground, scenarios = self._ground(project_id, request, served)
-        field = _field(request, ground, scenarios, self._prices.book(project_id))
+        book = self._prices.book(project_id)
+        request, ground, scenarios = self._ground(project_id, request, served, book)
+        field = _field(request, ground, scenarios, book)
         design = ground.design(field.costs())
         scale = _scale(design.half_widths(), field.outlook.targets)
         limits = Limits(
@@ -134,7 +135,11 @@ class ProfilingService:
         return _tell(request, served, field, schedule, least)
 
     def _ground(
-        self, project_id: ProjectId, request: ProfilingRequest, served: ServedRegressor | None
+        self,
+        project_id: ProjectId,
+        request: ProfilingRequest,
+        served: ServedRegressor | None,
+        book: PriceBook,
     ) -> tuple[ProfilingRequest, Ground, list[Scenario]]:
         with self._context.database.reading() as stores:
             workload = stores.workloads.get(project_id, request.workload)
@@ -143,7 +148,7 @@ class ProfilingService:
             measured = stores.forecasts.measured_hardware(workload.workload_id)
             runs = stores.runs.usable_for_fit(workload.workload_id) if served is None else None
         candidates = candidate_scenarios(request, measured)
-        resolve = named_cold if served is None else (lambda each: to_question(each, served))
+        resolve = named_cold if served is None else Questioner(served, book).ask
         pricing = request.pricing
         request = replace(
             request,

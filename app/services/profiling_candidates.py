@@ -8,7 +8,8 @@ from typing import Final
 from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.profiling import ProfilingRequest
-from app.services.candidates import Hardware, nodes_for, with_gpu, with_instance
+from app.services.candidates import with_gpu, with_instance
+from app.services.questions import Hardware
 
 MAX_CANDIDATES: Final = 2_000
 _SHARES: Final = (0.125, 0.25, 0.5, 1.0)
@@ -39,7 +40,8 @@ def candidate_scenarios(
 
     Where the search names nothing, hardware is what was measured, else what is asked; workers are
     the powers of two up to the targets'; sizes and batches are parts of the targets'; all else is
-    as in the targets.
+    as in the targets. As many workers as were measured on one node stand on one; otherwise nodes
+    are left open.
 
     Parameters
     ----------
@@ -86,7 +88,7 @@ def _configurations(
             provider=provider,
             region=region,
             purchase=purchase,
-            nodes=nodes or nodes_for(workers, measured.get(pair)),
+            nodes=nodes or (1 if workers <= (measured.get(pair) or 0.0) else None),
             workers=workers,
         )
         for (provider, region, purchase, nodes, workers), pair in product(

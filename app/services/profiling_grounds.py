@@ -67,7 +67,7 @@ class FittedGround:
         """Return the forecasts of candidates and targets; interruptions of spot included."""
         questions = [_question(self._request, each) for each in self._candidates]
         work = predict(self._candidates, self._served)
-        forecast, refusals = interrupted(work, questions, offers)
+        forecast, refusals = interrupted(work, questions, self._candidates, offers)
         rows = np.arange(self._n, self._features.n_rows)
         target = self._served.predict(self._features.take(rows))
         confidence = self._request.confidence

@@ -2,42 +2,71 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.domain.alike import AlikeScenarios
 from app.domain.columns import Repeated
-from app.domain.configurations import MAX_PARAMETER, Configuration, ParameterValue, Scenario
+from app.domain.configurations import (
+    MAX_PARAMETER,
+    Configuration,
+    ParameterValue,
+    Scenario,
+    leaves_nodes_open,
+)
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.spelling import nearest_field
 from app.pricing.gpus import resolve_gpu, variants_of
-from app.pricing.price_index import gpu_of_instance
+from app.pricing.price_index import catalogue_index
+from app.pricing.resolution import PriceBook
 from app.services.frames import PARAMETER_PREFIX
 from app.services.serving import ServedRegressor
-from models import FitReport
+from models import FitReport, nodes_for
 
 _GPU: Final = "gpu_type"
 _INSTANCE: Final = "instance_type"
 
+Hardware = tuple[str | None, str | None]
+"""A GPU type and an instance type."""
 
-def to_question(scenario: Scenario, served: ServedRegressor) -> Scenario:
+
+def to_question(
+    scenario: Scenario, served: ServedRegressor, book: PriceBook | None = None
+) -> Scenario:
     """Return a scenario in the words of a regressor; see `Questioner.ask`."""
-    return Questioner(served).ask(scenario)
+    return Questioner(served, book).ask(scenario)
+
+
+def may_need_prices(configuration: Configuration) -> bool:
+    """Whether a price may tell a question what it leaves open: the room of its machines."""
+    return configuration.instance_type is not None and leaves_nodes_open(configuration)
 
 
 class Questioner:
-    """Puts scenarios into the words of a regressor; the names of GPUs are resolved once each."""
+    """Puts scenarios into the words of a regressor; the names of hardware are resolved once each.
 
-    def __init__(self, served: ServedRegressor) -> None:
-        self._report = served.portfolio.report
+    Parameters
+    ----------
+    served
+        The regressor.
+    book
+        Tells how many GPUs a machine has, where its runs do not.
+    """
+
+    def __init__(self, served: ServedRegressor, book: PriceBook | None = None) -> None:
+        self._report, self._placement = served.portfolio.report, served.portfolio.placement
+        self._book = book
         self._numbers = {
             column.removeprefix(PARAMETER_PREFIX)
             for column in self._report.numeric_ranges
             if column.startswith(PARAMETER_PREFIX) and column not in self._report.category_levels
         }
-        self._gpus: dict[tuple[str | None, str | None], str | None] = {}
+        self._hardware: dict[Hardware, _Known] = {}
 
     def ask(self, scenario: Scenario) -> Scenario:
-        """Return a scenario in the words of the regressor: its GPU name, its parameters' types.
+        """Return a scenario in the words of the regressor: its hardware, its parameters' types.
+
+        Nodes that it leaves open are filled in where all runs stood alike on theirs, or where the
+        number of GPUs of its machines tells them.
 
         Raises
         ------
@@ -48,7 +77,7 @@ class Questioner:
         InvalidRequestError
             If a parameter that is a number is given as a word, or is beyond `MAX_PARAMETER`.
         """
-        configuration, report = self._resolved(scenario.configuration), self._report
+        configuration, report = self.named(scenario.configuration), self._report
         asked = scenario.parameters
         if self._are_numbers(asked):
             if configuration is scenario.configuration:
@@ -67,7 +96,7 @@ class Questioner:
         if not all(map(self._is_typed, scenarios.parameters, scenarios.parameters.values())):
             return None
         try:
-            return scenarios.bought_as(scenarios.configurations.made(self._resolved))
+            return scenarios.bought_as(scenarios.configurations.made(self.named))
         except DomainError:
             return None
 
@@ -79,14 +108,47 @@ class Questioner:
             return name in self._numbers and all(map(_is_number, (min(values), max(values))))
         return kinds == {str} and PARAMETER_PREFIX + name in self._report.category_levels
 
-    def _resolved(self, configuration: Configuration) -> Configuration:
-        """Return a configuration with the name under which the regressor knows its GPU."""
+    def density(self, gpu_type: str | None, instance_type: str | None) -> float | None:
+        """Return how many workers of a question stand on one node, None where that is not known."""
+        return self._known((gpu_type, instance_type)).density
+
+    def named(self, configuration: Configuration) -> Configuration:
+        """Return a configuration with the hardware as the regressor knows it, and its nodes.
+
+        Raises
+        ------
+        AmbiguousGpuError, UnknownGpuError
+            As `ask` does.
+        """
         key = (configuration.gpu_type, configuration.instance_type)
-        if key not in self._gpus:
-            self._gpus[key] = _resolved(*key, self._report)
-        if self._gpus[key] == configuration.gpu_type:
+        known = self._known(key)
+        nodes = configuration.nodes
+        if nodes is None and known.density is not None:
+            nodes = nodes_for(configuration.workers, known.density)
+        if known.names == key and nodes == configuration.nodes:
             return configuration
-        return replace(configuration, gpu_type=self._gpus[key])
+        gpu_type, instance_type = known.names
+        return replace(configuration, gpu_type=gpu_type, instance_type=instance_type, nodes=nodes)
+
+    def _known(self, names: Hardware) -> "_Known":
+        known = self._hardware.get(names)
+        if known is None:
+            known = self._hardware[names] = self._look_up(*names)
+        return known
+
+    def _look_up(self, gpu_type: str | None, instance_type: str | None) -> "_Known":
+        """Return the names under which the regressor knows hardware, and its density."""
+        gpu = gpu_type
+        if gpu_type is not None:
+            gpu = resolve_gpu(gpu_type, self._report.category_levels.get(_GPU, ()))
+        elif instance_type is not None:
+            gpu = implied_gpu(instance_type, self._report, self._book)
+        instance = _as_measured(instance_type, self._report)
+        if self._placement is None:
+            return _Known((gpu, instance), None)
+        machine = Configuration(gpu, instance)
+        gpus = None if self._book is None else self._book.gpus_of(machine)
+        return _Known((gpu, instance), self._placement.density(gpu, instance, gpus))
 
     def _are_numbers(self, parameters: Mapping[str, ParameterValue]) -> bool:
         """Whether all parameters are numbers, as those of the regressor are: the common case."""
@@ -95,22 +157,31 @@ class Questioner:
         )
 
 
-def _resolved(gpu_type: str | None, instance_type: str | None, report: FitReport) -> str | None:
-    """Return the name under which the regressor knows a GPU."""
-    if gpu_type is not None:
-        return resolve_gpu(gpu_type, report.category_levels.get(_GPU, ()))
-    return None if instance_type is None else implied_gpu(instance_type, report)
+class _Known(NamedTuple):
+    """Hardware as a regressor knows it, with the workers of one node where they are known."""
+
+    names: Hardware
+    density: float | None
 
 
-def implied_gpu(instance_type: str, report: FitReport) -> str | None:
-    """Return the GPU that an instance type of the catalogue has, in the words of the runs.
+def _as_measured(instance_type: str | None, report: FitReport) -> str | None:
+    """Return an instance type in the spelling of the runs."""
+    if instance_type is None:
+        return None
+    measured = report.category_levels.get(_INSTANCE, ())
+    folded = instance_type.casefold()
+    return next((each for each in measured if each.casefold() == folded), instance_type)
+
+
+def implied_gpu(instance_type: str, report: FitReport, book: PriceBook | None) -> str | None:
+    """Return the GPU that an instance type on sale has, in the words of the runs.
 
     None where the regressor was not fitted on GPU types, or the instance type is unknown.
     """
     measured = report.category_levels.get(_GPU)
     if measured is None:
         return None
-    gpus = gpu_of_instance(instance_type)
+    gpus = (book or catalogue_index()).gpu_types_of(instance_type)
     if len(gpus) != 1:
         return None
     name = gpus.pop()

@@ -110,6 +110,9 @@ def _told(answer: Answer) -> Forecast | None:
 
 
 def _question(request: RecommendationRequest, configuration: Configuration) -> ForecastRequest:
+    if not request.search.nodes:
+        # They were filled in, as they are again.
+        configuration = replace(configuration, nodes=None)
     return ForecastRequest(
         workload=request.workload,
         scenario=Scenario(configuration, request.work, request.parameters),

@@ -15,10 +15,12 @@ from app.domain.identifiers import ProjectId
 from app.domain.instants import later
 from app.domain.remaining import Remaining, RemainingRequest, Segment
 from app.pricing.gpus import gpu_key
+from app.pricing.resolution import PriceBook
 from app.services.beliefs import BeliefReader
 from app.services.context import ServiceContext
 from app.services.durations import features_of
-from app.services.questions import to_question
+from app.services.prices import PriceService
+from app.services.questions import Questioner
 from app.services.serving import RegressorCache, ServedRegressor
 from models import joint_forecast
 
@@ -37,10 +39,15 @@ class RemainingService:
     """Use cases of saying how long a job under way still takes."""
 
     def __init__(
-        self, context: ServiceContext, regressors: RegressorCache, beliefs: BeliefReader
+        self,
+        context: ServiceContext,
+        regressors: RegressorCache,
+        prices: PriceService,
+        beliefs: BeliefReader,
     ) -> None:
         self._context = context
         self._regressors = regressors
+        self._prices = prices
         self._beliefs = beliefs
 
     def remaining(self, project_id: ProjectId, request: RemainingRequest) -> Remaining:
@@ -62,7 +69,7 @@ class RemainingService:
         if beliefs.problems:
             raise beliefs.problems[0]
         prior = beliefs.durations
-        stretch = _stretch(request, served)
+        stretch = _stretch(request, served, self._prices.book(project_id))
         left, precision = remaining_after(
             prior, stretch, current.progress, current.elapsed_s, request.rate_variation
         )
@@ -142,7 +149,7 @@ def _contradiction(field: str, segments: float, whole: float | None) -> InvalidR
     return InvalidRequestError("The segments exceed the whole job.", [fault])
 
 
-def _stretch(request: RemainingRequest, served: ServedRegressor) -> Stretch:
+def _stretch(request: RemainingRequest, served: ServedRegressor, book: PriceBook) -> Stretch:
     """Return the past segments with what their configurations say of the present one."""
     segments = _elsewhere(request)
     progress = np.array([segment.progress for segment in segments], dtype=np.float64)
@@ -150,14 +157,12 @@ def _stretch(request: RemainingRequest, served: ServedRegressor) -> Stretch:
     if not segments:
         return Stretch(progress, elapsed, np.empty(0), np.ones((1, 1)))
     work, parameters = request.scenario.work, request.scenario.parameters
+    questioner = Questioner(served, book)
     past = [
-        to_question(Scenario(segment.configuration, work, parameters), served)
-        for segment in segments
+        questioner.ask(Scenario(segment.configuration, work, parameters)) for segment in segments
     ]
-    features = (
-        features_of(past, served),
-        features_of([to_question(request.scenario, served)], served),
-    )
+    present = questioner.ask(request.scenario)
+    features = features_of(past, served), features_of([present], served)
     medians = [served.predict(table).log_median for table in features]
     joint = joint_forecast(served.portfolio, *features)[0]
     # What one run has of its own, all its stretches share.

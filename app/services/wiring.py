@@ -204,7 +204,7 @@ class Services:
     def remaining(self) -> "RemainingService":
         from app.services.remaining import RemainingService
 
-        return RemainingService(self.context, self.regressor_cache, self.beliefs)
+        return RemainingService(self.context, self.regressor_cache, self.prices, self.beliefs)
 
     @Once
     def recommendations(self) -> "RecommendationService":

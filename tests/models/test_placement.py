@@ -149,3 +149,42 @@ def test_altered_density_is_refused(change: dict[str, Any]) -> None:
 
     with pytest.raises(ArtifactError):
         loads(pack(parts | {HEADER: json.dumps(header).encode()}))
+
+
+def test_runs_that_do_not_tell_their_nodes_hide_those_of_no_other() -> None:
+    numeric = {"workers": np.array([4.0, 8.0, 2.0]), "nodes": np.array([1.0, 2.0, np.nan])}
+
+    placement = Placement.learn(FeatureTable(numeric, {}, 3))
+
+    assert placement is not None
+    assert (placement.densest, placement.is_regular) == (4.0, True)
+
+
+def test_fullest_node_of_an_uneven_run_tells_the_density() -> None:
+    placement = Placement.learn(_table([(5.0, 2.0), (10.0, 3.0)]))
+
+    assert placement is not None
+    assert (placement.densest, placement.is_regular) == (4.0, True)
+
+
+@pytest.mark.parametrize(
+    ("gpu_type", "instance_type", "gpus", "density"),
+    [
+        ("V100", "large", 16, 8.0),
+        ("V100", "unseen", 16, 16.0),
+        ("V100", "unseen", None, 4.0),
+        ("T4", None, None, 8.0),
+        (None, None, None, 8.0),
+    ],
+)
+def test_density_is_what_was_measured_then_the_room_of_the_machine(
+    gpu_type: str | None, instance_type: str | None, gpus: int | None, density: float
+) -> None:
+    columns, levels = ("instance_type", "gpu_type"), ("large", "V100")
+    placement = Placement(8.0, columns, levels, (8.0, 4.0), is_regular=True)
+    in_several_ways = Placement(8.0, columns, levels, (8.0, 4.0), is_regular=False)
+
+    assert placement.density(gpu_type, instance_type, gpus) == density
+    assert in_several_ways.density(gpu_type, instance_type, gpus) == (
+        16.0 if instance_type == "unseen" and gpus else None
+    )

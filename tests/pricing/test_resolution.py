@@ -10,7 +10,7 @@ from app.domain.prices import Price, PriceQuery
 from app.pricing.catalogue import built_in_prices
 from app.pricing.gpus import variants_of
 from app.pricing.offers import Offer
-from app.pricing.price_index import gpu_of_instance
+from app.pricing.price_index import catalogue_index
 from app.pricing.resolution import PriceBook, is_stale
 from tests.support.prices import NOW, make_price, on_t4
 
@@ -211,4 +211,4 @@ def test_what_was_resolved_is_remembered_within_bounds() -> None:
 
 
 def test_gpu_of_an_instance_type_is_known() -> None:
-    assert gpu_of_instance("P3.16xlarge") == {"V100-16GB"}
+    assert catalogue_index().gpu_types_of("P3.16xlarge") == {"V100-16GB"}

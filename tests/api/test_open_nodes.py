@@ -1,0 +1,158 @@
+"""Questions that leave their nodes open are answered, billed and ranked on the same nodes."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.regressors import fit
+
+_MACHINES = (("one", 1), ("four", 4), ("eight", 8))
+
+
+def _run(gpu: str, nodes: int | None, workers: int, **machine: str) -> dict[str, Any]:
+    crossing = 2.0 if (nodes or 1) > 1 else 1.0
+    told = {} if nodes is None else {"nodes": nodes}
+    return {
+        "workload": "placed",
+        "duration_seconds": 50.0 + 8000.0 / workers * crossing,
+        "gpu_type": gpu,
+        "workers": workers,
+        **told,
+        **machine,
+    }
+
+
+DENSE = [_run("V100-16GB", max(1, count // 4), count) for count in (1, 2, 4, 8, 16)]
+SINGLE = [_run("T4", 1, count) for count in (1, 2)]
+
+
+def _publish(client: TestClient, services: Services, runs: list[dict[str, Any]]) -> None:
+    prices = [
+        {"instance_type": name, "gpu_type": "V100-16GB", "gpu_count": gpus, "price_per_hour": gpus}
+        for name, gpus in _MACHINES
+    ]
+    assert client.post("/v1/prices", json=prices).status_code == 201
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "placed")
+
+
+def _forecast(client: TestClient, configuration: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    asked = {"workload": "placed", "configuration": configuration, **changes}
+    answer = client.post("/v1/forecasts", json=asked)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def _ranked(client: TestClient, search: dict[str, Any]) -> dict[str, Any]:
+    asked = {"workload": "placed", "work": {}, "objective": "duration", "search": search}
+    answer = client.post("/v1/recommendations", json=asked)
+    assert answer.status_code == 200, answer.text
+    [entry] = answer.json()["ranked"]
+    found: dict[str, Any] = entry["forecast"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("hardware", "workers", "nodes"),
+    [
+        ({"gpu_type": "V100-16GB"}, 8, 2),
+        ({"gpu_type": "T4"}, 8, 2),
+        ({"instance_type": "one", "gpu_type": "V100-16GB"}, 4, 4),
+        ({"instance_type": "eight", "gpu_type": "V100-16GB"}, 8, 1),
+    ],
+)
+def test_forecast_and_recommendation_are_of_the_same_nodes(
+    client: TestClient,
+    services: Services,
+    hardware: dict[str, str],
+    workers: int,
+    nodes: int,
+) -> None:
+    _publish(client, services, [*DENSE, *SINGLE])
+    search = {f"{name}s": [value] for name, value in hardware.items()}
+
+    asked = _forecast(client, {**hardware, "workers": workers})
+    told = _forecast(client, {**hardware, "workers": workers, "nodes": nodes})
+    ranked = _ranked(client, {**search, "workers": [workers]})
+
+    assert asked["configuration"]["nodes"] == nodes
+    for other in (told, ranked):
+        assert other["configuration"]["nodes"] == nodes
+        assert other["duration_seconds"] == asked["duration_seconds"]
+        assert other["cost"] == asked["cost"]
+        assert other["warnings"] == asked["warnings"]
+
+
+def test_nodes_that_never_varied_stay_open(client: TestClient, services: Services) -> None:
+    _publish(client, services, [_run("V100-16GB", 1, count) for count in (1, 2)])
+
+    asked = _forecast(client, {"gpu_type": "V100-16GB", "workers": 8})
+    ranked = _ranked(client, {"gpu_types": ["V100-16GB"], "workers": [8]})
+
+    assert asked["configuration"]["nodes"] is None
+    assert ranked["configuration"]["nodes"] is None
+    assert ranked["cost"] == asked["cost"]
+    assert ranked["warnings"] == asked["warnings"]
+
+
+def test_run_that_does_not_tell_its_nodes_hides_those_of_no_other(
+    client: TestClient, services: Services
+) -> None:
+    _publish(client, services, [*DENSE, _run("V100-16GB", None, 2)])
+
+    asked = _forecast(client, {"gpu_type": "V100-16GB", "workers": 16})
+
+    assert asked["configuration"]["nodes"] == 4
+    assert asked["duration_seconds"]["lower"] < 50 + 1000 < asked["duration_seconds"]["upper"]
+
+
+def test_where_no_machine_has_room_for_the_assumed_nodes_smaller_ones_are_billed(
+    client: TestClient, services: Services
+) -> None:
+    _publish(client, services, DENSE)
+    price = {"gpu_type": "A10", "instance_type": "lone", "gpu_count": 1, "price_per_hour": "1.50"}
+    assert client.post("/v1/prices", json=[price]).status_code == 201
+    own = {"gpu_type": "A10", "workers": 8}
+    pricing = {"pricing": {"as_of": "2100-01-01T00:00:00Z", "purchase": "owned"}}
+    price["purchase"] = "owned"
+    assert client.post("/v1/prices", json=[price]).status_code == 201
+
+    asked = _forecast(client, own, **pricing)
+    told = _forecast(client, {**own, "nodes": 2}, **pricing)
+
+    assert asked["configuration"]["nodes"] == 2
+    assert asked["cost"]["price"]["instances"] == 8
+    assert told["cost"] is None
+
+
+def test_instance_type_is_known_in_any_case(client: TestClient, services: Services) -> None:
+    runs = [{**each, "instance_type": "four"} for each in DENSE]
+    _publish(client, services, runs)
+
+    found = [_forecast(client, {"instance_type": name, "workers": 8}) for name in ("four", "FOUR")]
+
+    assert found[0]["duration_seconds"] == found[1]["duration_seconds"]
+    assert found[0]["warnings"] == found[1]["warnings"]
+    assert found[1]["configuration"]["instance_type"] == "four"
+
+
+def test_spot_machines_without_a_price_are_interrupted_one_by_one(
+    client: TestClient, services: Services
+) -> None:
+    _publish(client, services, DENSE)
+    spot = {"interruptions_per_hour": 0.1, "checkpoint_interval_s": 60}
+    asked = {"gpu_type": "P100", "workers": 8, "purchase": "spot"}
+
+    priced, unpriced = (
+        _forecast(client, asked, pricing={"spot": spot, **pricing})
+        for pricing in ({"price_per_hour": "1"}, {"provider": "nowhere"})
+    )
+
+    assert unpriced["cost"] is None
+    assert unpriced["spot"]["expected_interruptions"] > 1.5 * (
+        priced["spot"]["expected_interruptions"] / 8
+    )
+    assert unpriced["configuration"]["nodes"] == 2
