@@ -1,6 +1,7 @@
 """Allocations against brute force, their bounds, and what happens when time or GPUs run out."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -298,3 +299,20 @@ def test_no_option_that_fits_is_no_allocation_unless_jobs_may_be_left_out() -> N
     assert may is not None
     assert may.choice.tolist() == [NOTHING]
     assert shortest is None
+
+
+@pytest.mark.parametrize("n_kinds", [1, 2])
+@pytest.mark.parametrize("solve", [allocate, allocate_makespan])
+@pytest.mark.parametrize("n_jobs", [0, 2])
+def test_without_any_option_every_job_that_may_be_is_left_out(
+    n_kinds: int, solve: Callable[..., Solution | None], n_jobs: int
+) -> None:
+    none = np.empty(0, dtype=np.int64)
+    options = Options(none, none, none, np.empty(0))
+    capacity = np.full(n_kinds, 4)
+
+    found = solve(options, n_jobs, capacity, np.ones(n_jobs), time_limit_s=_LIMIT_S)
+
+    assert found is not None
+    assert found.choice.tolist() == [NOTHING] * n_jobs
+    assert (found.is_exact, found.gap) == (True, 0.0)
