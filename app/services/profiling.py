@@ -20,7 +20,7 @@ from app.domain.profiling import (
     RejectedRun,
     TargetOutlook,
 )
-from app.pricing.billing import bill
+from app.pricing.billing import bill, costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
@@ -57,7 +57,6 @@ class _Field:
 
     scenarios: Sequence[Scenario]
     outlook: Outlook
-    offers: Sequence[Offer | None]
     prices: list[Decimal | None]
     currency: str | None
     reasons: list[str | None]
@@ -75,16 +74,22 @@ class _Field:
     def costs(self) -> FloatArray:
         """Return what gains are weighed by: the price, or worker-seconds where one has none.
 
-        Before the first run durations are known up to a factor, and so are prices.
+        Before the first run durations are known up to a factor, and so are prices: by the hour.
         """
         workers = np.array([scenario.configuration.workers for scenario in self.scenarios])
-        hourly = np.array(
-            [0.0 if offer is None else float(offer.per_hour) for offer in self.offers]
-        )
-        allowed = self.allowed()
-        is_priced = bool((hourly[allowed] > 0).all()) and self.currency is not None
-        rates = np.where(hourly > 0, hourly, workers) if is_priced else workers
-        return np.asarray(rates * self.outlook.mean_s, dtype=np.float64)
+        effort = np.asarray(workers * self.outlook.mean_s, dtype=np.float64)
+        charged = self._charged()
+        is_known = charged > 0
+        is_priced = bool(is_known[self.allowed()].all()) and self.currency is not None
+        return np.where(is_known, charged, effort) if is_priced else effort
+
+    def _charged(self) -> FloatArray:
+        """Return what each run costs before rounding, NaN where no price is known."""
+        offers, mean_s = self.outlook.offers, self.outlook.mean_s
+        if self.outlook.is_scaled:
+            return costs_of(offers, mean_s)
+        hourly = [np.nan if offer is None else float(offer.per_hour) for offer in offers]
+        return np.array(hourly) * mean_s
 
     def rejected(self) -> list[RejectedRun]:
         """Return the candidates that may not be taken."""
@@ -161,14 +166,12 @@ class ProfilingService:
 def _field(
     request: ProfilingRequest, ground: Ground, scenarios: list[Scenario], book: PriceBook
 ) -> _Field:
-    offers = [book.resolve(scenario.configuration, request.pricing) for scenario in scenarios]
-    outlook = ground.outlook(offers)
-    prices = _prices(offers, outlook)
-    reasons = _reasons(request, ground, scenarios, offers, outlook)
+    outlook = ground.outlook(book)
+    offers, prices = outlook.offers, _prices(outlook)
+    reasons = _reasons(request, ground, scenarios, outlook)
     return _Field(
         scenarios=scenarios,
         outlook=outlook,
-        offers=offers,
         prices=prices,
         currency=_currency(request, offers),
         reasons=reasons,
@@ -210,14 +213,13 @@ def _reasons(
     request: ProfilingRequest,
     ground: Ground,
     scenarios: Sequence[Scenario],
-    offers: Sequence[Offer | None],
     outlook: Outlook,
 ) -> list[str | None]:
     """Return for each candidate why it cannot be taken, None if it can."""
     excluded = {identity_of(each) for each in request.exclude}
     measured = [False] * len(scenarios) if request.repeat else ground.is_measured()
-    currencies = [None if offer is None else offer.price.currency for offer in offers]
-    currency = _currency(request, offers)
+    currencies = [None if offer is None else offer.price.currency for offer in outlook.offers]
+    currency = _currency(request, outlook.offers)
     reasons: list[str | None] = []
     for row, scenario in enumerate(scenarios):
         reason = None
@@ -233,12 +235,12 @@ def _reasons(
     return reasons
 
 
-def _prices(offers: Sequence[Offer | None], outlook: Outlook) -> list[Decimal | None]:
+def _prices(outlook: Outlook) -> list[Decimal | None]:
     if not outlook.is_scaled:
-        return [None] * len(offers)
+        return [None] * len(outlook.offers)
     return [
         None if offer is None else bill(offer, seconds, seconds, seconds).median
-        for offer, seconds in zip(offers, outlook.mean_s.tolist(), strict=True)
+        for offer, seconds in zip(outlook.offers, outlook.mean_s.tolist(), strict=True)
     ]
 
 
@@ -311,7 +313,7 @@ def _planned(field: _Field, schedule: Schedule) -> tuple[PlannedRun, ...]:
     planned = []
     for chosen in schedule.runs:
         row = chosen.candidate
-        price, offer = field.prices[row], field.offers[row]
+        price, offer = field.prices[row], field.outlook.offers[row]
         total = None if price is None or total is None else total + price
         planned.append(
             PlannedRun(
