@@ -57,6 +57,7 @@ class _Field:
 
     scenarios: Sequence[Scenario]
     outlook: Outlook
+    spent: Decimal
     prices: list[Decimal | None]
     currency: str | None
     reasons: list[str | None]
@@ -155,6 +156,7 @@ class ProfilingService:
             pricing=replace(pricing, currency=pricing.currency or workload.declaration.currency),
             targets=tuple(resolve(each) for each in request.targets),
             exclude=tuple(resolve(each) for each in request.exclude),
+            made=tuple(replace(run, scenario=resolve(run.scenario)) for run in request.made),
         )
         scenarios = distinct(resolve(each) for each in candidates)
         if served is not None:
@@ -168,12 +170,13 @@ def _field(
 ) -> _Field:
     outlook = ground.outlook(book)
     offers, prices = outlook.offers, _prices(outlook)
-    reasons = _reasons(request, ground, scenarios, outlook)
+    currency, reasons = _currency(request, offers), _reasons(request, ground, scenarios, outlook)
     return _Field(
         scenarios=scenarios,
         outlook=outlook,
+        spent=_spent(request, book, currency),
         prices=prices,
-        currency=_currency(request, offers),
+        currency=currency,
         reasons=reasons,
         cheapest=_cheapest(scenarios, offers, prices, reasons),
     )
@@ -244,6 +247,20 @@ def _prices(outlook: Outlook) -> list[Decimal | None]:
     ]
 
 
+def _spent(request: ProfilingRequest, book: PriceBook, currency: str | None) -> Decimal:
+    """Return what the runs that were made are billed in a currency."""
+    seconds = [run.duration_seconds for run in request.made]
+    offers = book.resolve_all(
+        [run.scenario.configuration for run in request.made], request.pricing, seconds=seconds
+    )
+    bills = (
+        bill(offer, each, each, each).median
+        for offer, each in zip(offers, seconds, strict=True)
+        if offer is not None and offer.price.currency == currency
+    )
+    return sum(bills, Decimal(0))
+
+
 def _budget(request: ProfilingRequest, field: _Field) -> float | None:
     if request.budget is None or not field.outlook.is_scaled:
         return None
@@ -261,7 +278,7 @@ def _budget(request: ProfilingRequest, field: _Field) -> float | None:
                 )
             ],
         )
-    return float(request.budget)
+    return float(max(request.budget - field.spent, Decimal(0)))
 
 
 def _scale(now: FloatArray, targets: Sequence[Interval | None]) -> FloatArray:
@@ -286,6 +303,7 @@ def _tell(
         request=request,
         regressor_version=None if served is None else served.version,
         currency=field.currency,
+        spent=field.spent,
         considered=int(field.cheapest.sum()),
         runs=_planned(field, schedule),
         targets=tuple(

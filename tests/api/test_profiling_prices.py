@@ -1,5 +1,6 @@
 """What the runs of profiling plans cost: the smallest bill there is, by all rules of billing."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -65,3 +66,47 @@ def test_gains_are_weighed_by_what_is_billed(client: TestClient, workload: str) 
     assert len({run["price"] for run in alone}) == 1
     most = max(alone, key=lambda run: float(run["narrowing"]))
     assert plan["runs"][0]["work"] == most["work"]
+
+
+def made(workers: int, seconds: float, **changes: Any) -> dict[str, Any]:
+    return {**scenario(workers, 4000.0, **changes), "duration_seconds": seconds}
+
+
+@pytest.mark.parametrize(
+    ("pricing", "spent"),
+    [
+        ({"price_per_hour": "1.00"}, "1.50"),
+        ({"price_per_hour": "1.00", "minimum_billed_s": 7200}, "6.00"),
+        ({"price_per_hour": "1.00", "billing_step_s": 3600}, "3.00"),
+        ({"price_per_hour": "1.00", "extras": {"egress_gb": 2, "egress_per_gb": "0.5"}}, "3.50"),
+        (
+            {"price_per_hour": "1.00", "extras": {"other_nodes": 1, "other_node_per_hour": "3"}},
+            "4.50",
+        ),
+        ({"price_per_hour": "1.00", "extras": {"platform_per_instance_hour": "0.5"}}, "2.25"),
+        ({"serverless": {"memory_gb": 1, "price_per_gb_second": "0.001"}}, "5.40"),
+        ({"region": "here"}, "1.20"),
+        ({"provider": "hours"}, "2.00"),
+    ],
+)
+def test_runs_that_were_made_are_billed_by_all_rules(
+    client: TestClient, workload: str, pricing: dict[str, Any], spent: str
+) -> None:
+    runs = [made(2, 1800.0), made(1, 1800.0)]
+
+    plan = ask(client, workload, pricing=pricing, made=runs)
+
+    assert Decimal(plan["spent"]) == Decimal(spent)
+
+
+def test_what_was_spent_is_taken_off_the_budget(client: TestClient, workload: str) -> None:
+    pricing = {"price_per_hour": "1.00", "minimum_billed_s": 86_400}
+    whole: dict[str, Any] = {**ALL, "candidates": CANDIDATES[:2], "pricing": pricing}
+
+    fresh = ask(client, workload, **whole, budget="50")
+    half = ask(client, workload, **whole, budget="50", made=[made(1, 5.0)])
+    none = ask(client, workload, **whole, budget="50", made=[made(1, 5.0), made(1, 0.0)])
+
+    assert [len(plan["runs"]) for plan in (fresh, half, none)] == [2, 1, 0]
+    assert [plan["spent"] for plan in (fresh, half, none)] == [None, "24.00", "48.00"]
+    assert (none["stop"]["reason"], none["budget"]) == ("budget_spent", "50")
