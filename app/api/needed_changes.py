@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, Context
 from typing import Any, Final
 
+from app.api.schemas.quantities import plain_number
 from app.domain.recommendations import NeededChange
 from app.domain.wording import say_number, say_seconds
 
@@ -26,7 +27,7 @@ def change_document(change: NeededChange) -> dict[str, Any]:
 
 
 def _plain(value: float | bool | str | None) -> float | bool | str | None:  # noqa: FBT001
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return plain_number(value) if isinstance(value, float) else value
 
 
 def _memory(asked: object, needed: object) -> str:

@@ -228,3 +228,23 @@ def test_sentences_say_each_change(published: TestClient) -> None:
     assert lines[1] == "The nearest one, and what would have to change:"
     assert lines[2].startswith("- The deadline would have to be ")
     assert lines[3].startswith("- The budget would have to be ")
+
+
+@pytest.mark.parametrize("size", [1e9, 1e18])
+@pytest.mark.parametrize("objective", ["cost", "energy"])
+def test_work_of_any_size_tells_what_it_would_need(
+    published: TestClient, size: float, objective: str
+) -> None:
+    asked: dict[str, Any] = {
+        **FITTED,
+        "work": {"dataset_size": size},
+        "search": {"workers": [1_000_000]},
+        "pricing": {"price_per_hour": "100000000"},
+        "objective": objective,
+        "energy": {"watts_per_worker": 100},
+    }
+
+    changes = changes_of(recommend(published, asked, budget="1", deadline_s=1))
+
+    assert list(changes) == ["deadline_s", "budget"]
+    assert changes["budget"]["needed"] > changes["deadline_s"]["needed"] > 1
