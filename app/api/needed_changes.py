@@ -18,6 +18,8 @@ def change_document(change: NeededChange) -> dict[str, Any]:
         needed = float(_SIX_DIGITS_UP.create_decimal_from_float(needed))
     asked, needed = _plain(change.asked), _plain(needed)
     message = _MESSAGES[change.constraint](asked, needed)
+    if change.currency is not None:
+        message = f"In {change.currency} {message[0].lower()}{message[1:]}"
     return {
         "constraint": change.constraint,
         "asked": asked,

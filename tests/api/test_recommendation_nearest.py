@@ -111,6 +111,28 @@ def test_a_price_in_another_currency_names_that_currency(published: TestClient) 
     assert recommend(published, FITTED, pricing={"currency": change["needed"]})["recommended"]
 
 
+@pytest.mark.parametrize("objective", ["cost", "duration"])
+def test_a_price_in_another_currency_names_the_budget_in_it(
+    published: TestClient, objective: str
+) -> None:
+    search = {"workers": [2]}
+    asked = {**FITTED, "search": search, "objective": objective, "budget": "0.0001"}
+
+    answer = recommend(published, asked, pricing={"currency": "CHF"})
+
+    changes = changes_of(answer)
+    assert list(changes) == ["pricing.currency", "budget"]
+    assert changes["budget"]["message"].startswith("In USD the budget would have to be 0.")
+    assert answer["nearest"]["forecast"]["cost"]["currency"] == "USD"
+    in_dollars = {"pricing": {"currency": changes["pricing.currency"]["needed"]}}
+    enough, short = (
+        recommend(published, {**asked, **in_dollars}, budget=share * changes["budget"]["needed"])
+        for share in (1.0, 0.99)
+    )
+    assert enough["recommended"] is not None
+    assert short["recommended"] is None
+
+
 def test_what_does_not_fit_names_the_batch_that_does(hungry: TestClient) -> None:
     answer = recommend(hungry, HUNGRY)
 
