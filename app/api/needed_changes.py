@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, Context
 from typing import Any, Final
 
+from app.api.schemas.quantities import plain_number
 from app.domain.recommendations import NeededChange
 from app.domain.wording import say_number, say_seconds
 
@@ -17,6 +18,8 @@ def change_document(change: NeededChange) -> dict[str, Any]:
         needed = float(_SIX_DIGITS_UP.create_decimal_from_float(needed))
     asked, needed = _plain(change.asked), _plain(needed)
     message = _MESSAGES[change.constraint](asked, needed)
+    if change.currency is not None:
+        message = f"In {change.currency} {message[0].lower()}{message[1:]}"
     return {
         "constraint": change.constraint,
         "asked": asked,
@@ -26,7 +29,7 @@ def change_document(change: NeededChange) -> dict[str, Any]:
 
 
 def _plain(value: float | bool | str | None) -> float | bool | str | None:  # noqa: FBT001
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return plain_number(value) if isinstance(value, float) else value
 
 
 def _memory(asked: object, needed: object) -> str:

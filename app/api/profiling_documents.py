@@ -26,6 +26,7 @@ def plan_document(plan: ProfilingPlan, request: Mapping[str, Any]) -> Document:
         "confidence": plan.request.confidence,
         "currency": plan.currency,
         "budget": None if plan.request.budget is None else format(plan.request.budget, "f"),
+        "spent": _money(plan.spent) if plan.request.made else None,
         "considered": plan.considered,
         "runs": [_run(order, run) for order, run in enumerate(plan.runs, 1)],
         "total_price": _money(plan.runs[-1].total_price) if plan.runs else None,

@@ -50,6 +50,13 @@ class Session:
         """Return the configurations that ended in any way, or cannot run here."""
         return [scenario_of(event) for event in (*self.finished, *self.skipped)]
 
+    def paid(self) -> list[dict[str, Any]]:
+        """Return what ran and how long, interrupted runs among it: all of it is billed."""
+        return [
+            {**scenario_of(event), "duration_seconds": event["duration_seconds"]}
+            for event in (*self.finished, *self.repeated)
+        ]
+
     def pending(self) -> list[Event]:
         """Return the runs that ended and were not uploaded."""
         return [event for event in self.finished if event["external_id"] not in self.uploaded]

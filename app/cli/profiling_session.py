@@ -5,7 +5,6 @@ import signal
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,8 +29,6 @@ from app.domain.wording import say_count
 
 Document = dict[str, Any]
 _PLANNED_AT_ONCE: Final = 20
-_SECONDS_PER_HOUR: Final = 3600
-_EXACT: Final = Decimal("1e-9")
 _FRESH_ATTEMPTS: Final = 20
 _FRESH_PAUSE_S: Final = 0.5
 _NOT_FOUND: Final = "404"
@@ -313,8 +310,7 @@ class Profiler:
             attempted = session.attempted()
             body["exclude"] = [*body.get("exclude", []), *attempted]
             if body.get("budget") is not None:
-                left = Decimal(str(body["budget"])) - spent_of(session)
-                body["budget"] = format(max(left, Decimal(0)).quantize(_EXACT), "f")
+                body["made"] = [*body.get("made", []), *session.paid()]
         path = f"/v1/workloads/{self._wanted.workload}/profiling-plans"
         for _ in range(_FRESH_ATTEMPTS):
             plan: Document = self._connection.post(path, body)
@@ -332,23 +328,6 @@ class Profiler:
             f"The last {self._most_failures} runs did not succeed; see {last[-1]['output']}.",
             "Mend the command and type the line again, or allow more with --max-failures.",
         )
-
-
-def spent_of(session: Session) -> Decimal:
-    """Return what the runs of a session cost by their planned price and measured duration.
-
-    Those that were interrupted are among them.
-    """
-    return sum(
-        (
-            Decimal(event["price_per_hour"])
-            * Decimal(repr(event["duration_seconds"]))
-            / _SECONDS_PER_HOUR
-            for event in (*session.finished, *session.repeated)
-            if event.get("price_per_hour") is not None
-        ),
-        Decimal(0),
-    )
 
 
 def _instant(value: object) -> str:

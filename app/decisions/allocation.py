@@ -12,6 +12,8 @@ from app.decisions.durations import FloatArray
 IntArray = npt.NDArray[np.int64]
 _ROUNDING: Final = 1e-12
 _MARGIN: Final = 1e-12
+"""Of what is summed: thousands of times what a number is rounded by."""
+
 _HALVINGS: Final = 60
 """Of the interval of prices: as fine as numbers are."""
 NOTHING: Final = -1
@@ -173,10 +175,33 @@ def _in_best(options: Options, n_jobs: int, capacity: int) -> IntArray:
             high, few = middle, chosen
     cost = options.value + high * options.gpus
     least = np.minimum.reduceat(cost, starts)
-    lower = float(least.sum()) - high * capacity
-    upper = float(options.value[_filled(options, few, many, capacity)].sum())
-    slack = upper - lower + _MARGIN * float(np.abs(cost).sum())
-    return np.flatnonzero(cost - least[options.job] <= slack)
+    choice = _filled(options, few, many, capacity)
+    return not_ruled_out(options, cost, least, choice, paid=high * capacity)[0]
+
+
+def not_ruled_out(
+    options: Options, cost: FloatArray, least: FloatArray, choice: IntArray, *, paid: float
+) -> tuple[IntArray, float]:
+    """Return the options that an allocation better than another one can have, and a lower bound.
+
+    The options of the other one are among them. Both stand rounding: what is left of large sums
+    that nearly cancel is as uncertain as these.
+
+    Parameters
+    ----------
+    options, cost, least
+        The options with their reduced costs, shape (n_options,), and the least of each job.
+    choice
+        An allocation of all jobs, shape (n_jobs,).
+    paid
+        What all GPUs cost at the prices of the reduced costs.
+    """
+    value = options.value[choice]
+    rounding = _MARGIN * float(np.abs(least).sum() + np.abs(value).sum() + paid)
+    lower = float(least.sum()) - paid - rounding
+    is_open = cost - least[options.job] <= float(value.sum()) - lower
+    is_open[choice] = True
+    return np.flatnonzero(is_open), lower
 
 
 def _at_price(options: Options, starts: IntArray, price: float) -> IntArray:

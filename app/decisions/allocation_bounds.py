@@ -5,13 +5,19 @@ from typing import Final
 
 import numpy as np
 
-from app.decisions.allocation import NOTHING, IntArray, Options, allocate_one_kind, first_cheapest
+from app.decisions.allocation import (
+    NOTHING,
+    IntArray,
+    Options,
+    allocate_one_kind,
+    first_cheapest,
+    not_ruled_out,
+)
 from app.decisions.durations import FloatArray
 
 _ROUNDS: Final = 240
 _ROUNDS_PER_ALLOCATION: Final = 40
 _PATIENCE: Final = 12
-_MARGIN: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +33,7 @@ class Bracket:
     upper
         Its sum, infinite without one.
     kept
-        The options that an allocation better than `choice` can have; all others are ruled out.
+        The options of `choice` and of any better allocation; all others are ruled out.
     """
 
     lower: float
@@ -38,7 +44,10 @@ class Bracket:
 
 @dataclass(slots=True)
 class _Search:
-    """Subgradient ascent on the prices; options are sorted by job and every job has some."""
+    """Subgradient ascent on the prices; options are sorted by job and every job has some.
+
+    `unit` is of the size of a value: by how much the first steps hope to raise the bound.
+    """
 
     options: Options
     n_jobs: int
@@ -46,6 +55,7 @@ class _Search:
     starts: IntArray
     prices: FloatArray
     best_prices: FloatArray
+    unit: float
     lower: float = -np.inf
     upper: float = np.inf
     choice: IntArray | None = None
@@ -76,7 +86,7 @@ class _Search:
             np.bincount(self.options.kind[chosen], self.options.gpus[chosen], len(self.capacity))
             - self.capacity
         )
-        aim = self.upper if np.isfinite(self.upper) else bound + 0.1 * abs(bound) + 1.0
+        aim = self.upper if np.isfinite(self.upper) else bound + 0.1 * abs(bound) + self.unit
         length = self.step * max(aim - bound, 0.0) / max(float(excess @ excess), 1.0)
         self.prices = np.maximum(self.prices + length * excess, 0.0)
 
@@ -153,12 +163,13 @@ def bracket(options: Options, n_jobs: int, capacity: IntArray) -> Bracket:
     """
     starts = np.searchsorted(options.job, np.arange(n_jobs))
     zero = np.zeros(len(capacity))
-    search = _Search(options, n_jobs, capacity, starts, zero, zero)
+    unit = float(np.abs(options.value).mean()) or 1.0
+    search = _Search(options, n_jobs, capacity, starts, zero, zero, unit)
     for round_ in range(_ROUNDS):
         search.ascend(is_allocating=round_ % _ROUNDS_PER_ALLOCATION == _ROUNDS_PER_ALLOCATION - 1)
     if search.choice is None:
         return Bracket(-np.inf, None, np.inf, np.arange(len(options.job)))
     cost, least = search.reduced(search.best_prices)
-    slack = search.upper - search.lower + _MARGIN * abs(search.upper)
-    kept = np.flatnonzero(cost - least[options.job] <= slack)
-    return Bracket(search.lower, search.choice, search.upper, kept)
+    paid = float(search.best_prices @ capacity)
+    kept, lower = not_ruled_out(options, cost, least, search.choice, paid=paid)
+    return Bracket(lower, search.choice, search.upper, kept)

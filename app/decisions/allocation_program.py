@@ -257,8 +257,8 @@ def allocate_makespan(
     """
     ends_at = time.monotonic() + time_limit_s
     whole = _fits(options, n_jobs, capacity, weights, time_limit_s)
-    if whole is None:
-        return None
+    if whole is None or not options.job.size:
+        return whole
     wanted = 0.0 if weights is None else float(weights[whole.choice != NOTHING].sum())
     levels = np.unique(options.value)
     best, proven = whole, -1

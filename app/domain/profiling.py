@@ -53,10 +53,19 @@ class ProfilingSearch:
 
 
 @dataclass(frozen=True, slots=True)
+class MadeRun:
+    """A run that was made on a plan's budget, however it ended."""
+
+    scenario: Scenario
+    duration_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class ProfilingRequest:
     """Which forecasts should become certain, what may be measured for it and at what cost.
 
-    `candidates` are measured as they stand, else those of `search`; `exclude` never.
+    `candidates` are measured as they stand, else those of `search`; `exclude` never. What the
+    `made` runs are billed is taken off the budget.
     """
 
     workload: Slug
@@ -64,6 +73,7 @@ class ProfilingRequest:
     candidates: tuple[Scenario, ...] = ()
     search: ProfilingSearch = field(default_factory=ProfilingSearch)
     exclude: tuple[Scenario, ...] = ()
+    made: tuple[MadeRun, ...] = ()
     budget: Decimal | None = None
     runs: int = 10
     repeat: bool = False
@@ -114,13 +124,15 @@ class RejectedRun:
 class ProfilingPlan:
     """The runs in the order to make them, and what they are expected to bring.
 
-    `regressor_version` is None for a plan from the priors alone; `attainable_width` is what the
-    noise of runs leaves however many are made.
+    `regressor_version` is None for a plan from the priors alone; `spent` is what the runs that were
+    made are billed, as far as prices in the plan's currency are known; `attainable_width` is what
+    the noise of runs leaves however many are made.
     """
 
     request: ProfilingRequest
     regressor_version: int | None
     currency: str | None
+    spent: Decimal
     considered: int
     runs: tuple[PlannedRun, ...]
     targets: tuple[TargetOutlook, ...]

@@ -91,12 +91,14 @@ class NeededChange:
     """A constraint that would have to give way, or a fact that would have to be known.
 
     `constraint` names the field of the request, `asked` what it says and `needed` what it would
-    have to say; None where nothing is said and where any value would do.
+    have to say; None where nothing is said and where any value would do. `currency` is that of an
+    amount where it is not the one asked for.
     """
 
     constraint: str
     asked: float | bool | str | None
     needed: float | bool | str | None
+    currency: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,13 @@ class Offer:
         return self.instances + sum(lot.instances for lot in self.others)
 
     @property
+    def machine_per_hour(self) -> Decimal:
+        """What an hour of one main instance adds: its price and the fee of the platform."""
+        if self.extras is NO_EXTRAS:
+            return self.price.price_per_hour
+        return self.price.price_per_hour + self.extras.platform_per_instance_hour
+
+    @property
     def dates(self) -> tuple[datetime, ...]:
         """When the price and the exchange rate began to hold."""
         if self.conversion is None:

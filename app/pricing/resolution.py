@@ -13,7 +13,7 @@ from decimal import Context
 from typing import Final, NamedTuple
 
 from app.domain.ages import age
-from app.domain.billing import NO_EXTRAS
+from app.domain.billing import NO_EXTRAS, Extras
 from app.domain.columns import Repeated
 from app.domain.configurations import Configuration, Purchase
 from app.domain.exchange_rates import ExchangeRate
@@ -206,11 +206,7 @@ class PriceBook:
         offers = self._offers(configuration, query, currency)
         if nodes_assumed and not offers:
             offers = self._offers(replace(configuration, nodes=None), query, currency)
-        # The same object where nothing is added: an hour's cost is then the machines' alone.
-        extras = NO_EXTRAS if query.extras == NO_EXTRAS else query.extras
-        known[configuration] = tuple(
-            replace(offer, extras=extras, asked_currency=currency) for offer in offers
-        )
+        known[configuration] = tuple(replace(offer, asked_currency=currency) for offer in offers)
         return known[configuration]
 
     def _offers(
@@ -254,7 +250,7 @@ class PriceBook:
             for purchase in _purchases(configuration, query):
                 aged = [
                     shelves_of(
-                        self._converted(_with_rules(price, query), currency, as_of)
+                        self._single(price, query, currency)
                         for price in listed
                         if price.purchase is purchase
                     )
@@ -263,6 +259,11 @@ class PriceBook:
                 best = [shelf for shelves in aged for shelf in undercut_none(shelves)]
                 found.append(_Market([*aged[0], *aged[1]], best))
         return found
+
+    def _single(self, price: Price, query: PriceQuery, currency: str | None) -> Offer:
+        """Return one instance as the question pays for it."""
+        offer = self._converted(_with_rules(price, query), currency, query.as_of or self.now)
+        return replace(offer, extras=_extras_of(query))
 
     def _converted(self, price: Price, currency: str | None, as_of: datetime) -> Offer:
         """Return one instance in the wanted currency, in its own where no rate holds."""
@@ -306,7 +307,7 @@ class PriceBook:
         )
         instances = instances_needed(configuration, gpu_count) if is_whole else None
         count = configuration.workers if instances is None else instances
-        return Offer(_with_rules(price, query), count)
+        return Offer(_with_rules(price, query), count, extras=_extras_of(query))
 
     def gpus_of(self, configuration: Configuration) -> int | None:
         """Return how many GPUs its instance type has, None where no price or several tell."""
@@ -353,6 +354,14 @@ def _cheapest(rivals: Sequence[Offer], seconds: float) -> Offer:
     return min(
         rivals, key=lambda offer: (exact_cost(offer, seconds), offer.per_hour, offer.instances)
     )
+
+
+def _extras_of(query: PriceQuery) -> Extras:
+    """Return what is charged beside the instances.
+
+    The same object where that is nothing: an hour's cost is then the machines' alone.
+    """
+    return NO_EXTRAS if query.extras == NO_EXTRAS else query.extras
 
 
 def _with_rules(price: Price, query: PriceQuery) -> Price:

@@ -17,6 +17,8 @@ Rules = tuple[object, ...]
 class Shelf:
     """Single instances of one place, purchase, currency and billing rule: they may be mixed.
 
+    Each comes with what is charged beside it: the fee of a platform counts where they are compared.
+
     Attributes
     ----------
     singles
@@ -33,7 +35,7 @@ class Shelf:
     def of(cls, singles: Sequence[Offer]) -> "Shelf":
         """Return the shelf of some instances."""
         cheapest: dict[int, Offer] = {}
-        for offer in sorted(singles, key=lambda each: each.price.price_per_hour):
+        for offer in sorted(singles, key=lambda each: each.machine_per_hour):
             cheapest.setdefault(_places(offer.price), offer)
         mixable = {size: offer for size, offer in cheapest.items() if size <= LARGEST_MIXED}
         return cls(tuple(singles), tuple(mixable), tuple(mixable.values()))
@@ -59,15 +61,15 @@ class Shelf:
         mine, theirs = self.singles[0].price, other.singles[0].price
         if not self.sizes or mine.currency != theirs.currency or rules_of(mine) != rules_of(theirs):
             return False
-        costs = [offer.price.price_per_hour for offer in self.mixable]
+        costs = [offer.machine_per_hour for offer in self.mixable]
         for single in other.singles:
             packed = pack(self.sizes, costs, _places(single.price))
-            if (packed.cost, packed.instances) > (single.price.price_per_hour, 1):
+            if (packed.cost, packed.instances) > (single.machine_per_hour, 1):
                 return False
         return True
 
     def _mixed(self, workers: int) -> Offer:
-        costs = [offer.price.price_per_hour for offer in self.mixable]
+        costs = [offer.machine_per_hour for offer in self.mixable]
         counts = pack(self.sizes, costs, workers).counts
         lots = [
             (size * count, Lot(single.price, count), single)
@@ -87,7 +89,7 @@ def _alike(singles: Iterable[Offer], configuration: Configuration) -> Offer | No
         count = _instances(configuration, single.price)
         if count is None:
             continue
-        key = single.price.price_per_hour * count, count
+        key = single.machine_per_hour * count, count
         if best is None or key < best:
             best, chosen = key, single
     if chosen is None or best is None or best[1] == chosen.instances:

@@ -28,7 +28,7 @@ class Nearest:
     """A candidate with the changes that would admit it.
 
     `request` is the one asked with those changes in it that its forecast is made with: a batch
-    that fits, a checkpoint interval that lets it end.
+    that fits, a checkpoint interval that lets it end, the currency that its price has.
     """
 
     request: RecommendationRequest
@@ -65,7 +65,8 @@ def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | 
 
     Work that does not fit into memory is asked again with the largest batch that does, and work
     that cannot end on spot capacity with a checkpoint interval that would do or else on demand.
-    What is still missed then is told by constraint.
+    A cost that no rate converts is asked again in the currency of its price. What is still missed
+    then is told by constraint.
     """
     if choice.ranked.size or not (evaluated.configurations or evaluated.infeasible):
         return None
@@ -82,7 +83,11 @@ def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | 
         interval_s = found.infeasible[0].checkpoint_interval_s
         asked, configuration = _that_ends(asked, configuration, interval_s, changes)
         found = asked.evaluate(configuration)
-    changes += _missed(asked, found)
+    currency = found.foreign_currencies[0] if _is_cost_needed(asked.request) else None
+    if currency is not None:
+        asked = _in_currency(asked, currency, changes)
+        found = asked.evaluate(configuration)
+    changes += _missed(asked, found, currency)
     return Nearest(asked.request, configuration, tuple(changes))
 
 
@@ -134,8 +139,24 @@ def _that_ends(
     return replace(asked, request=replace(request, pricing=pricing)), bought
 
 
-def _missed(asked: Asked, found: Evaluated) -> list[NeededChange]:
-    """Return what one candidate that can end still misses."""
+def _in_currency(asked: Asked, currency: str, changes: list[NeededChange]) -> Asked:
+    """Return the request in the currency of a price that no rate leads to the wanted one."""
+    request = asked.request
+    wanted = request.pricing.currency or asked.served.currency
+    changes.append(NeededChange("pricing.currency", wanted, currency))
+    pricing = replace(request.pricing, currency=currency)
+    return replace(asked, request=replace(request, pricing=pricing))
+
+
+def _is_cost_needed(request: RecommendationRequest) -> bool:
+    return request.budget is not None or request.objective in {
+        Objective.COST,
+        Objective.COST_DURATION_PRODUCT,
+    }
+
+
+def _missed(asked: Asked, found: Evaluated, currency: str | None) -> list[NeededChange]:
+    """Return what one candidate that can end still misses; amounts are in `currency` if any."""
     request, candidates = asked.request, found.candidates
     constraints = constraints_of(request)
     duration, cost = float(candidates.duration_bound_s[0]), float(candidates.cost_bound[0])
@@ -147,7 +168,7 @@ def _missed(asked: Asked, found: Evaluated) -> list[NeededChange]:
     if request.deadline_s is not None and duration > request.deadline_s:
         changes.append(NeededChange("deadline_s", request.deadline_s, duration))
     if constraints.budget is not None and cost > constraints.budget:
-        changes.append(NeededChange("budget", constraints.budget, cost))
+        changes.append(NeededChange("budget", constraints.budget, cost, currency))
     if request.require_within_range and not candidates.within_range[0]:
         changes.append(NeededChange("require_within_range", asked=True, needed=False))
     return changes
@@ -157,11 +178,7 @@ def _unknown(asked: Asked, found: Evaluated, duration_s: float) -> list[NeededCh
     """Return what would have to be known of a candidate."""
     request, candidates = asked.request, found.candidates
     changes = []
-    is_needed = request.budget is not None or request.objective in {
-        Objective.COST,
-        Objective.COST_DURATION_PRODUCT,
-    }
-    if is_needed and np.isnan(candidates.cost_bound[0]):
+    if _is_cost_needed(request) and np.isnan(candidates.cost_bound[0]):
         changes.append(_price(asked, found, duration_s))
     is_green = request.objective in {Objective.ENERGY, Objective.CARBON}
     if is_green and np.isnan(objective_values(candidates, request.objective)[0]):
@@ -172,13 +189,8 @@ def _unknown(asked: Asked, found: Evaluated, duration_s: float) -> list[NeededCh
 
 
 def _price(asked: Asked, found: Evaluated, duration_s: float) -> NeededChange:
-    """Return the currency that the price has, or the highest price that keeps the budget."""
-    request = asked.request
-    offered = found.foreign_currencies[0]
-    if offered is not None:
-        wanted = request.pricing.currency or asked.served.currency
-        return NeededChange("pricing.currency", wanted, offered)
-    needed = None
+    """Return the highest price that keeps the budget."""
+    request, needed = asked.request, None
     if request.budget is not None:
         free, one = (_cost_at(asked, found, Decimal(each), duration_s) for each in (0, 1))
         highest = (request.budget - free) / (one - free)

@@ -20,7 +20,7 @@ from app.domain.profiling import (
     RejectedRun,
     TargetOutlook,
 )
-from app.pricing.billing import bill
+from app.pricing.billing import bill, costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
@@ -57,7 +57,7 @@ class _Field:
 
     scenarios: Sequence[Scenario]
     outlook: Outlook
-    offers: Sequence[Offer | None]
+    spent: Decimal
     prices: list[Decimal | None]
     currency: str | None
     reasons: list[str | None]
@@ -75,16 +75,22 @@ class _Field:
     def costs(self) -> FloatArray:
         """Return what gains are weighed by: the price, or worker-seconds where one has none.
 
-        Before the first run durations are known up to a factor, and so are prices.
+        Before the first run durations are known up to a factor, and so are prices: by the hour.
         """
         workers = np.array([scenario.configuration.workers for scenario in self.scenarios])
-        hourly = np.array(
-            [0.0 if offer is None else float(offer.per_hour) for offer in self.offers]
-        )
-        allowed = self.allowed()
-        is_priced = bool((hourly[allowed] > 0).all()) and self.currency is not None
-        rates = np.where(hourly > 0, hourly, workers) if is_priced else workers
-        return np.asarray(rates * self.outlook.mean_s, dtype=np.float64)
+        effort = np.asarray(workers * self.outlook.mean_s, dtype=np.float64)
+        charged = self._charged()
+        is_known = charged > 0
+        is_priced = bool(is_known[self.allowed()].all()) and self.currency is not None
+        return np.where(is_known, charged, effort) if is_priced else effort
+
+    def _charged(self) -> FloatArray:
+        """Return what each run costs before rounding, NaN where no price is known."""
+        offers, mean_s = self.outlook.offers, self.outlook.mean_s
+        if self.outlook.is_scaled:
+            return costs_of(offers, mean_s)
+        hourly = [np.nan if offer is None else float(offer.per_hour) for offer in offers]
+        return np.array(hourly) * mean_s
 
     def rejected(self) -> list[RejectedRun]:
         """Return the candidates that may not be taken."""
@@ -155,6 +161,7 @@ class ProfilingService:
             pricing=replace(pricing, currency=pricing.currency or workload.declaration.currency),
             targets=tuple(resolve(each) for each in request.targets),
             exclude=tuple(resolve(each) for each in request.exclude),
+            made=tuple(replace(run, scenario=resolve(run.scenario)) for run in request.made),
         )
         scenarios = distinct(resolve(each) for each in candidates)
         if served is not None:
@@ -166,16 +173,15 @@ class ProfilingService:
 def _field(
     request: ProfilingRequest, ground: Ground, scenarios: list[Scenario], book: PriceBook
 ) -> _Field:
-    offers = [book.resolve(scenario.configuration, request.pricing) for scenario in scenarios]
-    outlook = ground.outlook(offers)
-    prices = _prices(offers, outlook)
-    reasons = _reasons(request, ground, scenarios, offers, outlook)
+    outlook = ground.outlook(book)
+    offers, prices = outlook.offers, _prices(outlook)
+    currency, reasons = _currency(request, offers), _reasons(request, ground, scenarios, outlook)
     return _Field(
         scenarios=scenarios,
         outlook=outlook,
-        offers=offers,
+        spent=_spent(request, book, currency),
         prices=prices,
-        currency=_currency(request, offers),
+        currency=currency,
         reasons=reasons,
         cheapest=_cheapest(scenarios, offers, prices, reasons),
     )
@@ -215,14 +221,13 @@ def _reasons(
     request: ProfilingRequest,
     ground: Ground,
     scenarios: Sequence[Scenario],
-    offers: Sequence[Offer | None],
     outlook: Outlook,
 ) -> list[str | None]:
     """Return for each candidate why it cannot be taken, None if it can."""
     excluded = {identity_of(each) for each in request.exclude}
     measured = [False] * len(scenarios) if request.repeat else ground.is_measured()
-    currencies = [None if offer is None else offer.price.currency for offer in offers]
-    currency = _currency(request, offers)
+    currencies = [None if offer is None else offer.price.currency for offer in outlook.offers]
+    currency = _currency(request, outlook.offers)
     reasons: list[str | None] = []
     for row, scenario in enumerate(scenarios):
         reason = None
@@ -238,13 +243,27 @@ def _reasons(
     return reasons
 
 
-def _prices(offers: Sequence[Offer | None], outlook: Outlook) -> list[Decimal | None]:
+def _prices(outlook: Outlook) -> list[Decimal | None]:
     if not outlook.is_scaled:
-        return [None] * len(offers)
+        return [None] * len(outlook.offers)
     return [
         None if offer is None else bill(offer, seconds, seconds, seconds).median
-        for offer, seconds in zip(offers, outlook.mean_s.tolist(), strict=True)
+        for offer, seconds in zip(outlook.offers, outlook.mean_s.tolist(), strict=True)
     ]
+
+
+def _spent(request: ProfilingRequest, book: PriceBook, currency: str | None) -> Decimal:
+    """Return what the runs that were made are billed in a currency."""
+    seconds = [run.duration_seconds for run in request.made]
+    offers = book.resolve_all(
+        [run.scenario.configuration for run in request.made], request.pricing, seconds=seconds
+    )
+    bills = (
+        bill(offer, each, each, each).median
+        for offer, each in zip(offers, seconds, strict=True)
+        if offer is not None and offer.price.currency == currency
+    )
+    return sum(bills, Decimal(0))
 
 
 def _budget(request: ProfilingRequest, field: _Field) -> float | None:
@@ -264,7 +283,7 @@ def _budget(request: ProfilingRequest, field: _Field) -> float | None:
                 )
             ],
         )
-    return float(request.budget)
+    return float(max(request.budget - field.spent, Decimal(0)))
 
 
 def _scale(now: FloatArray, targets: Sequence[Interval | None]) -> FloatArray:
@@ -289,6 +308,7 @@ def _tell(
         request=request,
         regressor_version=None if served is None else served.version,
         currency=field.currency,
+        spent=field.spent,
         considered=int(field.cheapest.sum()),
         runs=_planned(field, schedule),
         targets=tuple(
@@ -316,7 +336,7 @@ def _planned(field: _Field, schedule: Schedule) -> tuple[PlannedRun, ...]:
     planned = []
     for chosen in schedule.runs:
         row = chosen.candidate
-        price, offer = field.prices[row], field.offers[row]
+        price, offer = field.prices[row], field.outlook.offers[row]
         total = None if price is None or total is None else total + price
         planned.append(
             PlannedRun(

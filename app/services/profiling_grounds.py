@@ -14,7 +14,8 @@ from app.domain.profiling import ProfilingRequest
 from app.domain.runs import RunColumns
 from app.pricing.gpus import canonical_gpu_name
 from app.pricing.offers import Offer
-from app.services.durations import features_of, interrupted, predict
+from app.pricing.resolution import PriceBook
+from app.services.durations import features_of, interrupted, offers_for, predict
 from app.services.frames import hardware_descriptions, scenario_features
 from app.services.profiling_candidates import identity_of
 from app.services.serving import ServedRegressor
@@ -32,13 +33,15 @@ _QUANTILES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Durations of candidates and targets, as far as they are known.
+    """Durations of candidates and targets, as far as they are known, and who is paid for them.
 
     `mean_s` holds the expected seconds of each candidate, shape (n_candidates,), up to an
-    unknown factor where `is_scaled` is False; intervals are None there. `impossible` are
-    candidates that cannot end.
+    unknown factor where `is_scaled` is False; intervals are None there. Of several `offers` of a
+    candidate the one counts whose bill is smallest, where they are not scaled whose hour is.
+    `impossible` are candidates that cannot end.
     """
 
+    offers: Sequence[Offer | None]
     mean_s: FloatArray
     is_scaled: bool
     durations: Sequence[Interval | None]
@@ -63,15 +66,17 @@ class FittedGround:
         self._n = len(candidates)
         self._features = features_of([*self._candidates, *self._targets], served)
 
-    def outlook(self, offers: Sequence[Offer | None]) -> Outlook:
+    def outlook(self, book: PriceBook) -> Outlook:
         """Return the forecasts of candidates and targets; interruptions of spot included."""
         questions = [_question(self._request, each) for each in self._candidates]
         work = predict(self._candidates, self._served)
+        offers = offers_for(questions, self._candidates, book, mean_seconds(work))
         forecast, refusals = interrupted(work, questions, self._candidates, offers)
         rows = np.arange(self._n, self._features.n_rows)
         target = self._served.predict(self._features.take(rows))
         confidence = self._request.confidence
         return Outlook(
+            offers=offers,
             mean_s=mean_seconds(forecast.moments),
             is_scaled=True,
             durations=_intervals(forecast.moments, confidence),
@@ -110,7 +115,7 @@ class ColdGround:
         hardware = hardware_descriptions(features.categorical.get("gpu_type", ()))
         self._prior = prior_forecast(own, targets, hardware, known)
 
-    def outlook(self, offers: Sequence[Offer | None]) -> Outlook:  # noqa: ARG002 - as the other
+    def outlook(self, book: PriceBook) -> Outlook:
         """Return what the laws' priors and the runs say; no scale without a run."""
         joint, logs = self._prior.joint, self._prior.log_duration
         spread = np.sqrt(np.maximum(np.diag(joint.covariance), 0.0) + joint.noise)
@@ -121,8 +126,14 @@ class ColdGround:
         ]
         if not self._has_runs:
             known = [None] * len(known)
+        mean_s = np.exp(logs[: self._n])
         return Outlook(
-            mean_s=np.exp(logs[: self._n]),
+            offers=book.resolve_all(
+                [each.configuration for each in self._candidates],
+                self._request.pricing,
+                seconds=mean_s.tolist() if self._has_runs else None,
+            ),
+            mean_s=mean_s,
             is_scaled=self._has_runs,
             durations=known[: self._n],
             targets=known[self._n :],
@@ -152,6 +163,9 @@ def named_cold(scenario: Scenario) -> Scenario:
 
 
 def _question(request: ProfilingRequest, scenario: Scenario) -> ForecastRequest:
+    if not (request.candidates or request.search.hardware.nodes):
+        # They were filled in, and bind no machine that has no room for them.
+        scenario = replace(scenario, configuration=replace(scenario.configuration, nodes=None))
     return ForecastRequest(
         workload=request.workload,
         scenario=scenario,

@@ -111,6 +111,28 @@ def test_a_price_in_another_currency_names_that_currency(published: TestClient) 
     assert recommend(published, FITTED, pricing={"currency": change["needed"]})["recommended"]
 
 
+@pytest.mark.parametrize("objective", ["cost", "duration"])
+def test_a_price_in_another_currency_names_the_budget_in_it(
+    published: TestClient, objective: str
+) -> None:
+    search = {"workers": [2]}
+    asked = {**FITTED, "search": search, "objective": objective, "budget": "0.0001"}
+
+    answer = recommend(published, asked, pricing={"currency": "CHF"})
+
+    changes = changes_of(answer)
+    assert list(changes) == ["pricing.currency", "budget"]
+    assert changes["budget"]["message"].startswith("In USD the budget would have to be 0.")
+    assert answer["nearest"]["forecast"]["cost"]["currency"] == "USD"
+    in_dollars = {"pricing": {"currency": changes["pricing.currency"]["needed"]}}
+    enough, short = (
+        recommend(published, {**asked, **in_dollars}, budget=share * changes["budget"]["needed"])
+        for share in (1.0, 0.99)
+    )
+    assert enough["recommended"] is not None
+    assert short["recommended"] is None
+
+
 def test_what_does_not_fit_names_the_batch_that_does(hungry: TestClient) -> None:
     answer = recommend(hungry, HUNGRY)
 
@@ -228,3 +250,23 @@ def test_sentences_say_each_change(published: TestClient) -> None:
     assert lines[1] == "The nearest one, and what would have to change:"
     assert lines[2].startswith("- The deadline would have to be ")
     assert lines[3].startswith("- The budget would have to be ")
+
+
+@pytest.mark.parametrize("size", [1e9, 1e18])
+@pytest.mark.parametrize("objective", ["cost", "energy"])
+def test_work_of_any_size_tells_what_it_would_need(
+    published: TestClient, size: float, objective: str
+) -> None:
+    asked: dict[str, Any] = {
+        **FITTED,
+        "work": {"dataset_size": size},
+        "search": {"workers": [1_000_000]},
+        "pricing": {"price_per_hour": "100000000"},
+        "objective": objective,
+        "energy": {"watts_per_worker": 100},
+    }
+
+    changes = changes_of(recommend(published, asked, budget="1", deadline_s=1))
+
+    assert list(changes) == ["deadline_s", "budget"]
+    assert changes["budget"]["needed"] > changes["deadline_s"]["needed"] > 1

@@ -96,6 +96,32 @@ def test_plan_in_a_file_is_measured_until_nothing_is_left(
     assert said.document["targets"][0]["now"]["median"] > 0
 
 
+def test_budget_ends_a_session_by_what_is_billed(
+    terminal: Terminal, workload: str, service_url: str, tmp_path: Path
+) -> None:
+    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+    plan = httpx2.post(
+        f"{service_url}/v1/workloads/{workload}/profiling-plans",
+        json={
+            "target": {"configuration": {"workers": 1}, "work": {"dataset_size": 9}},
+            "candidates": [
+                {"configuration": {"workers": 1}, "work": {"dataset_size": n}} for n in (1, 2, 4, 8)
+            ],
+            "pricing": {"price_per_hour": "1.00", "minimum_billed_s": 3600},
+            "budget": "2.20",
+            "stop": {"min_narrowing": 0},
+        },
+    )
+    path = tmp_path / "plan.json"
+    path.write_bytes(plan.content)
+
+    said = terminal.type("profile", "--plan", path, "--json", "--", "sh", "-c", NOTES_ITSELF)
+
+    assert said.exit_code == 0, said.err
+    assert len(ran(tmp_path)) == len(said.document["runs"]) == 2
+    assert said.document["stop"]["reason"] == "budget_spent"
+
+
 def test_placeholders_are_filled_in(terminal: Terminal, workload: str, tmp_path: Path) -> None:
     words = ("echo {workers} {dataset_size} {param.width} >> ran.txt",)
     line = ("--workload", workload, *TARGET, "-t", "param.width=24", *SMALL, "--runs", 1)

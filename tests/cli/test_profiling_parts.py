@@ -18,7 +18,6 @@ from app.cli.profiling_command import (
     fill_in,
 )
 from app.cli.profiling_log import SessionLog
-from app.cli.profiling_session import spent_of
 
 T4 = ("Tesla T4",)
 PLANNED = {
@@ -87,17 +86,18 @@ def test_cancelled_run_does_not_count_as_made(tmp_path: Path) -> None:
     assert session.finished == []
 
 
-def test_cancelled_run_costs_what_it_took_also_after_a_resume(tmp_path: Path) -> None:
+def test_cancelled_run_is_paid_for_also_after_a_resume(tmp_path: Path) -> None:
     log = SessionLog(tmp_path / "log.jsonl")
     session = log.begin("w", {})
     for number, status in enumerate(("succeeded", "cancelled", "failed", "cancelled")):
-        event = finished(number, status)
-        log.append(session, "finished", **event, duration_seconds=1800.0, price_per_hour="10")
+        log.append(session, "finished", **finished(number, status), duration_seconds=1800.0)
 
     again = log.read()
 
     assert again is not None
-    assert spent_of(again) == spent_of(session) == 20
+    assert again.paid() == session.paid()
+    assert [run["duration_seconds"] for run in again.paid()] == [1800.0] * 4
+    assert {run["configuration"]["workers"] for run in again.paid()} == {1}
 
 
 @pytest.mark.parametrize("content", ["hello\n", '{"a": 1}\n', "[]\n"])

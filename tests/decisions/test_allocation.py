@@ -1,6 +1,7 @@
 """Allocations against brute force, their bounds, and what happens when time or GPUs run out."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -298,3 +299,62 @@ def test_no_option_that_fits_is_no_allocation_unless_jobs_may_be_left_out() -> N
     assert may is not None
     assert may.choice.tolist() == [NOTHING]
     assert shortest is None
+
+
+@pytest.mark.parametrize("n_kinds", [1, 2])
+@pytest.mark.parametrize("solve", [allocate, allocate_makespan])
+@pytest.mark.parametrize("n_jobs", [0, 2])
+def test_without_any_option_every_job_that_may_be_is_left_out(
+    n_kinds: int, solve: Callable[..., Solution | None], n_jobs: int
+) -> None:
+    none = np.empty(0, dtype=np.int64)
+    options = Options(none, none, none, np.empty(0))
+    capacity = np.full(n_kinds, 4)
+
+    found = solve(options, n_jobs, capacity, np.ones(n_jobs), time_limit_s=_LIMIT_S)
+
+    assert found is not None
+    assert found.choice.tolist() == [NOTHING] * n_jobs
+    assert (found.is_exact, found.gap) == (True, 0.0)
+
+
+def scarce(rng: np.random.Generator, gpus: int, size: float) -> Options:
+    """Return options of two jobs, of which the first needs all GPUs of the first kind."""
+    job, kind = np.array([0, 1, 1, 1, 1, 1]), np.array([0, 0, 0, 0, 0, 1])
+    counts = np.array([gpus, 1, 2, 3, 4, 1])
+    return Options(job, kind, counts, -size * rng.uniform(0.0, 1.0, 6) * counts)
+
+
+@pytest.mark.parametrize("gpus", [4, 64, 8192])
+@pytest.mark.parametrize("size", [1e-9, 1e-7, 1e-5, 1e-3, 1e3])
+def test_values_of_any_size_keep_the_least_sum(gpus: int, size: float) -> None:
+    for seed in range(20):
+        options, capacity = scarce(np.random.default_rng(seed), gpus, size), np.array([gpus, 1])
+        fitting = every_choice(options, 2, capacity, may_leave_out=False)
+
+        found = allocate(options, 2, capacity, time_limit_s=_LIMIT_S)
+        bounds = bracket(options, 2, capacity)
+
+        best = min(total(options, choice) for choice in fitting)
+        assert found is not None
+        assert total(options, found.choice) == pytest.approx(best, rel=1e-6)
+        assert bounds.lower <= best <= bounds.upper
+        assert bounds.choice is not None
+        assert set(bounds.choice.tolist()) <= set(bounds.kept.tolist())
+
+
+@pytest.mark.parametrize("gpus", [8, 64, 8192])
+def test_values_in_proportion_to_the_gpus_keep_the_least_sum(gpus: int) -> None:
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        counts = np.array([1, *rng.integers(1, gpus, 3)] * 3)
+        job = np.repeat(np.arange(3), 4)
+        value = -rng.uniform(0.0, 1e-3) * counts
+        options = Options(job, np.zeros(12, dtype=np.int64), counts, value)
+        fitting = every_choice(options, 3, np.array([gpus]), may_leave_out=False)
+
+        found = allocate_one_kind(options, 3, gpus)
+
+        best = min(total(options, choice) for choice in fitting)
+        assert found is not None
+        assert total(options, found.choice) == pytest.approx(best, rel=1e-9)

@@ -2,9 +2,12 @@
 
 from decimal import Decimal
 from itertools import product
+from typing import Any
 
 import numpy as np
+import pytest
 
+from app.domain.billing import Extras
 from app.domain.configurations import Purchase
 from app.domain.prices import PriceQuery
 from app.pricing.billing import exact_cost
@@ -119,6 +122,47 @@ def test_cheapest_offer_of_the_catalogue_is_that_of_all_its_shelves() -> None:
 
             assert found is not None
             assert found.per_hour == min(each.per_hour for each in every if each is not None)
+
+
+def _with_fee(fee: str) -> PriceQuery:
+    return PriceQuery(extras=Extras(platform_per_instance_hour=Decimal(fee)))
+
+
+@pytest.mark.parametrize("changes", [{}, {"region": "there"}, {"billing_step_s": 60}])
+def test_fee_of_each_instance_counts_where_offers_are_compared(changes: dict[str, Any]) -> None:
+    one = make_price(instance_type="one", gpu_count=1, price_per_hour=Decimal("1.00"))
+    eight = make_price(
+        instance_type="eight", gpu_count=8, price_per_hour=Decimal("8.40"), **changes
+    )
+    book = PriceBook([one, eight], NOW)
+
+    free = book.resolve(on_t4(8), PriceQuery(), seconds=3600.0)
+    charged = book.resolve(on_t4(8), _with_fee("1.00"), seconds=3600.0)
+
+    assert free is not None
+    assert charged is not None
+    assert (free.price.instance_type, free.instances) == ("one", 8)
+    assert (charged.price.instance_type, charged.per_hour) == ("eight", Decimal("9.40"))
+
+
+def test_packing_with_a_fee_equals_trying_everything() -> None:
+    random = np.random.default_rng(9)
+
+    for _ in range(60):
+        sizes = sorted(set(random.choice([1, 2, 3, 4, 8], size=3).tolist()))
+        hours = [Decimal(int(random.integers(5, 40))) / 10 * size for size in sizes]
+        fee = Decimal(int(random.integers(1, 30))) / 10
+        prices = [
+            make_price(instance_type=f"box.{size}", gpu_count=size, price_per_hour=hour)
+            for size, hour in zip(sizes, hours, strict=True)
+        ]
+        workers = int(random.integers(1, 20))
+
+        found = PriceBook(prices, NOW).resolve(on_t4(workers), _with_fee(str(fee)))
+
+        assert found is not None
+        cheapest = _cheapest_by_trying(sizes, [hour + fee for hour in hours], workers)
+        assert found.per_hour == cheapest
 
 
 def test_mixed_instances_are_billed_one_line_each() -> None:

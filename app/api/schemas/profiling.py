@@ -23,7 +23,13 @@ from app.api.schemas.recommendations import SearchIn
 from app.api.schemas.runs import ConfigurationOut, WorkOut
 from app.domain.configurations import Scenario
 from app.domain.identifiers import Slug
-from app.domain.profiling import ProfilingRequest, ProfilingSearch, StopReason, StopRule
+from app.domain.profiling import (
+    MadeRun,
+    ProfilingRequest,
+    ProfilingSearch,
+    StopReason,
+    StopRule,
+)
 
 MAX_SCENARIOS = 2_000
 _Sizes = Annotated[list[Size] | None, Field(max_length=1000)]
@@ -43,6 +49,16 @@ class ScenarioIn(RequestModel):
         return Scenario(
             self.configuration.to_domain(), self.work.to_domain(), to_parameters(self.parameters)
         )
+
+
+class MadeRunIn(ScenarioIn):
+    """A run that was made, however it ended."""
+
+    duration_seconds: Annotated[float, Field(ge=0, le=1e12)]
+
+    def to_made(self) -> MadeRun:
+        """Return the run."""
+        return MadeRun(self.to_domain(), self.duration_seconds)
 
 
 def _as_list(value: object) -> object:
@@ -123,7 +139,17 @@ class ProfilingPlanIn(RequestModel):
             description="never planned, as one that failed",
         ),
     ]
-    budget: Annotated[Amount | None, Field(description="of all planned runs together")] = None
+    made: Annotated[
+        list[MadeRunIn],
+        Field(
+            default_factory=list,
+            max_length=MAX_SCENARIOS,
+            description="runs that were made on this budget: what they are billed is taken off it",
+        ),
+    ]
+    budget: Annotated[
+        Amount | None, Field(description="of all planned runs together, and those made")
+    ] = None
     runs: Annotated[int, Field(ge=1, le=100, description="at most so many")] = 10
     repeat: Annotated[bool, Field(description="measure configurations again")] = False
     confidence: Annotated[Probability, Field(description="of the intervals")] = 0.9
@@ -138,6 +164,7 @@ class ProfilingPlanIn(RequestModel):
             candidates=tuple(each.to_domain() for each in self.candidates or ()),
             search=self.search.to_profiling(),
             exclude=tuple(each.to_domain() for each in self.exclude),
+            made=tuple(each.to_made() for each in self.made),
             budget=self.budget,
             runs=self.runs,
             repeat=self.repeat,
@@ -230,6 +257,7 @@ class ProfilingPlanOut(ResponseModel):
     confidence: float
     currency: str | None
     budget: str | None
+    spent: Annotated[str | None, Field(description="what the runs made are billed")]
     considered: int
     runs: list[PlannedRunOut]
     total_price: str | None

@@ -1,0 +1,112 @@
+"""What the runs of profiling plans cost: the smallest bill there is, by all rules of billing."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.api.test_profiling import ask, scenario
+from tests.support.regressors import publish_regressor, store_runs
+
+BY_THE_HOUR: dict[str, Any] = {
+    "provider": "hours",
+    "price_per_hour": "1.00",
+    "minimum_billed_s": 3600,
+    "billing_step_s": 3600,
+}
+BY_THE_SECOND: dict[str, Any] = {"provider": "seconds", "price_per_hour": "1.20"}
+CANDIDATES = [scenario(1, 4000.0), scenario(1, 64_000.0), scenario(2, 8000.0)]
+ALL: dict[str, Any] = {"candidates": CANDIDATES, "repeat": True, "stop": {"min_narrowing": 0}}
+
+
+@pytest.fixture(params=["fitted", "new"])
+def workload(request: pytest.FixtureRequest, client: TestClient, services: Services) -> str:
+    """Runs of about 0.5 s a sample and worker, with and without a regressor."""
+    if request.param == "fitted":
+        publish_regressor(services)
+    else:
+        store_runs(services.context, "new")
+    card = {"gpu_type": "T4", "gpu_count": 4, "region": "here"}
+    prices = [{**card, **each} for each in (BY_THE_HOUR, BY_THE_SECOND)]
+    assert client.post("/v1/prices", json=prices).status_code == 201
+    return str(request.param)
+
+
+def prices_of(plan: dict[str, Any]) -> dict[tuple[int, float], float]:
+    return {
+        (run["configuration"]["workers"], run["work"]["dataset_size"]): float(run["price"])
+        for run in plan["runs"]
+    }
+
+
+def test_run_is_planned_at_its_smallest_bill(client: TestClient, workload: str) -> None:
+    by_hour, by_second, either = (
+        prices_of(ask(client, workload, pricing={"region": "here", **place}, **ALL))
+        for place in ({"provider": "hours"}, {"provider": "seconds"}, {})
+    )
+
+    assert len(either) == len(CANDIDATES)
+    assert either == {each: min(by_hour[each], by_second[each]) for each in either}
+    assert by_hour[1, 64_000.0] < by_second[1, 64_000.0]
+    assert by_hour[1, 4000.0] > by_second[1, 4000.0]
+
+
+def test_gains_are_weighed_by_what_is_billed(client: TestClient, workload: str) -> None:
+    candidates = [scenario(1, size) for size in (500.0, 8000.0, 64_000.0)]
+    alike: dict[str, Any] = {"price_per_hour": "1", "minimum_billed_s": 2_678_400}
+
+    plan = ask(client, workload, **{**ALL, "pricing": alike, "candidates": candidates})
+    alone = [
+        ask(client, workload, **{**ALL, "pricing": alike, "candidates": [each]})["runs"][0]
+        for each in candidates
+    ]
+
+    assert len({run["price"] for run in alone}) == 1
+    most = max(alone, key=lambda run: float(run["narrowing"]))
+    assert plan["runs"][0]["work"] == most["work"]
+
+
+def made(workers: int, seconds: float, **changes: Any) -> dict[str, Any]:
+    return {**scenario(workers, 4000.0, **changes), "duration_seconds": seconds}
+
+
+@pytest.mark.parametrize(
+    ("pricing", "spent"),
+    [
+        ({"price_per_hour": "1.00"}, "1.50"),
+        ({"price_per_hour": "1.00", "minimum_billed_s": 7200}, "6.00"),
+        ({"price_per_hour": "1.00", "billing_step_s": 3600}, "3.00"),
+        ({"price_per_hour": "1.00", "extras": {"egress_gb": 2, "egress_per_gb": "0.5"}}, "3.50"),
+        (
+            {"price_per_hour": "1.00", "extras": {"other_nodes": 1, "other_node_per_hour": "3"}},
+            "4.50",
+        ),
+        ({"price_per_hour": "1.00", "extras": {"platform_per_instance_hour": "0.5"}}, "2.25"),
+        ({"serverless": {"memory_gb": 1, "price_per_gb_second": "0.001"}}, "5.40"),
+        ({"region": "here"}, "1.20"),
+        ({"provider": "hours"}, "2.00"),
+    ],
+)
+def test_runs_that_were_made_are_billed_by_all_rules(
+    client: TestClient, workload: str, pricing: dict[str, Any], spent: str
+) -> None:
+    runs = [made(2, 1800.0), made(1, 1800.0)]
+
+    plan = ask(client, workload, pricing=pricing, made=runs)
+
+    assert Decimal(plan["spent"]) == Decimal(spent)
+
+
+def test_what_was_spent_is_taken_off_the_budget(client: TestClient, workload: str) -> None:
+    pricing = {"price_per_hour": "1.00", "minimum_billed_s": 86_400}
+    whole: dict[str, Any] = {**ALL, "candidates": CANDIDATES[:2], "pricing": pricing}
+
+    fresh = ask(client, workload, **whole, budget="50")
+    half = ask(client, workload, **whole, budget="50", made=[made(1, 5.0)])
+    none = ask(client, workload, **whole, budget="50", made=[made(1, 5.0), made(1, 0.0)])
+
+    assert [len(plan["runs"]) for plan in (fresh, half, none)] == [2, 1, 0]
+    assert [plan["spent"] for plan in (fresh, half, none)] == [None, "24.00", "48.00"]
+    assert (none["stop"]["reason"], none["budget"]) == ("budget_spent", "50")

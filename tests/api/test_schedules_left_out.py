@@ -1,0 +1,61 @@
+"""Allocations through the door in which no job gets anything: an answer that says why."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.domain.allocations import Goal
+from app.services.wiring import Services
+from tests.support.clock import FakeClock
+from tests.support.regressors import publish_regressor
+
+
+def allocate(client: TestClient, goal: Goal, *jobs: dict[str, Any], **changes: Any) -> Any:
+    body = {"capacity": {"T4": 8}, "jobs": jobs, "objective": goal, **changes}
+    answer = client.post("/v1/schedules:allocate", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def job(ref: str, **changes: Any) -> dict[str, Any]:
+    return {"ref": ref, "workload": "fitted", "work": {"dataset_size": 2000.0}, **changes}
+
+
+@pytest.mark.parametrize("goal", Goal)
+@pytest.mark.parametrize("capacity", [{"T4": 8}, {"T4": 4, "L4": 2}])
+def test_where_nothing_can_be_placed_every_job_says_why(
+    client: TestClient, services: Services, clock: FakeClock, goal: Goal, capacity: dict[str, int]
+) -> None:
+    publish_regressor(services)
+    soon = (clock() + timedelta(seconds=1)).isoformat()
+    past = (clock() - timedelta(days=1)).isoformat()
+
+    answer = allocate(
+        client,
+        goal,
+        job("late", deadline=soon, parameters={"precision": "fp16"}),
+        job("past", deadline=past, parameters={"precision": "fp16"}),
+        job("new", workload="nobody"),
+        job("huge", min_workers=9, parameters={"precision": "fp16"}),
+        capacity=capacity,
+    )
+
+    assert answer["allocated"] == []
+    assert {each["ref"]: each["reason"] for each in answer["left_out"]} == {
+        "late": "deadline",
+        "past": "deadline",
+        "new": "no_forecast",
+        "huge": "too_large",
+    }
+    assert (answer["exact"], answer["gap"]) == (True, 0.0)
+
+
+@pytest.mark.parametrize("goal", Goal)
+def test_no_job_is_an_allocation_of_nothing(
+    client: TestClient, services: Services, goal: Goal
+) -> None:
+    answer = allocate(client, goal)
+
+    assert (answer["allocated"], answer["left_out"], answer["exact"]) == ([], [], True)
