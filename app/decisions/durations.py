@@ -11,6 +11,9 @@ FloatArray = npt.NDArray[np.float64]
 _LARGEST: Final = 690.0
 """The largest logarithm of seconds that is told."""
 
+_LEAST_DEVIATION: Final = 1e-9
+"""Of the logarithm, within a piece."""
+
 
 @dataclass(frozen=True, slots=True)
 class DurationBeliefs:
@@ -60,23 +63,43 @@ class DurationBeliefs:
         >>> normal.quantile(0.95).round(1).tolist(), normal.mean().round(2).tolist()
         ([117.9], [100.5])
         """
-        zeros = np.zeros((len(scale), 1))
-        widths = scale[:, None] * np.concatenate([zeros, curves], axis=1)
-        slopes = np.diff(widths, axis=1) / np.diff(knots)
-        offsets = widths[:, :-1] - slopes * knots[:-1]
-        # The last piece goes on beyond the last knot; it is cut there for `with_surprises`.
-        slopes = np.concatenate([slopes, slopes[:, -1:]], axis=1)
-        offsets = np.concatenate([offsets, offsets[:, -1:]], axis=1)
-        ends = np.concatenate([widths[:, 1:], zeros + np.inf], axis=1)
+        widths = scale[:, None] * curves
+        return cls.from_widths(log_median, widths, widths, knots)
+
+    @classmethod
+    def from_widths(
+        cls, log_median: FloatArray, below: FloatArray, above: FloatArray, knots: FloatArray
+    ) -> "DurationBeliefs":
+        """Return what forecasts say whose two sides may differ.
+
+        Parameters
+        ----------
+        log_median
+            Log seconds, shape (n,).
+        below, above
+            How far the bounds at `knots[1:]` lie from the median, log seconds, shape (n, k), not
+            decreasing.
+        knots
+            Half widths of the standard normal, from 0, shape (k + 1,).
+
+        Examples
+        --------
+        >>> knots = np.array([0.0, 0.674, 1.645])
+        >>> below, above = np.array([[0.1, 0.2]]), np.array([[0.5, 1.5]])
+        >>> skew = DurationBeliefs.from_widths(np.log([100.0]), below, above, knots)
+        >>> [bound.round(1).tolist() for bound in skew.interval(0.9)]
+        [[81.9], [448.1]]
+        """
+        lower, upper = _Side.of(below, knots), _Side.of(above, knots)
         center = log_median[:, None]
         mass = _log_mass(knots, np.append(knots[1:], np.inf))
         flipped = slice(None, None, -1)
         return cls(
-            log_mass=np.tile(np.concatenate([mass[flipped], mass]), (len(scale), 1)),
-            means=np.concatenate([(center - offsets)[:, flipped], center + offsets], axis=1),
-            deviations=np.concatenate([slopes[:, flipped], slopes], axis=1),
-            lows=np.concatenate([(center - ends)[:, flipped], center + widths], axis=1),
-            highs=np.concatenate([(center - widths)[:, flipped], center + ends], axis=1),
+            log_mass=np.tile(np.concatenate([mass[flipped], mass]), (len(center), 1)),
+            means=_joined((center - lower.offsets)[:, flipped], center + upper.offsets),
+            deviations=_joined(lower.slopes[:, flipped], upper.slopes),
+            lows=_joined((center - lower.ends)[:, flipped], center + upper.starts),
+            highs=_joined((center - lower.starts)[:, flipped], center + upper.ends),
         )
 
     def with_surprises(self, deviation: FloatArray) -> "DurationBeliefs":
@@ -212,6 +235,35 @@ class DurationBeliefs:
 
     def _units(self, logs: FloatArray) -> FloatArray:
         return (logs - self.means) / self.deviations
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The pieces of one side of the median, outwards: bounds and normals, shape (n, k + 1)."""
+
+    starts: FloatArray
+    ends: FloatArray
+    slopes: FloatArray
+    offsets: FloatArray
+
+    @classmethod
+    def of(cls, bounds: FloatArray, knots: FloatArray) -> "_Side":
+        zeros = np.zeros((len(bounds), 1))
+        starts = _joined(zeros, bounds)
+        # What is certain to the last digit still needs a width to be divided by.
+        slopes = np.maximum(np.diff(starts, axis=1) / np.diff(knots), _LEAST_DEVIATION)
+        offsets = starts[:, :-1] - slopes * knots[:-1]
+        # The last piece goes on beyond the last knot; it is cut there for `with_surprises`.
+        return cls(
+            starts,
+            _joined(starts[:, 1:], zeros + np.inf),
+            _joined(slopes, slopes[:, -1:]),
+            _joined(offsets, offsets[:, -1:]),
+        )
+
+
+def _joined(first: FloatArray, second: FloatArray) -> FloatArray:
+    return np.concatenate([first, second], axis=1)
 
 
 def _normalized(log_mass: FloatArray) -> FloatArray:

@@ -167,7 +167,7 @@ class InvalidRunsError(InvalidRowsError):
 class InvalidRequestError(DomainError):
     """A request is malformed as a whole or in some of its fields."""
 
-    remedy = "Mend the named fields; /docs shows each request's schema."
+    remedy = "Mend what is named; /docs shows each request's schema."
 
     def __init__(self, message: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__(message, faults=faults)

@@ -73,7 +73,11 @@ class FitProblem:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A stored fit."""
+    """A stored fit.
+
+    `seen_until` is the latest instant at which a run that it computed from was stored or taken in;
+    None for one that has not read its runs.
+    """
 
     fit_id: FitId
     workload: Slug
@@ -83,6 +87,7 @@ class Fit:
     progress: float = 0.0
     step: str | None = None
     started_at: datetime | None = None
+    seen_until: datetime | None = None
     ended_at: datetime | None = None
     attempts: int = 0
     candidates: tuple[Candidate, ...] = ()

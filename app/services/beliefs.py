@@ -52,7 +52,7 @@ class Beliefs:
 
 @dataclass(slots=True)
 class _Gathered:
-    """Rows of the forecasts of one workload."""
+    """Rows of the forecasts of one workload; the arrays are those of `from_widths`."""
 
     rows: list[int]
     scenarios: list[Scenario]
@@ -133,14 +133,14 @@ def _gather(
     if book is not None:
         offers = offers_for(wanted, scenarios, book, work.median(), served.currency)
     forecast, refusals = interrupted(work, wanted, scenarios, offers)
-    moments = forecast.moments
+    center, below, above = forecast.widths()
     problems.update({asked[row]: refusal for row, refusal in refusals.items()})
     kept = [row for row in range(len(asked)) if row not in refusals]
     return _Gathered(
         [asked[row] for row in kept],
         [scenarios[row] for row in kept],
         [offers[row] for row in kept],
-        (moments.log_median[kept], moments.scale[kept], moments.curves[kept]),
+        (center[kept], below[kept], above[kept]),
     )
 
 
@@ -161,13 +161,14 @@ def _merge(gathered: Sequence[_Gathered], problems: dict[int, DomainError]) -> B
     places = np.argsort(np.array(rows, dtype=np.intp), kind="stable").tolist()
     scenarios = [scenario for part in gathered for scenario in part.scenarios]
     offers = [offer for part in gathered for offer in part.offers]
-    empty = (np.empty(0), np.empty(0), np.empty((0, len(NORMAL_KNOTS) - 1)))
-    log_median, scale, curves = (
+    no_widths = np.empty((0, len(NORMAL_KNOTS) - 1))
+    empty = (np.empty(0), no_widths, no_widths)
+    center, below, above = (
         np.concatenate([empty[index], *(part.arrays[index] for part in gathered)])[places]
         for index in range(3)
     )
     return Beliefs(
-        durations=DurationBeliefs.from_curves(log_median, scale, curves, NORMAL_KNOTS),
+        durations=DurationBeliefs.from_widths(center, below, above, NORMAL_KNOTS),
         known=[rows[place] for place in places],
         scenarios=[scenarios[place] for place in places],
         offers=[offers[place] for place in places],

@@ -35,7 +35,7 @@ from app.pricing.resolution import PriceBook
 from app.services.ci_history import History, read_history
 from app.services.ci_judging import cost_change, creeping, judged_runs, with_costs
 from app.services.context import ServiceContext
-from app.services.inclusions import include_runs
+from app.services.inclusions import include_runs, lock_runs
 from app.services.prices import PriceService
 from app.services.run_uploads import UploadService
 from app.services.serving import RegressorCache
@@ -246,8 +246,8 @@ class CiReportService:
         return found
 
     def _promoted(self, stores: Stores, caller: Principal, found: StoredReport) -> StoredReport:
-        runs = stores.runs.get_many(caller.project_id, _run_ids(found), lock=True)
-        now = self._context.now()
+        runs = lock_runs(stores, caller.project_id, _run_ids(found))
+        now = self._context.lease_now(stores)
         include_runs(stores, caller, runs, now, self._context.settings)
         stores.ci.note_promotion(found.report_id, now)
         return replace(found, promoted_at=found.promoted_at or now)

@@ -45,7 +45,7 @@ class ServiceContext:
     stopping: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
     def lease_now(self, stores: Stores) -> datetime:
-        """Return the present instant as leases know it."""
+        """Return the present instant as leases know it, and the order of a workload's runs."""
         if self.shared_now is not None:
             return self.shared_now(stores)
         return by_database(stores) if self.now is utc_now else self.now()

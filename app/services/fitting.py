@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from app.domain.errors import RegressorUnavailableError, StorageUnavailableError
@@ -18,6 +18,7 @@ from models import RunTable, WorkloadSummary, factory_summaries
 
 _logger = logging.getLogger(__name__)
 _FORGET_FITTERS_AFTER: Final = timedelta(days=1)
+_BEGINNING: Final = datetime.fromtimestamp(0, UTC)
 
 
 def _fields(claim: ClaimedFit, **more: object) -> dict[str, object]:
@@ -94,12 +95,17 @@ class FittingService:
         return claim
 
     def prepare(self, claim: ClaimedFit) -> FitTask:
-        """Read all that a fit computes from; no transaction stays open."""
+        """Read all that a fit computes from, and note up to when; no transaction stays open."""
         request = claim.fit.request
         with self._context.database.reading() as stores:
+            # Asked first: what is taken in before the runs are read would count as seen unread.
+            included_at = stores.runs.last_included_at(claim.workload_id)
             columns = stores.runs.usable_for_fit(claim.workload_id, request.runs_since)
             others = stores.runs.evidence_for_fit(claim.workload_id, request.runs_since)
             pool = _pool(stores, claim)
+        seen_until = max(columns.created_at, default=_BEGINNING)
+        with self._context.database.transaction() as stores:
+            stores.leases.note_seen(claim, max(seen_until, included_at or _BEGINNING))
         runs = run_table(columns)
         return FitTask(
             request=request,

@@ -4,10 +4,22 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from app.domain.access import Principal
+from app.domain.identifiers import ProjectId, RunId
 from app.domain.runs import Run
 from app.services.refits import request_refits
 from app.settings import Settings
 from app.storage.stores import Stores
+
+
+def lock_runs(stores: Stores, project_id: ProjectId, run_ids: Sequence[RunId]) -> list[Run]:
+    """Return those of the runs that exist, which nobody changes until the transaction ends.
+
+    Their workloads are locked first: what is taken into fits comes one after the other, as uploads
+    do, so that a fit has seen all that came up to some instant.
+    """
+    slugs = {run.workload for run in stores.runs.get_many(project_id, run_ids)}
+    stores.workloads.lock(project_id, *slugs)
+    return stores.runs.get_many(project_id, run_ids, lock=True)
 
 
 def include_runs(
@@ -15,7 +27,7 @@ def include_runs(
 ) -> None:
     """Let fits use those of the runs that are excluded; they are new to their workloads' policies.
 
-    The runs are locked.
+    The runs are those of `lock_runs`, and `now` is an instant since.
     """
     excluded = [run for run in runs if run.excluded]
     if not excluded:

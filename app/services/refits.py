@@ -46,7 +46,9 @@ def request_refits(
     if not automatic:
         return 0
     keys = [workload.workload_id for workload in automatic]
-    last, published = stores.fits.latest(keys), stores.fits.latest_published(keys)
+    # A fit that ended before this transaction does would ask without seeing what is stored in it.
+    last = stores.fits.latest(keys, lock=True)
+    published = stores.fits.latest_published(keys)
     request = FitRequest(time_budget_s=settings.fit_time_budget_s)
     due = [
         key
@@ -90,8 +92,9 @@ def _began_at(fit: Fit) -> datetime:
 
 
 def _after(fit: Fit | None) -> datetime | None:
-    # The runs of the upload that asked for a fit may carry the very instant at which it began.
-    return None if fit is None else _began_at(fit) + _INSTANT
+    # Of one that did not note what it saw: the runs of the upload that asked for it may carry the
+    # very instant at which it began.
+    return None if fit is None else (fit.seen_until or _began_at(fit)) + _INSTANT
 
 
 class RefitService:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import IO, Final, Protocol
 
 from app.domain.errors import InvalidRowsError, InvalidRunsError, UnknownFieldError
@@ -151,12 +152,11 @@ class UploadService:
     def _register(
         self, stores: Stores, project_id: ProjectId, upload: CheckedUpload, options: UploadOptions
     ) -> Registered:
-        now = self._context.now()
         registrar = UploadRegistrar(
             stores, project_id, upload, options, canonical_gpu_name=self._canonical_gpu_name
         )
-        registered = registrar.register(now)
-        note_unknown_forecasts(stores, project_id, upload, now)
+        registered = registrar.register(partial(self._context.lease_now, stores))
+        note_unknown_forecasts(stores, project_id, upload, self._context.now())
         if not options.dry_run:
             charge_upload(stores, project_id, registered)
         return registered

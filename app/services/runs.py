@@ -15,7 +15,7 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Page
 from app.domain.runs import Assessment, Run, RunChange, RunFilter
 from app.domain.workloads import Workload
 from app.services.context import ServiceContext
-from app.services.inclusions import include_runs
+from app.services.inclusions import include_runs, lock_runs
 from app.services.quotas import release_runs
 from app.services.run_exports import RunExport, all_pages, upload_columns
 from app.services.run_uploads import Assessor
@@ -136,6 +136,8 @@ class RunService:
         """
         with self._context.database.transaction() as stores:
             # Labels are merged with what stands there: nobody else may write them meanwhile.
+            if change.excluded is False:
+                lock_runs(stores, principal.project_id, [run_id])
             run = _require(stores, principal.project_id, run_id, lock=True)
             excluded = run.excluded if change.excluded is None else change.excluded
             if change.reason is not None and not excluded:
@@ -147,7 +149,8 @@ class RunService:
             labels = {**run.labels, **change.labels}
             kept = {name: value for name, value in labels.items() if value is not None}
             if not excluded:
-                include_runs(stores, principal, [run], self._context.now(), self._context.settings)
+                now = self._context.lease_now(stores)
+                include_runs(stores, principal, [run], now, self._context.settings)
             stores.runs.update(run_id, excluded=excluded, reason=reason, labels=kept)
             stores.access.record_audit(
                 principal.project_id,

@@ -23,7 +23,7 @@ from app.pricing.spot import (
     overhead_quantiles,
 )
 from app.services.rounding import significant
-from models import FloatArray, ForecastDistribution
+from models import NORMAL_KNOTS, FloatArray, ForecastDistribution
 
 SpotRows = Mapping[int, tuple[SpotTerms, int]]
 """Rows on spot capacity: the terms asked for and the number of instances."""
@@ -75,7 +75,7 @@ class InterruptedForecast:
     ----------
     moments
         All rows; those that are interrupted as log-symmetric distributions of the same mean and
-        deviation, for those who add up many jobs.
+        deviation, for those who want means.
     rows
         The interrupted rows, rising, shape (k,).
     log_seconds
@@ -114,13 +114,35 @@ class InterruptedForecast:
             chances[row] = _chance(float(score))
         return chances
 
+    def widths(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the log medians, and how far below and above them `NORMAL_KNOTS[1:]` lie.
+
+        In log seconds, of shapes (n,), (n, k) and (n, k).
+        """
+        center = self.moments.log_median.copy()
+        below = self.moments.scale[:, None] * self.moments.curves
+        above = below.copy()
+        if self.rows.size:
+            at_knots = [self._logs_at(score) for score in (*-NORMAL_KNOTS[1:], *NORMAL_KNOTS)]
+            table = np.stack(at_knots, axis=1)
+            size = len(NORMAL_KNOTS) - 1
+            median = table[:, size]
+            center[self.rows] = median
+            below[self.rows] = median[:, None] - table[:, :size]
+            above[self.rows] = table[:, size + 1 :] - median[:, None]
+        return center, below, above
+
+    def _logs_at(self, score: float) -> FloatArray:
+        """Return the log seconds of the interrupted rows at a standard normal score."""
+        left = np.clip(np.searchsorted(_SCORES, score) - 1, 0, len(_SCORES) - 2)
+        share = (score - _SCORES[left]) / (_SCORES[left + 1] - _SCORES[left])
+        low, high = self.log_seconds[:, left], self.log_seconds[:, left + 1]
+        logs: FloatArray = low + share * (high - low)
+        return logs
+
     def _with_rows(self, seconds: FloatArray, probability: float) -> FloatArray:
         if self.rows.size:
-            score = NormalDist().inv_cdf(probability)
-            left = np.clip(np.searchsorted(_SCORES, score) - 1, 0, len(_SCORES) - 2)
-            share = (score - _SCORES[left]) / (_SCORES[left + 1] - _SCORES[left])
-            low, high = self.log_seconds[:, left], self.log_seconds[:, left + 1]
-            seconds[self.rows] = np.exp(low + share * (high - low))
+            seconds[self.rows] = np.exp(self._logs_at(NormalDist().inv_cdf(probability)))
         return seconds
 
 

@@ -55,6 +55,7 @@ def to_fit(row: FitRow, slug: str) -> Fit:
         progress=row.progress,
         step=row.step,
         started_at=row.started_at,
+        seen_until=row.seen_until,
         ended_at=row.ended_at,
         attempts=row.attempts,
         candidates=tuple(Candidate(**document) for document in row.candidates or ()),

@@ -64,19 +64,23 @@ def _newest_fit(*conditions: Callable[[Any], sa.ColumnElement[bool]]) -> sa.Scal
 
 
 def _has_newer_runs(fit: Any) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield whether a run was stored, or taken into fits, after a fit of its workload began."""
-    began_at = sa.func.coalesce(fit.started_at, fit.requested_at)
+    """Yield whether a run was stored, or taken into fits, that a fit of its workload has not seen.
+
+    One that did not note what it saw is taken to have seen what was there when it began.
+    """
+    seen_until = sa.func.coalesce(fit.seen_until, fit.started_at, fit.requested_at)
     # Identifiers sort by creation: the index of the workload's runs leads to the new ones.
     moment = sa.func.substr(fit.id, len("fit_") + 1, TIME_CHARACTERS)
+    first = sa.func.coalesce(fit.unseen_run_id, sa.literal("run_").concat(moment))
     yield sa.exists().where(
         RunRow.workload_id == fit.workload_id,
-        RunRow.id >= sa.literal("run_").concat(moment),
-        RunRow.created_at > began_at,
+        RunRow.id >= first,
+        RunRow.created_at > seen_until,
         *IS_USABLE,
     )
     yield sa.exists().where(
         InclusionRow.workload_id == fit.workload_id,
-        InclusionRow.included_at > began_at,
+        InclusionRow.included_at > seen_until,
         RunRow.id == InclusionRow.run_id,
         *IS_USABLE,
     )
@@ -136,14 +140,19 @@ class FitStore:
         shown = fits[:page_size]
         return Page(shown, shown[-1].fit_id if len(fits) > page_size else None)
 
-    def latest(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, Fit]:
-        """Return the newest fit of each of the workloads that has one."""
+    def latest(
+        self, workload_ids: Iterable[WorkloadId], *, lock: bool = False
+    ) -> dict[WorkloadId, Fit]:
+        """Return the newest fit of each of the workloads that has one.
+
+        `lock` lets none of them begin or end until the transaction ends.
+        """
         newest = (
             sa.select(sa.func.max(FitRow.id))
             .where(FitRow.workload_id.in_(list(workload_ids)))
             .group_by(FitRow.workload_id)
         )
-        rows = self._select(FitRow.id.in_(newest))
+        rows = self._select(FitRow.id.in_(newest), lock=lock)
         return {WorkloadId(row.workload_id): to_fit(row, slug) for row, slug in rows}
 
     def latest_published(self, workload_ids: Iterable[WorkloadId]) -> dict[WorkloadId, Fit]:
@@ -189,16 +198,19 @@ class FitStore:
         return [to_fit(row, slug) for row, slug in self._select(*conditions, limit=limit)]
 
     def _select(
-        self, *conditions: sa.ColumnElement[bool], limit: int | None = None
+        self, *conditions: sa.ColumnElement[bool], limit: int | None = None, lock: bool = False
     ) -> Sequence[sa.Row[FitRow, str]]:
-        return self._session.execute(
+        query = (
             sa.select(FitRow, WorkloadRow.slug)
             .join(WorkloadRow, WorkloadRow.id == FitRow.workload_id)
             .where(*conditions)
             .order_by(FitRow.id.desc())
             .limit(limit)
             .execution_options(populate_existing=True)
-        ).all()
+        )
+        if lock:
+            query = query.with_for_update(read=True, of=FitRow)
+        return self._session.execute(query).all()
 
     def stale_workloads(
         self, before: datetime, *, project_id: ProjectId | None, after: WorkloadId, limit: int

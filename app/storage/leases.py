@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
 
 from app.domain.fits import Candidate, ClaimedFit, FitProblem, FitState
-from app.domain.identifiers import ProjectId, WorkloadId
+from app.domain.identifiers import ProjectId, WorkloadId, earliest_identifier
 from app.domain.wording import say_count
 from app.storage.fit_rows import CANCELLED_STEP, candidate_document, is_lapsed, to_fit
 from app.storage.tables import FitRow, FitterRow, WorkloadRow
@@ -142,6 +142,15 @@ class LeaseStore:
             step=step[:_STEP_LENGTH],
         )
         return bool(renewed)
+
+    def note_seen(self, claim: ClaimedFit, until: datetime) -> None:
+        """Note that a fit has read all runs that were stored or taken in up to an instant."""
+        self._update(
+            _is_held(claim),
+            seen_until=until,
+            # Where the newer ones begin in the index of runs: SQL cannot write identifiers.
+            unseen_run_id=earliest_identifier("run", until),
+        )
 
     def hold(self, claim: ClaimedFit) -> bool:
         """Lock the fit until the transaction ends; False also when it is to be cancelled."""

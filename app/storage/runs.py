@@ -172,6 +172,11 @@ class RunStore:
             )
             self._session.execute(again, rows)
 
+    def last_included_at(self, workload_id: WorkloadId) -> datetime | None:
+        """Return when a run of a workload was last taken into fits later than it was stored."""
+        query = sa.select(sa.func.max(InclusionRow.included_at))
+        return self._session.scalar(query.where(InclusionRow.workload_id == workload_id))
+
     def delete(self, run_id: RunId) -> bool:
         """Remove a run; tell whether it was there, for another transaction may have removed it."""
         query = sa.delete(RunRow).where(RunRow.id == run_id).returning(RunRow.id)

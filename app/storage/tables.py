@@ -189,6 +189,8 @@ class FitRow(Base):
     step: Mapped[str | None] = mapped_column(sa.String(200))
     requested_at: Mapped[datetime] = mapped_column(UtcDateTime)
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    seen_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    unseen_run_id: Mapped[str | None] = mapped_column(sa.String(40))
     ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     attempts: Mapped[int] = mapped_column(sa.Integer, default=0)
     candidates: Mapped[list[Json] | None] = mapped_column(JSON_DOCUMENT)

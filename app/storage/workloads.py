@@ -86,9 +86,9 @@ class WorkloadStore:
             is_settled = self._lock(project_id, named) == len(named)
         return created
 
-    def lock(self, project_id: ProjectId, slug: Slug) -> None:
-        """Wait for the uploads to a workload, and hold others off until the transaction ends."""
-        self._lock(project_id, [slug])
+    def lock(self, project_id: ProjectId, *slugs: Slug) -> None:
+        """Wait for the uploads to workloads, and hold others off until the transaction ends."""
+        self._lock(project_id, slugs)
 
     def _lock(self, project_id: ProjectId, named: Sequence[Slug]) -> int:
         """Lock the workloads until the transaction ends; return how many there are."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from trainfare_client import AsyncClient, Client, ClientSettings, UnreachableError
-from trainfare_client.errors import ServiceFailedError, SpoolError
+from trainfare_client.errors import InProgressError, ServiceFailedError, SpoolError
 from trainfare_client.spool import FlushReport, Spool
 
 from client.tests.faulty import Answer, faulty_server, problem
@@ -161,7 +161,11 @@ def test_refused_run_holds_up_no_other(
 
 @pytest.mark.parametrize(
     ("answer", "error"),
-    [(problem(500, "internal"), ServiceFailedError), (Answer(200, b"?"), UnreachableError)],
+    [
+        (problem(500, "internal"), ServiceFailedError),
+        (Answer(200, b"?"), UnreachableError),
+        (problem(409, "in_progress"), InProgressError),
+    ],
 )
 def test_runs_stay_while_the_service_fails(
     answer: Answer, error: type[Exception], tmp_path: Path
@@ -175,6 +179,24 @@ def test_runs_stay_while_the_service_fails(
             client.flush()
 
     assert Spool(file).waiting() == 1
+
+
+def test_runs_whose_upload_is_still_worked_on_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "spool.jsonl"
+
+    async def keep(url: str) -> object:
+        settings = ClientSettings(url=url, spool=file, attempts=2, first_pause_s=0)
+        async with AsyncClient(settings=settings) as client:
+            return await client.runs.upload_or_spool(make_run("w"))
+
+    with faulty_server(problem(409, "in_progress")) as server:
+        settings = ClientSettings(url=server.url, spool=file, attempts=2, first_pause_s=0)
+        with Client(settings=settings) as client:
+            kept = client.runs.upload_or_spool(make_run("w"))
+        kept_too = asyncio.run(keep(server.url))
+
+    assert (kept, kept_too) == (None, None)
+    assert Spool(file).waiting() == 2
 
 
 def test_many_processes_append_without_harm(tmp_path: Path) -> None:

@@ -278,19 +278,25 @@ def test_unknown_fields_are_refused_with_the_nearest(
 @pytest.mark.parametrize(
     ("body", "hint"),
     [
-        (b"", "near character 0"),
-        (b"   ", "near character 3"),
+        (b"", "at line 1, column 1 (character 0)"),
+        (b"   ", "at line 1, column 4 (character 3)"),
         (b"[]", "no runs"),
         (b" [ ] ", "no runs"),
         (b"[{}", "',' or ']'"),
-        (b'[{"workload": }]', "near character 1"),
+        (b'[{"workload": }]', "at line 1, column 15 (character 14): Expecting value"),
+        (b'{"workload": "x",\n "duration_seconds": 1 "nodes": 1}', "at line 2, column 24"),
+        (b'[{"a": 1},\r\n {"a": 1},\r\n {"a": 1 2}]', "at line 3, column 10 (character 33)"),
+        (b'[{"a": "\xc3\xa9"}, {"a" 1}]', "at line 1, column 19 (character 18)"),
+        (b'{"workload": "a"} {"workload": "b"}', "at line 1, column 19 (character 18)"),
         (b'{"workload": "a"} {"workload": "b"}', "x-ndjson"),
         (b'[{"a": 1}] x', "follows the end"),
-        (b'[{"a": 1} {"b": 2}]', "',' or ']'"),
+        (b'[{"a": 1} {"b": 2}]', "at line 1, column 11 (character 10): ',' or ']'"),
         (b'{"duration_seconds": NaN}', "NaN"),
         (b"\xff\xfe[]", "UTF-8"),
-        (b"[" * 100_000, "near character 1"),
+        (b"[" * 100_000, "(character 1)"),
         (b'["' + b"x" * 1_200_000 + b'"', "larger than one MiB"),
+        (b'[{"a": 1 2},' + b'\n{"a": 1},' * 120_000 + b"{}]", "(character 9)"),
+        (b"[" + b'{"a": 1},\n' * 8_000 + b'{"a": 1 2}]', "at line 8001, column 9 "),
     ],
 )
 def test_malformed_documents_are_refused_as_a_whole(
@@ -301,15 +307,17 @@ def test_malformed_documents_are_refused_as_a_whole(
     assert answer.status_code == 422, answer.text
     assert answer.json()["code"] == "invalid_request"
     assert hint in answer.json()["detail"]
+    assert "field" not in answer.json()["remedy"]
 
 
 def test_malformed_lines_are_named(client: TestClient) -> None:
     good = orjson.dumps(make_json_run())
 
-    answer = post(client, good + b"\n{oops\n3\n" + good, "application/x-ndjson")
+    answer = post(client, good + b"\n  {oops\n3\n" + good, "application/x-ndjson")
 
     assert answer.json()["code"] == "invalid_rows"
     assert [fault["row"] for fault in faults(answer)] == [2, 3]
+    assert "at column 4." in faults(answer)[0]["message"]
 
 
 def test_endless_lines_are_refused(client: TestClient) -> None:

@@ -3,7 +3,7 @@
 from fastapi.testclient import TestClient
 
 from app.domain.fits import ClaimedFit, FitProblem
-from app.services.computing import compute_fit
+from app.services.computing import FitTask, compute_fit
 from app.services.fitting import FittingService
 from app.services.overdue_refits import OverdueRefits
 from app.services.wiring import Services
@@ -63,9 +63,13 @@ def _begin(services: Services) -> ClaimedFit:
     return claim
 
 
-def _end(services: Services, claim: ClaimedFit) -> None:
-    fitting = FittingService(services.context)
-    fitting.publish(claim, compute_fit(fitting.prepare(claim), lambda *_: None))
+def _read(services: Services) -> tuple[ClaimedFit, FitTask]:
+    claim = _begin(services)
+    return claim, FittingService(services.context).prepare(claim)
+
+
+def _end(services: Services, claim: ClaimedFit, task: FitTask) -> None:
+    FittingService(services.context).publish(claim, compute_fit(task, lambda *_: None))
 
 
 def _look(services: Services) -> int:
@@ -135,16 +139,16 @@ def test_runs_that_come_while_a_fit_is_computed_get_the_next_one(
     _declare(client, mode="auto", min_new_runs=2)
     _upload(client, 2)
     clock.advance(60)
-    first = _begin(services)
+    first = _read(services)
     clock.advance(60)
     _upload(client, 2)
-    _end(services, first)
+    _end(services, *first)
     after_first = _fits(client)
     clock.advance(60)
-    second = _begin(services)
+    second = _read(services)
     clock.advance(60)
     _upload(client, 1)
-    _end(services, second)
+    _end(services, *second)
 
     assert after_first == ["queued", "succeeded"]
     assert _fits(client) == ["succeeded", "succeeded"]

@@ -191,6 +191,24 @@ def test_spot_that_cannot_end_is_a_problem_of_its_job(
     assert problem["code"] == "spot_infeasible"
 
 
+def test_spot_is_believed_as_it_is_forecast(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    terms = {"interruptions_per_hour": 0.5, "checkpoint_interval_s": 600, "restart_s": 1800}
+    pricing = {"purchase": "spot", "price_per_hour": "1.00", "spot": terms}
+    asked = job("spot", 4000.0, workers=1, pricing=pricing)
+    question = {name: asked[name] for name in asked if name != "ref"}
+    forecast = client.post("/v1/forecasts", json=question).json()["duration_seconds"]
+    deadline = (clock() + timedelta(seconds=forecast["upper"])).isoformat()
+
+    [ranked] = rank(client, {**asked, "deadline": deadline})["ranked"]
+
+    service = ranked["expected_service_gpu_seconds"]
+    for name in ("lower", "median", "upper"):
+        assert service[name] == pytest.approx(forecast[name], rel=1e-3), name
+    assert ranked["deadline_probability"] == pytest.approx(0.95, abs=2e-3)
+
+
 def test_table_reads_well(client: TestClient, published: Services, clock: FakeClock) -> None:
     body = {
         "jobs": [

@@ -173,7 +173,8 @@ class _Flattener:
     def flatten(self, value: object, row: int) -> dict[str, Cell] | None:
         """Return the fields of a run, None when it has a fault."""
         if isinstance(value, MalformedLine):
-            self._faults.add(row, None, None, "The line is not valid JSON.", _OBJECT_REMEDY)
+            message = f"The line is not valid JSON: {value.reason}."
+            self._faults.add(row, None, None, message, _OBJECT_REMEDY)
             return None
         if not isinstance(value, dict):
             self._faults.add(row, None, None, "The run is not an object.", _OBJECT_REMEDY)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import IO, Final
 
@@ -15,10 +16,17 @@ _LINES_BLOCK: Final = 1 << 17
 _BLOCK_LINES: Final = 4096
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACE: Final = " \t\r\n"
+_UNTERMINATED: Final = "Unterminated string"
+"""How the decoder begins to say that the text ends in a string, wherever that began."""
+_LONGEST_WORD: Final = 16
+"""What is cut by the end of the text is told to begin no further before it otherwise."""
 
 
+@dataclass(frozen=True, slots=True)
 class MalformedLine:
-    """Stands for a line that is not JSON."""
+    """Stands for a line that is not JSON; `reason` tells what is wrong, and at which column."""
+
+    reason: str
 
 
 def read_lines(body: IO[bytes]) -> Generator[list[object], None, None]:
@@ -60,14 +68,14 @@ def _values(lines: Sequence[bytes]) -> list[object]:
     try:
         return list(map(orjson.loads, lines))
     except orjson.JSONDecodeError:
-        return [_value(content) for line in lines if (content := line.strip())]
+        return [_value(line) for line in lines if line.strip()]
 
 
-def _value(content: bytes) -> object:
+def _value(line: bytes) -> object:
     try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return MalformedLine()
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return MalformedLine(f"{error.msg} at column {error.colno}")
 
 
 def read_document(body: IO[bytes]) -> Generator[object, None, None]:
@@ -92,9 +100,7 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON value")
 
 
-def _reason(error: Exception, *, is_large: bool) -> str:
-    if is_large:
-        return "a run is larger than one MiB"
+def _reason(error: Exception) -> str:
     return error.msg if isinstance(error, json.JSONDecodeError) else str(error)
 
 
@@ -104,6 +110,8 @@ class _Document:
         self._buffer = ""
         self._position = 0
         self._dropped = 0
+        self._dropped_lines = 0
+        self._line_start = 0
         self._decode = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
 
     def elements(self) -> Iterator[object]:
@@ -119,19 +127,25 @@ class _Document:
         while True:
             yield self._value()
             mark = self._next()
+            if mark not in {",", "]"}:
+                raise self._malformed("',' or ']' expected", self._position)
             self._position += 1
             if mark == "]":
                 return self._end()
-            if mark != ",":
-                raise self._malformed("',' or ']' expected")
             self._next()
 
     def _fill(self) -> bool:
         block = self._text.read(_BLOCK)
+        if not block:
+            return False
+        ends = self._buffer.count("\n", 0, self._position)
+        if ends:
+            self._dropped_lines += ends
+            self._line_start = self._dropped + self._buffer.rindex("\n", 0, self._position) + 1
         self._dropped += self._position
         self._buffer = self._buffer[self._position :] + block
         self._position = 0
-        return bool(block)
+        return True
 
     def _next(self) -> str:
         """Return the next character that is not white space, '' at the end."""
@@ -149,20 +163,44 @@ class _Document:
             try:
                 value, end = self._decode(self._buffer, self._position)
             except (ValueError, RecursionError) as error:
-                is_large = len(self._buffer) - self._position > MAX_VALUE_CHARACTERS
-                if is_large or not self._fill():
-                    raise self._malformed(_reason(error, is_large=is_large)) from error
+                if not self._may_go_on(error) or not self._fill():
+                    place = getattr(error, "pos", self._position)
+                    raise self._malformed(_reason(error), place) from error
             else:
                 self._position = end
                 return value
+
+    def _may_go_on(self, error: Exception) -> bool:
+        """Return whether more text may mend what could not be decoded.
+
+        Raises
+        ------
+        InvalidRequestError
+            If there is too much text already.
+        """
+        if isinstance(error, json.JSONDecodeError):
+            is_cut = error.msg.startswith(_UNTERMINATED)
+            if not is_cut and error.pos < len(self._buffer) - _LONGEST_WORD:
+                return False
+        if len(self._buffer) - self._position > MAX_VALUE_CHARACTERS:
+            raise self._malformed("a run is larger than one MiB", self._position) from error
+        return True
 
     def _end(self) -> None:
         if self._next():
             raise self._malformed(
                 "something follows the end; send several runs as an array, or one a line as"
-                " application/x-ndjson"
+                " application/x-ndjson",
+                self._position,
             )
 
-    def _malformed(self, reason: str) -> InvalidRequestError:
-        place = self._dropped + self._position
-        return InvalidRequestError(f"The body is not JSON near character {place}: {reason}.")
+    def _malformed(self, reason: str, place: int) -> InvalidRequestError:
+        """Return the refusal for what stands at a place of the buffer."""
+        character = self._dropped + place
+        line_start = self._buffer.rfind("\n", 0, place) + 1
+        start = self._dropped + line_start if line_start else self._line_start
+        line = 1 + self._dropped_lines + self._buffer.count("\n", 0, place)
+        return InvalidRequestError(
+            f"The body is not JSON at line {line}, column {character - start + 1}"
+            f" (character {character}): {reason}."
+        )

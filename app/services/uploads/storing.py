@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -98,8 +98,11 @@ class UploadRegistrar:
         self._options = options
         self._canonical_gpu_name = canonical_gpu_name
 
-    def register(self, now: datetime) -> Registered:
+    def register(self, clock: Callable[[], datetime]) -> Registered:
         """Store the new runs of the upload.
+
+        The clock is asked again when the workloads are locked: the runs of a workload carry
+        instants in the order in which they can be seen.
 
         Raises
         ------
@@ -109,7 +112,7 @@ class UploadRegistrar:
             If an external id is taken by other content and bad rows are not skipped.
         """
         slugs = {Slug(slug) for chunk in self._upload.chunks for slug in _words(chunk)}
-        fresh = set() if self._options.dry_run else self._claim(slugs, now)
+        fresh = set() if self._options.dry_run else self._claim(slugs, clock())
         workloads = self._stores.workloads.find_many(self._project_id, slugs)
         keys = [found.workload_id for found in workloads.values()]
         counted = {} if self._options.dry_run else self._stores.run_counts.known(keys)
@@ -125,7 +128,7 @@ class UploadRegistrar:
             conflicts=conflicts,
         )
         finder.look_up(self._upload.chunks)
-        self._settle(finder, self._write(finder, types, registered, now), registered)
+        self._settle(finder, self._write(finder, types, registered, clock()), registered)
         if conflicts and not self._options.skip_invalid:
             raise RunConflictError(conflicts.named, total=len(conflicts.bad_rows))
         if not self._options.dry_run:

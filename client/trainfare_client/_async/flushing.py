@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trainfare_client.errors import ConflictError, InvalidRequestError
+from trainfare_client.errors import ConflictError, InProgressError, InvalidRequestError
 from trainfare_client.progress import ProgressBar
 from trainfare_client.spool import FlushReport, Spool
 from trainfare_client.uploads import chunked, runs_upload
@@ -49,6 +49,9 @@ async def _upload(
 ) -> None:
     try:
         answer: UploadAnswer = await transport.send(runs_upload(runs))
+    except InProgressError:
+        # Says nothing about the runs: an attempt that nobody waited for is still storing them.
+        raise
     except (InvalidRequestError, ConflictError) as error:
         if len(runs) == 1:
             spool.reject(runs[0], str(error))

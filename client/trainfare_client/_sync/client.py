@@ -89,6 +89,8 @@ class Client:
         ------
         UnreachableError, ServiceFailedError
             If it still is; the runs stay in the spool.
+        InProgressError
+            If it still works on an earlier attempt to store them; they stay in the spool too.
         """
         return flush(self._transport, self.settings.spool)
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainfare_client.errors import QuotaExceededError, ServiceFailedError, UnreachableError
+from trainfare_client.errors import (
+    InProgressError,
+    QuotaExceededError,
+    ServiceFailedError,
+    UnreachableError,
+)
 from trainfare_client.progress import ProgressBar
 from trainfare_client.requests import delete, get, given, patch, path_of
 from trainfare_client.spool import Spool
@@ -109,7 +114,7 @@ class Runs:
             return None
         try:
             return self._transport.send(runs_upload(identified))
-        except (UnreachableError, ServiceFailedError, QuotaExceededError):
+        except (UnreachableError, ServiceFailedError, QuotaExceededError, InProgressError):
             Spool(self._transport.settings.spool).append(identified)
             return None
 
