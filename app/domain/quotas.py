@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+MAX_COUNT: Final = (1 << 31) - 1
+"""The highest of all limits but that of runs: the largest number that both databases store."""
+MAX_RUNS: Final = (1 << 63) - 1
 
 
 class Limit(StrEnum):
