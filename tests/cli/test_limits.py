@@ -27,6 +27,24 @@ def test_key_or_project_without_a_proper_name_is_refused(
     assert terminal.type("keys", "list", "--json").document["keys"] == []
 
 
+@pytest.mark.parametrize("days", ["0", "-1", "1e-12", "inf", "nan", "1e9", "36526"])
+def test_key_that_would_be_dead_or_outlive_the_calendar_is_refused(
+    terminal: Terminal, days: str
+) -> None:
+    said = terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--days", days)
+
+    assert said.exit_code == 2
+    assert "--days" in said.err
+    assert terminal.type("keys", "list", "--json").document["keys"] == []
+
+
+def test_note_of_a_new_key_tells_when_it_expires(terminal: Terminal) -> None:
+    said = terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--days", "36525")
+
+    [key] = terminal.type("keys", "list", "--json").document["keys"]
+    assert f"until {key['expires_at'][:16]}" in said.err
+
+
 def test_names_may_have_a_hundred_characters(terminal: Terminal) -> None:
     longest = "ñ" * 100
 
