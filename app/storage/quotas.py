@@ -116,14 +116,18 @@ class QuotaStore:
     def take_requests(
         self, project_id: ProjectId, minute: int, *, wanted: int, limit: int
     ) -> tuple[int, int]:
-        """Take up to `wanted` requests of a minute; return how many, and how many are left."""
+        """Take up to `wanted` requests of a minute; return how many, and how many are left.
+
+        A caller that was overtaken at the turn of a minute takes from the next; what lies further
+        ahead was left by a clock that has been set back since, and begins anew.
+        """
         fresh = insert_into(self._session, RateWindowRow).values(
             project_id=project_id, minute=minute, taken=0
         )
         self._session.execute(fresh.on_conflict_do_nothing())
         window = sa.select(RateWindowRow).where(RateWindowRow.project_id == project_id)
         row = self._session.scalars(window.with_for_update()).one()
-        if row.minute < minute:
+        if not minute <= row.minute <= minute + 1:
             row.minute, row.taken = minute, 0
         granted = min(wanted, max(0, limit - row.taken))
         row.taken += granted

@@ -318,6 +318,36 @@ def test_clock_that_runs_late_gets_no_second_window(
     assert asyncio.run(_spend([second], 30, 20)) == 0
 
 
+def test_replica_whose_clock_is_ahead_shares_the_minute_of_the_others(
+    database: Database, settings: Settings, clock: FakeClock
+) -> None:
+    ahead = FakeClock()
+    ahead.advance(6 * 3600)
+    first, second = (
+        RequestRates(ServiceContext(database, settings, each, shared_now=lambda _: clock()))
+        for each in (ahead, clock)
+    )
+
+    assert asyncio.run(_spend([first], 15, 20)) == 15
+    assert asyncio.run(_spend([second], 30, 20)) == 5
+    clock.advance(60)
+    assert asyncio.run(_spend([second], 30, 20)) == 20
+
+
+def test_minute_that_a_clock_left_in_the_future_begins_anew(
+    database: Database, settings: Settings, clock: FakeClock
+) -> None:
+    ahead = FakeClock()
+    ahead.advance(6 * 3600)
+    before, after = (
+        RequestRates(ServiceContext(database, settings, each)) for each in (ahead, clock)
+    )
+
+    assert asyncio.run(_spend([before], 30, 20)) == 20
+    assert asyncio.run(_spend([after], 30, 20)) == 20
+    assert asyncio.run(_spend([after], 30, 20)) == 0
+
+
 def test_each_minute_begins_anew(database: Database, settings: Settings, clock: FakeClock) -> None:
     services = build_services(ServiceContext(database, settings, clock))
 
