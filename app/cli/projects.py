@@ -66,7 +66,7 @@ def limit(
         int | None, typer.Option(min=0, max=MAX_COUNT, help="Workloads stored at most.")
     ] = None,
     fits_per_day: Annotated[
-        int | None, typer.Option(min=0, max=MAX_COUNT, help="Fits asked for in 24 hours at most.")
+        int | None, typer.Option(min=0, max=MAX_COUNT, help="Fits it asks for in 24 hours at most.")
     ] = None,
     queued_fits: Annotated[
         int | None, typer.Option(min=0, max=MAX_COUNT, help="Fits that wait at most.")

@@ -10,6 +10,8 @@ from app.domain.errors import InvalidNameError
 from app.domain.identifiers import KeyId, ProjectId
 
 DEFAULT_PROJECT: Final = ProjectId("default")
+FIT_REQUESTED: Final = "fit.request"
+"""The action of the audit log that limits of fits count."""
 MAX_NAME: Final = 100
 """Characters of the name of a key or a project."""
 

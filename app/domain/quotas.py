@@ -23,8 +23,8 @@ class Limit(StrEnum):
 class Quota:
     """The limits of a project; None is no limit.
 
-    `fits_per_day` counts the fits asked for in the last 24 hours, `queued_fits` those that wait,
-    `requests_per_minute` the requests of all its keys to all replicas.
+    `fits_per_day` counts the fits that the project asked for in the last 24 hours, `queued_fits`
+    those that wait, `requests_per_minute` the requests of all its keys to all replicas.
     """
 
     runs: int | None = None

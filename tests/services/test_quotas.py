@@ -5,6 +5,7 @@ import contextlib
 import io
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Barrier
 
 import pytest
@@ -17,6 +18,7 @@ from app.domain.quotas import Limit, Quota
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
 from app.services.context import ServiceContext
 from app.services.rates import RequestRates
+from app.services.refits import RefitService
 from app.services.uploads.terms import UploadFormat, UploadOptions, UploadResult
 from app.services.wiring import Services, build_services
 from app.settings import Settings
@@ -205,6 +207,27 @@ def test_fits_of_a_day_are_limited_until_the_day_is_over(
     assert refused.value.retry_after_s == 23 * 3600
     clock.advance(23 * 3600)
     assert _fit(services, "c")[1] is True
+
+
+def test_fits_of_a_removed_workload_still_count(services: Services) -> None:
+    _upload(services, "a", 1)
+    _limit(services, fits_per_day=1)
+    _fit(services, "a")
+    services.workloads.delete(_OWNER, Slug("a"))
+    _upload(services, "a", 1)
+
+    with pytest.raises(ProjectLimitError, match="1 fits in 24 hours"):
+        _fit(services, "a")
+
+
+def test_fits_of_an_operator_do_not_count(services: Services) -> None:
+    for name in "ab":
+        _upload(services, name, 1)
+    _limit(services, fits_per_day=1)
+
+    assert RefitService(services.context).request_all(timedelta(), at_most=1) == 1
+
+    assert _fit(services, "b")[1] is True
 
 
 def test_waiting_fits_are_limited(services: Services) -> None:
