@@ -168,8 +168,9 @@ class DumpStore:
         return None
 
     def holds_data(self) -> bool:
-        """Whether anybody stored anything."""
-        tables = (each for each in Base.metadata.sorted_tables if each.name not in _SEEDED)
+        """Whether anybody stored anything, whatever the schema."""
+        found = set(sa.inspect(self._session.connection()).get_table_names()) - _SEEDED
+        tables = (each for each in Base.metadata.sorted_tables if each.name in found)
         return any(
             self._session.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first()
             for table in tables

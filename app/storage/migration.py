@@ -161,10 +161,15 @@ def _blocked(seconds: float) -> Iterator[None]:
 def _run(config: "Config", known: str | None, revision: str) -> None:
     from alembic import command  # noqa: PLC0415 - heavy: not for every start
 
-    is_downgrade = revision == "base" or (
-        known is not None and revision.isdigit() and int(revision) < int(known)
-    )
+    is_downgrade = revision == "base" or goes_down(known, revision)
     (command.downgrade if is_downgrade else command.upgrade)(config, revision)
+
+
+def goes_down(known: str | None, revision: str) -> bool:
+    """Return whether `revision` has less than the `known` one of a database."""
+    if known is None or known not in known_revisions():
+        return False
+    return revision == "base" or (revision.isdigit() and int(revision) < int(known))
 
 
 def missing_parts(database: Database) -> list[str]:
