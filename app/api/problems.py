@@ -43,6 +43,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.InvalidRowsError: ProblemKind("invalid_rows", 422, "Invalid rows"),
     domain.InvalidRunsError: ProblemKind("invalid_rows", 422, "Invalid rows"),
     domain.InvalidRequestError: ProblemKind("invalid_request", 422, "Invalid request"),
+    domain.InvalidNameError: ProblemKind("invalid_request", 422, "Invalid request"),
     ArtifactRemovedError: ProblemKind("invalid_request", 422, "Invalid request"),
     domain.UnknownFieldError: ProblemKind("unknown_field", 422, "Unknown field"),
     domain.UnknownGpuError: ProblemKind("unknown_gpu", 422, "Unknown GPU type"),

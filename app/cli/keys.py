@@ -20,6 +20,8 @@ CREATE_EXAMPLES: Final = (
     "trainfare keys create --name admin --scope admin --project vision --days 90",
 )
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_LONGEST: Final = timedelta(days=36_525)
+"""A century: instants end with the year 9999."""
 keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
 
 
@@ -48,6 +50,17 @@ def _document(key: "ApiKey", project: str) -> dict[str, object]:
     }
 
 
+def _lifetime(days: float | None) -> timedelta | None:
+    """Return how long a key lives; one that never lived is nobody's wish."""
+    if days is None:
+        return None
+    if not 0 < days <= _LONGEST.days or not (lifetime := timedelta(days=days)):
+        raise typer.BadParameter(
+            f"{days:g} is not more than 0 and at most {_LONGEST.days}.", param_hint="--days"
+        )
+    return lifetime
+
+
 def create(
     *,
     name: Annotated[str, typer.Option(help="What the key is for.")],
@@ -56,22 +69,24 @@ def create(
         str, typer.Option(help="Whose data it sees; made when it is missing.")
     ] = DEFAULT_PROJECT,
     days: Annotated[
-        float | None, typer.Option(min=0.0, help="When it expires; default: never.")
+        float | None, typer.Option(help="When it expires, more than 0; default: never.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Make a key; its secret is shown this once."""
     from app.cli.output import print_json, print_note
+    from app.domain.instants import instant_text
 
-    lifetime = None if days is None else timedelta(days=days)
+    lifetime = _lifetime(days)
     with _access() as access:
         key, token = access.create_key(name, scope, project=project, lifetime=lifetime)
     if as_json:
         print_json({**_document(key, project), "token": token})
         return
     typer.echo(token)
+    until = "" if key.expires_at is None else f" until {instant_text(key.expires_at)}"
     print_note(
-        f"Key {key.key_id} of project {project} may {', '.join(sorted(key.scopes))}."
+        f"Key {key.key_id} of project {project} may {', '.join(sorted(key.scopes))}{until}."
         " The line above is shown this once: keep it as a secret."
     )
 

@@ -34,7 +34,7 @@ SERVE_EXAMPLES: Final = (
 _AS_JSON: Final = (
     """Write a list as '["RS256"]', a map as '{"ops": ["admin"]}', quoted for the shell."""
 )
-MIGRATE_EXAMPLES: Final = ("trainfare migrate", "trainfare migrate --to 0003")
+MIGRATE_EXAMPLES: Final = ("trainfare migrate", "trainfare migrate --to 0003 --overwrite")
 
 
 def read_settings(**changes: Any) -> "Settings":
@@ -118,11 +118,14 @@ def fitter(*, supervised: Supervised = False) -> None:
 def migrate(
     *,
     to: Annotated[str, typer.Option(help="Revision to go to; `base` empties the schema.")] = "head",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Let a way down remove what is stored.")
+    ] = False,
 ) -> None:
     """Bring the database's schema up (or down) to a revision."""
     from app.cli.schema import migrate_schema
 
-    typer.echo(migrate_schema(read_settings(), to))
+    typer.echo(migrate_schema(read_settings(), to, overwrite=overwrite))
 
 
 def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:

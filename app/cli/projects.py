@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from app.cli.operator import read_settings
-from app.domain.quotas import Limit
+from app.domain.quotas import MAX_COUNT, MAX_RUNS, Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,14 +59,21 @@ def _parse_limit(text: str) -> Limit:
 def limit(
     project: Annotated[str, typer.Argument(help="Its name.")],
     *,
-    runs: Annotated[int | None, typer.Option(min=0, help="Runs stored at most.")] = None,
-    workloads: Annotated[int | None, typer.Option(min=0, help="Workloads stored at most.")] = None,
-    fits_per_day: Annotated[
-        int | None, typer.Option(min=0, help="Fits asked for in 24 hours at most.")
+    runs: Annotated[
+        int | None, typer.Option(min=0, max=MAX_RUNS, help="Runs stored at most.")
     ] = None,
-    queued_fits: Annotated[int | None, typer.Option(min=0, help="Fits that wait at most.")] = None,
+    workloads: Annotated[
+        int | None, typer.Option(min=0, max=MAX_COUNT, help="Workloads stored at most.")
+    ] = None,
+    fits_per_day: Annotated[
+        int | None, typer.Option(min=0, max=MAX_COUNT, help="Fits it asks for in 24 hours at most.")
+    ] = None,
+    queued_fits: Annotated[
+        int | None, typer.Option(min=0, max=MAX_COUNT, help="Fits that wait at most.")
+    ] = None,
     requests_per_minute: Annotated[
-        int | None, typer.Option(min=1, help="Requests a minute, of all keys to all replicas.")
+        int | None,
+        typer.Option(min=1, max=MAX_COUNT, help="Requests a minute, of all keys to all replicas."),
     ] = None,
     lift: Annotated[
         list[Limit] | None,

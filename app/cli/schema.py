@@ -9,18 +9,21 @@ from app.storage.database import Database
 from app.storage.migration import (
     MigrationBlockedError,
     current_revision,
+    goes_down,
     migrate,
 )
 
 
-def migrate_schema(settings: Settings, revision: str = "head") -> str:
+def migrate_schema(settings: Settings, revision: str = "head", *, overwrite: bool = False) -> str:
     """Migrate; return a sentence for the operator.
+
+    `overwrite` allows a way down to remove what is stored.
 
     Raises
     ------
     RefusedError
-        If the revision is unknown, somebody holds a lock that the migration needs, or the data
-        folder cannot be made.
+        If the revision is unknown, somebody holds a lock that the migration needs, the data
+        folder cannot be made, or a way down would remove data.
     SchemaAheadError
         If the database is newer than this version.
     """
@@ -28,6 +31,8 @@ def migrate_schema(settings: Settings, revision: str = "head") -> str:
     database = Database(settings.url, pool_size=1)
     try:
         before = current_revision(database)
+        if not overwrite and goes_down(before, revision):
+            _require_no_data(database, revision)
         migrate(database, revision)
         after = current_revision(database)
     except MigrationBlockedError as error:
@@ -39,3 +44,12 @@ def migrate_schema(settings: Settings, revision: str = "head") -> str:
     if before == after:
         return f"The schema is at {after or 'none'} already."
     return f"The schema went from {before or 'none'} to {after or 'none'}."
+
+
+def _require_no_data(database: Database, revision: str) -> None:
+    with database.reading() as stores:
+        if stores.dumps.holds_data():
+            raise RefusedError(
+                f"The database holds data; what schema {revision} has no place for would be lost.",
+                "Stop the service, take a backup (`trainfare backup`), and say --overwrite.",
+            )

@@ -6,9 +6,26 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from app.domain.errors import InvalidNameError
 from app.domain.identifiers import KeyId, ProjectId
 
 DEFAULT_PROJECT: Final = ProjectId("default")
+FIT_REQUESTED: Final = "fit.request"
+"""The action of the audit log that limits of fits count."""
+MAX_NAME: Final = 100
+"""Characters of the name of a key or a project."""
+
+
+def check_name(kind: str, name: str) -> None:
+    """Refuse what a key or a project (the `kind`) cannot be called.
+
+    Raises
+    ------
+    InvalidNameError
+        If it is blank, longer than `MAX_NAME`, or has characters that cannot be printed.
+    """
+    if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
+        raise InvalidNameError(kind, name)
 
 
 class Scope(StrEnum):

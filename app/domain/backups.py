@@ -12,6 +12,17 @@ class BackupError(Exception):
         self.remedy = remedy
 
 
+class RefusedRowError(Exception):
+    """The database does not take a row of an archive; `row` counts those of its table from 1."""
+
+    def __init__(self, table: str, row: int, column: str | None, reason: str) -> None:
+        where = "" if column is None else f", column {column!r}"
+        super().__init__(
+            f"The database does not take row {row} of table {table!r}{where}: {reason}."
+        )
+        self.table, self.row, self.column = table, row, column
+
+
 @dataclass(frozen=True, slots=True)
 class TableDump:
     """A table as an archive describes it: its columns, and the kind of the values of each."""

@@ -173,6 +173,15 @@ class InvalidRequestError(DomainError):
         super().__init__(message, faults=faults)
 
 
+class InvalidNameError(InvalidRequestError):
+    """What a key or a project is to be called is no name."""
+
+    remedy = "Name it by 1 to 100 printable characters."
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"{name[:100]!r} cannot be the name of a {kind}.")
+
+
 class UnknownFieldError(DomainError):
     """A request has fields that no schema knows: a typo never becomes a default."""
 

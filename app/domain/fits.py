@@ -32,6 +32,19 @@ class PublishMode(StrEnum):
     NEVER = "never"
 
 
+class FitReason(StrEnum):
+    """Why a fit was asked for that no request named, as the audit log tells it."""
+
+    POLICY = "refit policy"
+    OPERATOR = "trainfare refit"
+    FORMAT = "format of artefacts"
+
+    @property
+    def is_operators(self) -> bool:
+        """Whether the project did not ask for it."""
+        return self in {FitReason.OPERATOR, FitReason.FORMAT}
+
+
 @dataclass(frozen=True, slots=True)
 class FitRequest:
     """What a fit was asked to do."""

@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+MAX_COUNT: Final = (1 << 31) - 1
+"""The highest of all limits but that of runs: the largest number that both databases store."""
+MAX_RUNS: Final = (1 << 63) - 1
 
 
 class Limit(StrEnum):
@@ -18,8 +23,8 @@ class Limit(StrEnum):
 class Quota:
     """The limits of a project; None is no limit.
 
-    `fits_per_day` counts the fits asked for in the last 24 hours, `queued_fits` those that wait,
-    `requests_per_minute` the requests of all its keys to all replicas.
+    `fits_per_day` counts the fits that the project asked for in the last 24 hours, `queued_fits`
+    those that wait, `requests_per_minute` the requests of all its keys to all replicas.
     """
 
     runs: int | None = None

@@ -14,7 +14,15 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from app.domain import deadlines
-from app.domain.access import DEFAULT_PROJECT, ApiKey, AuditEntry, Principal, Project, Scope
+from app.domain.access import (
+    DEFAULT_PROJECT,
+    ApiKey,
+    AuditEntry,
+    Principal,
+    Project,
+    Scope,
+    check_name,
+)
 from app.domain.errors import (
     DomainError,
     MissingExtraError,
@@ -234,7 +242,15 @@ class AccessService:
         project: str = DEFAULT_PROJECT,
         lifetime: timedelta | None = None,
     ) -> tuple[ApiKey, str]:
-        """Return a new key and its token, which is shown this once; makes a missing project."""
+        """Return a new key and its token, which is shown this once; makes a missing project.
+
+        Raises
+        ------
+        InvalidNameError
+            If the key or its project cannot be called so.
+        """
+        check_name("key", name)
+        check_name("project", project)
         now = self._context.now()
         key_id = KeyId(secrets.token_hex(_KEY_ID_BYTES))
         token = f"tf_{key_id}_{secrets.token_hex(_SECRET_BYTES)}"

@@ -16,14 +16,15 @@ from typing import IO, Any, Final
 
 import zstandard
 
-from app.domain.backups import BackupError, BackupSummary, TableDump
+from app.domain.backups import BackupError, BackupSummary, RefusedRowError, TableDump
 from app.domain.errors import SchemaAheadError, SchemaMismatchError
 from app.services.context import ServiceContext
 from app.storage.migration import (
+    MigrationBlockedError,
     current_revision,
     head_revision,
     known_revisions,
-    migrate,
+    rebuilding,
     require_head,
 )
 
@@ -33,6 +34,7 @@ _PRIVATE: Final = 0o600
 _LONGEST_LINE: Final = 1 << 29
 """Bytes; the largest artefact, written in base64, has two thirds of it."""
 _DAMAGED: Final = "Take another backup: this file is not whole."
+_MEND_ROW: Final = "Mend the row in the database that was backed up, and take another backup."
 
 
 def _damaged(path: Path, reason: object) -> BackupError:
@@ -196,29 +198,32 @@ class BackupService:
             lines.write({"end": {"rows": count, "sha256": lines.digest()}})
 
     def restore(self, path: Path, *, overwrite: bool = False) -> BackupSummary:
-        """Fill the database with an archive's rows in one transaction and bring it to head.
+        """Fill the database with an archive's rows and bring it to head, in one transaction.
 
-        The archive may be of an earlier version, and of the other kind of database.
+        The archive may be of an earlier version, and of the other kind of database. Whatever
+        fails leaves the database as it was.
 
         Raises
         ------
         BackupError
-            If the archive is not whole or newer than this version, or if the database holds
-            data and `overwrite` does not allow to remove it.
+            If the archive is not whole or newer than this version, if the database holds data
+            and `overwrite` does not allow to remove it, is in use, or does not take a row.
         """
         summary, tables = _tables_of(path)
         self._check_target(summary, overwrite=overwrite)
-        found = current_revision(self._context.database)
-        if found != summary.revision:
-            if found is not None:
-                migrate(self._context.database, "base")
-            migrate(self._context.database, summary.revision)
-        with _reading(path) as archive, self._context.database.transaction() as stores:
-            stores.dumps.clear(tables)
-            for table in archive.tables():
-                stores.dumps.write(table, archive.rows())
-            archive.finish()
-        migrate(self._context.database)
+        try:
+            with (
+                rebuilding(self._context.database, summary.revision) as stores,
+                _reading(path) as archive,
+            ):
+                stores.dumps.clear(tables)
+                for table in archive.tables():
+                    stores.dumps.write(table, archive.rows())
+                archive.finish()
+        except MigrationBlockedError as error:
+            raise BackupError(str(error), "Stop the service and its fitters before.") from None
+        except RefusedRowError as error:
+            raise BackupError(f"{error} Nothing was changed.", _MEND_ROW) from error
         return summary
 
     def _check_target(self, summary: BackupSummary, *, overwrite: bool) -> None:

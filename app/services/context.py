@@ -31,7 +31,7 @@ class ServiceContext:
     now
         Its clock.
     shared_now
-        The clock that all fitters share, by which leases are given and judged. None: that of the
+        The clock that all processes share, by which leases are given and judged. None: that of the
         database's server where `now` is this machine's, so that a step of one machine's clock
         neither takes a lease away nor keeps one; otherwise `now`.
     stopping

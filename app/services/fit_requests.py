@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from app.domain.fits import Fit, FitRequest
+from app.domain.access import FIT_REQUESTED
+from app.domain.fits import Fit, FitReason, FitRequest
 from app.domain.identifiers import KeyId, ProjectId, WorkloadId
 from app.storage.stores import Stores
 
@@ -16,7 +17,7 @@ def queue_fit(
     now: datetime,
     *,
     key_id: KeyId | None = None,
-    reason: str | None = None,
+    reason: FitReason | None = None,
 ) -> tuple[Fit, bool]:
     """Return a new queued fit and True, or the workload's active fit and False.
 
@@ -26,8 +27,8 @@ def queue_fit(
     if is_new:
         detail: dict[str, object] = {"workload": fit.workload}
         if reason is not None:
-            detail["reason"] = reason
-        stores.access.record_audit(project_id, key_id, now, "fit.request", fit.fit_id, detail)
+            detail["reason"] = reason.value
+        stores.access.record_audit(project_id, key_id, now, FIT_REQUESTED, fit.fit_id, detail)
     return fit, is_new
 
 
@@ -37,7 +38,7 @@ def queue_fits(
     now: datetime,
     *,
     time_budget_s: float,
-    reason: str,
+    reason: FitReason,
 ) -> int:
     """Queue a fit for each workload without an active one; return how many are new."""
     request = FitRequest(time_budget_s=time_budget_s)

@@ -4,6 +4,7 @@ import logging
 from datetime import timedelta
 from typing import Final
 
+from app.domain.fits import FitReason
 from app.services.context import ServiceContext
 from app.services.fit_requests import queue_fits
 from models import FORMAT_VERSION
@@ -57,7 +58,7 @@ class FormatRenewal:
                 found,
                 now,
                 time_budget_s=self._context.settings.fit_time_budget_s,
-                reason="format of artefacts",
+                reason=FitReason.FORMAT,
             )
         _logger.info("regressors of an earlier release are fitted again", extra={"fits": count})
         return count

@@ -47,7 +47,7 @@ class HealthService:
         `reveal` adds the driver's words, which may name hosts and are for operators alone.
         """
         try:
-            checks = [self._check_database(), self._check_schema()]
+            checks = self._check_database()
             # What another schema tells of fitters is not known.
             return [*checks, self._check_fitter(reveal=reveal)] if checks[-1].is_ok else checks
         except StorageUnavailableError as error:
@@ -71,17 +71,16 @@ class HealthService:
         now = self._context.lease_now(stores)
         return stores.fits.fitters(now - lease, now + lease)
 
-    def _check_database(self) -> Check:
-        with self._context.database.reading() as stores:
-            stores.access.list_projects()
-        kind = "SQLite" if self._context.database.is_sqlite else "PostgreSQL"
-        return Check("database", is_ok=True, detail=f"{kind} answers")
-
-    def _check_schema(self) -> Check:
+    def _check_database(self) -> list[Check]:
+        """Ask for the revision, which an emptied database tells too."""
         found, needed = current_revision(self._context.database), head_revision()
+        kind = "SQLite" if self._context.database.is_sqlite else "PostgreSQL"
         detail = f"revision {found or 'none'}" + ("" if found == needed else f", needed {needed}")
         remedy = "Run `trainfare migrate`, or the version of the service that fits."
-        return Check("schema", is_ok=found == needed, detail=detail, remedy=remedy)
+        return [
+            Check("database", is_ok=True, detail=f"{kind} answers"),
+            Check("schema", is_ok=found == needed, detail=detail, remedy=remedy),
+        ]
 
     def _check_fitter(self, *, reveal: bool) -> Check:
         queued, fitters = self.count_queue()

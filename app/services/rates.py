@@ -34,13 +34,18 @@ class _Window:
     leasing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+def _minute(now: datetime) -> int:
+    return int(now.timestamp()) // _WINDOW_S
+
+
 class RequestRates:
     """Counts requests of a project over all replicas.
 
     A process takes a twentieth of the limit at a time and spends it from memory, so that the
     database is asked about twenty times a minute and project, however many requests come. What
     a process holds and does not spend by the end of the minute is lost to the others: with many
-    replicas a project is refused at most one lease a replica early, and never late.
+    replicas a project is refused at most one lease a replica early, and never late. Whose minute
+    it is that is taken from, the clock tells that all processes share.
     """
 
     def __init__(self, context: ServiceContext) -> None:
@@ -62,7 +67,7 @@ class RequestRates:
         return Allowance(is_allowed=True, remaining=window.in_hand + window.left, reset_s=reset_s)
 
     def _window(self, project_id: ProjectId, now: datetime) -> _Window:
-        minute = int(now.timestamp()) // _WINDOW_S
+        minute = _minute(now)
         window = self._windows.get(project_id)
         if window is None or window.minute != minute:
             if len(self._windows) >= _MAX_WINDOWS:
@@ -75,12 +80,13 @@ class RequestRates:
         try:
             async with asyncio.timeout(self._context.settings.database_patience_s):
                 window.in_hand, window.left = await asyncio.to_thread(
-                    self._take, project_id, window.minute, wanted, limit
+                    self._take, project_id, wanted, limit
                 )
         except (StorageUnavailableError, TimeoutError):
             # Forecasts from memory go on without the database: each process counts for itself.
             window.in_hand, window.left = limit, 0
 
-    def _take(self, project_id: ProjectId, minute: int, wanted: int, limit: int) -> tuple[int, int]:
+    def _take(self, project_id: ProjectId, wanted: int, limit: int) -> tuple[int, int]:
         with self._context.database.transaction() as stores:
+            minute = _minute(self._context.lease_now(stores))
             return stores.quotas.take_requests(project_id, minute, wanted=wanted, limit=limit)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from app.domain.errors import ProjectLimitError
-from app.domain.fits import Fit, FitRequest
+from app.domain.fits import Fit, FitReason, FitRequest
 from app.domain.identifiers import KeyId, ProjectId, WorkloadId
 from app.domain.workloads import RefitMode, Workload
 from app.services.context import ServiceContext
@@ -56,7 +56,7 @@ def request_refits(
         if _is_due(stores, workload, last.get(key), published.get(key), now)
     ]
     queued = [
-        queue_fit(stores, project_id, key, request, now, key_id=key_id, reason="refit policy")[1]
+        queue_fit(stores, project_id, key, request, now, key_id=key_id, reason=FitReason.POLICY)[1]
         for key in (due[: _room(stores, project_id, now)] if due else ())
     ]
     return sum(queued)
@@ -155,7 +155,7 @@ class RefitService:
                 keys,
                 now,
                 time_budget_s=settings.fit_time_budget_s,
-                reason="trainfare refit",
+                reason=FitReason.OPERATOR,
             )
         return (keys[-1][0], queued) if keys else None
 

@@ -45,6 +45,16 @@ _PRIMARY_CODE: Final = 0xFF
 _MAX_TIMEOUT_MS = (1 << 31) - 1
 
 
+def _limit_statements(engine: sa.Engine, limit_ms: int) -> None:
+    """Let PostgreSQL end statements; poolers take no such limit when a connection starts."""
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, _record: object) -> None:
+        connection.execute(f"SET statement_timeout = {limit_ms}")
+        # With its transaction it would be undone.
+        connection.commit()
+
+
 def _is_no_path(name: str) -> bool:
     """Whether SQLite's name of a database is that of one in memory, or a URI."""
     return name == ":memory:" or name.startswith("file:")
@@ -123,11 +133,9 @@ def make_engine(
         options["connect_args"] = {
             name: value for name, value in _POSTGRES_PATIENCE.items() if name not in parsed.query
         }
-        if statement_timeout_s is not None:
-            limit = f"-c statement_timeout={_milliseconds(statement_timeout_s)}"
-            given = parsed.query.get("options", "")
-            options["connect_args"]["options"] = f"{given} {limit}".strip()
     engine = sa.create_engine(parsed, **options)
+    if parsed.get_backend_name() == "postgresql" and statement_timeout_s is not None:
+        _limit_statements(engine, _milliseconds(statement_timeout_s))
     if parsed.get_backend_name() == "sqlite":
         limit_ms = _milliseconds(statement_timeout_s or math.inf)
         _prepare_sqlite(engine, min(limit_ms, _SQLITE_BUSY_TIMEOUT_MS))

@@ -9,13 +9,16 @@ from itertools import islice
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy import exc
 from sqlalchemy.orm import Session
 
-from app.domain.backups import TableDump
+from app.domain.backups import RefusedRowError, TableDump
 from app.storage.tables import Base
 from app.storage.types import JSON_DOCUMENT, ExactDecimal, JsonDocument, UtcDateTime
 
 _ROWS_AT_ONCE: Final = 200
+_AWAY: Final = (exc.OperationalError, exc.InterfaceError)
+"""What says nothing about a row."""
 _SEEDED: Final = frozenset({"project", "fitter"})
 """Tables that have rows before anybody stored anything."""
 
@@ -73,6 +76,19 @@ def _coded(values: Sequence[Any], coders: Sequence[Callable[[Any], Any]]) -> lis
     ]
 
 
+def _is_beyond(kind: sa.types.TypeEngine[Any], value: Any) -> bool:
+    """Whether a value is longer or larger than columns of a type take."""
+    match kind, value:
+        case sa.String(length=int() as longest), str():
+            return len(value) > longest
+        case sa.BigInteger(), int():
+            return not -(1 << 63) <= value < 1 << 63
+        case sa.Integer(), int():
+            return not -(1 << 31) <= value < 1 << 31
+        case _:
+            return False
+
+
 class DumpStore:
     """Reads and writes whole tables; knows nothing of what their rows mean."""
 
@@ -105,21 +121,56 @@ class DumpStore:
             yield _coded(row, encoders)
 
     def write(self, table: TableDump, rows: Iterable[list[Any]]) -> int:
-        """Insert rows as `read` yields them; return their number."""
+        """Insert rows as `read` yields them; return their number.
+
+        Raises
+        ------
+        RefusedRowError
+            If the database does not take one of them.
+        """
         decoders = [_KINDS[kind].decode for kind in table.kinds]
         insert = sa.insert(self._table(table))
         count = 0
         following = iter(rows)
         while block := list(islice(following, _ROWS_AT_ONCE)):
             values = [dict(zip(table.columns, _coded(r, decoders), strict=True)) for r in block]
-            self._session.execute(insert, values)
+            if self._refusal(insert, values) is not None:
+                self._name_refused(table, insert, values, count)
             count += len(block)
         self._continue_numbering(table)
         return count
 
+    def _refusal(self, insert: sa.Insert, values: Sequence[dict[str, Any]]) -> str | None:
+        """Insert rows and return None, or none of them and why the database refuses one."""
+        try:
+            with self._session.begin_nested():
+                self._session.execute(insert, values)
+        except (exc.StatementError, OverflowError) as error:
+            if isinstance(error, _AWAY) or getattr(error, "connection_invalidated", False):
+                raise
+            return str(getattr(error, "orig", None) or error).partition("\n")[0].rstrip(".")
+        return None
+
+    def _name_refused(
+        self, table: TableDump, insert: sa.Insert, values: Sequence[dict[str, Any]], before: int
+    ) -> None:
+        """Insert the rows of a block one by one, up to the one that is refused."""
+        for number, row in enumerate(values, before + 1):
+            reason = self._refusal(insert, [row])
+            if reason is not None:
+                raise RefusedRowError(table.name, number, self._oversized(table, row), reason)
+
+    def _oversized(self, table: TableDump, row: dict[str, Any]) -> str | None:
+        """Return the first column whose value is longer or larger than its type allows."""
+        for column in sa.inspect(self._session.connection()).get_columns(table.name):
+            if _is_beyond(column["type"], row.get(column["name"])):
+                return column["name"]
+        return None
+
     def holds_data(self) -> bool:
-        """Whether anybody stored anything."""
-        tables = (each for each in Base.metadata.sorted_tables if each.name not in _SEEDED)
+        """Whether anybody stored anything, whatever the schema."""
+        found = set(sa.inspect(self._session.connection()).get_table_names()) - _SEEDED
+        tables = (each for each in Base.metadata.sorted_tables if each.name in found)
         return any(
             self._session.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first()
             for table in tables
@@ -146,5 +197,6 @@ class DumpStore:
         if sequence is None:
             return
         newest = sa.select(sa.func.max(self._table(table).columns["id"])).scalar_subquery()
-        following = sa.func.coalesce(sa.cast(newest, sa.BigInteger) + 1, 1)
-        self._session.execute(sa.select(sa.func.setval(sequence, following, False)))  # noqa: FBT003 - SQL's own
+        following = 1 + (self._session.scalar(sa.select(newest)) or 0)
+        # Unlike setval(), it is undone when the transaction fails.
+        self._session.execute(sa.text(f"ALTER SEQUENCE {sequence} RESTART WITH {following}"))

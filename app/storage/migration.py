@@ -3,16 +3,18 @@
 Alembic is imported where it migrates: whoever only asks for the revision starts without it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from app.domain.errors import SchemaAheadError, SchemaMismatchError
 from app.storage.database import Database
+from app.storage.stores import Stores
 from app.storage.tables import Base
 
 if TYPE_CHECKING:
@@ -101,6 +103,39 @@ def migrate(
     SchemaAheadError
         If the database is at a revision that this version does not know.
     """
+    with _migrating(database, lock_timeout_s) as (_, run):
+        run(revision)
+
+
+@contextmanager
+def rebuilding(
+    database: Database, revision: str, *, lock_timeout_s: float = LOCK_TIMEOUT_S
+) -> Iterator[Stores]:
+    """Yield the stores on a schema at `revision`, whose tables may hold rows; then migrate it.
+
+    All is one transaction: an error leaves schema and rows as they were.
+
+    Raises
+    ------
+    MigrationBlockedError
+        If PostgreSQL does not get a lock within `lock_timeout_s`; nothing was changed.
+    SchemaAheadError
+        If the database is at a revision that this version does not know.
+    """
+    with _migrating(database, lock_timeout_s) as (connection, run):
+        if _revision(connection) not in {None, revision}:
+            run("base")
+        run(revision)
+        with Session(connection) as session:
+            yield Stores(session)
+        run("head")
+
+
+@contextmanager
+def _migrating(
+    database: Database, lock_timeout_s: float
+) -> Iterator[tuple[sa.Connection, Callable[[str], None]]]:
+    """Yield a transaction that nobody else migrates beside, and what migrates in it."""
     config = _config()
     config.attributes["lock_timeout_s"] = lock_timeout_s
     with database.answering(), _blocked(lock_timeout_s), database.engine.begin() as connection:
@@ -110,7 +145,7 @@ def migrate(
         known = _revision(connection)
         if known is not None and known not in known_revisions():
             raise _mismatch(known)
-        _run(config, known, revision)
+        yield connection, lambda revision: _run(config, _revision(connection), revision)
 
 
 @contextmanager
@@ -126,10 +161,15 @@ def _blocked(seconds: float) -> Iterator[None]:
 def _run(config: "Config", known: str | None, revision: str) -> None:
     from alembic import command  # noqa: PLC0415 - heavy: not for every start
 
-    is_downgrade = revision == "base" or (
-        known is not None and revision.isdigit() and int(revision) < int(known)
-    )
+    is_downgrade = revision == "base" or goes_down(known, revision)
     (command.downgrade if is_downgrade else command.upgrade)(config, revision)
+
+
+def goes_down(known: str | None, revision: str) -> bool:
+    """Return whether `revision` has less than the `known` one of a database."""
+    if known is None or known not in known_revisions():
+        return False
+    return revision == "base" or (revision.isdigit() and int(revision) < int(known))
 
 
 def missing_parts(database: Database) -> list[str]:

@@ -6,13 +6,15 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from app.domain.fits import FitState
+from app.domain.access import FIT_REQUESTED
+from app.domain.fits import FitReason, FitState
 from app.domain.identifiers import ProjectId
 from app.domain.quotas import Quota
 from app.storage.rate_tables import RateWindowRow
-from app.storage.tables import FitRow, ProjectRow, RunRow, WorkloadRow
+from app.storage.tables import AuditRow, FitRow, ProjectRow, RunRow, WorkloadRow
 from app.storage.upserts import insert_into
 
+_OPERATORS: Final = [reason.value for reason in FitReason if reason.is_operators]
 _COLUMNS: Final = (
     ProjectRow.max_runs,
     ProjectRow.max_workloads,
@@ -94,11 +96,25 @@ class QuotaStore:
         return self._session.execute(query).scalar_one()
 
     def fits_since(self, project_id: ProjectId, since: datetime) -> tuple[int, datetime | None]:
-        """Return how many fits were asked for since an instant, and when the first of them was."""
-        query = (
-            sa.select(sa.func.count(), sa.func.min(FitRow.requested_at))
-            .join(WorkloadRow, WorkloadRow.id == FitRow.workload_id)
-            .where(WorkloadRow.project_id == project_id, FitRow.requested_at > since)
+        """Return how many fits a project asked for since an instant, and when the first was.
+
+        The audit log tells them, so that those of removed workloads count too; what an operator
+        asked for does not.
+        """
+        # In the order of the index: no older entries are read.
+        earlier = (
+            sa.select(AuditRow.id)
+            .where(AuditRow.project_id == project_id, AuditRow.at <= since)
+            .order_by(AuditRow.id.desc())
+            .limit(1)
+        )
+        reason = AuditRow.detail["reason"].as_string()
+        query = sa.select(sa.func.count(), sa.func.min(AuditRow.at)).where(
+            AuditRow.project_id == project_id,
+            AuditRow.id > sa.func.coalesce(earlier.scalar_subquery(), 0),
+            AuditRow.action == FIT_REQUESTED,
+            AuditRow.at > since,
+            sa.or_(reason.is_(None), reason.not_in(_OPERATORS)),
         )
         count, first = self._session.execute(query).one()
         return count, first
@@ -116,14 +132,18 @@ class QuotaStore:
     def take_requests(
         self, project_id: ProjectId, minute: int, *, wanted: int, limit: int
     ) -> tuple[int, int]:
-        """Take up to `wanted` requests of a minute; return how many, and how many are left."""
+        """Take up to `wanted` requests of a minute; return how many, and how many are left.
+
+        A caller that was overtaken at the turn of a minute takes from the next; what lies further
+        ahead was left by a clock that has been set back since, and begins anew.
+        """
         fresh = insert_into(self._session, RateWindowRow).values(
             project_id=project_id, minute=minute, taken=0
         )
         self._session.execute(fresh.on_conflict_do_nothing())
         window = sa.select(RateWindowRow).where(RateWindowRow.project_id == project_id)
         row = self._session.scalars(window.with_for_update()).one()
-        if row.minute < minute:
+        if not minute <= row.minute <= minute + 1:
             row.minute, row.taken = minute, 0
         granted = min(wanted, max(0, limit - row.taken))
         row.taken += granted

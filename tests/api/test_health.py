@@ -40,6 +40,18 @@ def test_service_with_a_living_fitter_is_ready(
     assert [check["name"] for check in answer.json()["checks"]] == ["database", "schema", "fitter"]
 
 
+def test_service_whose_database_was_emptied_names_the_schema(
+    client: TestClient, database: Database
+) -> None:
+    migrate(database, "base")
+
+    answer = client.get("/readyz")
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "not_ready")
+    [fault] = answer.json()["errors"]
+    assert (fault["field"], fault["message"][:13]) == ("schema", "revision none")
+
+
 def test_service_without_a_living_fitter_is_not_ready(
     client: TestClient, database: Database, clock: FakeClock, services: Services
 ) -> None:
@@ -174,9 +186,9 @@ def test_diagnosis_of_an_empty_database_says_what_is_missing(
 
     found = {check.name: check for check in services.diagnosis.diagnose()}
 
-    assert set(found) == {"database", "disk"}
-    assert "project" in found["database"].detail
-    assert "trainfare migrate" in found["database"].remedy
+    assert set(found) == {"database", "schema", "disk"}
+    assert "revision none" in found["schema"].detail
+    assert "trainfare migrate" in found["schema"].remedy
 
 
 def test_diagnosis_looks_at_the_disk_that_holds_the_database(

@@ -57,6 +57,28 @@ def test_wrong_queries_are_refused(client: TestClient, query: str) -> None:
     assert client.get(f"/v1/workloads/resnet50/runs?{query}").status_code == 422
 
 
+@pytest.mark.parametrize("name", ["created_after", "created_before"])
+@pytest.mark.parametrize(
+    ("instant", "status"),
+    [
+        ("0001-01-01T00:00:00+14:00", 422),
+        ("9999-12-31T23:59:59-14:00", 422),
+        ("0001-01-01T00:00:00Z", 200),
+        ("9999-12-31T23:59:59Z", 200),
+    ],
+)
+def test_instants_end_where_the_calendar_does(
+    client: TestClient, name: str, instant: str, status: int
+) -> None:
+    _upload(client)
+
+    answer = client.get("/v1/workloads/resnet50/runs", params={name: instant})
+
+    assert answer.status_code == status, answer.text
+    if status == 422:
+        assert answer.json()["errors"][0]["field"] == name
+
+
 def test_lists_of_unknown_workloads_are_unknown(client: TestClient) -> None:
     assert client.get("/v1/workloads/none/runs").json()["code"] == "unknown_workload"
 

@@ -84,3 +84,12 @@ def test_bad_rows_that_are_skipped_are_not_named_twice(client: TestClient) -> No
 
     [warning] = answer.json()["warnings"]
     assert warning["rows"] == [2]
+
+
+def test_forecast_id_that_no_forecast_can_have_is_a_fault_of_its_row(client: TestClient) -> None:
+    answer = post_json(client, [_run("fc_9x2"), _run("fc_" + "9" * 38)])
+
+    assert answer.status_code == 422
+    [fault] = answer.json()["errors"]
+    assert (fault["row"], fault["field"]) == (2, "forecast_id")
+    assert "40 characters" in fault["message"]

@@ -24,6 +24,20 @@ def test_migrate_goes_to_a_revision_and_back(terminal: Terminal) -> None:
     assert terminal.type("migrate").exit_code == 0
 
 
+@pytest.mark.parametrize("revision", ["base", "0002"])
+def test_way_down_removes_data_only_when_told_so(terminal: Terminal, revision: str) -> None:
+    terminal.type("keys", "create", "--name", "ci", "--scope", "read")
+
+    refused = terminal.type("migrate", "--to", revision)
+    kept = terminal.type("keys", "list", "--json").document["keys"]
+    done = terminal.type("migrate", "--to", revision, "--overwrite")
+
+    assert refused.exit_code == 1
+    assert "--overwrite" in refused.err
+    assert len(kept) == 1
+    assert done.exit_code == 0
+
+
 def test_unknown_revision_is_refused(terminal: Terminal) -> None:
     said = terminal.type("migrate", "--to", "9999")
 

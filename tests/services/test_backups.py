@@ -193,6 +193,62 @@ def test_backup_of_an_earlier_version_is_brought_to_head(
         assert [each.name for each in stores.access.list_projects()] == ["team"]
 
 
+def _old_backup(path: Path, key_name: str | None) -> None:
+    """Write a backup of an earlier schema with one key."""
+    header = {"format": "trainfare backup 1", "revision": "0015",
+              "created_at": "2026-01-01T00:00:00+00:00"}  # fmt: skip
+    project = {"table": "project", "columns": ["id", "name", "created_at"],
+               "kinds": ["plain", "plain", "instant"]}  # fmt: skip
+    key = {"table": "api_key",
+           "columns": ["id", "project_id", "name", "secret_sha256", "scopes", "created_at"],
+           "kinds": ["plain", "plain", "plain", "plain", "json", "instant"]}  # fmt: skip
+    made = "2025-12-31T23:59:59.123456+00:00"
+    _write(path, [header, project, ["prj_1", "team", made],
+                  key, ["k1", "prj_1", "ci", "aa", ["read"], made],
+                  ["k2", "prj_1", key_name, "bb", ["read"], made]])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["n" * 110, None], ids=["too-long", "missing"])
+def test_restore_of_a_row_that_is_refused_changes_nothing(
+    database: Database, services: Services, tmp_path: Path, name: str | None
+) -> None:
+    _fill(services)
+    database = Database(services.context.settings.url)
+    _old_backup(tmp_path / "old.tfb", name)
+    before = _rows(database)
+    if name is not None and database.is_sqlite:
+        pytest.skip("SQLite takes names of any length")
+
+    with pytest.raises(BackupError, match="row 2 of table 'api_key'") as refused:
+        BackupService(_context(database, services)).restore(tmp_path / "old.tfb", overwrite=True)
+
+    assert name is None or "column 'name'" in str(refused.value)
+    assert current_revision(database) == head_revision()
+    assert _rows(database) == before
+    database.close()
+
+
+def test_failed_restore_leaves_the_numbering_as_it_was(
+    database: Database, services: Services, tmp_path: Path
+) -> None:
+    _fill(services)
+    database = Database(services.context.settings.url)
+    header = {"format": "trainfare backup 1", "revision": head_revision(),
+              "created_at": "2026-01-01T00:00:00+00:00"}  # fmt: skip
+    audit = {"table": "audit", "columns": ["id", "project_id", "at", "action", "subject"],
+             "kinds": ["plain", "plain", "instant", "plain", "plain"]}  # fmt: skip
+    key = {"table": "api_key", "columns": ["id"], "kinds": ["plain"]}
+    _write(tmp_path / "odd.tfb", [header, audit, key, [None]])
+
+    with pytest.raises(BackupError, match="row 1 of table 'api_key'"):
+        BackupService(_context(database, services)).restore(tmp_path / "odd.tfb", overwrite=True)
+
+    again = build_services(_context(database, services))
+    again.access.create_key("next", [Scope.READ])
+    assert len(again.access.list_audit("default", limit=10)) >= 2
+    database.close()
+
+
 def _write(path: Path, lines: list[object]) -> None:
     text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
     rows = sum(isinstance(line, list) for line in lines)

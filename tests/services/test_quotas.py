@@ -5,6 +5,7 @@ import contextlib
 import io
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Barrier
 
 import pytest
@@ -17,6 +18,7 @@ from app.domain.quotas import Limit, Quota
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
 from app.services.context import ServiceContext
 from app.services.rates import RequestRates
+from app.services.refits import RefitService
 from app.services.uploads.terms import UploadFormat, UploadOptions, UploadResult
 from app.services.wiring import Services, build_services
 from app.settings import Settings
@@ -207,6 +209,27 @@ def test_fits_of_a_day_are_limited_until_the_day_is_over(
     assert _fit(services, "c")[1] is True
 
 
+def test_fits_of_a_removed_workload_still_count(services: Services) -> None:
+    _upload(services, "a", 1)
+    _limit(services, fits_per_day=1)
+    _fit(services, "a")
+    services.workloads.delete(_OWNER, Slug("a"))
+    _upload(services, "a", 1)
+
+    with pytest.raises(ProjectLimitError, match="1 fits in 24 hours"):
+        _fit(services, "a")
+
+
+def test_fits_of_an_operator_do_not_count(services: Services) -> None:
+    for name in "ab":
+        _upload(services, name, 1)
+    _limit(services, fits_per_day=1)
+
+    assert RefitService(services.context).request_all(timedelta(), at_most=1) == 1
+
+    assert _fit(services, "b")[1] is True
+
+
 def test_waiting_fits_are_limited(services: Services) -> None:
     for name in "ab":
         _upload(services, name, 1)
@@ -316,6 +339,36 @@ def test_clock_that_runs_late_gets_no_second_window(
 
     assert asyncio.run(_spend([first], 30, 20)) == 20
     assert asyncio.run(_spend([second], 30, 20)) == 0
+
+
+def test_replica_whose_clock_is_ahead_shares_the_minute_of_the_others(
+    database: Database, settings: Settings, clock: FakeClock
+) -> None:
+    ahead = FakeClock()
+    ahead.advance(6 * 3600)
+    first, second = (
+        RequestRates(ServiceContext(database, settings, each, shared_now=lambda _: clock()))
+        for each in (ahead, clock)
+    )
+
+    assert asyncio.run(_spend([first], 15, 20)) == 15
+    assert asyncio.run(_spend([second], 30, 20)) == 5
+    clock.advance(60)
+    assert asyncio.run(_spend([second], 30, 20)) == 20
+
+
+def test_minute_that_a_clock_left_in_the_future_begins_anew(
+    database: Database, settings: Settings, clock: FakeClock
+) -> None:
+    ahead = FakeClock()
+    ahead.advance(6 * 3600)
+    before, after = (
+        RequestRates(ServiceContext(database, settings, each)) for each in (ahead, clock)
+    )
+
+    assert asyncio.run(_spend([before], 30, 20)) == 20
+    assert asyncio.run(_spend([after], 30, 20)) == 20
+    assert asyncio.run(_spend([after], 30, 20)) == 0
 
 
 def test_each_minute_begins_anew(database: Database, settings: Settings, clock: FakeClock) -> None:

@@ -50,6 +50,20 @@ def test_what_the_url_says_of_patience_goes_first(postgresql_url: str) -> None:
     assert told["connect_timeout"] == "5"
 
 
+def test_limit_on_statements_is_set_without_a_parameter_of_the_start(postgresql_url: str) -> None:
+    with closing(Database(postgresql_url, pool_size=1, statement_timeout_s=7.0)) as database:
+        shown = []
+        for _ in range(2):
+            with database.engine.connect() as connection:
+                driver = connection.connection.driver_connection
+                assert driver is not None
+                assert not driver.info.get_parameters().get("options")
+                shown.append(connection.exec_driver_sql("SHOW statement_timeout").scalar_one())
+                connection.rollback()
+
+    assert shown == ["7s", "7s"]
+
+
 def _page_bytes(database: Database) -> int:
     with database.engine.connect() as connection:
         found: int = connection.exec_driver_sql("PRAGMA page_size").scalar_one()

@@ -1,26 +1,15 @@
 """Requests and responses about fits."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import Field
 from pydantic.config import JsonDict
-from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.instants import Moment
 from app.domain.fits import Candidate, Fit, FitProblem, FitRequest, FitState, PublishMode
 from app.domain.pages import Page
-
-
-def _to_utc(instant: datetime) -> datetime:
-    try:
-        return instant.astimezone(UTC)
-    except OverflowError as error:
-        raise PydanticCustomError(
-            "instant",
-            "The instant lies outside the years 1 to 9999 in UTC",
-            {"remedy": "Send an RFC 3339 instant such as 2026-11-01T10:00:00Z."},
-        ) from error
 
 
 def _name_regressors(schema: JsonDict) -> None:
@@ -49,8 +38,7 @@ class FitIn(RequestModel):
         Field(description="auto: always; if_better: than the published one on the same folds"),
     ] = PublishMode.AUTO
     runs_since: Annotated[
-        AwareDatetime | None,
-        AfterValidator(lambda instant: None if instant is None else _to_utc(instant)),
+        Moment | None,
         Field(description="leave out the runs that were stored before this instant"),
     ] = None
 

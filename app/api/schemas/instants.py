@@ -1,4 +1,4 @@
-"""Instants that every database can hold."""
+"""Instants as requests name them, in UTC."""
 
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any
@@ -31,5 +31,18 @@ def _to_utc(instant: datetime) -> datetime:
     return instant.astimezone(UTC)
 
 
+def _within_calendar(instant: datetime) -> datetime:
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise PydanticCustomError(
+            "instant",
+            "The instant lies outside the years 1 to 9999 in UTC",
+            {"remedy": "Send an RFC 3339 instant such as 2026-11-01T10:00:00Z."},
+        ) from error
+
+
 Instant = Annotated[AwareDatetime, BeforeValidator(_from_date), AfterValidator(_to_utc)]
-"""An instant in UTC; a plain date is its first moment."""
+"""An instant in UTC that is stored; a plain date is its first moment."""
+Moment = Annotated[AwareDatetime, AfterValidator(_within_calendar)]
+"""An instant in UTC that others are compared with: any of the calendar."""

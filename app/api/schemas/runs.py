@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.instants import Moment
 from app.api.schemas.quantities import Quantity, money_text, plain_number
 from app.api.schemas.texts import Printable
 from app.domain.configurations import Configuration, Purchase, Work
@@ -278,8 +279,8 @@ class RunsQuery(RequestModel):
 
     status: RunStatus | None = None
     gpu_type: Annotated[Printable | None, Field(max_length=100)] = None
-    created_after: AwareDatetime | None = None
-    created_before: AwareDatetime | None = None
+    created_after: Moment | None = None
+    created_before: Moment | None = None
     excluded: bool | None = None
     page_size: Annotated[
         int | None,

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from app.domain.configurations import Purchase
 from app.domain.runs import RunStatus
-from app.services.uploads.fields import RESOURCES, TARGETS
+from app.services.uploads.fields import MAX_IDENTIFIER, RESOURCES, TARGETS
 
 _Schema = dict[str, Any]
 _SLUG: Final = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}
@@ -81,7 +81,7 @@ RUN_SCHEMA: Final[_Schema] = _object(
             "maxProperties": 100,
             "additionalProperties": {"type": ["string", "null"], "maxLength": 500},
         },
-        "forecast_id": _NAME,
+        "forecast_id": {**_NAME, "maxLength": MAX_IDENTIFIER},
         "framework": _NAME,
     },
     required=["workload", "duration_seconds"],

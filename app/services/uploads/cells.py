@@ -12,7 +12,12 @@ from app.domain.identifiers import parse_slug
 from app.domain.runs import RunStatus
 from app.domain.spelling import nearest_field
 from app.services.uploads.chunks import Cell
-from app.services.uploads.fields import MAX_EXTERNAL_ID, MAX_TEXT, MAX_VALUE_TEXT
+from app.services.uploads.fields import (
+    MAX_EXTERNAL_ID,
+    MAX_IDENTIFIER,
+    MAX_TEXT,
+    MAX_VALUE_TEXT,
+)
 
 Value = TypeVar("Value")
 _MAX_REMEMBERED: Final = 20_000
@@ -84,6 +89,11 @@ def _text(cell: Cell, limit: int = MAX_TEXT) -> str:
 def parse_name(cell: Cell) -> str:
     """Return the name of a machine, a GPU, a provider or a region."""
     return _text(cell)
+
+
+def parse_forecast_id(cell: Cell) -> str:
+    """Return the id of the forecast that a run is held against."""
+    return _text(cell, MAX_IDENTIFIER)
 
 
 def parse_value_text(cell: Cell) -> str:
@@ -181,5 +191,5 @@ TEXT_PARSERS: Final[Mapping[str, Callable[[Cell], str]]] = {
     "instance_type": parse_name,
     "provider": parse_name,
     "region": parse_name,
-    "forecast_id": parse_name,
+    "forecast_id": parse_forecast_id,
 }

@@ -11,6 +11,8 @@ from app.domain.spelling import nearest_field
 
 MAX_TEXT: Final = 100
 MAX_EXTERNAL_ID: Final = 200
+MAX_IDENTIFIER: Final = 40
+"""Those that the service makes are shorter."""
 MAX_VALUE_TEXT: Final = 500
 MAX_NAMES: Final = 300
 """How many different fields, parameters, phases and labels one upload may name."""
