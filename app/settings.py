@@ -110,6 +110,11 @@ class Settings(BaseSettings):
     max_waiting_requests: int = Field(
         200, ge=1, description="requests of a web process that wait for a thread; then 503"
     )
+    max_batch_entries: int = Field(
+        40_000,
+        ge=1,
+        description="entries of batches that a web process works on at once; then 503",
+    )
     rate_limit_per_minute: int = Field(
         0, ge=0, description="requests per key, minute and process; 0: unlimited"
     )
