@@ -121,6 +121,12 @@ class Settings(BaseSettings):
     idempotency_hours: float = Field(
         24.0, gt=0, le=_YEAR_HOURS, description="how long answers are replayed"
     )
+    idempotency_bytes: int = Field(
+        64 * MEBIBYTE,
+        ge=0,
+        description="bytes of answers to questions that are kept for a project; what has no room"
+        " is answered anew",
+    )
     idempotency_lock_s: float = Field(
         30.0,
         gt=0,
