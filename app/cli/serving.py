@@ -106,6 +106,10 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
     signal.signal(signal.SIGINT, _end)
     listening, url = _listen(settings)
     _logger.info("listening", extra={"url": url, "web_workers": settings.web_workers})
+    if settings.web_workers > 1:
+        _logger.warning(
+            "several web processes on one port: each answer of /metrics tells of one of them alone"
+        )
     try:
         if settings.web_workers > 1:
             collecting.settle()

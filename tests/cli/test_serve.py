@@ -28,6 +28,7 @@ def test_several_web_processes_answer_on_one_address_until_sigint(sqlite_url: st
 
     assert answer.status_code == 404
     assert exit_code == 0
+    assert any("/metrics tells of one of them" in line for line in service.lines)
 
 
 def test_listening_beyond_loopback_without_a_key_is_refused(sqlite_url: str) -> None:
