@@ -84,7 +84,9 @@ class Settings(BaseSettings):
     )
     web_workers: int = Field(1, ge=1, le=256, description="processes that answer requests")
     require_keys: bool | None = Field(
-        None, description="demand API keys; default: only beyond a loopback address"
+        None,
+        description="demand API keys or tokens; default: beyond a loopback address, and with an"
+        " issuer of tokens",
     )
     database_pool_size: int = Field(
         20, ge=1, le=1000, description="connections (and threads) of one web process"
