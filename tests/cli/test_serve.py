@@ -83,10 +83,12 @@ def test_one_signal_ends_service_and_fitter(sqlite_url: str) -> None:
 
 def test_log_of_requests_is_written_where_it_is_asked_for(sqlite_url: str) -> None:
     with running_service(sqlite_url, "--access-log") as service:
-        httpx2.get(f"{service.url}/v1/nothing")
+        httpx2.get(f"{service.url}/v1/nothing?access_token=tf_a_secret")
         service.end()
 
-    assert any('"GET /v1/nothing HTTP/1.1" 404' in line for line in service.lines)
+    [line] = [line for line in service.lines if '"GET /v1/nothing HTTP/1.1" 404' in line]
+    assert "method=GET path=/v1/nothing status=404" in line
+    assert not any("secret" in line for line in service.lines)
 
 
 def test_dead_fitter_is_started_again(sqlite_url: str) -> None:
