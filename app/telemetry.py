@@ -21,7 +21,7 @@ from app.storage.database import Database
 from app.storage.tracing import is_traced, trace_statements
 
 if TYPE_CHECKING:
-    from opentelemetry.util.types import Attributes, AttributeValue
+    from opentelemetry.util.types import AttributeValue
 
 _NAME: Final = "trainfare"
 _OFF: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
@@ -90,11 +90,10 @@ class _TracerWithoutQueries(Tracer):
         self._tracer = tracer
 
     @override
-    def start_span(
-        self, name: str, *args: Any, attributes: "Attributes" = None, **more: Any
-    ) -> Span:
-        told = {key: v for key, v in (attributes or {}).items() if key != "url.query"}
-        return self._tracer.start_span(name, *args, attributes=told, **more)
+    def start_span(self, name: str, *args: Any, **more: Any) -> Span:
+        attributes = more.get("attributes") or {}
+        told = {key: value for key, value in attributes.items() if key != "url.query"}
+        return self._tracer.start_span(name, *args, **{**more, "attributes": told})
 
     @override
     def start_as_current_span(self, name: str, *args: Any, **more: Any) -> Any:

@@ -53,12 +53,15 @@ def test_one_batch_is_answered_however_large_it_is(narrow: FastAPI) -> None:
 def test_batch_counts_until_its_answer_is_sent(narrow: FastAPI) -> None:
     room: BatchRoom = narrow.state.batch_room
     seen: list[int] = []
-    scope: Scope = {"type": "http", "method": "POST", "path": "/v1/forecasts:batch"}
-    scope |= {
+    path = "/v1/forecasts:batch"
+    scope: Scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
         "headers": [],
         "query_string": b"",
         "http_version": "1.1",
-        "raw_path": b"/v1/forecasts:batch",
     }
 
     async def receive() -> Message:
