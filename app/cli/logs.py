@@ -2,6 +2,7 @@
 
 import logging
 import logging.config
+import os
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -10,8 +11,9 @@ from opentelemetry import trace
 from typing_extensions import override
 
 from app.domain import log_fields
-from app.settings import Settings
+from app.settings import Settings, unknown_variables
 
+_logger = logging.getLogger(__name__)
 _REQUEST_PARTS: Final = 5
 """Of the server's line for a request: client, method, path with query, version, status."""
 
@@ -109,5 +111,8 @@ def log_config(settings: Settings) -> dict[str, Any]:
 
 
 def configure_logging(settings: Settings) -> None:
-    """Make this process log in the form that its settings ask for."""
+    """Make this process log in the form that its settings ask for, first what is none of them."""
     logging.config.dictConfig(log_config(settings))
+    for name, nearest in unknown_variables(os.environ).items():
+        meant = {} if nearest is None else {"nearest": nearest}
+        _logger.warning("no setting has this name", extra={"variable": name, **meant})

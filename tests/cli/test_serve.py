@@ -126,3 +126,17 @@ def test_children_end_when_their_supervisor_is_killed(sqlite_url: str) -> None:
 def test_serve_migrates_when_it_is_told_to(tmp_path: Path) -> None:
     with running_service(f"sqlite:///{tmp_path}/new.db", "--migrate") as service:
         assert httpx2.get(f"{service.url}/healthz").status_code == 200
+
+
+def test_misspelt_setting_is_named_with_the_nearest_one(sqlite_url: str) -> None:
+    misspelt = {"TRAINFARE_REQUIRE_KEY": "true", "TRAINFARE_TCP_SERVICE_HOST": "10.0.0.1"}
+    process = start_process(
+        "serve", "--host", "0.0.0.0", "--port", "0", database_url=sqlite_url, environment=misspelt
+    )
+
+    process.wait_for_line(
+        "no setting has this name variable=TRAINFARE_REQUIRE_KEY nearest=TRAINFARE_REQUIRE_KEYS"
+    )
+
+    assert process.wait() == 1
+    assert not any("TRAINFARE_TCP" in line for line in process.lines)
