@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 
 from app.api import health, openapi, problems
+from app.api.batch_room import BatchRoom
 from app.api.direct_answers import DirectAnswers
 from app.api.encoded_answers import EncodedAnswers
 from app.api.forecast_shortcut import ForecastShortcut
@@ -54,6 +55,7 @@ class _Untraced(FastAPI):
 def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> DirectAnswers:
     """Wrap the routes, the innermost layer first; return what answers in their place."""
     settings = services.context.settings
+    app.state.batch_room = BatchRoom(settings.max_batch_entries)
     answers = app.state.answers = EncodedAnswers(settings.answer_cache_size)
     gatherer = Gatherer(services, answers)
     app.add_middleware(HeadMiddleware)

@@ -1,6 +1,7 @@
 """The settings of the service: one frozen class, read from the environment in the entry points."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from sqlalchemy.exc import ArgumentError
 
 from app.domain.access import Scope
 from app.domain.addresses import is_safe_url
+from app.domain.spelling import nearest_field
 
 SignatureAlgorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
@@ -22,6 +24,13 @@ _HOUR_S: Final = 3600.0
 _DAY_S: Final = 24 * _HOUR_S
 _YEAR_HOURS: Final = 366 * 24.0
 _DRIVERS: Final = ("sqlite", "postgres", "postgresql", "postgresql+psycopg")
+_PREFIX: Final = "TRAINFARE_"
+_OTHERS: Final = frozenset(
+    {"URL", "API_KEY", "SPOOL", "OFFLINE", "CLIENT", "RUNS", "OPTIONS", "PUBLISHED_PORT"}
+)
+"""What the client, the actions of CI and compose read."""
+
+_OF_KUBERNETES: Final = re.compile(r"TRAINFARE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d)", re.ASCII)
 _RAY_ADDRESS: Final = re.compile(r"(ray://)?(\[[0-9A-Fa-f:]+\]|[\w.-]+):[0-9]{1,5}", re.ASCII)
 
 
@@ -64,11 +73,30 @@ def _check_endpoint(endpoint: str) -> str:
     return endpoint
 
 
+def unknown_variables(environment: Iterable[str]) -> dict[str, str | None]:
+    """Return the variables with our prefix that nothing reads, each with the name it may mean.
+
+    What Kubernetes sets for a Service named trainfare means nobody.
+
+    Examples
+    --------
+    >>> unknown_variables(["TRAINFARE_REQUIRE_KEY", "TRAINFARE_URL", "HOME"])
+    {'TRAINFARE_REQUIRE_KEY': 'TRAINFARE_REQUIRE_KEYS'}
+    """
+    settings = [f"{_PREFIX}{name.upper()}" for name in Settings.model_fields]
+    known = {*settings, *(_PREFIX + name for name in _OTHERS)}
+    return {
+        name: nearest_field(name, settings)
+        for name in sorted(environment)
+        if name.startswith(_PREFIX) and name not in known and not _OF_KUBERNETES.match(name)
+    }
+
+
 class Settings(BaseSettings):
     """Settings with the prefix `TRAINFARE_` (`TRAINFARE_DATABASE_URL`, ...)."""
 
     model_config = SettingsConfigDict(
-        env_prefix="TRAINFARE_", frozen=True, extra="ignore", populate_by_name=True
+        env_prefix=_PREFIX, frozen=True, extra="ignore", populate_by_name=True
     )
 
     data_dir: Path = Field(Path("var"), description="folder of the SQLite database")
@@ -84,7 +112,9 @@ class Settings(BaseSettings):
     )
     web_workers: int = Field(1, ge=1, le=256, description="processes that answer requests")
     require_keys: bool | None = Field(
-        None, description="demand API keys; default: only beyond a loopback address"
+        None,
+        description="demand API keys or tokens; default: beyond a loopback address, and with an"
+        " issuer of tokens",
     )
     database_pool_size: int = Field(
         20, ge=1, le=1000, description="connections (and threads) of one web process"
@@ -110,11 +140,22 @@ class Settings(BaseSettings):
     max_waiting_requests: int = Field(
         200, ge=1, description="requests of a web process that wait for a thread; then 503"
     )
+    max_batch_entries: int = Field(
+        40_000,
+        ge=1,
+        description="entries of batches that a web process works on at once; then 503",
+    )
     rate_limit_per_minute: int = Field(
         0, ge=0, description="requests per key, minute and process; 0: unlimited"
     )
     idempotency_hours: float = Field(
         24.0, gt=0, le=_YEAR_HOURS, description="how long answers are replayed"
+    )
+    idempotency_bytes: int = Field(
+        64 * MEBIBYTE,
+        ge=0,
+        description="bytes of answers to questions that are kept for a project; what has no room"
+        " is answered anew",
     )
     idempotency_lock_s: float = Field(
         30.0,

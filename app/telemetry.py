@@ -11,13 +11,14 @@ from fastapi.telemetry import TelemetryConfig
 from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode, Tracer, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from typing_extensions import override
 
 from app.domain.errors import MissingExtraError
 from app.domain.fits import ClaimedFit
 from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
-from app.storage.tracing import trace_statements
+from app.storage.tracing import is_traced, trace_statements
 
 if TYPE_CHECKING:
     from opentelemetry.util.types import AttributeValue
@@ -67,10 +68,36 @@ def for_requests(provider: TracerProvider | None) -> TelemetryConfig:
     return {
         **_OFF,
         "tracing": True,
-        "tracer_provider": provider,
+        "tracer_provider": _WithoutQueries(provider),
         "operation_spans": False,
         "exclude": lambda scope: scope.get("path") in _UNTRACED,
     }
+
+
+class _WithoutQueries(TracerProvider):
+    """Gives tracers whose spans tell no query: a key may stand in it by mistake."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+
+    @override
+    def get_tracer(self, *args: Any, **kwargs: Any) -> Tracer:
+        return _TracerWithoutQueries(self._provider.get_tracer(*args, **kwargs))
+
+
+class _TracerWithoutQueries(Tracer):
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    @override
+    def start_span(self, name: str, *args: Any, **more: Any) -> Span:
+        attributes = more.get("attributes") or {}
+        told = {key: value for key, value in attributes.items() if key != "url.query"}
+        return self._tracer.start_span(name, *args, **{**more, "attributes": told})
+
+    @override
+    def start_as_current_span(self, name: str, *args: Any, **more: Any) -> Any:
+        return self._tracer.start_as_current_span(name, *args, **more)
 
 
 def trace_database(database: Database, provider: TracerProvider) -> None:
@@ -86,7 +113,11 @@ def trace_services(services: Services, provider: TracerProvider) -> None:
 
 
 def trace_methods(service: object, provider: TracerProvider) -> None:
-    """Put a span around each public method of one object, and of it alone."""
+    """Put a span around each public method of one object, and of it alone.
+
+    What nobody asked for (a look for queued fits, a ledger that is written behind) has none: only
+    requests and fits begin a trace.
+    """
     tracer, kind = provider.get_tracer(_NAME), type(service)
     for name, method in inspect.getmembers(kind, inspect.isfunction):
         is_static = isinstance(inspect.getattr_static(kind, name), staticmethod)
@@ -110,13 +141,16 @@ def _traced(tracer: Tracer, name: str, method: Callable[..., Any]) -> Callable[.
 
 
 @contextmanager
-def _span(tracer: Tracer, name: str) -> Iterator[Span]:
+def _span(tracer: Tracer, name: str) -> Iterator[None]:
     """Open a span; of an error it tells the class, for messages quote what callers sent."""
+    if not is_traced():
+        yield
+        return
     with tracer.start_as_current_span(
         name, record_exception=False, set_status_on_exception=False
     ) as span:
         try:
-            yield span
+            yield
         except Exception as error:
             span.set_status(Status(StatusCode.ERROR, type(error).__name__))
             raise

@@ -66,13 +66,19 @@ def read_grid(items: Iterable[tuple[str, str]], workload: str) -> Documents:
     UnknownFieldError
         If a name is none of the fields.
     InvalidRequestError
-        If the grid has too many points.
+        If the grid has too many points, or a list has none.
     """
     fields = merge(items)
     unknown = [name for name in fields if _place(name) is None]
     if unknown:
         raise UnknownFieldError([_unknown(name) for name in unknown])
     axes = {name: _values(name, text) for name, text in fields.items()}
+    empty = [name for name, values in axes.items() if not values]
+    if empty:
+        raise InvalidRequestError(
+            "A list has no value.",
+            [Fault("It names no value.", "Give one, or leave it out.", field=n) for n in empty],
+        )
     if prod(len(values) for values in axes.values()) > MAX_POINTS:
         raise InvalidRequestError(
             f"The grid has more than {MAX_POINTS} points.",

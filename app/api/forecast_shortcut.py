@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fastapi import Request
+from opentelemetry import trace
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,6 +28,9 @@ from app.services.wiring import Services
 
 _JSON_TYPES: Final = frozenset({b"application/json", b"application/json; charset=utf-8"})
 _JSON_ACCEPTED: Final = frozenset({b"*/*", b"application/json"})
+_TELEMETRY: Final = "fastapi.telemetry"
+"""Where the framework keeps the trace of a request, where it traces any."""
+
 _ROUTE: Final = next(route for route in router.routes if getattr(route, "path", "") == PATH)
 
 
@@ -59,6 +63,8 @@ class ForecastShortcut:
             await self._app(scope, receive, send)
             return
         scope["route"] = _ROUTE
+        if scope.get(_TELEMETRY) is not None:
+            _name_span()
         try:
             check_query(scope, _ROUTE)
             principal: Principal = scope["state"]["principal"]
@@ -109,6 +115,13 @@ def is_plain(headers: Mapping[bytes, bytes]) -> bool:
         headers.get(b"accept", b"*/*") in _JSON_ACCEPTED
         and headers.get(b"content-type", b"application/json") in _JSON_TYPES
     )
+
+
+def _name_span() -> None:
+    """Call the request's span by its route, as the router does with those that it answers."""
+    span = trace.get_current_span()
+    span.set_attribute("http.route", PATH)
+    span.update_name(f"POST {PATH}")
 
 
 async def _read(receive: Receive) -> bytes:

@@ -1,9 +1,10 @@
 """Routes of forecasts: one, a batch, the ledger."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api import plain_text, problems
@@ -29,6 +30,15 @@ from app.domain.errors import (
 )
 from app.domain.negotiation import preferred
 
+
+async def _roomed_body(request: Request, _caller: Reader) -> AsyncIterator[bytes]:
+    """Yield the body of a batch, for which there is room until its answer is sent."""
+    body = await read_body(request)
+    with request.app.state.batch_room.taken_by(body):
+        yield body
+
+
+RoomedBody = Annotated[bytes, Depends(_roomed_body)]
 allow_segments()
 PATH = "/v1/forecasts"
 router = APIRouter(prefix=PATH, tags=["forecasts"])
@@ -99,8 +109,7 @@ async def make_forecast(request: Request) -> Response:
         },
     ),
 )
-async def make_batch(request: Request, services: ServicesDep, caller: Reader) -> Response:
-    body = await read_body(request)
+async def make_batch(body: RoomedBody, services: ServicesDep, caller: Reader) -> Response:
     return await run_in_threadpool(answer_batch, services, caller.project_id, body)
 
 

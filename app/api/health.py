@@ -17,15 +17,15 @@ from prometheus_client.registry import Collector
 from pydantic import Field
 from typing_extensions import override
 
-from app.api.dependencies import ServicesDep
 from app.api.encoded_answers import EncodedAnswers
 from app.api.gathering import Gatherer
 from app.api.middleware.metrics import RequestMetrics
 from app.api.problems import problem_responses
 from app.api.schemas.base import ResponseModel
 from app.api.serving_metrics import CacheCollector, CountCollector, RealisedMetrics
+from app.api.watching import OneReading
 from app.domain.errors import NotReadyError, StorageUnavailableError
-from app.domain.health import FitActivity
+from app.domain.health import Check, FitActivity
 from app.services.health import HealthService
 from app.services.realised import RealisedService
 from app.services.wiring import Services
@@ -99,20 +99,23 @@ class QueueMetrics(Collector):
         )
         self._realised = RealisedMetrics(found)
 
-    def read(self, health: HealthService, realised: RealisedService) -> None:
-        """Set the gauges; while the database is away they keep what was read last."""
+    def read(self, health: HealthService, realised: RealisedService) -> bool:
+        """Set the gauges; return whether the database answered: else they keep what was read."""
         try:
             queued, fitters = health.count_queue()
             self._show(health.fit_activity())
             self._realised.show(realised.accuracy())
         except StorageUnavailableError:
-            self._database.set(0)
-            return
-        self._database.set(1)
+            return False
         self._queued.set(queued)
         self._fitters.set(fitters.alive)
         self._waiting.set(fitters.waiting)
         self._is_read = True
+        return True
+
+    def tell(self, *, is_up: bool) -> None:
+        """Tell whether the database answers in time."""
+        self._database.set(is_up)
 
     @override
     def collect(self) -> Iterable[Metric]:
@@ -140,7 +143,12 @@ def install_metrics(
     registry.register(CacheCollector(services, answers))
     registry.register(CountCollector(gatherer.forecasts, gatherer.evaluations))
     app.state.metrics_registry = registry
-    app.state.queue_metrics = QueueMetrics(registry)
+    queue = app.state.queue_metrics = QueueMetrics(registry)
+    app.state.queue_reading = OneReading(
+        lambda: queue.read(services.watching_health, services.realised)
+    )
+    # Made when it is asked for, as all services are.
+    app.state.readiness_reading = OneReading(lambda: services.watching_health.check_readiness())  # noqa: PLW0108
     return RequestMetrics(registry)
 
 
@@ -155,8 +163,9 @@ async def life() -> LifeOut:
     description="Database, schema and a living fitter that can compute; 503 names what is missing.",
     responses=problem_responses(NotReadyError),
 )
-def readiness(services: ServicesDep) -> ReadinessOut:
-    checks = services.health.require_ready()
+async def readiness(request: Request) -> ReadinessOut:
+    reading: OneReading[list[Check]] = request.app.state.readiness_reading
+    checks = HealthService.require_ready(await reading.result())
     shown = [CheckOut(name=each.name, ok=each.is_ok, detail=each.detail) for each in checks]
     return ReadinessOut(status="ready", checks=shown)
 
@@ -170,7 +179,8 @@ def readiness(services: ServicesDep) -> ReadinessOut:
         **problem_responses(),
     },
 )
-def metrics(request: Request, services: ServicesDep) -> Response:
-    request.app.state.queue_metrics.read(services.health, services.realised)
+async def metrics(request: Request) -> Response:
+    is_up: bool | None = await request.app.state.queue_reading.result()
+    request.app.state.queue_metrics.tell(is_up=bool(is_up))
     document = generate_latest(request.app.state.metrics_registry)
     return Response(document, media_type=CONTENT_TYPE_LATEST)

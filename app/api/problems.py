@@ -79,6 +79,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.DeadlineExceededError: ProblemKind("deadline_exceeded", 503, "Not answered in time"),
     domain.StoppingError: ProblemKind("deadline_exceeded", 503, "Not answered in time"),
     domain.OverloadedError: ProblemKind("overloaded", 503, "Too many requests at once"),
+    domain.BatchesUnderWayError: ProblemKind("overloaded", 503, "Too many requests at once"),
     domain.MissingExtraError: ProblemKind("not_ready", 503, "Not ready"),
     domain.NotReadyError: ProblemKind("not_ready", 503, "Not ready"),
     domain.SchemaMismatchError: ProblemKind("not_ready", 503, "Not ready"),

@@ -110,7 +110,7 @@ class RealisedMetrics:
         for gauge in (self._runs, self._mape, self._coverage):
             gauge.clear()
         for each in found:
-            self._runs.labels(each.project_id, each.workload).set(each.runs)
-            self._mape.labels(each.project_id, each.workload).set(each.mape)
+            self._runs.labels(each.project, each.workload).set(each.runs)
+            self._mape.labels(each.project, each.workload).set(each.mape)
             for level, share in each.coverage.items():
-                self._coverage.labels(each.project_id, each.workload, f"{level:g}").set(share)
+                self._coverage.labels(each.project, each.workload, f"{level:g}").set(share)

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from app.api.dependencies import Reader, RunsWriter, ServicesDep, WorkloadPath
+from app.api.dependencies import FitsWriter, Reader, RunsWriter, ServicesDep, WorkloadPath
 from app.api.problems import problem_responses
 from app.api.schemas.base import PageQuery
 from app.api.schemas.workloads import WorkloadDetailOut, WorkloadIn, WorkloadsOut
@@ -76,8 +76,11 @@ def get_workload(
     "/{workload}",
     status_code=204,
     summary="Remove a workload",
-    description="With its runs, fits, regressors and forecasts. Audited.",
+    description="With its runs, fits, regressors and forecasts. Audited. The key needs `runs:write`"
+    " and `fits:write`.",
     responses=problem_responses(UnknownWorkloadError),
 )
-def delete_workload(workload: WorkloadPath, services: ServicesDep, caller: RunsWriter) -> None:
+def delete_workload(
+    workload: WorkloadPath, services: ServicesDep, caller: RunsWriter, _also: FitsWriter
+) -> None:
     services.workloads.delete(caller, workload)

@@ -2,15 +2,20 @@
 
 import logging
 import logging.config
+import os
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from opentelemetry import trace
 from typing_extensions import override
 
 from app.domain import log_fields
-from app.settings import Settings
+from app.settings import Settings, unknown_variables
+
+_logger = logging.getLogger(__name__)
+_REQUEST_PARTS: Final = 5
+"""Of the server's line for a request: client, method, path with query, version, status."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message", "taskName"}
 
@@ -30,6 +35,22 @@ def _trace() -> dict[str, str]:
 def _instant(record: logging.LogRecord) -> str:
     moment = datetime.fromtimestamp(record.created, tz=UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class RequestFilter(logging.Filter):
+    """Takes the query out of the server's line for a request, and tells its parts as fields.
+
+    A query may hold what its caller should have sent as a header: a key, a token.
+    """
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple) and len(record.args) == _REQUEST_PARTS:
+            client, method, target, http_version, status = record.args
+            path = str(target).partition("?")[0]
+            record.args = (client, method, path, http_version, status)
+            record.__dict__.update(method=method, path=path, status=status)
+        return True
 
 
 class JsonFormatter(logging.Formatter):
@@ -67,6 +88,7 @@ def log_config(settings: Settings) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
+        "filters": {"request": {"()": RequestFilter}},
         "formatters": {"line": {"()": formatter}},
         "handlers": {
             "stderr": {
@@ -80,7 +102,7 @@ def log_config(settings: Settings) -> dict[str, Any]:
         "loggers": {
             "uvicorn": {"level": "WARNING"},
             # The log of requests, where the server is asked to write one.
-            "uvicorn.access": {"level": "INFO"},
+            "uvicorn.access": {"level": "INFO", "filters": ["request"]},
             "alembic": {"level": "WARNING"},
             "httpx2": {"level": "WARNING"},
             "stamina": {"level": "WARNING"},
@@ -89,5 +111,8 @@ def log_config(settings: Settings) -> dict[str, Any]:
 
 
 def configure_logging(settings: Settings) -> None:
-    """Make this process log in the form that its settings ask for."""
+    """Make this process log in the form that its settings ask for, first what is none of them."""
     logging.config.dictConfig(log_config(settings))
+    for name, nearest in unknown_variables(os.environ).items():
+        meant = {} if nearest is None else {"nearest": nearest}
+        _logger.warning("no setting has this name", extra={"variable": name, **meant})

@@ -31,8 +31,8 @@ def _service() -> "Iterator[ProjectService]":
         yield ProjectService(context)
 
 
-def _document(name: str, quota: "Quota") -> dict[str, object]:
-    return {"project": name, **{limit.value: getattr(quota, limit) for limit in Limit}}
+def _document(name: str, quota: "Quota", **more: object) -> dict[str, object]:
+    return {"project": name, **more, **{limit.value: getattr(quota, limit) for limit in Limit}}
 
 
 def list_projects(*, as_json: Json = False) -> None:
@@ -40,7 +40,10 @@ def list_projects(*, as_json: Json = False) -> None:
     from app.cli.output import print_json, print_table
 
     with _service() as service:
-        documents = [_document(each.name, quota) for each, quota in service.list_all()]
+        documents = [
+            _document(each.name, quota, project_id=each.project_id)
+            for each, quota in service.list_all()
+        ]
     if as_json:
         print_json({"projects": documents})
         return

@@ -13,7 +13,11 @@ PRUNE_EXAMPLES: Final = (
     "trainfare prune --forecasts-older-than 90d --regressors-older-than 180d --dry-run",
     "trainfare prune --forecasts-older-than 90d --project vision",
 )
-_TOLD: Final = {"forecasts": "recorded forecast", "regressors": "artefact"}
+_TOLD: Final = {
+    "forecasts": "recorded forecast",
+    "regressors": "artefact",
+    "answers": "lapsed answer",
+}
 
 
 def prune(
@@ -38,7 +42,8 @@ def prune(
 
     Forecasts stay that a run names by its forecast_id: they tell how accurate forecasts were. Of
     a regressor version the record stays, but it cannot answer or be published again; versions that
-    answer, and the newest of each workload, keep their artefact. The service goes on meanwhile.
+    answer, and the newest of each workload, keep their artefact. What was kept for the
+    retries of a request goes too once it is not replayed any more. The service goes on meanwhile.
     """
     told = {"forecasts": forecasts_older_than, "regressors": regressors_older_than}
     ages = {kind: parse_age(text) for kind, text in told.items() if text is not None}
@@ -48,6 +53,7 @@ def prune(
         )
     from app.cli.output import print_json
     from app.cli.surroundings import migrated_surroundings_of
+    from app.services.idempotency import IdempotencyService
     from app.services.retention import RetentionService
 
     with migrated_surroundings_of(read_settings()) as context:
@@ -57,6 +63,9 @@ def prune(
             "regressors": service.count_regressors if dry_run else service.prune_regressors,
         }
         counts = {kind: ways[kind](age, project=project) for kind, age in ages.items()}
+        answers = IdempotencyService(context)
+        lapsed = answers.count_lapsed if dry_run else answers.purge
+        counts["answers"] = lapsed(project=project)
     if as_json:
         print_json({"removable" if dry_run else "removed": counts})
         return

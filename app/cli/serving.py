@@ -34,10 +34,12 @@ _BACKLOG: Final = 2048
 
 def check_exposure(settings: Settings, access: AccessService) -> None:
     """Refuse to listen beyond this machine without keys, unless told so explicitly."""
-    if is_loopback(settings.host):
-        return
+    is_exposed = not is_loopback(settings.host)
     if not keys_required(settings):
-        _logger.warning("listening without keys: whoever reaches the address may do everything")
+        if is_exposed or settings.oidc_issuer is not None:
+            _logger.warning("listening without keys: whoever reaches the address may do everything")
+        return
+    if not is_exposed:
         return
     if not access.has_usable_key():
         raise RefusedError(
@@ -106,6 +108,10 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
     signal.signal(signal.SIGINT, _end)
     listening, url = _listen(settings)
     _logger.info("listening", extra={"url": url, "web_workers": settings.web_workers})
+    if settings.web_workers > 1:
+        _logger.warning(
+            "several web processes on one port: each answer of /metrics tells of one of them alone"
+        )
     try:
         if settings.web_workers > 1:
             collecting.settle()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from app.domain.identifiers import ProjectId, Slug
+from app.domain.identifiers import Slug
 from app.domain.runs import Run
 
 
@@ -49,9 +49,9 @@ class AccuracyFigures:
 
 @dataclass(frozen=True, slots=True)
 class RealisedForecast:
-    """A recorded forecast beside a run that names it; times in seconds."""
+    """A recorded forecast beside a run that names it; the project's name, times in seconds."""
 
-    project_id: ProjectId
+    project: str
     workload: Slug
     observed_s: float
     median_s: float
@@ -64,7 +64,7 @@ class RealisedForecast:
 class RealisedAccuracy:
     """How a workload's recorded forecasts came true: MAPE as a fraction, coverage by confidence."""
 
-    project_id: ProjectId
+    project: str
     workload: Slug
     runs: int
     mape: float

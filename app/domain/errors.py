@@ -458,6 +458,13 @@ class OverloadedError(DomainError):
         super().__init__(f"{waiting} requests wait already.")
 
 
+class BatchesUnderWayError(OverloadedError):
+    """A batch would bring more entries than the process may work on at once."""
+
+    def __init__(self, entries: int) -> None:
+        DomainError.__init__(self, f"Batches of about {entries} entries are under way already.")
+
+
 class MissingExtraError(DomainError):
     """A setting asks for what an optional part of the installation does."""
 

@@ -62,10 +62,14 @@ def is_loopback(host: str) -> bool:
 
 
 def keys_required(settings: Settings) -> bool:
-    """Whether callers must bring a key: unless said otherwise, beyond a loopback address."""
+    """Whether callers must bring a key or a token.
+
+    Unless said otherwise: beyond a loopback address, and wherever an issuer is set. A proxy may
+    stand before a loopback address, and who names an issuer wants to know who calls.
+    """
     if settings.require_keys is not None:
         return settings.require_keys
-    return not is_loopback(settings.host)
+    return settings.oidc_issuer is not None or not is_loopback(settings.host)
 
 
 def open_tokens(context: ServiceContext) -> "TokenService":

@@ -19,21 +19,32 @@ _START_A_FITTER: Final = "Start one: `trainfare fitter`, or serve with --with-fi
 _START_RAY: Final = "Start the Ray cluster, or correct TRAINFARE_RAY_ADDRESS of the fitters."
 
 
+def _unavailable(detail: str) -> Check:
+    return Check("database", is_ok=False, detail=detail, remedy=_MEND_THE_DATABASE)
+
+
 class HealthService:
     """Use cases of life and readiness."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
 
-    def require_ready(self) -> list[Check]:
+    @staticmethod
+    def require_ready(checks: list[Check] | None) -> list[Check]:
         """Return the checks of readiness, all of them well.
+
+        Parameters
+        ----------
+        checks
+            What `check_readiness` returned; None if it took too long.
 
         Raises
         ------
         NotReadyError
-            If one of them is not; its faults name each.
+            If one of them is not well; its faults name each.
         """
-        checks = self.check_readiness()
+        if checks is None:
+            checks = [_unavailable(str(StorageUnavailableError()))]
         failed = [check for check in checks if not check.is_ok]
         if failed:
             raise NotReadyError(
@@ -51,9 +62,7 @@ class HealthService:
             # What another schema tells of fitters is not known.
             return [*checks, self._check_fitter(reveal=reveal)] if checks[-1].is_ok else checks
         except StorageUnavailableError as error:
-            remedy = _MEND_THE_DATABASE
-            detail = f"{error} {error.__cause__}" if reveal else str(error)
-            return [Check("database", is_ok=False, detail=detail, remedy=remedy)]
+            return [_unavailable(f"{error} {error.__cause__}" if reveal else str(error))]
 
     def count_queue(self) -> tuple[int, Fitters]:
         """Return how many fits wait, and the fitters that live."""

@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.domain.idempotency import IdempotencyTicket, Replay
 from app.services.context import ServiceContext
+from app.services.projects import project_named
+
+if TYPE_CHECKING:
+    from app.domain.identifiers import ProjectId
 
 _PURGE_EVERY: Final = timedelta(minutes=1)
 
@@ -17,6 +21,8 @@ class IdempotencyService:
         self._context = context
         self.lock_s = context.settings.idempotency_lock_s
         self._purged_at: datetime | None = None
+        self._kept: dict[ProjectId, int] = {}
+        """Bytes of kept answers by project, read anew after each purge."""
 
     def begin(self, ticket: IdempotencyTicket, body_sha256: str) -> Replay | IdempotencyTicket:
         """Return the first answer, or the ticket to hold while the request runs.
@@ -31,9 +37,9 @@ class IdempotencyService:
         now = self._context.now()
         with self._context.database.transaction() as stores:
             if self._purged_at is None or now - self._purged_at >= _PURGE_EVERY:
-                hours = self._context.settings.idempotency_hours
-                stores.idempotency.purge(now - timedelta(hours=hours))
+                stores.idempotency.purge(self._lapsed_before())
                 self._purged_at = now
+                self._kept.clear()
             return stores.idempotency.begin(ticket, body_sha256, now, self.lock_s)
 
     def renew(self, ticket: IdempotencyTicket) -> None:
@@ -54,6 +60,60 @@ class IdempotencyService:
         """
         with self._context.database.transaction() as stores:
             stores.idempotency.finish(ticket, status, headers, body)
+
+    def keep(
+        self, ticket: IdempotencyTicket, status: int, headers: Mapping[str, str], body: bytes
+    ) -> None:
+        """Keep the first answer to a question if its project has room; else let it be asked again.
+
+        Raises
+        ------
+        InProgressError
+            If another process took the request over.
+        """
+        with self._context.database.transaction() as stores:
+            kept = self._kept.get(ticket.project_id)
+            if kept is None:
+                kept = stores.idempotency.kept_bytes(ticket.project_id)
+            if kept + len(body) > self._context.settings.idempotency_bytes:
+                stores.idempotency.renew(ticket, self._context.now())
+            else:
+                stores.idempotency.finish(ticket, status, headers, body)
+                kept += len(body)
+            self._kept[ticket.project_id] = kept
+
+    def release(self, ticket: IdempotencyTicket) -> None:
+        """Let the same request, and no other, run again under its key."""
+        with self._context.database.transaction() as stores:
+            stores.idempotency.renew(ticket, self._context.now())
+
+    def purge(self, *, project: str | None = None) -> int:
+        """Remove the answers that are not replayed any more; return how many.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such project.
+        """
+        with self._context.database.transaction() as stores:
+            project_id = None if project is None else project_named(stores, project).project_id
+            return stores.idempotency.purge(self._lapsed_before(), project_id)
+
+    def count_lapsed(self, *, project: str | None = None) -> int:
+        """Return how many answers `purge` would remove.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such project.
+        """
+        with self._context.database.reading() as stores:
+            project_id = None if project is None else project_named(stores, project).project_id
+            return stores.idempotency.count(self._lapsed_before(), project_id)
+
+    def _lapsed_before(self) -> datetime:
+        """Return the instant before which a request began whose answer is not replayed."""
+        return self._context.now() - timedelta(hours=self._context.settings.idempotency_hours)
 
     def forget(self, ticket: IdempotencyTicket) -> None:
         """Let the key be used again after an answer that is not kept."""

@@ -1,10 +1,11 @@
 """The public keys that an OpenID Connect issuer signs its tokens with."""
 
+import asyncio
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import httpx2
@@ -16,7 +17,9 @@ from app.domain.errors import IssuerUnavailableError, UnauthenticatedError
 
 _logger = logging.getLogger(__name__)
 _DISCOVERY: Final = "/.well-known/openid-configuration"
-_TIMEOUT_S: Final = 5.0
+_LIMIT_S: Final = 5.0
+"""How long a fetch may take in all, that of the discovery document included."""
+
 _MAX_BYTES: Final = 1 << 20
 _FETCH_AT_MOST_EVERY: Final = timedelta(seconds=30)
 _FETCH_AT_LEAST_EVERY: Final = timedelta(hours=1)
@@ -33,8 +36,9 @@ class SigningKey:
 class IssuerKeys:
     """Fetches keys when they are needed and old, or when a token names an unknown one.
 
-    Whoever sends tokens with invented key ids causes one fetch in 30 seconds. Keys that are known
-    go on serving while the issuer does not answer.
+    Whoever sends tokens with invented key ids causes one fetch in 30 seconds, and waits for it
+    without a thread. Keys that are known go on serving meanwhile, and while the issuer does not
+    answer. Used by the event loop alone.
 
     Parameters
     ----------
@@ -44,18 +48,28 @@ class IssuerKeys:
         Where its keys are; None: where its discovery document says.
     now
         The clock.
+    limit_s
+        Seconds that a fetch may take.
     """
 
-    def __init__(self, issuer: str, jwks_url: str | None, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        issuer: str,
+        jwks_url: str | None,
+        now: Callable[[], datetime],
+        *,
+        limit_s: float = _LIMIT_S,
+    ) -> None:
         self._issuer = issuer
         self._jwks_url = jwks_url
         self._now = now
-        self._lock = threading.Lock()
+        self._limit_s = limit_s
+        self._fetching: asyncio.Task[None] | None = None
         self._keys: Mapping[str | None, SigningKey] = {}
         self._fetched_at: datetime | None = None
         self._tried_at: datetime | None = None
 
-    def find(self, key_id: str | None) -> SigningKey:
+    async def find(self, key_id: str | None) -> SigningKey:
         """Return the key of an id; for a token without one, the only key there is.
 
         Raises
@@ -65,42 +79,51 @@ class IssuerKeys:
         IssuerUnavailableError
             If the keys were never fetched and cannot be now.
         """
-        with self._lock:
-            if self._is_due(key_id):
-                self._refresh()
-            keys = self._keys
-        if key_id is None and len(keys) == 1:
-            return next(iter(keys.values()))
-        found = keys.get(key_id)
+        if self._is_due(key_id):
+            self._tried_at = self._now()
+            self._fetching = asyncio.create_task(self._refresh(self._tried_at))
+            await asyncio.wait([self._fetching])
+        elif self._fetching is not None and self._known(key_id) is None:
+            await asyncio.wait([self._fetching])
+        found = self._known(key_id)
         if found is not None:
             return found
         if self._fetched_at is None:
             raise IssuerUnavailableError
         raise UnauthenticatedError("the token's key is not one of its issuer")
 
+    def _known(self, key_id: str | None) -> SigningKey | None:
+        if key_id is None and len(self._keys) == 1:
+            return next(iter(self._keys.values()))
+        return self._keys.get(key_id)
+
     def _is_due(self, key_id: str | None) -> bool:
         now = self._now()
         if self._tried_at is not None and now - self._tried_at < _FETCH_AT_MOST_EVERY:
             return False
-        is_known = key_id in self._keys or (key_id is None and len(self._keys) == 1)
         is_old = self._fetched_at is None or now - self._fetched_at >= _FETCH_AT_LEAST_EVERY
-        return is_old or not is_known
+        return is_old or self._known(key_id) is None
 
-    def _refresh(self) -> None:
-        self._tried_at = self._now()
+    async def _refresh(self, begun_at: datetime) -> None:
         try:
-            keys = _signing_keys(_fetch(self._find_url()))
-        except (httpx2.HTTPError, ValueError) as error:
+            async with asyncio.timeout(self._limit_s):
+                # Reading the certificates that are trusted takes a while.
+                make_client = partial(httpx2.AsyncClient, timeout=self._limit_s)
+                async with await asyncio.to_thread(make_client) as client:
+                    keys = _signing_keys(await _fetch(client, await self._find_url(client)))
+        except (httpx2.HTTPError, ValueError, TimeoutError) as error:
             reason = f"{type(error).__name__}: {error}"
             extra = {"issuer": self._issuer, "reason": reason}
             _logger.warning("keys of the issuer were not fetched", extra=extra)
-            return
-        self._keys, self._fetched_at = keys, self._tried_at
+        else:
+            self._keys, self._fetched_at = keys, begun_at
+        finally:
+            self._fetching = None
 
-    def _find_url(self) -> str:
+    async def _find_url(self, client: httpx2.AsyncClient) -> str:
         if self._jwks_url is not None:
             return self._jwks_url
-        document = _fetch(self._issuer.rstrip("/") + _DISCOVERY)
+        document = await _fetch(client, self._issuer.rstrip("/") + _DISCOVERY)
         url = document.get("jwks_uri")
         if document.get("issuer") != self._issuer:
             raise ValueError("the discovery document is that of another issuer")
@@ -109,12 +132,12 @@ class IssuerKeys:
         return url
 
 
-def _fetch(url: str) -> dict[str, Any]:
+async def _fetch(client: httpx2.AsyncClient, url: str) -> dict[str, Any]:
     """Return a JSON object of bounded size; redirections are not followed."""
     content = bytearray()
-    with httpx2.stream("GET", url, timeout=_TIMEOUT_S) as answer:
+    async with client.stream("GET", url) as answer:
         answer.raise_for_status()
-        for piece in answer.iter_bytes():
+        async for piece in answer.aiter_bytes():
             content += piece
             if len(content) > _MAX_BYTES:
                 raise ValueError("the document is too large")

@@ -53,7 +53,7 @@ class RealisedService:
 def _busiest(found: Sequence[RealisedForecast], most: int) -> list[RealisedAccuracy]:
     groups: defaultdict[tuple[str, str], list[RealisedForecast]] = defaultdict(list)
     for each in found:
-        groups[each.project_id, each.workload].append(each)
+        groups[each.project, each.workload].append(each)
     largest = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))[:most]
     return [_accuracy(group) for _, group in largest]
 
@@ -65,7 +65,7 @@ def _accuracy(group: Sequence[RealisedForecast]) -> RealisedAccuracy:
         if each.confidence in LEVELS:
             inside[each.confidence].append(each.lower_s <= each.observed_s <= each.upper_s)
     return RealisedAccuracy(
-        group[0].project_id,
+        group[0].project,
         group[0].workload,
         runs=len(group),
         mape=sum(errors) / len(errors),

@@ -14,7 +14,7 @@ from app.domain.access import Principal, Scope
 from app.domain.errors import StorageUnavailableError, UnauthenticatedError
 from app.domain.identifiers import KeyId, ProjectId
 from app.services.context import ServiceContext
-from app.services.issuer_keys import IssuerKeys
+from app.services.issuer_keys import IssuerKeys, SigningKey
 from app.settings import Settings
 
 _MAX_TOKEN_LENGTH: Final = 8192
@@ -80,7 +80,8 @@ class TokenService:
         now, digest = self._context.now(), hashlib.sha256(text.encode()).digest()
         token = self._tokens.get(digest)
         if token is None or now - token.verified_at >= _VERIFIED_FOR:
-            token = await asyncio.to_thread(self._verify, text, now)
+            key = await self._key_of(text)
+            token = await asyncio.to_thread(self._verify, text, key, now)
             self._remember(digest, token)
         self._check_times(token, now)
         project = await self._project(token.project, now)
@@ -95,14 +96,20 @@ class TokenService:
         if len(self._tokens) > _MAX_CACHED:
             self._tokens.popitem(last=False)
 
-    def _verify(self, text: str, now: datetime) -> _Token:
-        settings = self._settings
+    async def _key_of(self, text: str) -> SigningKey:
+        """Return the key that a token says it is signed with."""
         try:
             header = jwt.get_unverified_header(text)
-            allowed = set(settings.oidc_algorithms)
-            if header.get("alg") not in allowed:
+            if header.get("alg") not in self._settings.oidc_algorithms:
                 raise UnauthenticatedError("the token's algorithm is not allowed")
-            key = self._keys.find(header.get("kid"))
+            return await self._keys.find(header.get("kid"))
+        except (jwt.PyJWTError, ValueError, TypeError) as error:
+            raise _invalid(error) from error
+
+    def _verify(self, text: str, key: SigningKey, now: datetime) -> _Token:
+        settings = self._settings
+        allowed = set(settings.oidc_algorithms)
+        try:
             claims = jwt.decode(
                 text,
                 key.key,
@@ -119,9 +126,7 @@ class TokenService:
                 },
             )
         except (jwt.PyJWTError, ValueError, TypeError) as error:
-            # The class tells enough; messages may quote what was sent.
-            reason = f"the token is not valid ({type(error).__name__})"
-            raise UnauthenticatedError(reason) from error
+            raise _invalid(error) from error
         return _read(claims, settings, now)
 
     def _check_times(self, token: _Token, now: datetime) -> None:
@@ -156,6 +161,11 @@ class TokenService:
                 return _Project(None, None, now)
             quota = stores.quotas.get(project.project_id)
             return _Project(project.project_id, quota.requests_per_minute, now)
+
+
+def _invalid(error: Exception) -> UnauthenticatedError:
+    # The class tells enough; messages may quote what was sent.
+    return UnauthenticatedError(f"the token is not valid ({type(error).__name__})")
 
 
 def _read(claims: Mapping[str, Any], settings: Settings, now: datetime) -> _Token:

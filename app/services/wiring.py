@@ -6,6 +6,7 @@ forecast never imports numpy nor the regression library, and starts without wait
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, overload
 
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
     from app.storage.money_tables import ExchangeRateRow, GridFactorRow
 
 Service = TypeVar("Service")
+
+
+_WATCHING_S: Final = 5.0
+"""How long a statement for health or metrics may take: nobody waits for it that long."""
 
 
 class Once(Generic[Service]):
@@ -110,6 +115,8 @@ class Services:
         for once in closing:
             if (made := once.made_by(self)) is not None:
                 made.close()
+        if "_watching" in self.__dict__:
+            self._watching.database.close()
         self.context.database.close()
 
     def _forget_prices(self, project_id: ProjectId) -> None:
@@ -298,6 +305,18 @@ class Services:
 
         return HealthService(self.context)
 
+    @cached_property
+    def _watching(self) -> ServiceContext:
+        """Surroundings of what is asked for while all connections are in use; made in `making`."""
+        beside = self.context.database.beside(_WATCHING_S)
+        return replace(self.context, database=beside)
+
+    @Once
+    def watching_health(self) -> "HealthService":
+        from app.services.health import HealthService
+
+        return HealthService(self._watching)
+
     @Once
     def diagnosis(self) -> "DiagnosisService":
         from app.services.diagnosis import DiagnosisService
@@ -308,7 +327,7 @@ class Services:
     def realised(self) -> "RealisedService":
         from app.services.realised import RealisedService
 
-        return RealisedService(self.context)
+        return RealisedService(self._watching)
 
 
 def build_services(context: ServiceContext) -> Services:

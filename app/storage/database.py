@@ -174,6 +174,11 @@ class Database:
             self.engine.execution_options(read_only=True), expire_on_commit=False
         )
 
+    def beside(self, statement_timeout_s: float) -> "Database":
+        """Return the same database by one connection of its own, which none of these can hold."""
+        url = self.engine.url.render_as_string(hide_password=False)
+        return Database(url, pool_size=1, statement_timeout_s=statement_timeout_s)
+
     @property
     def is_sqlite(self) -> bool:
         """Whether the database is an SQLite file."""

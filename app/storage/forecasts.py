@@ -20,7 +20,7 @@ from app.domain.identifiers import (
 from app.domain.runs import RunStatus
 from app.storage.bulk import insert_columns
 from app.storage.lists import each_text
-from app.storage.tables import ForecastRow, RunRow, WorkloadRow
+from app.storage.tables import ForecastRow, ProjectRow, RunRow, WorkloadRow
 
 _MAX_LINKED = 1000
 _MAX_REALISED = 10_000
@@ -210,9 +210,10 @@ class ForecastStore:
         """
         duration = ForecastRow.answer["duration_seconds"]
         found = self._session.execute(
-            sa.select(WorkloadRow.project_id, WorkloadRow.slug, RunRow.duration_seconds, duration)
+            sa.select(ProjectRow.name, WorkloadRow.slug, RunRow.duration_seconds, duration)
             .join(ForecastRow, ForecastRow.id == RunRow.forecast_id)
             .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
+            .join(ProjectRow, ProjectRow.id == WorkloadRow.project_id)
             .where(
                 RunRow.forecast_id.is_not(None),
                 RunRow.workload_id == ForecastRow.workload_id,
@@ -225,7 +226,7 @@ class ForecastStore:
         )
         return [
             RealisedForecast(
-                ProjectId(project_id),
+                project,
                 Slug(slug),
                 observed_s,
                 band["median"],
@@ -233,7 +234,7 @@ class ForecastStore:
                 band["upper"],
                 band["confidence"],
             )
-            for project_id, slug, observed_s, band in found
+            for project, slug, observed_s, band in found
         ]
 
     def measured_gpu_types(self, project_id: ProjectId) -> list[str]:

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.domain.errors import IdempotencyKeyReusedError, InProgressError
 from app.domain.idempotency import IdempotencyTicket, Replay
+from app.domain.identifiers import ProjectId
 from app.storage.tables import IdempotencyRow
 from app.storage.upserts import insert_into
 
@@ -106,11 +107,30 @@ class IdempotencyStore:
         """Let the key be used again after an answer that is not kept."""
         self._session.execute(sa.delete(IdempotencyRow).where(_is_held(ticket)))
 
-    def purge(self, before: datetime) -> int:
-        """Delete the answers to requests that began before an instant; return their number."""
+    def kept_bytes(self, project_id: ProjectId) -> int:
+        """Return how long the kept answers of a project are together."""
+        lengths = sa.func.coalesce(sa.func.sum(sa.func.length(IdempotencyRow.body)), 0)
+        return int(
+            self._session.scalars(
+                sa.select(lengths).where(IdempotencyRow.project_id == project_id)
+            ).one()
+        )
+
+    def count(self, before: datetime, project_id: ProjectId | None) -> int:
+        """Return how many requests began before an instant, of one project or of all."""
+        rows = sa.select(sa.func.count()).where(*_began(before, project_id))
+        return self._session.scalars(rows).one()
+
+    def purge(self, before: datetime, project_id: ProjectId | None = None) -> int:
+        """Delete the answers to requests that `count` counts; return their number."""
         deleted = self._session.execute(
             sa.delete(IdempotencyRow)
-            .where(IdempotencyRow.created_at < before)
+            .where(*_began(before, project_id))
             .returning(IdempotencyRow.key)
         )
         return len(deleted.all())
+
+
+def _began(before: datetime, project_id: ProjectId | None) -> list[sa.ColumnElement[bool]]:
+    of_project = [] if project_id is None else [IdempotencyRow.project_id == project_id]
+    return [IdempotencyRow.created_at < before, *of_project]

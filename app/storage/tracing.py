@@ -11,6 +11,11 @@ _MAX_TEXT: Final = 1000
 _SPAN: Final = "trainfare_span"
 
 
+def is_traced() -> bool:
+    """Whether what is worked for now has a trace: a request, or a fit."""
+    return trace.get_current_span().get_span_context().is_valid
+
+
 def current_trace_parent() -> str | None:
     """Return the span that is being worked for as a W3C `traceparent`, None without one."""
     span = trace.get_current_span().get_span_context()
@@ -26,7 +31,7 @@ def trace_statements(engine: sa.Engine, tracer: Tracer) -> None:
     def _begin(
         _connection: object, _cursor: object, statement: str, _values: object, context: Any, *_: Any
     ) -> None:
-        if context is None:
+        if context is None or not is_traced():
             return
         span = tracer.start_span(
             statement.split(None, 1)[0].upper(),

@@ -179,3 +179,10 @@ def test_keys_are_required_beyond_loopback(host: str, *, expected: bool) -> None
     assert is_loopback(host) is expected
     assert keys_required(Settings(host=host)) is not expected
     assert keys_required(Settings(host=host, require_keys=False)) is False
+
+
+@pytest.mark.parametrize(("said", "expected"), [(None, True), (False, False), (True, True)])
+def test_issuer_demands_authentication_everywhere(*, said: bool | None, expected: bool) -> None:
+    issuer = {"oidc_issuer": "https://sso.example.org", "oidc_audience": "trainfare"}
+
+    assert keys_required(Settings(require_keys=said, **issuer)) is expected  # type: ignore[arg-type] # texts

@@ -1,7 +1,13 @@
 """Life, readiness and metrics tell the truth, also while something is away."""
 
+import asyncio
+from contextlib import ExitStack
+from threading import Event, Semaphore
+
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from app.api.watching import OneReading
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.identifiers import Slug
 from app.services.fitting import FittingService
@@ -150,6 +156,61 @@ def test_metrics_tell_of_no_fitters_before_the_database_was_read(
     assert "trainfare_fitters_alive 0.0" in back
     assert "trainfare_database_up 0.0" in away_again
     assert "trainfare_fitters_alive 0.0" in away_again
+
+
+def test_health_and_metrics_wait_shortly_for_a_database_that_hangs(
+    application: FastAPI, client: TestClient
+) -> None:
+    read = client.get("/metrics").text
+    state, may_go_on = application.state, Event()
+    state.queue_reading = OneReading(may_go_on.wait, limit_s=0)
+    state.readiness_reading = OneReading(may_go_on.wait, limit_s=0)
+
+    answers = [client.get(path) for path in ("/metrics", "/metrics", "/readyz")]
+    may_go_on.set()
+
+    assert "trainfare_database_up 1.0" in read
+    for figures in answers[:2]:
+        assert "trainfare_database_up 0.0" in figures.text
+        assert "trainfare_fitters_alive 0.0" in figures.text
+    assert answers[2].status_code == 503
+    assert [fault["field"] for fault in answers[2].json()["errors"]] == ["database"]
+
+
+def test_health_and_metrics_need_no_connection_that_requests_hold(
+    client: TestClient, database: Database, settings: Settings, clock: FakeClock
+) -> None:
+    _fitter_seen(database, clock)
+
+    with ExitStack() as held:
+        for _ in range(settings.database_pool_size):
+            held.enter_context(database.engine.connect())
+        ready, figures = client.get("/readyz"), client.get("/metrics").text
+
+    assert ready.status_code == 200
+    assert "trainfare_database_up 1.0" in figures
+
+
+def test_who_asks_while_a_reading_is_late_begins_no_other() -> None:
+    begun, may_go_on = Semaphore(0), Event()
+
+    def read() -> str:
+        begun.release()
+        may_go_on.wait()
+        return "read"
+
+    async def run() -> list[str | None]:
+        reading = OneReading(read, limit_s=0)
+        late = [await reading.result(), await reading.result()]
+        may_go_on.set()
+        assert reading._reading is not None
+        await reading._reading
+        return [*late, await OneReading(read, limit_s=60).result()]
+
+    assert asyncio.run(run()) == [None, None, "read"]
+    assert begun.acquire(blocking=False)
+    assert begun.acquire(blocking=False)
+    assert not begun.acquire(blocking=False)
 
 
 def test_diagnosis_of_a_sound_database_finds_nothing(

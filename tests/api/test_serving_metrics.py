@@ -57,6 +57,16 @@ class TestAsked:
         coverage = f'trainfare_realised_coverage{{confidence="0.9",{LABELS}}}'
         assert _value(client, coverage) == 0.5
 
+    def test_metrics_name_the_project_as_people_do(
+        self, client: TestClient, services: Services, database: Database
+    ) -> None:
+        realise_forecast(client, services)
+        with database.engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE project SET name = 'vision'")
+
+        labels = LABELS.replace("default", "vision")
+        assert _value(client, f"trainfare_realised_runs{{{labels}}}") == 1.0
+
     def test_forecasts_of_long_ago_are_told_no_more(
         self, client: TestClient, services: Services, clock: FakeClock
     ) -> None:

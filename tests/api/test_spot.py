@@ -98,3 +98,27 @@ def test_published_extremes_behave_so(client: TestClient, services: Services) ->
     assert finishing["duration_seconds"]["median"] == pytest.approx(hours * 3600 * 1.28, rel=0.1)
     assert refused["code"] == "spot_infeasible"
     assert "a checkpoint every" in refused["detail"]
+
+
+@pytest.mark.parametrize(
+    ("terms", "is_refused"),
+    [
+        ({"interruptions_per_hour": 1e-200}, True),
+        ({"checkpoint_interval_s": 5e-324}, True),
+        ({"interruptions_per_hour": 0}, False),
+        ({"interruptions_per_hour": 1e-9}, False),
+        ({"checkpoint_interval_s": 1e-3, "checkpoint_s": 0}, False),
+        ({"interruptions_per_hour": 1e-9, "checkpoint_interval_s": 1e9, "restart_s": 1e6}, False),
+    ],
+)
+def test_terms_that_are_no_numbers_any_more_are_refused(
+    client: TestClient, published: Services, terms: dict[str, float], *, is_refused: bool
+) -> None:
+    answer = ask(client, pricing={"purchase": "spot", "spot": terms})
+
+    if is_refused:
+        assert answer["code"] == "invalid_request"
+        [name] = terms
+        assert [fault["pointer"] for fault in answer["errors"]] == [f"/pricing/spot/{name}"]
+    else:
+        assert answer["duration_seconds"]["median"] > 0

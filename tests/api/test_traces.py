@@ -139,9 +139,42 @@ def test_fitter_traces_itself_where_it_is_told_to(
     stop.set()
 
     run_until(stop, services.context, spans.provider)
+    while_idle = spans.all()
+    with spans.provider.get_tracer("test").start_as_current_span("asked for"):
+        run_until(stop, services.context, spans.provider)
 
-    assert spans.named("FittingService.gone")
-    assert spans.named("DELETE")
+    assert while_idle == ()
+    assert spans.ancestry(spans.named("DELETE")[-1]) == [
+        "DELETE",
+        "FittingService.gone",
+        "asked for",
+    ]
+
+
+def test_what_nobody_asked_for_has_no_trace(
+    traced: TestClient, services: Services, spans: Spans
+) -> None:
+    fitting = FittingService(services.context)
+    trace_methods(fitting, spans.provider)
+
+    claim = fitting.claim("idle")
+    services.ledger.flush()
+
+    assert claim is None
+    assert spans.all() == ()
+
+
+def test_forecast_is_called_by_its_route_and_queries_are_not_told(
+    traced: TestClient, spans: Spans
+) -> None:
+    traced.post("/v1/forecasts", json={"workload": "nobody"})
+    traced.get("/v1/workloads?token=tf_insecret")
+
+    [span] = spans.named("POST /v1/forecasts")
+    assert span.attributes is not None
+    assert span.attributes["http.route"] == "/v1/forecasts"
+    assert spans.named("GET /v1/workloads")
+    assert not any("tf_insecret" in each.to_json() for each in spans.all())
 
 
 def test_spans_tell_neither_values_nor_keys(

@@ -161,6 +161,17 @@ def test_curve_over_workers_tells_what_more_of_them_bring(
     assert measured == {(workers, law_seconds(workers, 1000)) for workers in (1, 2, 4, 8)}
 
 
+@pytest.mark.parametrize("name", ["dataset_size", "batch_size", "epochs", "param.width"])
+@pytest.mark.parametrize("path", ["curve?over=workers&from=1&to=8", "forecast?workers=2"])
+def test_list_without_a_value_is_refused(
+    client: TestClient, published: Services, path: str, name: str
+) -> None:
+    answer = client.get(f"/v1/workloads/fitted/{path}&{name}=,")
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert [fault["field"] for fault in answer.json()["errors"]] == [name]
+
+
 def test_long_curve_is_thinned_out(client: TestClient, published: Services) -> None:
     curve = get(client, f"{CURVE}?from=1&to=10000&points=20")
 

@@ -3,7 +3,7 @@
 import pytest
 from fastapi.testclient import TestClient
 
-from app.domain.access import DEFAULT_PROJECT
+from app.domain.access import DEFAULT_PROJECT, Scope
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.queries import recorded_queries
@@ -218,6 +218,23 @@ def test_removal_takes_everything_along_and_is_audited(
         {"runs": 1},
     )
     assert post_json(client, make_json_run(external_id="a")).json()["created"] == 1
+
+
+@pytest.mark.parametrize("scope", [Scope.RUNS_WRITE, Scope.FITS_WRITE])
+def test_removal_takes_the_scopes_of_all_that_goes(
+    client: TestClient, services: Services, scope: Scope
+) -> None:
+    client.put("/v1/workloads/a", json=DECLARATION)
+    _, of_one = services.access.create_key("one", [scope])
+    _, of_both = services.access.create_key("both", [Scope.RUNS_WRITE, Scope.FITS_WRITE])
+
+    refused, removed = (
+        client.delete("/v1/workloads/a", headers={"Authorization": f"Bearer {token}"})
+        for token in (of_one, of_both)
+    )
+
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    assert removed.status_code == 204
 
 
 def test_unknown_workloads_cannot_be_removed(client: TestClient) -> None:

@@ -144,6 +144,7 @@ def test_limits_of_a_project_are_set_listed_and_lifted(
     changed = terminal.type("projects", "limit", "default", *changes).document
     [listed] = terminal.type("projects", "list", "--json").document["projects"]
 
+    assert listed.pop("project_id") == DEFAULT_PROJECT
     assert changed == listed
     assert (listed["project"], listed["runs"], listed["fits_per_day"]) == ("default", None, 2)
     assert "default" in terminal.type("projects", "list").out

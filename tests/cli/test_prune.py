@@ -1,10 +1,13 @@
 """`trainfare prune` removes old forecasts that no run names, and says how many."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.idempotency import IdempotencyTicket
 from app.domain.identifiers import WorkloadId
 from app.services.context import ServiceContext
 from app.services.wiring import build_services
@@ -23,12 +26,16 @@ def database_set(terminal: Terminal, sqlite_url: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def recorded(terminal: Terminal, sqlite_url: str) -> WorkloadId:
-    """Two forecasts of a hundred days ago and one of today."""
+    """Two forecasts of a hundred days ago and one of today; an answer kept two days ago."""
     database = Database(sqlite_url)
     context = ServiceContext(database, Settings(database_url=sqlite_url))
     workload_id = store_runs(context, "resnet")
     today = datetime.now(UTC)
     record_forecasts(context, workload_id, *[today - timedelta(days=100)] * 2, today)
+    ticket = IdempotencyTicket(DEFAULT_PROJECT, "/v1/runs", "nightly")
+    with database.transaction() as stores:
+        stores.idempotency.begin(ticket, "digest", today - timedelta(days=2), 1.0)
+        stores.idempotency.begin(replace(ticket, key="today"), "digest", today, 1.0)
     database.close()
     return workload_id
 
@@ -38,10 +45,10 @@ def test_old_forecasts_are_counted_then_removed(terminal: Terminal) -> None:
     prune = ("prune", "--forecasts-older-than", "90d")
 
     assert terminal.type(*prune, "--dry-run").out == (
-        "2 recorded forecasts to be removed; none was.\n"
+        "2 recorded forecasts to be removed; none was.\n1 lapsed answer to be removed; none was.\n"
     )
-    assert terminal.type(*prune, "--json").document == {"removed": {"forecasts": 2}}
-    assert terminal.type(*prune).out == "0 recorded forecasts removed.\n"
+    assert terminal.type(*prune, "--json").document == {"removed": {"forecasts": 2, "answers": 1}}
+    assert terminal.type(*prune).out == "0 recorded forecasts removed.\n0 lapsed answers removed.\n"
     assert "forecast.prune" in terminal.type("audit").out
 
 
@@ -58,9 +65,11 @@ def test_both_kinds_are_told_each_for_itself(terminal: Terminal) -> None:
     prune = ("prune", "--forecasts-older-than", "90d", "--regressors-older-than", "180d")
 
     assert terminal.type(*prune, "--dry-run", "--json").document == {
-        "removable": {"forecasts": 2, "regressors": 0}
+        "removable": {"forecasts": 2, "regressors": 0, "answers": 1}
     }
-    assert terminal.type(*prune).out == "2 recorded forecasts removed.\n0 artefacts removed.\n"
+    assert terminal.type(*prune).out == (
+        "2 recorded forecasts removed.\n0 artefacts removed.\n1 lapsed answer removed.\n"
+    )
     assert "regressor.prune" in terminal.type("audit").out
 
 
@@ -76,9 +85,11 @@ def test_artefacts_of_old_regressors_are_counted_then_removed(
     database.close()
     prune = ("prune", "--regressors-older-than", "90d")
 
-    assert terminal.type(*prune, "--dry-run").out == "1 artefact to be removed; none was.\n"
-    assert terminal.type(*prune, "--json").document == {"removed": {"regressors": 1}}
-    assert terminal.type(*prune).out == "0 artefacts removed.\n"
+    assert terminal.type(*prune, "--dry-run").out == (
+        "1 artefact to be removed; none was.\n0 lapsed answers to be removed; none was.\n"
+    )
+    assert terminal.type(*prune, "--json").document == {"removed": {"regressors": 1, "answers": 0}}
+    assert terminal.type(*prune).out == "0 artefacts removed.\n0 lapsed answers removed.\n"
 
 
 def test_unknown_project_is_refused(terminal: Terminal) -> None:

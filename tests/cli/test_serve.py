@@ -28,6 +28,7 @@ def test_several_web_processes_answer_on_one_address_until_sigint(sqlite_url: st
 
     assert answer.status_code == 404
     assert exit_code == 0
+    assert any("/metrics tells of one of them" in line for line in service.lines)
 
 
 def test_listening_beyond_loopback_without_a_key_is_refused(sqlite_url: str) -> None:
@@ -82,10 +83,12 @@ def test_one_signal_ends_service_and_fitter(sqlite_url: str) -> None:
 
 def test_log_of_requests_is_written_where_it_is_asked_for(sqlite_url: str) -> None:
     with running_service(sqlite_url, "--access-log") as service:
-        httpx2.get(f"{service.url}/v1/nothing")
+        httpx2.get(f"{service.url}/v1/nothing?access_token=tf_a_secret")
         service.end()
 
-    assert any('"GET /v1/nothing HTTP/1.1" 404' in line for line in service.lines)
+    [line] = [line for line in service.lines if '"GET /v1/nothing HTTP/1.1" 404' in line]
+    assert "method=GET path=/v1/nothing status=404" in line
+    assert not any("secret" in line for line in service.lines)
 
 
 def test_dead_fitter_is_started_again(sqlite_url: str) -> None:
@@ -123,3 +126,17 @@ def test_children_end_when_their_supervisor_is_killed(sqlite_url: str) -> None:
 def test_serve_migrates_when_it_is_told_to(tmp_path: Path) -> None:
     with running_service(f"sqlite:///{tmp_path}/new.db", "--migrate") as service:
         assert httpx2.get(f"{service.url}/healthz").status_code == 200
+
+
+def test_misspelt_setting_is_named_with_the_nearest_one(sqlite_url: str) -> None:
+    misspelt = {"TRAINFARE_REQUIRE_KEY": "true", "TRAINFARE_TCP_SERVICE_HOST": "10.0.0.1"}
+    process = start_process(
+        "serve", "--host", "0.0.0.0", "--port", "0", database_url=sqlite_url, environment=misspelt
+    )
+
+    process.wait_for_line(
+        "no setting has this name variable=TRAINFARE_REQUIRE_KEY nearest=TRAINFARE_REQUIRE_KEYS"
+    )
+
+    assert process.wait() == 1
+    assert not any("TRAINFARE_TCP" in line for line in process.lines)

@@ -81,6 +81,11 @@ def test_migrations_are_their_own_step_between_database_and_service(
         assert "--migrate" not in services[name]["command"]
 
 
+def test_settings_of_the_environment_file_reach_the_service(compose: dict[str, Any]) -> None:
+    for name in ("migrate", "api", "fitter", "ray-fitter"):
+        assert compose["services"][name]["env_file"] == [{"path": ".env", "required": False}]
+
+
 def test_containers_of_the_service_have_no_rights(compose: dict[str, Any]) -> None:
     for name in ("migrate", "api", "fitter", "ray-fitter", "ray-head", "ray-worker"):
         service = compose["services"][name]

@@ -1,5 +1,6 @@
 """An OpenID Connect issuer on this machine: discovery, keys, tokens."""
 
+import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -28,6 +29,9 @@ class Issuer(HTTPServer):
         self.keys: list[dict[str, Any]] = [self.public("first", alg="RS256")]
         self.discovery: dict[str, Any] = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
         self.documents: dict[str, bytes] = {}
+        self.asked, self.gate = threading.Event(), threading.Event()
+        """Set when somebody asks; answers wait while the gate is not set."""
+        self.gate.set()
 
     def public(self, kid: str, **more: str) -> dict[str, Any]:
         """Return a public key as the issuer tells it."""
@@ -73,10 +77,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer with a document of the issuer."""
         assert isinstance(self.server, Issuer)
         self.server.fetched.append(self.path)
+        self.server.asked.set()
+        self.server.gate.wait()
         body = self.server.document(self.path)
-        self.send_response(404 if body is None else 200)
-        self.end_headers()
-        self.wfile.write(body or b"")
+        with contextlib.suppress(ConnectionError):  # who asked may have gone
+            self.send_response(404 if body is None else 200)
+            self.end_headers()
+            self.wfile.write(body or b"")
 
     @override
     def log_message(self, format: str, *args: object) -> None:

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
-from app.api.dependencies import Authorization
+from app.api.dependencies import READING, Authorization
 from app.api.middleware.exchanges import exchange_of
 from app.domain import deadlines
 from app.domain.errors import (
@@ -34,17 +34,34 @@ _IN_MEMORY_BYTES: Final = 1 << 20
 _PIECE_BYTES: Final = 1 << 18
 _MAX_PATH: Final = 300
 _NOT_KEPT: Final = frozenset({401, 403, 429})
+MAX_ANSWER_BYTES: Final = 1 << 20
+"""Longer answers to questions are not kept."""
+
+_RECORDING: Final = "/v1/forecasts"
+"""The one path where a caller who may only read has something stored: a recorded forecast."""
+
 _SERVER_ERROR: Final = 500
 _UNSTORED: Final = frozenset({"content-length"})
 
 
 class _Answer:
-    """Holds an answer back until it is kept."""
+    """Holds an answer back until it is kept; one that is too long to be kept is sent as it comes.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    send
+        Sends to the caller.
+    is_question
+        Whether the answer may be given anew instead of being kept.
+    """
+
+    def __init__(self, send: Send, *, is_question: bool) -> None:
+        self._send = send
         self._start: Message | None = None
         self._body = bytearray()
+        self.is_question = is_question
         self.is_complete = False
+        self.is_passed_on = False
 
     @property
     def status(self) -> int:
@@ -59,8 +76,11 @@ class _Answer:
     async def collect(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._start = message
-            return
-        self._body += message.get("body", b"")
+            self.is_passed_on = self.is_question and _length_of(message) > MAX_ANSWER_BYTES
+        if self.is_passed_on:
+            await self._send(message)
+        elif message["type"] == "http.response.body":
+            self._body += message.get("body", b"")
         self.is_complete = not message.get("more_body", False)
 
     def to_replay(self) -> Replay:
@@ -69,10 +89,17 @@ class _Answer:
         kept = {name: value for name, value in headers.items() if name not in _UNSTORED}
         return Replay(self.status, kept, bytes(self._body))
 
-    async def send_to(self, send: Send) -> None:
+    async def release(self) -> None:
+        """Send what was held back."""
         assert self._start is not None
-        await send(self._start)
-        await send({"type": "http.response.body", "body": bytes(self._body)})
+        if not self.is_passed_on:
+            await self._send(self._start)
+            await self._send({"type": "http.response.body", "body": bytes(self._body)})
+
+
+def _length_of(start: Message) -> int:
+    """Return the length that an answer tells; 0 where it does not."""
+    return int(Headers(raw=start["headers"]).get("content-length", "0"))
 
 
 def _key_of(scope: Scope) -> str | None:
@@ -146,8 +173,9 @@ async def _send_replay(replay: Replay, send: Send) -> None:
 class IdempotencyMiddleware:
     """Runs a POST with an `Idempotency-Key` once; requests without one pay nothing.
 
-    The ticket stands in `scope["state"]["idempotency"]`: a route that finishes it in the
-    transaction of its own work makes the answer and the work one.
+    What only asks stores nothing: its answer is kept where there is room for it, and given anew
+    where it was not. The ticket stands in `scope["state"]["idempotency"]`: a route that finishes
+    it in the transaction of its own work makes the answer and the work one.
 
     Parameters
     ----------
@@ -180,7 +208,7 @@ class IdempotencyMiddleware:
     async def _answer(self, key: str, scope: Scope, receive: Receive, send: Send) -> None:
         with SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as spool:
             try:
-                self._authorize(scope)
+                is_question = self._authorize(scope)
                 ticket = _ticket(scope, key)
                 digest = await _spool(scope, receive, spool)
                 begun = await asyncio.to_thread(self._service.begin, ticket, digest)
@@ -193,17 +221,26 @@ class IdempotencyMiddleware:
                 await _send_replay(begun, send)
                 return
             scope["state"]["idempotency"] = begun
-            await self._run_once(begun, scope, _reading(spool, receive), send)
+            answer = _Answer(send, is_question=is_question)
+            await self._run_once(begun, scope, _reading(spool, receive), answer)
 
-    def _authorize(self, scope: Scope) -> None:
+    def _authorize(self, scope: Scope) -> bool:
+        """Return whether the request only asks: done twice it does no more than once.
+
+        Raises
+        ------
+        ForbiddenError
+            If the caller may not do it.
+        """
         authorization = self._authorization_of(scope)
-        if authorization is not None:
-            authorization.check(scope["state"]["principal"])
+        if authorization is None:
+            return False
+        authorization.check(scope["state"]["principal"])
+        return authorization.scope is READING.scope and scope["path"] != _RECORDING
 
     async def _run_once(
-        self, ticket: IdempotencyTicket, scope: Scope, receive: Receive, send: Send
+        self, ticket: IdempotencyTicket, scope: Scope, receive: Receive, answer: _Answer
     ) -> None:
-        answer = _Answer()
         try:
             async with self._renewing(ticket):
                 await self._app(scope, receive, answer.collect)
@@ -212,19 +249,20 @@ class IdempotencyMiddleware:
             raise
         # Cancelled, a thread may still store what the ticket stands for: its lock lapses.
         await self._settle(ticket, answer)
-        await answer.send_to(send)
+        await answer.release()
 
     async def _settle(self, ticket: IdempotencyTicket, answer: _Answer) -> None:
         # An answer that its route kept already, or that cannot be kept now, is sent all the same.
         suppressed = contextlib.suppress(InProgressError, StorageUnavailableError)
         with suppressed, deadlines.unlimited():
-            if answer.is_complete and answer.is_kept:
-                kept = answer.to_replay()
-                await asyncio.to_thread(
-                    self._service.finish, ticket, kept.status, kept.headers, kept.body
-                )
-            else:
+            if not answer.is_complete or not answer.is_kept:
                 await asyncio.to_thread(self._service.forget, ticket)
+            elif answer.is_passed_on:
+                await asyncio.to_thread(self._service.release, ticket)
+            else:
+                kept = answer.to_replay()
+                finish = self._service.keep if answer.is_question else self._service.finish
+                await asyncio.to_thread(finish, ticket, kept.status, kept.headers, kept.body)
 
     @contextlib.asynccontextmanager
     async def _renewing(self, ticket: IdempotencyTicket) -> AsyncIterator[None]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, StrictBool, TypeAdapter
 
@@ -27,6 +27,7 @@ GbSecondPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12)]
 CallPrice = Annotated[Decimal, Field(ge=0, lt=10**3, decimal_places=12)]
 CallSeconds = Annotated[Decimal, Field(ge=1, le=10**7, max_digits=10)]
 CallStep = Annotated[Decimal, Field(ge=Decimal("0.001"), le=3600, max_digits=7)]
+_LEAST_RATE: Final = 1e-9
 MAX_BILLED_S = 31 * 86_400
 Currency = Annotated[str, Field(pattern="^[A-Z]{3}$", description="ISO 4217 code")]
 WorkloadId = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(check_slug)]
@@ -84,14 +85,28 @@ class WorkIn(RequestModel):
         return Work(self.dataset_size, self.batch_size, self.epochs)
 
 
+def _check_rate(per_hour: float | None) -> float | None:
+    """Refuse rates whose square is no number any more."""
+    if per_hour is not None and 0 < per_hour < _LEAST_RATE:
+        raise ValueError(f"Input should be 0, or at least {_LEAST_RATE:g}")
+    return per_hour
+
+
 class SpotIn(RequestModel):
     """What is assumed of interruptions; each has a default."""
 
     interruptions_per_hour: Annotated[
-        float | None, Field(ge=0, le=3600, description="of one instance; default 0.05")
+        float | None,
+        Field(
+            ge=0,
+            le=3600,
+            description="of one instance: 0, or at least 1e-9, one in 100,000 years; default 0.05",
+        ),
+        AfterValidator(_check_rate),
     ] = None
     checkpoint_interval_s: Annotated[
-        float | None, Field(gt=0, le=1e9, description="work between checkpoints; default 1800")
+        float | None,
+        Field(ge=1e-3, le=1e9, description="work between checkpoints; default 1800"),
     ] = None
     checkpoint_s: Annotated[
         float | None, Field(ge=0, le=1e6, description="time to write a checkpoint; default 30")

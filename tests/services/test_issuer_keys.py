@@ -1,0 +1,46 @@
+"""Keys that are known serve while the issuer hangs, and nobody waits for it without end."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from app.domain.errors import IssuerUnavailableError, UnauthenticatedError
+from app.services.issuer_keys import IssuerKeys
+from tests.support.clock import FakeClock
+from tests.support.issuer import Issuer, running_issuer
+
+
+@pytest.fixture
+def issuer(clock: FakeClock) -> Iterator[Issuer]:
+    with running_issuer(clock()) as issuer:
+        yield issuer
+        issuer.gate.set()
+
+
+def test_known_key_serves_while_an_invented_one_is_looked_for(
+    issuer: Issuer, clock: FakeClock
+) -> None:
+    async def run() -> list[object]:
+        keys = IssuerKeys(issuer.url, f"{issuer.url}/keys", clock, limit_s=600)
+        known = await keys.find("first")
+        clock.advance(31)
+        issuer.gate.clear()
+        issuer.asked.clear()
+        invented = [asyncio.create_task(keys.find("invented")) for _ in range(40)]
+        await asyncio.to_thread(issuer.asked.wait)
+        assert await keys.find("first") is known
+        assert not any(each.done() for each in invented)
+        issuer.gate.set()
+        return await asyncio.gather(*invented, return_exceptions=True)
+
+    assert {type(each) for each in asyncio.run(run())} == {UnauthenticatedError}
+    assert issuer.fetched == ["/keys", "/keys"]
+
+
+def test_issuer_that_hangs_is_given_up(issuer: Issuer, clock: FakeClock) -> None:
+    issuer.gate.clear()
+    keys = IssuerKeys(issuer.url, None, clock, limit_s=0.01)
+
+    with pytest.raises(IssuerUnavailableError):
+        asyncio.run(keys.find("first"))
