@@ -152,7 +152,7 @@ class Settings(BaseSettings):
         24.0, gt=0, le=_YEAR_HOURS, description="how long answers are replayed"
     )
     idempotency_bytes: int = Field(
-        64 * MEBIBYTE,
+        256 * MEBIBYTE,
         ge=0,
         description="bytes of answers to questions that are kept for a project; what has no room"
         " is answered anew",

@@ -82,11 +82,6 @@ class IdempotencyService:
                 kept += len(body)
             self._kept[ticket.project_id] = kept
 
-    def release(self, ticket: IdempotencyTicket) -> None:
-        """Let the same request, and no other, run again under its key."""
-        with self._context.database.transaction() as stores:
-            stores.idempotency.renew(ticket, self._context.now())
-
     def purge(self, *, project: str | None = None) -> int:
         """Remove the answers that are not replayed any more; return how many.
 

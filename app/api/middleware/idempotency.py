@@ -34,9 +34,6 @@ _IN_MEMORY_BYTES: Final = 1 << 20
 _PIECE_BYTES: Final = 1 << 18
 _MAX_PATH: Final = 300
 _NOT_KEPT: Final = frozenset({401, 403, 429})
-MAX_ANSWER_BYTES: Final = 1 << 20
-"""Longer answers to questions are not kept."""
-
 _RECORDING: Final = "/v1/forecasts"
 """The one path where a caller who may only read has something stored: a recorded forecast."""
 
@@ -45,23 +42,19 @@ _UNSTORED: Final = frozenset({"content-length"})
 
 
 class _Answer:
-    """Holds an answer back until it is kept; one that is too long to be kept is sent as it comes.
+    """Holds an answer back until it is kept.
 
     Parameters
     ----------
-    send
-        Sends to the caller.
     is_question
         Whether the answer may be given anew instead of being kept.
     """
 
-    def __init__(self, send: Send, *, is_question: bool) -> None:
-        self._send = send
+    def __init__(self, *, is_question: bool) -> None:
         self._start: Message | None = None
         self._body = bytearray()
         self.is_question = is_question
         self.is_complete = False
-        self.is_passed_on = False
 
     @property
     def status(self) -> int:
@@ -76,11 +69,8 @@ class _Answer:
     async def collect(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._start = message
-            self.is_passed_on = self.is_question and _length_of(message) > MAX_ANSWER_BYTES
-        if self.is_passed_on:
-            await self._send(message)
-        elif message["type"] == "http.response.body":
-            self._body += message.get("body", b"")
+            return
+        self._body += message.get("body", b"")
         self.is_complete = not message.get("more_body", False)
 
     def to_replay(self) -> Replay:
@@ -89,17 +79,10 @@ class _Answer:
         kept = {name: value for name, value in headers.items() if name not in _UNSTORED}
         return Replay(self.status, kept, bytes(self._body))
 
-    async def release(self) -> None:
-        """Send what was held back."""
+    async def send_to(self, send: Send) -> None:
         assert self._start is not None
-        if not self.is_passed_on:
-            await self._send(self._start)
-            await self._send({"type": "http.response.body", "body": bytes(self._body)})
-
-
-def _length_of(start: Message) -> int:
-    """Return the length that an answer tells; 0 where it does not."""
-    return int(Headers(raw=start["headers"]).get("content-length", "0"))
+        await send(self._start)
+        await send({"type": "http.response.body", "body": bytes(self._body)})
 
 
 def _key_of(scope: Scope) -> str | None:
@@ -221,8 +204,9 @@ class IdempotencyMiddleware:
                 await _send_replay(begun, send)
                 return
             scope["state"]["idempotency"] = begun
-            answer = _Answer(send, is_question=is_question)
+            answer = _Answer(is_question=is_question)
             await self._run_once(begun, scope, _reading(spool, receive), answer)
+            await answer.send_to(send)
 
     def _authorize(self, scope: Scope) -> bool:
         """Return whether the request only asks: done twice it does no more than once.
@@ -249,7 +233,6 @@ class IdempotencyMiddleware:
             raise
         # Cancelled, a thread may still store what the ticket stands for: its lock lapses.
         await self._settle(ticket, answer)
-        await answer.release()
 
     async def _settle(self, ticket: IdempotencyTicket, answer: _Answer) -> None:
         # An answer that its route kept already, or that cannot be kept now, is sent all the same.
@@ -257,8 +240,6 @@ class IdempotencyMiddleware:
         with suppressed, deadlines.unlimited():
             if not answer.is_complete or not answer.is_kept:
                 await asyncio.to_thread(self._service.forget, ticket)
-            elif answer.is_passed_on:
-                await asyncio.to_thread(self._service.release, ticket)
             else:
                 kept = answer.to_replay()
                 finish = self._service.keep if answer.is_question else self._service.finish
