@@ -1,7 +1,6 @@
 """Bounds the entries of batches that a process works on at once, and gives their memory back."""
 
 import asyncio
-import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -18,6 +17,8 @@ _IDLE_S: Final = 5.0
 
 def release_memory() -> None:
     """Give the system back what the process has freed; only glibc keeps it and can be told to."""
+    import ctypes  # noqa: PLC0415 - memory that a process without batches spares
+
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
