@@ -35,13 +35,14 @@ def _flat(forecast: Document) -> dict[str, str]:
 
 def _place(forecast: Document) -> str:
     configuration = forecast["configuration"]
-    workers = configuration.get("workers") or 1
+    workers, nodes = configuration.get("workers") or 1, configuration.get("nodes") or 1
+    on_nodes = f" on {say_count(nodes, 'node')}" if nodes > 1 else ""
     hardware = configuration.get("gpu_type") or configuration.get("instance_type")
     if hardware is None:
-        return say_count(workers, "worker")
+        return say_count(workers, "worker") + on_nodes
     instance = configuration.get("instance_type")
     suffix = f" ({instance})" if instance and instance != hardware else ""
-    return f"{workers} x {hardware}{suffix}"
+    return f"{workers} x {hardware}{suffix}{on_nodes}"
 
 
 def _percent(share: float) -> str:

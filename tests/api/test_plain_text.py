@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from app.api.plain_text import forecast_sentences, forecast_table, recommendation_text
 
 
@@ -70,6 +72,18 @@ def test_unknown_cost_and_warnings_are_said() -> None:
     assert "resnet50 on 2 workers with" in text
     assert "The cost is unknown" in text
     assert "Warning (price_unknown): No price. POST /v1/prices." in text
+
+
+@pytest.mark.parametrize(
+    ("configuration", "told"),
+    [
+        ({"workers": 16, "nodes": 2}, "on 16 workers on 2 nodes with"),
+        ({"workers": 16, "nodes": 2, "gpu_type": "T4"}, "on 16 x T4 on 2 nodes with"),
+        ({"workers": 16, "nodes": 1, "gpu_type": "T4"}, "on 16 x T4 with"),
+    ],
+)
+def test_several_nodes_are_said(configuration: dict[str, Any], told: str) -> None:
+    assert told in forecast_sentences(make_forecast(configuration=configuration))
 
 
 def test_many_forecasts_are_an_aligned_table_of_what_differs() -> None:
