@@ -129,6 +129,32 @@ def test_curve_and_search_follow_the_question(published_service: str, open_page:
     expect(page.locator("#front")).to_contain_text("Nothing meets this.")
 
 
+def test_nodes_follow_the_workers(empty_service: str, open_page: OpenPage) -> None:
+    runs = [
+        {
+            "workload": "wide",
+            "configuration": {"workers": workers, "nodes": nodes},
+            "duration_seconds": 60 + 8000 / workers * (1.5 if nodes > 1 else 1),
+        }
+        for workers, nodes in ((1, 1), (2, 1), (4, 1), (8, 2), (16, 4))
+    ]
+    httpx2.post(f"{empty_service}/v1/runs", json=runs).raise_for_status()
+    httpx2.post(
+        f"{empty_service}/v1/workloads/wide/fits", headers={"Prefer": "wait=60"}, timeout=90
+    ).raise_for_status()
+    page = open_page(f"{empty_service}/workloads/wide?workers=16&nodes=4")
+    plot, nodes = page.locator("#curve-plot"), page.get_by_label("Nodes", exact=True)
+
+    expect(plot).to_have_attribute("aria-label", re.compile("5 measured runs"))
+    expect(nodes).to_have_value("4")
+    page.get_by_label("Workers", exact=True).fill("8")
+    page.keyboard.press("Tab")
+
+    expect(nodes).to_have_value("")
+    expect(page.locator("#answer .sentence")).to_contain_text(re.compile("^8 workers would"))
+    expect(page.locator("#answer")).to_contain_text("this configuration was measured")
+
+
 def test_search_counts_what_it_set_aside(published_service: str, open_page: OpenPage) -> None:
     page = open_page(f"{published_service}/workloads/{PUBLISHED}")
     answer_of(page)

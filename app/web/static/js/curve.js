@@ -145,6 +145,8 @@ export function installCurve(detail) {
     const query = { ...fields, over: over.value, from: range.from, to: to.value || range.to, points: range.points };
     delete query.deadline_s;
     delete query.budget;
+    // Nodes grow with the workers that stand on them.
+    if (over.value === "workers") delete query.nodes;
     const curve = await get(`${workloadPath(detail.workload)}/curve`, query, { signal });
     fill(place, plot, legend(curve), figures(curve));
     const value = Number(fields[over.value] || NaN);

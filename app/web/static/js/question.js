@@ -23,7 +23,7 @@ const measured = (feature, unit) => {
 const numberInput = (name, value, attributes = {}) =>
   h("input", { type: "number", name, min: "0", step: "any", inputmode: "decimal", ...attributes, value: value ?? "" });
 
-const count = (name, value) => numberInput(name, value, { min: "1", step: "1", inputmode: "numeric" });
+const count = (name, value, attributes = {}) => numberInput(name, value, { min: "1", step: "1", inputmode: "numeric", ...attributes });
 
 function gpuField(feature, gpus, chosen) {
   if (!feature && !chosen) return null;
@@ -82,7 +82,7 @@ export function buildQuestion(form, detail, gpus, chosen, onChange) {
       gpuField(features.gpu_type, gpus, chosen.gpu_type),
       features.gpu_type || features.instance_type ? instanceField(features.instance_type, chosen.instance_type) : null,
       field("Workers", count("workers", chosen.workers ?? features.workers?.max ?? 1), measured(features.workers)),
-      nodes ? field("Nodes", count("nodes", chosen.nodes), measured(features.nodes)) : null,
+      nodes ? field("Nodes", count("nodes", chosen.nodes, { placeholder: "as measured" }), measured(features.nodes)) : null,
       ...WORK.filter((name) => features[name]).map((name) =>
         field(label(name), numberInput(name, chosen[name] ?? features[name].max), measured(features[name], name === "dataset_size" ? detail.dataset_unit : null)),
       ),
@@ -100,6 +100,8 @@ export function buildQuestion(form, detail, gpus, chosen, onChange) {
   };
   form.onchange = (event) => {
     if (event.target.name === "gpu_type") suggestPrices(form);
+    // They were those of other workers: left open, they are filled in as they were measured.
+    if (event.target.name === "workers") writeFields(form, { nodes: "" });
     onChange();
   };
   suggestPrices(form);
