@@ -8,7 +8,7 @@ from typing_extensions import override
 from models.checks import check_bounded, check_rows, demand
 from models.conditioning import Rows, conditioned, conditioning_rows
 from models.hyperposterior import Evidence, cholesky, negative_log_posterior
-from models.kernels import KernelParameters, ServingKernel
+from models.kernels import N_DEVIATIONS, KernelParameters, ServingKernel
 from models.layout import Layout
 from models.optimisation import minimise_in_box
 from models.positive_definite import invert_lower
@@ -26,7 +26,6 @@ MAX_PROCESS_CONFIGURATIONS = 300
 """As many are held: a first forecast costs the cube of them, every other one the square."""
 
 _BOX = 3.5
-_N_DEVIATIONS = 3
 _MAX_LOG_PARAMETER = 50.0
 
 
@@ -269,7 +268,7 @@ class GaussianProcess(PortfolioRegressor):
         factor = state.arrays["inverse_factor"]
         self._check(factor, state.shared)
         self.inverse_factor_ = LowerTriangle(len(self.alpha_), factor)
-        shape = self.log_parameters_[_N_DEVIATIONS:].tobytes()
+        shape = self.log_parameters_[N_DEVIATIONS:].tobytes()
         key = ("kernel", id(self.X_), id(self.scales_), shape)
         self._prepare(state.shared.get(key))
         state.shared.setdefault(key, self.kernel)
@@ -286,7 +285,7 @@ class GaussianProcess(PortfolioRegressor):
         check_bounded(self.shift_, (len(self._best.theta),), "a shift")
         check_bounded(self.scales_, (width,), "scales")
         demand((self.scales_ > 0).all(), "a scale is not positive")
-        n_parameters = _N_DEVIATIONS + 2 * width + len(self.layout.levels)
+        n_parameters = N_DEVIATIONS + 2 * width + len(self.layout.levels)
         check_bounded(self.log_parameters_, (n_parameters,), "a kernel", _MAX_LOG_PARAMETER)
 
     def _new_law(self) -> ScalingLaw:
@@ -346,7 +345,7 @@ class GaussianProcess(PortfolioRegressor):
             return first
         low, high = means - _BOX * widths, means + _BOX * widths
         if self.shape_fixed:
-            low[_N_DEVIATIONS:] = high[_N_DEVIATIONS:] = first[_N_DEVIATIONS:]
+            low[N_DEVIATIONS:] = high[N_DEVIATIONS:] = first[N_DEVIATIONS:]
         return minimise_in_box(
             lambda logs: negative_log_posterior(
                 evidence, logs, means, widths, shape_fixed=self.shape_fixed

@@ -11,6 +11,9 @@ from models.once import once
 from models.tables import FloatArray, IntArray
 
 SQRT5 = math.sqrt(5.0)
+N_DEVIATIONS = 3
+"""So many hyper-parameters stand before those of the kernel's shape: s, tau, sigma."""
+
 _WORTH = 4
 _WORTH_SORTING = 48
 """Fewer questions are answered sooner than their values are sorted."""
@@ -42,9 +45,9 @@ class KernelParameters:
             float(values[0]),
             float(values[1]),
             float(values[2]),
-            values[3 : 3 + n_numeric],
-            values[3 + n_numeric : 3 + 2 * n_numeric],
-            values[3 + 2 * n_numeric :],
+            values[N_DEVIATIONS : N_DEVIATIONS + n_numeric],
+            values[N_DEVIATIONS + n_numeric : N_DEVIATIONS + 2 * n_numeric],
+            values[N_DEVIATIONS + 2 * n_numeric :],
         )
 
     @property

@@ -6,14 +6,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from models.kernels import SQRT5, KernelParameters, matern52
+from models.kernels import N_DEVIATIONS, SQRT5, KernelParameters, matern52
 from models.tables import FloatArray, IntArray
 from models.triangles import is_lower
 
 _WORTH = 4
 """Pairs of values are worth a table where the pairs of configurations are so many times more."""
-
-_N_DEVIATIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +135,13 @@ class TrainingKernel:
         weighted = inner[self._lower] * self._weights * shape.product * parameters.scale
         total, diagonal = float(weighted.sum()), np.diag(inner)
         slopes: FloatArray = np.zeros(len(logs))
-        slopes[:_N_DEVIATIONS] = (
+        slopes[:N_DEVIATIONS] = (
             2 * total,
             2 * parameters.roughness**2 * float(diagonal.sum()),
             2 * parameters.noise**2 * float((diagonal / self.counts).sum()),
         )
         if not shape_fixed:
-            slopes[_N_DEVIATIONS:] = self._shape_slopes(parameters, shape, weighted, total)
+            slopes[N_DEVIATIONS:] = self._shape_slopes(parameters, shape, weighted, total)
         return slopes
 
     def _shape_slopes(
@@ -164,7 +162,7 @@ class TrainingKernel:
         return [*by_strength, *by_length, *by_share]
 
     def _shaped(self, logs: FloatArray, parameters: KernelParameters) -> _Shape:
-        key = logs[_N_DEVIATIONS:].tobytes()
+        key = logs[N_DEVIATIONS:].tobytes()
         if self._shape is None or self._shape.key != key:
             self._shape = self._new_shape(key, parameters)
         return self._shape

@@ -122,7 +122,6 @@ class PriceBook:
         *,
         currency: str | None = None,
         seconds: float | None = None,
-        nodes_assumed: bool = False,
     ) -> Offer | None:
         """Return the offer that a configuration is charged by, None when no price is known.
 
@@ -136,17 +135,9 @@ class PriceBook:
             The currency to answer in where the query names none.
         seconds
             How long the job lasts; None compares what an hour costs.
-        nodes_assumed
-            The question left its nodes open and they were filled in: where no machine on sale has
-            room for so many workers, those of other sizes count.
         """
-        return self.resolve_all(
-            [configuration],
-            query,
-            currency=currency,
-            seconds=None if seconds is None else [seconds],
-            nodes_assumed=nodes_assumed,
-        )[0]
+        durations = None if seconds is None else [seconds]
+        return self.resolve_all([configuration], query, currency=currency, seconds=durations)[0]
 
     def resolve_all(
         self,
@@ -157,7 +148,11 @@ class PriceBook:
         seconds: Sequence[float] | None = None,
         nodes_assumed: bool = False,
     ) -> Repeated[Offer | None]:
-        """Return the offers of many configurations, as `resolve` does each."""
+        """Return the offers of many configurations, as `resolve` does each.
+
+        `nodes_assumed` says that the questions left their nodes open and they were filled in:
+        where no machine on sale has room for so many workers, those of other sizes count.
+        """
         wanted = _Wanted(query, query.currency or currency, nodes_assumed)
         known = self._remembered.setdefault(wanted, {})
         # Most callers have one object for equal configurations, which is told sooner.

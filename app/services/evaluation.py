@@ -116,20 +116,12 @@ def _scenarios(
     request: RecommendationRequest, configurations: Sequence[Configuration], questioner: Questioner
 ) -> list[Scenario]:
     """Return the questions of all candidates, nodes filled in; each name is resolved once."""
-    named: dict[tuple[str | None, str | None], Scenario] = {}
-    scenarios = []
-    for configuration in configurations:
-        key = (configuration.gpu_type, configuration.instance_type)
-        if key not in named:
-            first = Scenario(configuration, request.work, request.parameters)
-            named[key] = questioner.ask(first)
-        known = named[key]
-        names = known.configuration.gpu_type, known.configuration.instance_type
-        if names != key:
-            gpu, instance = names
-            configuration = replace(configuration, gpu_type=gpu, instance_type=instance)  # noqa: PLW2901 - as resolved
-        scenarios.append(Scenario(configuration, known.work, known.parameters))
-    return scenarios
+    if not configurations:
+        return []
+    known = questioner.ask(Scenario(configurations[0], request.work, request.parameters))
+    return [
+        Scenario(questioner.named(each), known.work, known.parameters) for each in configurations
+    ]
 
 
 def _energy(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.domain.idempotency import IdempotencyTicket, Replay
 from app.services.context import ServiceContext
-from app.services.projects import project_named
+from app.services.projects import project_id_of
 
 if TYPE_CHECKING:
     from app.domain.identifiers import ProjectId
@@ -91,8 +91,7 @@ class IdempotencyService:
             If there is no such project.
         """
         with self._context.database.transaction() as stores:
-            project_id = None if project is None else project_named(stores, project).project_id
-            return stores.idempotency.purge(self._lapsed_before(), project_id)
+            return stores.idempotency.purge(self._lapsed_before(), project_id_of(stores, project))
 
     def count_lapsed(self, *, project: str | None = None) -> int:
         """Return how many answers `purge` would remove.
@@ -103,8 +102,7 @@ class IdempotencyService:
             If there is no such project.
         """
         with self._context.database.reading() as stores:
-            project_id = None if project is None else project_named(stores, project).project_id
-            return stores.idempotency.count(self._lapsed_before(), project_id)
+            return stores.idempotency.count(self._lapsed_before(), project_id_of(stores, project))
 
     def _lapsed_before(self) -> datetime:
         """Return the instant before which a request began whose answer is not replayed."""

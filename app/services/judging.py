@@ -10,7 +10,7 @@ from app.decisions.repetitions import Cell
 from app.domain.errors import DomainError, RegressorUnavailableError
 from app.domain.runs import Run, RunStatus
 from app.services.durations import features_of
-from app.services.questions import to_question
+from app.services.questions import Questioner
 from app.services.serving import ServedRegressor
 from models import FeatureTable, FloatArray, ForecastDistribution
 
@@ -67,13 +67,14 @@ def since_last_change(runs: Sequence[Run], served: ServedRegressor) -> list[Run]
 def judge_runs(runs: Sequence[Run], served: ServedRegressor) -> JudgedRuns:
     """Hold succeeded runs against the forecasts of a regressor, by one evaluation."""
     refusals: dict[int, str] = {}
+    questioner = Questioner(served)
     rows, scenarios = [], []
     for row, run in enumerate(runs):
         if run.status is not RunStatus.SUCCEEDED:
             refusals[row] = f"The run did not succeed ({run.status})."
             continue
         try:
-            scenarios.append(to_question(run.scenario, served))
+            scenarios.append(questioner.ask(run.scenario))
             rows.append(row)
         except DomainError as error:
             refusals[row] = str(error)

@@ -15,7 +15,7 @@ from app.pricing.billing import exact_cost
 from app.pricing.resolution import PriceBook
 from app.services.durations import features_of
 from app.services.evaluation import Evaluated, evaluate
-from app.services.questions import to_question
+from app.services.questions import Questioner
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import interruptions_of
 
@@ -100,9 +100,9 @@ def _with_batch(asked: Asked, configuration: Configuration, changes: list[Needed
     each = np.unique(np.geomspace(1.0, max(size / configuration.workers, 1.0), _SIZES).astype(int))
     sizes = [float(count * configuration.workers) for count in each.tolist()]
     works = [replace(request.work, batch_size=value) for value in sizes]
+    questioner = Questioner(asked.served, asked.book)
     scenarios = [
-        to_question(Scenario(configuration, work, request.parameters), asked.served, asked.book)
-        for work in works
+        questioner.ask(Scenario(configuration, work, request.parameters)) for work in works
     ]
     features = features_of(scenarios, asked.served)
     chances = asked.served.portfolio.feasibility(features).probability

@@ -2,6 +2,7 @@
 
 from app.domain.access import Project
 from app.domain.errors import NotFoundError
+from app.domain.identifiers import ProjectId
 from app.storage.stores import Stores
 
 
@@ -17,3 +18,14 @@ def project_named(stores: Stores, name: str) -> Project:
     if project is None:
         raise NotFoundError("project", name)
     return project
+
+
+def project_id_of(stores: Stores, name: str | None) -> ProjectId | None:
+    """Return the identifier of the project of a name, None for all projects.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such project.
+    """
+    return None if name is None else project_named(stores, name).project_id

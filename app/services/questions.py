@@ -29,13 +29,6 @@ Hardware = tuple[str | None, str | None]
 """A GPU type and an instance type."""
 
 
-def to_question(
-    scenario: Scenario, served: ServedRegressor, book: PriceBook | None = None
-) -> Scenario:
-    """Return a scenario in the words of a regressor; see `Questioner.ask`."""
-    return Questioner(served, book).ask(scenario)
-
-
 def may_need_prices(configuration: Configuration) -> bool:
     """Whether a price may tell a question what it leaves open: the room of its machines."""
     return configuration.instance_type is not None and leaves_nodes_open(configuration)

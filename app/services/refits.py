@@ -11,7 +11,7 @@ from app.domain.identifiers import KeyId, ProjectId, WorkloadId
 from app.domain.workloads import RefitMode, Workload
 from app.services.context import ServiceContext
 from app.services.fit_requests import queue_fit, queue_fits
-from app.services.projects import project_named
+from app.services.projects import project_id_of
 from app.services.quotas import charge_fits
 from app.settings import Settings
 from app.storage.stores import Stores
@@ -126,17 +126,14 @@ class RefitService:
         NotFoundError
             If there is no such project.
         """
-        project_id = None if project is None else self._project(project)
+        with self._context.database.reading() as stores:
+            project_id = project_id_of(stores, project)
         before, last, count = self._context.now() - older_than, WorkloadId(0), 0
         while found := self._request_some(before, project_id, last, _room_left(at_most, count)):
             last, queued = found
             count += queued
         _logger.info("refits requested", extra={"fits": count})
         return count
-
-    def _project(self, name: str) -> ProjectId:
-        with self._context.database.reading() as stores:
-            return project_named(stores, name).project_id
 
     def _request_some(
         self, before: datetime, project_id: ProjectId | None, after: WorkloadId, room: int | None

@@ -7,7 +7,7 @@ from typing import Final
 
 from app.domain.identifiers import ForecastId, ProjectId, WorkloadId
 from app.services.context import ServiceContext
-from app.services.projects import project_named
+from app.services.projects import project_id_of, project_named
 
 _logger = logging.getLogger(__name__)
 _FORECASTS_AT_ONCE: Final = 5_000
@@ -102,10 +102,8 @@ class RetentionService:
         return sum(self._count_artifacts(each, before) for each in workloads)
 
     def _find(self, project: str | None) -> ProjectId | None:
-        if project is None:
-            return None
         with self._context.database.reading() as stores:
-            return project_named(stores, project).project_id
+            return project_id_of(stores, project)
 
     def _begin(
         self, before: datetime, project: str | None, action: str, subject: str
