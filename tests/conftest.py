@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def no_writer_left() -> Iterator[None]:
+    """A thread that outlives its test would speak in the logs of all that follow."""
+    before = set(threading.enumerate())
+    yield
+    assert "ledger" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 @pytest.fixture(scope="session")
@@ -126,8 +135,10 @@ def database(settings: Settings) -> Iterator[Database]:
 
 
 @pytest.fixture
-def services(database: Database, settings: Settings, clock: FakeClock) -> Services:
-    return build_services(ServiceContext(database, settings, clock))
+def services(database: Database, settings: Settings, clock: FakeClock) -> Iterator[Services]:
+    services = build_services(ServiceContext(database, settings, clock))
+    yield services
+    services.close()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from app.services.context import ServiceContext
 
 _logger = logging.getLogger(__name__)
 FLUSH_EVERY_S: Final = 0.2
+_RETRY_WITHIN_S: Final = 5.0
 MAX_QUEUED: Final = 50_000
 _MAX_ROWS: Final = 5_000
 
@@ -94,19 +95,22 @@ class LedgerWriter:
             self._write(batch[middle:])
 
     def _run(self) -> None:
-        while not self._stop.wait(FLUSH_EVERY_S):
-            self._flush_quietly()
+        wait_s = FLUSH_EVERY_S
+        while not self._stop.wait(wait_s):
+            wait_s = FLUSH_EVERY_S if self._has_flushed() else min(2 * wait_s, _RETRY_WITHIN_S)
 
-    def _flush_quietly(self) -> None:
+    def _has_flushed(self) -> bool:
         try:
             self.flush()
         except DomainError:
             waiting = {"queued": len(self._queue), "dropped": self.dropped}
             _logger.warning("recorded forecasts are not written yet", extra=waiting)
+            return False
+        return True
 
     def close(self) -> None:
         """End the thread and write what is left."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        self._flush_quietly()
+        self._has_flushed()

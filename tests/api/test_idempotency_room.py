@@ -1,5 +1,6 @@
 """Answers to questions are kept by their key where there is room, and given anew elsewhere."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,12 +20,13 @@ _REPLAYED = "Idempotent-Replayed"
 
 
 @pytest.fixture
-def asking(database: Database, settings: Settings) -> TestClient:
+def asking(database: Database, settings: Settings) -> Iterator[TestClient]:
     """Return a client of a service with room for the answer to one question."""
     changed = settings.model_copy(update={"idempotency_bytes": 2_000})
     services = build_services(ServiceContext(database, changed))
     publish_regressor(services)
-    return TestClient(build_app(changed, services))
+    with TestClient(build_app(changed, services)) as client:
+        yield client
 
 
 def _ask(client: TestClient, key: str, **body: Any) -> Response:
