@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
 from opentelemetry.trace import TracerProvider
+from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 from typing_extensions import override
 
@@ -25,8 +27,9 @@ from app.api.middleware.exchanges import ExchangeMiddleware
 from app.api.middleware.heads import HeadMiddleware
 from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
+from app.api.middleware.metrics import RequestMetrics
 from app.api.routing import ROUTERS, authorization_of
-from app.api.serving_metrics import CountCollector
+from app.api.serving_metrics import CacheCollector, CountCollector
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
@@ -52,7 +55,9 @@ class _Untraced(FastAPI):
         return layer
 
 
-def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> DirectAnswers:
+def _add_middleware(
+    app: FastAPI, services: Services, watch: DeadlineWatch, counted: CollectorRegistry
+) -> DirectAnswers:
     """Wrap the routes, the innermost layer first; return what answers in their place."""
     settings = services.context.settings
     app.state.batch_room = BatchRoom(settings.max_batch_entries)
@@ -68,10 +73,11 @@ def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> D
         RateLimitMiddleware, per_minute=settings.rate_limit_per_minute, rates=services.rates
     )
     app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
-    metrics = health.install_metrics(app, services, answers, gatherer)
+    metrics = RequestMetrics(counted)
     app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics)
     direct = app.state.direct_answers = DirectAnswers(services, answers, gatherer, metrics)
-    app.state.metrics_registry.register(CountCollector(direct.forecasts))
+    counted.register(CacheCollector(services, answers))
+    counted.register(CountCollector(gatherer.forecasts, gatherer.evaluations, direct.forecasts))
     return direct
 
 
@@ -79,6 +85,7 @@ def build_app(
     settings: Settings,
     services: Services | None = None,
     tracing: TracerProvider | None = None,
+    siblings: Path | None = None,
 ) -> FastAPI:
     """Return the application.
 
@@ -90,6 +97,8 @@ def build_app(
         Services to use instead of new ones (tests bring their own clock).
     tracing
         Where spans go; None: nowhere.
+    siblings
+        Where the web processes of one port write what each counts; None: this is the only one.
 
     Raises
     ------
@@ -124,8 +133,13 @@ def build_app(
         limiter.total_tokens = settings.database_pool_size
         # Callers that are counted and requests that are traced pass the layers.
         is_direct = tracing is None and not settings.rate_limit_per_minute
+        sharing = app.state.sibling_metrics
+        if sharing is not None:
+            sharing.start()
         yield {"stop": stop, **({"direct_answers": direct} if is_direct else {})}
         stopping.set()
+        if sharing is not None:
+            sharing.close()
         services.close()
         at_the_end.close()
 
@@ -151,5 +165,6 @@ def build_app(
         app.include_router(router, dependencies=strict)
     app.include_router(pages.router)
     openapi.install(app, requires_keys=services.access.requires_keys)
-    direct = _add_middleware(app, services, watch)
+    counted = health.install_metrics(app, services, siblings)
+    direct = _add_middleware(app, services, watch, counted)
     return app

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -17,12 +18,10 @@ from prometheus_client.registry import Collector
 from pydantic import Field
 from typing_extensions import override
 
-from app.api.encoded_answers import EncodedAnswers
-from app.api.gathering import Gatherer
-from app.api.middleware.metrics import RequestMetrics
 from app.api.problems import problem_responses
 from app.api.schemas.base import ResponseModel
-from app.api.serving_metrics import CacheCollector, CountCollector, RealisedMetrics
+from app.api.serving_metrics import RealisedMetrics
+from app.api.sibling_metrics import SiblingMetrics
 from app.api.watching import OneReading
 from app.domain.errors import NotReadyError, StorageUnavailableError
 from app.domain.health import Check, FitActivity
@@ -129,27 +128,28 @@ class QueueMetrics(Collector):
         self._wait.set(activity.longest_wait_s)
 
 
-def install_metrics(
-    app: FastAPI, services: Services, answers: EncodedAnswers, gatherer: Gatherer
-) -> RequestMetrics:
-    """Measure `app` in a registry of its own, so that several may live in one process.
+def install_metrics(app: FastAPI, services: Services, siblings: Path | None) -> CollectorRegistry:
+    """Measure `app` in registries of its own, so that several may live in one process.
 
-    Returns what its requests are to be told to.
+    Returns what this process counts for itself; with a folder of siblings, `/metrics` adds up what
+    all of them count.
     """
-    registry = CollectorRegistry()
+    registry = app.state.metrics_registry = CollectorRegistry()
     build = Gauge("trainfare_build_info", "Always 1.", ("version",), registry=registry)
     build.labels(version("trainfare")).set(1)
-    ProcessCollector(registry=registry)
-    registry.register(CacheCollector(services, answers))
-    registry.register(CountCollector(gatherer.forecasts, gatherer.evaluations))
-    app.state.metrics_registry = registry
+    own = registry if siblings is None else CollectorRegistry()
+    ProcessCollector(registry=own)
+    app.state.sibling_metrics = None
+    if siblings is not None:
+        app.state.sibling_metrics = SiblingMetrics(own, siblings)
+        registry.register(app.state.sibling_metrics)
     queue = app.state.queue_metrics = QueueMetrics(registry)
     app.state.queue_reading = OneReading(
         lambda: queue.read(services.watching_health, services.realised)
     )
     # Made when it is asked for, as all services are.
     app.state.readiness_reading = OneReading(lambda: services.watching_health.check_readiness())  # noqa: PLW0108
-    return RequestMetrics(registry)
+    return own
 
 
 @router.get("/healthz", summary="Whether this process lives", responses=problem_responses())
@@ -172,7 +172,7 @@ async def readiness(request: Request) -> ReadinessOut:
 
 @router.get(
     "/metrics",
-    summary="Metrics of this process for Prometheus",
+    summary="Metrics of this service's web processes for Prometheus",
     response_class=Response,
     responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}},

@@ -4,7 +4,11 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -87,8 +91,32 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
     """Answer requests until a signal ends the process."""
     configure_logging(settings)
     _check_start(settings)
+    with _siblings(settings) as siblings:
+        _serve(settings, siblings, access_log=access_log)
+
+
+@contextmanager
+def _siblings(settings: Settings) -> Iterator[Path | None]:
+    """Make a folder in which several web processes share what they count."""
+    if settings.web_workers == 1:
+        yield None
+        return
+    with ExitStack() as stack:
+        try:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="trainfare-")))
+        except OSError as error:
+            _logger.warning(
+                "no folder for temporary files: each answer of /metrics tells of one web process",
+                extra={"reason": str(error)},
+            )
+            yield None
+        else:
+            yield folder
+
+
+def _serve(settings: Settings, siblings: Path | None, *, access_log: bool) -> None:
     config = uvicorn.Config(
-        partial(build, settings),
+        partial(build, settings, siblings),
         factory=True,
         host=settings.host,
         port=settings.port,
@@ -108,10 +136,6 @@ def serve(settings: Settings, *, access_log: bool = False) -> None:
     signal.signal(signal.SIGINT, _end)
     listening, url = _listen(settings)
     _logger.info("listening", extra={"url": url, "web_workers": settings.web_workers})
-    if settings.web_workers > 1:
-        _logger.warning(
-            "several web processes on one port: each answer of /metrics tells of one of them alone"
-        )
     try:
         if settings.web_workers > 1:
             collecting.settle()

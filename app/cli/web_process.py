@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from fastapi import FastAPI
@@ -22,8 +23,11 @@ _SWITCH_S: Final = 0.0005
 long as many answers take together."""
 
 
-def build(settings: Settings) -> FastAPI:
-    """Return the application; the first thing that a process of several imports it by."""
+def build(settings: Settings, siblings: Path | None = None) -> FastAPI:
+    """Return the application; the first thing that a process of several imports it by.
+
+    `siblings` is the folder in which several web processes share what they count.
+    """
     # Before numpy is imported: the products of one answer are small, and a second thread costs
     # them more than it saves. What the operator chose stays.
     for name, count in ONE_THREAD.items():
@@ -33,7 +37,7 @@ def build(settings: Settings) -> FastAPI:
     sys.setswitchinterval(_SWITCH_S)
     from app.main import build_app
 
-    app = build_app(settings)
+    app = build_app(settings, siblings=siblings)
     end_within(_END_S, app.state.services.context.stopping)
     collecting.settle()
     return app

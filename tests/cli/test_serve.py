@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import time
 from pathlib import Path
 
 import httpx2
@@ -28,7 +29,27 @@ def test_several_web_processes_answer_on_one_address_until_sigint(sqlite_url: st
 
     assert answer.status_code == 404
     assert exit_code == 0
-    assert any("/metrics tells of one of them" in line for line in service.lines)
+
+
+def _lives(service: RunningProcess) -> float:
+    """Return how many answers of `/healthz` the metrics tell."""
+    text = httpx2.get(f"{service.url}/metrics", timeout=30).text
+    [count] = re.findall(r'trainfare_http_requests_total\{.*"/healthz".*\} (\S+)', text)
+    return float(count)
+
+
+def test_metrics_are_those_of_all_web_processes_whichever_answers(sqlite_url: str) -> None:
+    with running_service(sqlite_url, "--workers", "2") as service:
+        for _ in range(40):
+            httpx2.get(f"{service.url}/healthz", timeout=30)
+        # Siblings write what they counted once a second.
+        until = time.monotonic() + 60
+        while _lives(service) < 41 and time.monotonic() < until:
+            time.sleep(0.1)
+
+        told = [_lives(service) for _ in range(20)]
+
+    assert told == [41.0] * 20
 
 
 def test_listening_beyond_loopback_without_a_key_is_refused(sqlite_url: str) -> None:

@@ -1,0 +1,195 @@
+"""Adds up what the web processes of one port count, whichever of them is asked."""
+
+import fcntl
+import logging
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import orjson
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+_logger = logging.getLogger(__name__)
+_WRITE_EVERY_S: Final = 1.0
+_KEPT: Final = frozenset({"counter", "histogram"})
+"""What goes on counting when a process has ended: a sum that fell would look like a restart."""
+
+_EARLIEST: Final = frozenset({"process_start_time_seconds"})
+_ENDED: Final = "ended.json"
+
+_Sample: TypeAlias = tuple[str, dict[str, str], float]
+_Family: TypeAlias = tuple[str, str, str, list[_Sample]]
+"""Name, words, type and samples: what is left of a metric between two processes."""
+
+
+class SiblingMetrics(Collector):
+    """The metrics of this process and of its siblings as those of one.
+
+    Each process writes what it counts to a file of its own once a second. Counters and histograms
+    of processes that have ended stay in the sum; what they held (gauges) does not.
+
+    Parameters
+    ----------
+    own
+        What this process counts.
+    folder
+        Where it and its siblings, and nobody else, write.
+    """
+
+    def __init__(self, own: CollectorRegistry, folder: Path) -> None:
+        self._own = own
+        self._folder = folder
+        self._path = folder / f"{os.getpid()}.json"
+        self._has_failed = False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write; what ended siblings left is put together in one file."""
+        try:
+            with _locked(self._folder):
+                self._fold_ended()
+        except OSError as error:
+            self._tell_failure(error)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread and write what was counted up to now."""
+        self._stop.set()
+        self._thread.join()
+        self._write()
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        for name, words, kind, samples in _added([_told(self._own), *self._read_others()]):
+            metric = Metric(name, words, kind)
+            for sample in samples:
+                metric.add_sample(*sample)
+            yield metric
+
+    def _read_others(self) -> list[list[_Family]]:
+        try:
+            with _locked(self._folder):
+                return [
+                    _read(path) if _is_alive(path) else _kept(_read(path))
+                    for path in self._folder.glob("*.json")
+                    if path != self._path
+                ]
+        except OSError as error:
+            self._tell_failure(error)
+            return []
+
+    def _fold_ended(self) -> None:
+        """Put what ended processes counted in one file, however many there were."""
+        # An ended process may have had the number that this one has now.
+        files = self._folder.glob("*.json")
+        ended = [path for path in files if path == self._path or not _is_alive(path)]
+        _put(self._folder / _ENDED, _added(_kept(_read(path)) for path in ended))
+        for path in ended:
+            if path.name != _ENDED:
+                path.unlink()
+
+    def _run(self) -> None:
+        self._write()
+        while not self._stop.wait(_WRITE_EVERY_S):
+            self._write()
+
+    def _write(self) -> None:
+        try:
+            _put(self._path, _told(self._own))
+        except OSError as error:
+            self._tell_failure(error)
+
+    def _tell_failure(self, error: OSError) -> None:
+        """Log once that siblings cannot be reached: the metrics of this one are told without."""
+        if not self._has_failed:
+            self._has_failed = True
+            _logger.warning("metrics are not those of all processes", extra={"reason": str(error)})
+
+
+def _is_alive(path: Path) -> bool:
+    """Whether the process lives whose file this is."""
+    if path.name == _ENDED:
+        return False
+    try:
+        os.kill(int(path.stem), 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep siblings from putting files together meanwhile."""
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _told(registry: CollectorRegistry) -> list[_Family]:
+    return [
+        (
+            metric.name,
+            metric.documentation,
+            metric.type,
+            [(sample.name, sample.labels, sample.value) for sample in metric.samples],
+        )
+        for metric in registry.collect()
+    ]
+
+
+def _kept(families: Iterable[_Family]) -> list[_Family]:
+    return [family for family in families if family[2] in _KEPT]
+
+
+def _read(path: Path) -> list[_Family]:
+    found: list[_Family] = orjson.loads(path.read_bytes())
+    return found
+
+
+def _put(path: Path, families: list[_Family]) -> None:
+    """Write the file in one go: siblings read all of it or what was there before."""
+    draft = path.with_suffix(".draft")
+    draft.write_bytes(orjson.dumps(families))
+    draft.replace(path)
+
+
+def _added(processes: Iterable[Iterable[_Family]]) -> list[_Family]:
+    """Return the families of all processes, each with the sums of its samples.
+
+    Examples
+    --------
+    >>> one = [("served", "Answers.", "counter", [("served_total", {"route": "/"}, 2.0)])]
+    >>> two = [("served", "Answers.", "counter", [("served_total", {"route": "/"}, 3.0)])]
+    >>> _added([one, two])
+    [('served', 'Answers.', 'counter', [('served_total', {'route': '/'}, 5.0)])]
+    """
+    families: dict[str, tuple[str, str]] = {}
+    values: defaultdict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]]
+    values = defaultdict(dict)
+    for name, words, kind, samples in (family for each in processes for family in each):
+        families.setdefault(name, (words, kind))
+        of_family = values[name]
+        for sample, labels, value in samples:
+            key = (sample, tuple(labels.items()))
+            known = of_family.get(key)
+            if known is None:
+                of_family[key] = value
+            else:
+                of_family[key] = min(known, value) if name in _EARLIEST else known + value
+    return [
+        (
+            name,
+            words,
+            kind,
+            [(sample, dict(labels), value) for (sample, labels), value in values[name].items()],
+        )
+        for name, (words, kind) in families.items()
+    ]
