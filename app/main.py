@@ -9,12 +9,12 @@ from typing import Any
 from anyio import to_thread
 from fastapi import Depends, FastAPI
 from opentelemetry.trace import TracerProvider
-from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 from typing_extensions import override
 
 from app.api import health, openapi, problems
 from app.api.batch_room import BatchRoom
+from app.api.counted import Counted
 from app.api.direct_answers import DirectAnswers
 from app.api.encoded_answers import EncodedAnswers
 from app.api.forecast_shortcut import ForecastShortcut
@@ -29,7 +29,6 @@ from app.api.middleware.idempotency import IdempotencyMiddleware
 from app.api.middleware.limiting import RateLimitMiddleware
 from app.api.middleware.metrics import RequestMetrics
 from app.api.routing import ROUTERS, authorization_of
-from app.api.serving_metrics import CacheCollector, CountCollector
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
@@ -55,10 +54,8 @@ class _Untraced(FastAPI):
         return layer
 
 
-def _add_middleware(
-    app: FastAPI, services: Services, watch: DeadlineWatch, counted: CollectorRegistry
-) -> DirectAnswers:
-    """Wrap the routes, the innermost layer first; return what answers in their place."""
+def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> Counted:
+    """Wrap the routes, the innermost layer first; return what counts in them."""
     settings = services.context.settings
     app.state.batch_room = BatchRoom(settings.max_batch_entries)
     answers = app.state.answers = EncodedAnswers(settings.answer_cache_size)
@@ -73,12 +70,11 @@ def _add_middleware(
         RateLimitMiddleware, per_minute=settings.rate_limit_per_minute, rates=services.rates
     )
     app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
-    metrics = RequestMetrics(counted)
+    metrics = RequestMetrics()
     app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics)
     direct = app.state.direct_answers = DirectAnswers(services, answers, gatherer, metrics)
-    counted.register(CacheCollector(services, answers))
-    counted.register(CountCollector(gatherer.forecasts, gatherer.evaluations, direct.forecasts))
-    return direct
+    counts = (gatherer.forecasts, gatherer.evaluations, direct.forecasts)
+    return Counted(services, metrics, answers, counts)
 
 
 def build_app(
@@ -133,13 +129,13 @@ def build_app(
         limiter.total_tokens = settings.database_pool_size
         # Callers that are counted and requests that are traced pass the layers.
         is_direct = tracing is None and not settings.rate_limit_per_minute
-        sharing = app.state.sibling_metrics
-        if sharing is not None:
-            sharing.start()
-        yield {"stop": stop, **({"direct_answers": direct} if is_direct else {})}
+        if siblings is not None:
+            app.state.exposition().start()
+        direct = {"direct_answers": app.state.direct_answers} if is_direct else {}
+        yield {"stop": stop, **direct}
         stopping.set()
-        if sharing is not None:
-            sharing.close()
+        if siblings is not None:
+            app.state.exposition().close()
         services.close()
         at_the_end.close()
 
@@ -165,6 +161,6 @@ def build_app(
         app.include_router(router, dependencies=strict)
     app.include_router(pages.router)
     openapi.install(app, requires_keys=services.access.requires_keys)
-    counted = health.install_metrics(app, services, siblings)
-    direct = _add_middleware(app, services, watch, counted)
+    counted = _add_middleware(app, services, watch)
+    health.install_health(app, counted, siblings)
     return app

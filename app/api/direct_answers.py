@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from app.api.bodies import parse_json
+from app.api.counted import Count
 from app.api.encoded_answers import MAX_BODY_BYTES, EncodedAnswers
 from app.api.forecast_shortcut import is_plain
 from app.api.forecasts import PATH
 from app.api.gathering import Gatherer
 from app.api.middleware.exchanges import json_head
 from app.api.middleware.metrics import RequestMetrics
-from app.api.serving_metrics import Count
 from app.api.told_forecasts import answer_again, answer_at_once
 from app.domain.access import Scope
 from app.domain.errors import DomainError, InvalidRequestError

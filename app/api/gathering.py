@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+from app.api.counted import Count
 from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, named
 from app.api.joint_answers import JointAnswer, answer_together
-from app.api.serving_metrics import Count
 from app.api.told_forecasts import question_of, recorded
 from app.domain import deadlines
 from app.domain.deadlines import Deadline

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import orjson
@@ -381,10 +382,13 @@ def problem_responses(*errors: type[DomainError]) -> dict[int | str, dict[str, A
         kind = KINDS[error]
         if kind.code not in codes.setdefault(kind.status, []):
             codes[kind.status].append(kind.code)
+    return {status: _response(tuple(names)) for status, names in sorted(codes.items())}
+
+
+@cache
+def _response(codes: tuple[str, ...]) -> dict[str, Any]:
+    """Return the response of a status; most routes share theirs."""
     return {
-        status: {
-            "description": "Problem: " + ", ".join(names),
-            "content": {MEDIA_TYPE: {"schema": RESPONSE_SCHEMA}},
-        }
-        for status, names in sorted(codes.items())
+        "description": "Problem: " + ", ".join(codes),
+        "content": {MEDIA_TYPE: {"schema": RESPONSE_SCHEMA}},
     }

@@ -1,20 +1,51 @@
-"""What the caches hold and how forecasts came true, for Prometheus."""
+"""What one process counts, for Prometheus: requests, caches, forecasts answered together."""
 
 from collections.abc import Iterator, Sized
-from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry, Gauge
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from app.api.counted import Count
 from app.api.encoded_answers import EncodedAnswers
-from app.domain.accuracy import RealisedAccuracy
+from app.api.middleware.metrics import BUCKETS_S, RequestMetrics
 from app.services.recently_used import CacheFigures
 from app.services.wiring import Services
 
-_WORKLOAD: Final = ("project", "workload")
+_BOUNDS: Final = (*map(str, BUCKETS_S), "+Inf")
+
+
+class RequestCollector(Collector):
+    """Tells the requests of one application when it is asked."""
+
+    def __init__(self, requests: RequestMetrics) -> None:
+        self._requests = requests
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "trainfare_http_requests",
+            "Requests by route template and status.",
+            labels=("method", "route", "status"),
+        )
+        durations = HistogramMetricFamily(
+            "trainfare_http_request_duration_seconds",
+            "Time to the end of the answer by route template.",
+            labels=("method", "route"),
+        )
+        for route, observed in self._requests.observed():
+            for status, count in tuple(observed.by_status.items()):
+                requests.add_metric((*route, str(status)), count)
+            within = accumulate(observed.by_bucket)
+            durations.add_metric(route, [*zip(_BOUNDS, within, strict=True)], observed.seconds)
+        yield from (requests, durations)
 
 
 class _Cache(Sized, Protocol):
@@ -61,15 +92,6 @@ class CacheCollector(Collector):
         yield from (hits, misses, entries)
 
 
-@dataclass(slots=True)
-class Count:
-    """What one process counts, with its name and its words for Prometheus."""
-
-    name: str
-    words: str
-    value: int = 0
-
-
 class CountCollector(Collector):
     """Tells the counts of one process when it is asked."""
 
@@ -80,37 +102,3 @@ class CountCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         for count in self._counts:
             yield CounterMetricFamily(count.name, count.words, value=count.value)
-
-
-class RealisedMetrics:
-    """Error and coverage of recorded forecasts, workload by workload, where the settings ask."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._runs = Gauge(
-            "trainfare_realised_runs",
-            "Runs of the last 7 days that name a recorded forecast.",
-            _WORKLOAD,
-            registry=registry,
-        )
-        self._mape = Gauge(
-            "trainfare_realised_mape",
-            "Mean absolute percentage error of their forecasts, as a fraction.",
-            _WORKLOAD,
-            registry=registry,
-        )
-        self._coverage = Gauge(
-            "trainfare_realised_coverage",
-            "Share of them inside the interval of the forecast, by its confidence.",
-            (*_WORKLOAD, "confidence"),
-            registry=registry,
-        )
-
-    def show(self, found: list[RealisedAccuracy]) -> None:
-        """Tell these workloads and no others."""
-        for gauge in (self._runs, self._mape, self._coverage):
-            gauge.clear()
-        for each in found:
-            self._runs.labels(each.project, each.workload).set(each.runs)
-            self._mape.labels(each.project, each.workload).set(each.mape)
-            for level, share in each.coverage.items():
-                self._coverage.labels(each.project, each.workload, f"{level:g}").set(share)

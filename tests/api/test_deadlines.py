@@ -10,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 from anyio import to_thread
 from fastapi import FastAPI
-from prometheus_client import CollectorRegistry
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -89,7 +88,7 @@ def test_answer_that_has_not_begun_when_the_process_ends_is_a_problem() -> None:
         await asyncio.Event().wait()
 
     async def run() -> list[Caller]:
-        layer = ExchangeMiddleware(late, watch, RequestMetrics(CollectorRegistry()))
+        layer = ExchangeMiddleware(late, watch, RequestMetrics())
         before, after = Caller(), Caller()
         tasks = [asyncio.create_task(layer(_scope(), _silent, before.send))]
         await begun.wait()
@@ -121,7 +120,7 @@ def test_commit_that_the_end_of_the_process_cuts_off_is_answered_by_a_problem() 
                 begun.set()
                 await asyncio.Event().wait()
 
-        layer = ExchangeMiddleware(commits, watch, RequestMetrics(CollectorRegistry()))
+        layer = ExchangeMiddleware(commits, watch, RequestMetrics())
         task = asyncio.create_task(layer(_scope(), _silent, caller.send))
         await begun.wait()
         watch.stop(0.0)

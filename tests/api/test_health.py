@@ -163,7 +163,7 @@ def test_health_and_metrics_wait_shortly_for_a_database_that_hangs(
 ) -> None:
     read = client.get("/metrics").text
     state, may_go_on = application.state, Event()
-    state.queue_reading = OneReading(may_go_on.wait, limit_s=0)
+    state.exposition().queue_reading = OneReading(may_go_on.wait, limit_s=0)
     state.readiness_reading = OneReading(may_go_on.wait, limit_s=0)
 
     answers = [client.get(path) for path in ("/metrics", "/metrics", "/readyz")]

@@ -1,6 +1,5 @@
 """Layers of the application by themselves, within the one that gives each request its exchange."""
 
-from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from app.api.middleware.deadlines import DeadlineWatch
@@ -13,4 +12,4 @@ def within_exchanges(
 ) -> ExchangeMiddleware:
     """Return a layer within the outermost one."""
     watch = DeadlineWatch(request_s=request_s, upload_s=upload_s, max_waiting=max_waiting)
-    return ExchangeMiddleware(app, watch, RequestMetrics(CollectorRegistry()))
+    return ExchangeMiddleware(app, watch, RequestMetrics())

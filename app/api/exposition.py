@@ -1,0 +1,60 @@
+"""Tells Prometheus what an application counts; imported when that is first asked for."""
+
+from importlib.metadata import version
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from app.api.counted import Counted
+from app.api.queue_metrics import QueueMetrics
+from app.api.serving_metrics import CacheCollector, CountCollector, RequestCollector
+from app.api.sibling_metrics import SiblingMetrics
+from app.api.watching import OneReading
+
+
+class Exposition:
+    """The metrics of one application, in registries of its own: several may live in one process.
+
+    Parameters
+    ----------
+    counted
+        What this process counts.
+    siblings
+        Where the web processes of one port write what each counts; `start` begins to write, and
+        the metrics are the sums of all. None: this is the only one.
+    """
+
+    media_type = CONTENT_TYPE_LATEST
+
+    def __init__(self, counted: Counted, siblings: Path | None) -> None:
+        services, own = counted.services, CollectorRegistry()
+        ProcessCollector(registry=own)
+        own.register(RequestCollector(counted.requests))
+        own.register(CacheCollector(services, counted.answers))
+        own.register(CountCollector(*counted.counts))
+        self._siblings = None if siblings is None else SiblingMetrics(own, siblings)
+        self._registry = CollectorRegistry()
+        self._registry.register(self._siblings or own)
+        build = Gauge("trainfare_build_info", "Always 1.", ("version",), registry=self._registry)
+        build.labels(version("trainfare")).set(1)
+        self._queue = QueueMetrics(self._registry)
+        self.queue_reading = OneReading(
+            lambda: self._queue.read(services.watching_health, services.realised)
+        )
+
+    def start(self) -> None:
+        """Share with the siblings what this process counts."""
+        if self._siblings is not None:
+            self._siblings.start()
+
+    def close(self) -> None:
+        """Share it for the last time."""
+        if self._siblings is not None:
+            self._siblings.close()
+
+    async def document(self) -> bytes:
+        """Return all metrics as text."""
+        is_up = await self.queue_reading.result()
+        self._queue.tell(is_up=bool(is_up))
+        return generate_latest(self._registry)

@@ -1,0 +1,125 @@
+"""What the database knows, for Prometheus: fits, fitters, and how forecasts came true."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from app.domain.accuracy import RealisedAccuracy
+from app.domain.errors import StorageUnavailableError
+from app.domain.health import FitActivity
+from app.services.health import HealthService
+from app.services.realised import RealisedService
+
+_WORKLOAD: Final = ("project", "workload")
+
+
+class RealisedMetrics:
+    """Error and coverage of recorded forecasts, workload by workload, where the settings ask."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._runs = Gauge(
+            "trainfare_realised_runs",
+            "Runs of the last 7 days that name a recorded forecast.",
+            _WORKLOAD,
+            registry=registry,
+        )
+        self._mape = Gauge(
+            "trainfare_realised_mape",
+            "Mean absolute percentage error of their forecasts, as a fraction.",
+            _WORKLOAD,
+            registry=registry,
+        )
+        self._coverage = Gauge(
+            "trainfare_realised_coverage",
+            "Share of them inside the interval of the forecast, by its confidence.",
+            (*_WORKLOAD, "confidence"),
+            registry=registry,
+        )
+
+    def show(self, found: list[RealisedAccuracy]) -> None:
+        """Tell these workloads and no others."""
+        for gauge in (self._runs, self._mape, self._coverage):
+            gauge.clear()
+        for each in found:
+            self._runs.labels(each.project, each.workload).set(each.runs)
+            self._mape.labels(each.project, each.workload).set(each.mape)
+            for level, share in each.coverage.items():
+                self._coverage.labels(each.project, each.workload, f"{level:g}").set(share)
+
+
+class QueueMetrics(Collector):
+    """What the database knows about fits, read when the metrics are.
+
+    Nothing is told before it was read once: no fitter would be alive in a process that never
+    reached the database.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._database = Gauge(
+            "trainfare_database_up", "1 while the database answers.", registry=registry
+        )
+        registry.register(self)
+        self._is_read = False
+        self._found = found = CollectorRegistry()
+        self._queued = Gauge("trainfare_fits_queued", "Fits that wait.", registry=found)
+        self._fitters = Gauge("trainfare_fitters_alive", "Fitters that live.", registry=found)
+        self._waiting = Gauge(
+            "trainfare_fitters_waiting",
+            "Fitters that live but wait for their Ray cluster.",
+            registry=found,
+        )
+        self._fits = Gauge(
+            "trainfare_fits_last_hour",
+            "Fits asked for in the last hour by state.",
+            ("state",),
+            registry=found,
+        )
+        self._takeovers = Gauge(
+            "trainfare_fit_takeovers_last_hour",
+            "Fits of the last hour that were started anew because their fitter was lost.",
+            registry=found,
+        )
+        self._duration = Gauge(
+            "trainfare_fit_duration_last_hour_seconds",
+            "Mean duration of the fits that were asked for in the last hour and ended.",
+            registry=found,
+        )
+        self._wait = Gauge(
+            "trainfare_fit_longest_wait_seconds",
+            "How long the oldest queued fit waits.",
+            registry=found,
+        )
+        self._realised = RealisedMetrics(found)
+
+    def read(self, health: HealthService, realised: RealisedService) -> bool:
+        """Set the gauges; return whether the database answered: else they keep what was read."""
+        try:
+            queued, fitters = health.count_queue()
+            self._show(health.fit_activity())
+            self._realised.show(realised.accuracy())
+        except StorageUnavailableError:
+            return False
+        self._queued.set(queued)
+        self._fitters.set(fitters.alive)
+        self._waiting.set(fitters.waiting)
+        self._is_read = True
+        return True
+
+    def tell(self, *, is_up: bool) -> None:
+        """Tell whether the database answers in time."""
+        self._database.set(is_up)
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        return self._found.collect() if self._is_read else ()
+
+    def _show(self, activity: FitActivity) -> None:
+        for state, count in activity.by_state.items():
+            self._fits.labels(state).set(count)
+        self._takeovers.set(activity.takeovers)
+        self._duration.set(activity.mean_duration_s or 0.0)
+        self._wait.set(activity.longest_wait_s)
