@@ -18,10 +18,12 @@ from app.domain.forecasts import RecordedForecast
 from app.domain.identifiers import ProjectId, RunId, Slug
 from app.domain.regressors import Publication
 from app.domain.runs import Run, RunFilter, RunStatus
+from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
-from app.services.drift import Load, version_before, watch
+from app.services.drift import DriftWatch, Load, version_before
 from app.services.judging import judge_runs
 from app.services.ledger import LedgerWriter
+from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
 from models import FloatArray
 
@@ -86,15 +88,22 @@ class AccuracyService:
         The surroundings of the service.
     regressors
         The regressors in memory.
+    prices
+        The prices of the projects.
     ledger
         Where recorded forecasts may still wait to be written.
     """
 
     def __init__(
-        self, context: ServiceContext, regressors: RegressorCache, ledger: LedgerWriter
+        self,
+        context: ServiceContext,
+        regressors: RegressorCache,
+        prices: PriceService,
+        ledger: LedgerWriter,
     ) -> None:
         self._context = context
         self._regressors = regressors
+        self._prices = prices
         self._ledger = ledger
 
     def accuracy(self, project_id: ProjectId, slug: Slug, window: timedelta) -> AccuracyReport:
@@ -122,7 +131,8 @@ class AccuracyService:
             )
         load = partial(self._load, project_id, slug)
         earlier = _newest_versions(_earlier_forecasts(runs, recorded, publications))
-        judged = _judge(runs, earlier, load)
+        book = self._prices.book(project_id)
+        judged = _judge(runs, earlier, load, book)
         by_source = {run_id: each.source for run_id, each in earlier.items()}
         return AccuracyReport(
             workload=slug,
@@ -134,7 +144,7 @@ class AccuracyService:
             within_range=_figures(judged, judged.within_range),
             outside_range=_figures(judged, ~judged.within_range),
             by_source=_by_source(judged, by_source),
-            drift=watch(runs, publications, load, thresholds=DRIFT_THRESHOLDS),
+            drift=DriftWatch(load, book, DRIFT_THRESHOLDS).report(runs, publications),
         )
 
     def _load(self, project_id: ProjectId, slug: Slug, version: int) -> ServedRegressor | None:
@@ -173,13 +183,15 @@ def _newest_versions(earlier: dict[RunId, _Earlier]) -> dict[RunId, _Earlier]:
     return {run_id: each for run_id, each in earlier.items() if each.version in set(versions)}
 
 
-def _judge(runs: Sequence[Run], earlier: Mapping[RunId, _Earlier], load: Load) -> _Judged:
+def _judge(
+    runs: Sequence[Run], earlier: Mapping[RunId, _Earlier], load: Load, book: PriceBook
+) -> _Judged:
     groups: defaultdict[int, list[Run]] = defaultdict(list)
     for run in runs:
         if run.run_id in earlier:
             groups[earlier[run.run_id].version].append(run)
     parts = [
-        _judge_by(asked, served)
+        _judge_by(asked, served, book)
         for version, asked in groups.items()
         if (served := load(version)) is not None
     ]
@@ -199,8 +211,8 @@ def _judge_nothing() -> _Judged:
     return _Judged([], nothing, levels > 0, levels, nothing > 0)
 
 
-def _judge_by(runs: Sequence[Run], served: ServedRegressor) -> _Judged:
-    judged = judge_runs(runs, served)
+def _judge_by(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> _Judged:
+    judged = judge_runs(runs, served, book)
     if not judged.rows:
         return _judge_nothing()
     medians, observed = judged.forecast.median(), judged.observed_seconds

@@ -7,8 +7,9 @@ from typing import Final
 from app.domain.errors import DomainError, NoRegressorError, UnknownWorkloadError
 from app.domain.identifiers import ProjectId, Slug
 from app.domain.runs import Assessment, Run, Verdict
-from app.services.context import ServiceContext
+from app.pricing.resolution import PriceBook
 from app.services.judging import judge_runs
+from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
 
 SIGNIFICANCE: Final = 0.05
@@ -20,9 +21,9 @@ _CONFIDENCE: Final = 0.9
 class AssessmentService:
     """Judges runs against the regressor that is published when they are judged."""
 
-    def __init__(self, context: ServiceContext, regressors: RegressorCache) -> None:
-        self._context = context
+    def __init__(self, regressors: RegressorCache, prices: PriceService) -> None:
         self._regressors = regressors
+        self._prices = prices
 
     def assess(self, project_id: ProjectId, runs: Sequence[Run]) -> list[Assessment]:
         """Return one assessment for each run, in order; unknown with its reason where need be."""
@@ -40,20 +41,21 @@ class AssessmentService:
     ) -> list[Assessment]:
         try:
             served = self._regressors.get(project_id, slug)
+            book = self._prices.book(project_id)
         except (UnknownWorkloadError, NoRegressorError):
             # The workload may come into being by the very upload that is judged.
             return [_unknown(f"Workload {slug!r} has no published regressor yet.") for _ in runs]
         except DomainError as error:
             return [_unknown(str(error)) for _ in runs]
-        return _judge(runs, served)
+        return _judge(runs, served, book)
 
 
 def _unknown(reason: str) -> Assessment:
     return Assessment(Verdict.UNKNOWN, reason=reason)
 
 
-def _judge(runs: Sequence[Run], served: ServedRegressor) -> list[Assessment]:
-    judged = judge_runs(runs, served)
+def _judge(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> list[Assessment]:
+    judged = judge_runs(runs, served, book)
     answers = {row: _unknown(reason) for row, reason in judged.refusals.items()}
     forecast = judged.forecast
     lower, upper = forecast.interval(_CONFIDENCE)

@@ -11,7 +11,8 @@ from app.domain.errors import Fault, InvalidRequestError
 from app.domain.recommendations import ANYWHERE, Objective, RecommendationRequest
 from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
-from app.services.questions import Hardware, Questioner, implied_gpu
+from app.services.implied_gpus import implied_gpu
+from app.services.questions import Hardware, Questioner
 from app.services.serving import ServedRegressor
 from models import nodes_for
 
@@ -156,7 +157,7 @@ def _of_instance(
     name: str, served: ServedRegressor, measured: Sequence[Hardware], book: PriceBook
 ) -> list[Hardware]:
     return with_instance(name, measured) or [
-        (implied_gpu(name, served.portfolio.report, book), name)
+        (implied_gpu(name, served.portfolio.report.category_levels.get("gpu_type"), book), name)
     ]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from app.decisions.repetitions import Repetitions, repetitions
 from app.domain.runs import Run
+from app.pricing.resolution import PriceBook
 from app.services.ci_bounds import Known, bound_of, measured_by_work
 from app.services.judging import JudgedRuns, cells_of, judge_runs, since_last_change
 from app.services.serving import ServedRegressor
@@ -43,7 +44,11 @@ class Experience:
 
 
 def experience(
-    past: Sequence[Run], served: ServedRegressor, normal: float, fail_probability: float
+    past: Sequence[Run],
+    served: ServedRegressor,
+    normal: float,
+    fail_probability: float,
+    book: PriceBook,
 ) -> Experience:
     """Return what earlier runs say of a regressor's forecasts.
 
@@ -60,9 +65,11 @@ def experience(
         The log ratio that is normal, where somebody acknowledged another than 0.
     fail_probability
         Of the gate.
+    book
+        The prices of the project.
     """
     runs = since_last_change(past, served)
-    judged = judge_runs(runs, served)
+    judged = judge_runs(runs, served, book)
     numbers: dict[str, int] = {}
     if not judged.rows:
         return Experience(None, numbers)

@@ -14,8 +14,9 @@ from app.domain.identifiers import ProjectId, Slug
 from app.domain.regressors import Publication
 from app.domain.runs import Run, RunFilter, RunStatus
 from app.domain.workloads import Workload
+from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
-from app.services.drift import Load, watch
+from app.services.drift import DriftWatch, Load
 from app.services.judging import judge_runs
 from app.services.serving import RegressorCache, ServedRegressor
 from app.storage.stores import Stores
@@ -37,6 +38,8 @@ class History:
     ----------
     load
         Loads a version of the workload's regressor and remembers it.
+    book
+        The prices of the project.
     workload
         None where these are its first runs.
     served
@@ -52,6 +55,7 @@ class History:
     """
 
     load: Load
+    book: PriceBook
     workload: Workload | None = None
     served: ServedRegressor | None = None
     reason: str | None = None
@@ -71,7 +75,7 @@ class History:
         runs = self.past
         if served.fitted_at > self.baseline.created_at:
             runs = [run for run in runs if run.created_at <= served.fitted_at]
-        return normal_level(runs, served)
+        return normal_level(runs, served, self.book)
 
     def drift(self, stores: Stores) -> DriftReport | None:
         """Return whether the durations of the base branch creep up, with what is stored now."""
@@ -81,29 +85,29 @@ class History:
 
     def drift_of(self, runs: Sequence[Run]) -> DriftReport | None:
         """Return whether durations creep up in these runs, the oldest first."""
-        return watch(
-            runs,
-            self.publications,
-            self.load,
-            thresholds=DRIFT_THRESHOLDS,
-            slower_only=True,
-            level=self.level,
+        watch = DriftWatch(
+            self.load, self.book, DRIFT_THRESHOLDS, slower_only=True, level=self.level
         )
+        return watch.report(runs, self.publications)
 
 
 def read_history(
-    context: ServiceContext, regressors: RegressorCache, project_id: ProjectId, slug: Slug
+    context: ServiceContext,
+    regressors: RegressorCache,
+    book: PriceBook,
+    project_id: ProjectId,
+    slug: Slug,
 ) -> History:
     """Return what is known of a workload; it may not exist yet."""
     load = cache(partial(_load, regressors, project_id, slug))
     with context.database.reading() as stores:
         workload = stores.workloads.get(project_id, slug)
         if workload is None:
-            return History(load, reason="These are the first runs of the workload.")
+            return History(load, book, reason="These are the first runs of the workload.")
         publications = stores.regressors.publications(workload.workload_id)
         baseline = stores.ci.baseline(workload.workload_id)
         runs = past_runs(stores, workload, baseline)
-    history = History(load, workload, publications=publications, baseline=baseline, past=runs)
+    history = History(load, book, workload, publications=publications, baseline=baseline, past=runs)
     try:
         served = regressors.get(project_id, slug)
     except FitPendingError as error:
@@ -125,9 +129,9 @@ def past_runs(stores: Stores, workload: Workload, baseline: Baseline | None) -> 
     return list(reversed(stores.runs.page(workload, wanted, limit=_MAX_RUNS).items))
 
 
-def normal_level(runs: Sequence[Run], served: ServedRegressor) -> float:
+def normal_level(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> float:
     """Return the mean log ratio of runs to their forecasts, shrunk to 0 where they are few."""
-    judged = judge_runs(runs, served)
+    judged = judge_runs(runs, served, book)
     if not judged.rows:
         return 0.0
     weights = 1.0 / judged.log_deviations() ** 2

@@ -12,7 +12,6 @@ from app.domain.identifiers import Slug
 from app.domain.prices import PriceQuery
 from app.domain.runs import Run
 from app.pricing.billing import exact_cost
-from app.pricing.resolution import PriceBook
 from app.services.ci_expectations import expectations, experience
 from app.services.ci_history import History
 from app.services.judging import judge_runs
@@ -37,12 +36,12 @@ def _expected(runs: Sequence[Run], history: History, gate: Gate) -> list[JudgedR
     served = history.served
     if served is None:
         return [_unknown(run, history.reason) for run in runs]
-    judged = judge_runs(runs, served)
+    judged = judge_runs(runs, served, history.book)
     found = {row: _unknown(runs[row], reason) for row, reason in judged.refusals.items()}
     normal = history.level(served)
     reported = {run.run_id for run in runs}
     past = [run for run in history.past if run.run_id not in reported]
-    known = experience(past, served, normal, gate.fail_probability)
+    known = experience(past, served, normal, gate.fail_probability, history.book)
     expected = expectations(runs, judged, known, normal)
     for index, row in enumerate(judged.rows):
         run, median = runs[row], float(expected.median[index])
@@ -88,20 +87,18 @@ def creeping(
     return {slug: drift for slug, drift in found.items() if drift is not None and drift.has_alarm}
 
 
-def with_costs(
-    judged: Sequence[JudgedRun], histories: Mapping[Slug, History], book: PriceBook
-) -> list[JudgedRun]:
+def with_costs(judged: Sequence[JudgedRun], histories: Mapping[Slug, History]) -> list[JudgedRun]:
     """Return the runs with their costs, where a price is known and a duration was forecast.
 
     Costs are told in the currency of the workload where an exchange rate leads there.
     """
-    return [replace(each, cost=_cost(each, histories[each.run.workload], book)) for each in judged]
+    return [replace(each, cost=_cost(each, histories[each.run.workload])) for each in judged]
 
 
-def _cost(each: JudgedRun, history: History, book: PriceBook) -> RunCost | None:
+def _cost(each: JudgedRun, history: History) -> RunCost | None:
     if each.expected_median_seconds is None:
         return None
-    offer = book.resolve(
+    offer = history.book.resolve(
         each.run.scenario.configuration,
         PriceQuery(),
         currency=None if history.served is None else history.served.currency,

@@ -31,7 +31,6 @@ from app.domain.identifiers import (
 )
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.runs import Run
-from app.pricing.resolution import PriceBook
 from app.services.ci_history import History, read_history
 from app.services.ci_judging import cost_change, creeping, judged_runs, with_costs
 from app.services.context import ServiceContext
@@ -107,15 +106,15 @@ class CiReportService:
         DomainError
             As an upload of the same runs would: bad rows, unknown fields, conflicts.
         """
+        book = self._prices.book(project_id)
         histories = {
-            slug: read_history(self._context, self._regressors, project_id, slug)
+            slug: read_history(self._context, self._regressors, book, project_id, slug)
             for slug in _slugs(request)
         }
-        book = self._prices.book(project_id)
         answered: list[Document] = []
 
         def finish(stores: Stores, result: UploadResult) -> None:
-            report = self._judge(stores, project_id, request, result, histories, book)
+            report = self._judge(stores, project_id, request, result, histories)
             document = render(report)
             stores.ci.add(project_id, StoredReport(report.report_id, report.created_at, document))
             if ticket is not None and answer is not None:
@@ -136,11 +135,10 @@ class CiReportService:
         request: CiReportRequest,
         result: UploadResult,
         histories: Mapping[Slug, History],
-        book: PriceBook,
     ) -> CiReport:
         now = self._context.now()
         runs = _stored_runs(stores, project_id, result)
-        judged = with_costs(judged_runs(runs, histories, request.gate), histories, book)
+        judged = with_costs(judged_runs(runs, histories, request.gate), histories)
         slugs = sorted({run.workload for run in runs})
         drifts = creeping(stores, slugs, histories) if request.is_on_base else {}
         workloads = stores.workloads.find_many(project_id, slugs)

@@ -2,15 +2,18 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from app.domain.errors import RegressorUnavailableError, StorageUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem, PublishMode
 from app.domain.workloads import Pooling
+from app.pricing.resolution import PriceBook
 from app.services.computing import Contest, FitOutcome, FitTask, Incumbent, Pool
 from app.services.context import ServiceContext
 from app.services.frames import evidence, hardware_descriptions, run_table
+from app.services.implied_gpus import gpus_of_runs, with_implied_gpus
 from app.services.publications import publish_version
 from app.services.refits import request_refits
 from app.storage.stores import Stores
@@ -103,15 +106,17 @@ class FittingService:
             columns = stores.runs.usable_for_fit(claim.workload_id, request.runs_since)
             others = stores.runs.evidence_for_fit(claim.workload_id, request.runs_since)
             pool = _pool(stores, claim)
+            book = PriceBook(stores.prices.in_force(claim.project_id), self._context.now())
         seen_until = max(columns.created_at, default=_BEGINNING)
         with self._context.database.transaction() as stores:
             stores.leases.note_seen(claim, max(seen_until, included_at or _BEGINNING))
-        runs = run_table(columns)
+        measured = gpus_of_runs(columns)
+        runs = run_table(with_implied_gpus(columns, measured, book))
         return FitTask(
             request=request,
             runs=runs,
             hardware=hardware_descriptions(_gpu_types(runs, pool)),
-            evidence=evidence(others),
+            evidence=evidence(replace(others, runs=with_implied_gpus(others.runs, measured, book))),
             incumbent=self._incumbent(claim),
             pool=pool,
         )

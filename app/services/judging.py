@@ -9,6 +9,7 @@ import numpy as np
 from app.decisions.repetitions import Cell
 from app.domain.errors import DomainError, RegressorUnavailableError
 from app.domain.runs import Run, RunStatus
+from app.pricing.resolution import PriceBook
 from app.services.durations import features_of
 from app.services.questions import Questioner
 from app.services.serving import ServedRegressor
@@ -64,10 +65,13 @@ def since_last_change(runs: Sequence[Run], served: ServedRegressor) -> list[Run]
     return [run for run in runs if (run.started_at or run.created_at).timestamp() >= since]
 
 
-def judge_runs(runs: Sequence[Run], served: ServedRegressor) -> JudgedRuns:
-    """Hold succeeded runs against the forecasts of a regressor, by one evaluation."""
+def judge_runs(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> JudgedRuns:
+    """Hold succeeded runs against the forecasts of a regressor, by one evaluation.
+
+    `book` tells what a run leaves open as it does for a question: the GPUs of its machines.
+    """
     refusals: dict[int, str] = {}
-    questioner = Questioner(served)
+    questioner = Questioner(served, book)
     rows, scenarios = [], []
     for row, run in enumerate(runs):
         if run.status is not RunStatus.SUCCEEDED:

@@ -15,10 +15,10 @@ from app.domain.configurations import (
 )
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
 from app.domain.spelling import nearest_field
-from app.pricing.gpus import resolve_gpu, variants_of
-from app.pricing.price_index import catalogue_index
+from app.pricing.gpus import resolve_gpu
 from app.pricing.resolution import PriceBook
 from app.services.frames import PARAMETER_PREFIX
+from app.services.implied_gpus import implied_gpu
 from app.services.serving import ServedRegressor
 from models import FitReport, nodes_for
 
@@ -30,8 +30,10 @@ Hardware = tuple[str | None, str | None]
 
 
 def may_need_prices(configuration: Configuration) -> bool:
-    """Whether a price may tell a question what it leaves open: the room of its machines."""
-    return configuration.instance_type is not None and leaves_nodes_open(configuration)
+    """Whether a price may tell a question what it leaves open: the GPUs of its machines."""
+    if configuration.instance_type is None:
+        return False
+    return configuration.gpu_type is None or leaves_nodes_open(configuration)
 
 
 class Questioner:
@@ -42,7 +44,8 @@ class Questioner:
     served
         The regressor.
     book
-        Tells how many GPUs a machine has, where its runs do not.
+        Tells which GPUs a machine has, and how many, where its runs do not. None where no question
+        needs that (see `may_need_prices`).
     """
 
     def __init__(self, served: ServedRegressor, book: PriceBook | None = None) -> None:
@@ -135,7 +138,8 @@ class Questioner:
         if gpu_type is not None:
             gpu = resolve_gpu(gpu_type, self._report.category_levels.get(_GPU, ()))
         elif instance_type is not None:
-            gpu = implied_gpu(instance_type, self._report, self._book)
+            measured = self._report.category_levels.get(_GPU)
+            gpu = None if self._book is None else implied_gpu(instance_type, measured, self._book)
         instance = _as_measured(instance_type, self._report)
         if self._placement is None:
             return _Known((gpu, instance), None)
@@ -164,21 +168,6 @@ def _as_measured(instance_type: str | None, report: FitReport) -> str | None:
     measured = report.category_levels.get(_INSTANCE, ())
     folded = instance_type.casefold()
     return next((each for each in measured if each.casefold() == folded), instance_type)
-
-
-def implied_gpu(instance_type: str, report: FitReport, book: PriceBook | None) -> str | None:
-    """Return the GPU that an instance type on sale has, in the words of the runs.
-
-    None where the regressor was not fitted on GPU types, or the instance type is unknown.
-    """
-    measured = report.category_levels.get(_GPU)
-    if measured is None:
-        return None
-    gpus = (book or catalogue_index()).gpu_types_of(instance_type)
-    if len(gpus) != 1:
-        return None
-    name = gpus.pop()
-    return next((each for each in measured if name in variants_of(each)), name)
 
 
 def to_features(scenario: Scenario, report: FitReport) -> Scenario:

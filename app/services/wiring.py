@@ -145,7 +145,7 @@ class Services:
     def assessments(self) -> "AssessmentService":
         from app.services.assessments import AssessmentService
 
-        return AssessmentService(self.context, self.regressor_cache)
+        return AssessmentService(self.regressor_cache, self.prices)
 
     @Once
     def fits(self) -> "FitService":
@@ -267,7 +267,7 @@ class Services:
     def accuracy(self) -> "AccuracyService":
         from app.services.accuracy import AccuracyService
 
-        return AccuracyService(self.context, self.regressor_cache, self.ledger)
+        return AccuracyService(self.context, self.regressor_cache, self.prices, self.ledger)
 
     @Once
     def ci(self) -> "CiReportService":

@@ -30,7 +30,7 @@ RUN = Run(
 @pytest.fixture
 def assessor(services: Services) -> AssessmentService:
     publish_regressor(services)
-    return AssessmentService(services.context, RegressorCache(services.context))
+    return AssessmentService(RegressorCache(services.context), services.prices)
 
 
 @pytest.mark.parametrize(
