@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -66,7 +66,8 @@ def _check_ray_address(address: str) -> str:
     return address
 
 
-def _check_endpoint(endpoint: str) -> str:
+def check_endpoint(endpoint: str) -> str:
+    """Return the address of a collector; `ValueError` where it is none."""
     parts = urlsplit(endpoint)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{endpoint!r} is none of http://HOST:PORT and https://HOST:PORT")
@@ -221,10 +222,9 @@ class Settings(BaseSettings):
     oidc_scope_map: dict[str, tuple[Scope, ...]] = Field(
         {}, description="what each word of that claim allows (JSON); default: scopes by name"
     )
-    otlp_endpoint: Annotated[str, AfterValidator(_check_endpoint)] | None = Field(
+    otlp_endpoint: Annotated[str, AfterValidator(check_endpoint)] | None = Field(
         None,
-        validation_alias=AliasChoices("TRAINFARE_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
-        description="collector of traces (http://HOST:4318); default: no traces",
+        description="collector of traces (http://HOST:4318); default: OTEL_EXPORTER_OTLP_ENDPOINT",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="least level"

@@ -1,6 +1,9 @@
 """Traces of requests and fits by OpenTelemetry: through api, services, storage and the queue."""
 
 import inspect
+import logging
+import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -16,13 +19,17 @@ from typing_extensions import override
 from app.domain.errors import MissingExtraError
 from app.domain.fits import ClaimedFit
 from app.services.wiring import Services
-from app.settings import Settings
+from app.settings import Settings, check_endpoint
 from app.storage.database import Database
 from app.storage.tracing import is_traced, trace_statements
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider as SdkProvider
     from opentelemetry.util.types import AttributeValue
 
+_logger = logging.getLogger(__name__)
+_AMBIENT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_SEND_WITHIN_S: Final = 3.0
 _NAME: Final = "trainfare"
 _OFF: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
 _UNTRACED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -33,14 +40,36 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 def exporting(settings: Settings) -> Iterator[TracerProvider | None]:
     """Yield where spans go by the settings, None without an endpoint; sends what is left.
 
+    Without a setting they go where the environment says that all programs send theirs. Whoever set
+    that may not know of this one: it is no reason not to start.
+
     Raises
     ------
     MissingExtraError
         If an endpoint is set but the exporter is not installed.
     """
-    if settings.otlp_endpoint is None:
-        yield None
-        return
+    provider = _provider(settings)
+    try:
+        yield provider
+    finally:
+        if provider is not None:
+            _send_what_is_left(provider)
+
+
+def _provider(settings: Settings) -> "SdkProvider | None":
+    if settings.otlp_endpoint is not None:
+        return _exporter_to(settings.otlp_endpoint)
+    ambient = os.environ.get(_AMBIENT)
+    if not ambient:
+        return None
+    try:
+        return _exporter_to(check_endpoint(ambient))
+    except (MissingExtraError, ValueError) as error:
+        _logger.warning("no traces", extra={"variable": _AMBIENT, "reason": str(error)})
+        return None
+
+
+def _exporter_to(endpoint: str) -> "SdkProvider":
     try:
         # An extra: processes without traces never import it.
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
@@ -52,13 +81,20 @@ def exporting(settings: Settings) -> Iterator[TracerProvider | None]:
     except ImportError as error:
         raise MissingExtraError("otel", "TRAINFARE_OTLP_ENDPOINT") from error
     resource = Resource.create({"service.name": _NAME, "service.version": version(_NAME)})
-    provider = SdkProvider(resource=resource)
-    endpoint = f"{settings.otlp_endpoint.rstrip('/')}/v1/traces"
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
-    try:
-        yield provider
-    finally:
-        provider.shutdown()
+    # At the exit of the process it would wait for a collector that hangs once more.
+    provider = SdkProvider(resource=resource, shutdown_on_exit=False)
+    exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces")
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+def _send_what_is_left(provider: "SdkProvider") -> None:
+    """Send the last spans; a collector that does not take them in time holds up no end."""
+    sending = threading.Thread(target=provider.shutdown, daemon=True, name="traces")
+    sending.start()
+    sending.join(_SEND_WITHIN_S)
+    if sending.is_alive():
+        _logger.warning("the last spans were not sent", extra={"waited_s": _SEND_WITHIN_S})
 
 
 def for_requests(provider: TracerProvider | None) -> TelemetryConfig:

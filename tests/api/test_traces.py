@@ -1,5 +1,6 @@
 """Traces lead from a request through services and storage to the fit that it asked for."""
 
+import socket
 import subprocess
 import sys
 import threading
@@ -256,12 +257,44 @@ def test_spans_are_sent_to_the_collector_of_the_settings(
     assert collector.paths == ["/v1/traces"]
 
 
-def test_endpoint_is_read_from_the_variable_of_opentelemetry(
+def test_spans_go_where_the_environment_says_without_a_setting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318")
+    with Collector() as collector:
+        threading.Thread(target=collector.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{collector.server_port}"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        with exporting(Settings()) as provider:
+            assert provider is not None
+            provider.get_tracer("test").start_span("any").end()
+        collector.shutdown()
 
-    assert Settings().otlp_endpoint == "http://collector:4318"
+    assert collector.paths == ["/v1/traces"]
+
+
+def test_an_endpoint_of_the_environment_that_is_no_use_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4317")
+
+    with exporting(Settings()) as provider:
+        assert provider is None
+
+    [told] = [vars(record) for record in caplog.records if record.message == "no traces"]
+    assert told["variable"] == "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+def test_a_collector_that_hangs_holds_up_no_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("app.telemetry._SEND_WITHIN_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with exporting(Settings(otlp_endpoint=address)) as provider:
+            assert provider is not None
+            provider.get_tracer("test").start_span("any").end()
+
+    assert "the last spans were not sent" in [record.message for record in caplog.records]
 
 
 def test_endpoint_without_the_extra_is_refused_with_a_remedy() -> None:
