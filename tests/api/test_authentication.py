@@ -186,3 +186,13 @@ def test_issuer_demands_authentication_everywhere(*, said: bool | None, expected
     issuer = {"oidc_issuer": "https://sso.example.org", "oidc_audience": "trainfare"}
 
     assert keys_required(Settings(require_keys=said, **issuer)) is expected  # type: ignore[arg-type] # texts
+
+
+def test_refused_requests_count_under_the_route_that_they_were_for(client: TestClient) -> None:
+    client.get("/v1/workloads/mine")
+    client.get("/v1/nothing")
+
+    text = client.get("/metrics").text
+
+    assert 'method="GET",route="/v1/workloads/{workload}",status="401"} 1.0' in text
+    assert 'method="GET",route="(none)",status="401"} 1.0' in text

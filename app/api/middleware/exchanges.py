@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable
 from typing import Any, Final, Protocol
 
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
@@ -34,6 +35,8 @@ _REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _TRACE_PARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 """A trace's id is of the form of our own (W3C Trace Context)."""
 _UNANSWERED: Final = 500
+_REFUSED: Final = frozenset({401, 403, 429, 503})
+"""What a layer before the routes may answer."""
 _TIMING: Final = b"app;dur=%.2f"
 
 
@@ -244,6 +247,15 @@ class ExchangeMiddleware:
             del scope["state"]["exchange"]
             deadlines.current.reset(deadline)
             log_fields.current.reset(fields)
-            route = getattr(scope.get("route"), "path", NO_ROUTE)
             status = exchange.status or _UNANSWERED
+            route = _route_of(scope, status)
             self._metrics.observe(scope["method"], route, status, exchange.elapsed_s())
+
+
+def _route_of(scope: Scope, status: int) -> str:
+    """Return the template of the route that answered, or would have but for a layer before it."""
+    route = scope.get("route")
+    if route is None and status in _REFUSED and "app" in scope:
+        matching = (each for each in scope["app"].routes if each.matches(scope)[0] is Match.FULL)
+        route = next(matching, None)
+    return getattr(route, "path", NO_ROUTE)
