@@ -71,7 +71,8 @@ def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> C
     )
     app.add_middleware(AuthenticationMiddleware, authenticate=services.access.authenticate)
     metrics = RequestMetrics()
-    app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics)
+    routes = [route for router in (*ROUTERS, pages.router) for route in router.routes]
+    app.add_middleware(ExchangeMiddleware, watch=watch, metrics=metrics, routes=routes)
     direct = app.state.direct_answers = DirectAnswers(services, answers, gatherer, metrics)
     counts = (gatherer.forecasts, gatherer.evaluations, direct.forecasts)
     return Counted(services, metrics, answers, counts)

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from app.domain.access import ApiKey, Principal, Scope
 from app.domain.errors import NotFoundError
 from app.domain.identifiers import KeyId
+from app.main import build_app
 from app.services.access import is_loopback, keys_required
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
@@ -188,11 +189,11 @@ def test_issuer_demands_authentication_everywhere(*, said: bool | None, expected
     assert keys_required(Settings(require_keys=said, **issuer)) is expected  # type: ignore[arg-type] # texts
 
 
-def test_refused_requests_count_under_the_route_that_they_were_for(client: TestClient) -> None:
-    client.get("/v1/workloads/mine")
-    client.get("/v1/nothing")
-
-    text = client.get("/metrics").text
+def test_refused_requests_count_under_the_route_that_they_were_for(keyed: Services) -> None:
+    with TestClient(build_app(keyed.context.settings, keyed)) as client:
+        client.get("/v1/workloads/mine")
+        client.get("/v1/nothing")
+        text = client.get("/metrics").text
 
     assert 'method="GET",route="/v1/workloads/{workload}",status="401"} 1.0' in text
     assert 'method="GET",route="(none)",status="401"} 1.0' in text

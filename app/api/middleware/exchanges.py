@@ -8,10 +8,10 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final, Protocol
 
-from starlette.routing import Match
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
@@ -204,12 +204,21 @@ class ExchangeMiddleware:
         Ends what takes too long.
     metrics
         Counts and times the requests.
+    routes
+        What may answer within: a request that is refused before counts under its route.
     """
 
-    def __init__(self, app: ASGIApp, watch: DeadlineWatch, metrics: RequestMetrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        watch: DeadlineWatch,
+        metrics: RequestMetrics,
+        routes: Sequence[BaseRoute] = (),
+    ) -> None:
         self._app = app
         self._watch = watch
         self._metrics = metrics
+        self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -248,14 +257,13 @@ class ExchangeMiddleware:
             deadlines.current.reset(deadline)
             log_fields.current.reset(fields)
             status = exchange.status or _UNANSWERED
-            route = _route_of(scope, status)
+            route = self._route_of(scope, status)
             self._metrics.observe(scope["method"], route, status, exchange.elapsed_s())
 
-
-def _route_of(scope: Scope, status: int) -> str:
-    """Return the template of the route that answered, or would have but for a layer before it."""
-    route = scope.get("route")
-    if route is None and status in _REFUSED and "app" in scope:
-        matching = (each for each in scope["app"].routes if each.matches(scope)[0] is Match.FULL)
-        route = next(matching, None)
-    return getattr(route, "path", NO_ROUTE)
+    def _route_of(self, scope: Scope, status: int) -> str:
+        """Return the template of the route that answered, or would have but for a layer before."""
+        route = scope.get("route")
+        if route is None and status in _REFUSED:
+            matching = (each for each in self._routes if each.matches(scope)[0] is Match.FULL)
+            route = next(matching, None)
+        return getattr(route, "path", NO_ROUTE)
