@@ -1,6 +1,5 @@
 """The use cases of saying how many GPUs jobs will need, hour by hour."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -18,6 +17,7 @@ from app.domain.capacity import (
     OmittedFromDemand,
     TypeDemand,
 )
+from app.domain.configurations import Scenario
 from app.domain.identifiers import ProjectId
 from app.domain.instants import later
 from app.domain.schedules import QueuedJob
@@ -47,42 +47,63 @@ class CapacityService:
         StorageUnavailableError
             If the database does not answer and something is not in memory.
         """
-        jobs = [_on_the_move(job) for job in (*request.running, *request.queued)]
+        jobs = [*request.running, *request.queued]
         beliefs = self._beliefs.read(project_id, [question_of(job) for job in jobs])
+        gpu_types = [
+            _gpu_type(jobs[row], scenario)
+            for row, scenario in zip(beliefs.known, beliefs.scenarios, strict=True)
+        ]
+        restarts = np.zeros(len(gpu_types))
+        for column, row in enumerate(beliefs.known):
+            restarts[column] = _restart_s(jobs[row], gpu_types[column])
+            jobs[row] = _on_the_move(jobs[row], restarts[column])
         draws = draws_for(len(jobs), max(request.capacity.values(), default=1))
         durations = draw_durations(remaining_of(jobs, beliefs), request.seed, draws)
-        durations += np.array([_restart_s(jobs[row]) for row in beliefs.known])
-        names = {gpu_key(name): name for name in request.capacity}
-        groups: defaultdict[str, list[int]] = defaultdict(list)
-        for column, row in enumerate(beliefs.known):
-            gpu_type = jobs[row].scenario.configuration.gpu_type or ANY_TYPE
-            groups[names.setdefault(gpu_key(gpu_type), gpu_type)].append(column)
+        durations += restarts
+        groups = _by_type(request, gpu_types)
         omitted = [
             OmittedFromDemand(jobs[row], "no_forecast", problem)
             for row, problem in sorted(beliefs.problems.items())
         ]
         now = self._context.now()
         demands = []
-        for name in dict.fromkeys([*request.capacity, *groups]):
-            columns, large = _fitting(groups[name], beliefs.known, jobs, request.capacity.get(name))
+        for name, members_of in groups.items():
+            columns, large = _fitting(members_of, beliefs.known, jobs, request.capacity.get(name))
             omitted += [OmittedFromDemand(job, "too_large") for job in large]
             members = [jobs[beliefs.known[column]] for column in columns]
             demands.append(_demand(request, name, members, durations[:, columns], now))
         return CapacityView(request, tuple(demands), tuple(omitted))
 
 
-def _on_the_move(job: DemandedJob) -> DemandedJob:
+def _gpu_type(job: DemandedJob, asked: Scenario) -> str:
+    """Return the GPU that a job names, else the one that its instance type was found to have."""
+    return job.scenario.configuration.gpu_type or asked.configuration.gpu_type or ANY_TYPE
+
+
+def _by_type(request: CapacityRequest, gpu_types: Sequence[str]) -> dict[str, list[int]]:
+    """Return the positions of each GPU type, under its name in the capacity where it has one."""
+    names = {gpu_key(name): name for name in request.capacity}
+    groups: dict[str, list[int]] = {name: [] for name in request.capacity}
+    for column, gpu_type in enumerate(gpu_types):
+        name = names.setdefault(gpu_key(gpu_type), gpu_type)
+        groups.setdefault(name, []).append(column)
+    return groups
+
+
+def _on_the_move(job: DemandedJob, restart_s: float) -> DemandedJob:
     """Return the job; the time that a moved one took elsewhere says nothing of its new place."""
-    return replace(job, elapsed_s=None) if _restart_s(job) else job
+    return replace(job, elapsed_s=None) if restart_s else job
 
 
-def _restart_s(job: DemandedJob) -> float:
+def _restart_s(job: DemandedJob, gpu_type: str) -> float:
+    """Return what moving costs a job; one that names no GPU may stand on any as it did."""
     configuration, current = job.scenario.configuration, job.current
     if current is None:
         return 0.0
-    gpu_type = configuration.gpu_type or ANY_TYPE
-    placed = Placed(gpu_type, configuration.workers, job.scenario.work.batch_size)
-    return 0.0 if is_kept(current, placed) else job.restart_s
+    workers, batch_size = configuration.workers, job.scenario.work.batch_size
+    names = {gpu_type, configuration.gpu_type or ANY_TYPE}
+    is_same = any(is_kept(current, Placed(name, workers, batch_size)) for name in names)
+    return 0.0 if is_same else job.restart_s
 
 
 def _fitting(

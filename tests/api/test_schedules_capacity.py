@@ -174,3 +174,33 @@ def test_jobs_on_other_spellings_of_a_gpu_need_its_capacity(
     [demand] = answer["demand"]
     assert (demand["gpu_type"], demand["hours"][0]["upper_gpus"]) == ("T4", 4)
     assert len(untold["demand"]) == 1
+
+
+def test_job_on_a_machine_of_known_gpu_holds_gpus_of_that_type(
+    client: TestClient, published: Services
+) -> None:
+    machine = {"instance_type": "g4dn.xlarge", "workers": 2}
+    body = {"queued": [job("b", workers=4)], "capacity": {"T4": 4}, "hours": 1}
+
+    alone = view(client, running=[job("a", configuration=machine)], capacity={"T4": 4}, hours=1)
+    shared = view(client, running=[job("a", configuration=machine)], **body)
+
+    [demand] = alone["demand"]
+    assert (demand["gpu_type"], demand["hours"][0]["may_switch_off"]) == ("T4", 2)
+    [demand] = shared["demand"]
+    assert demand["hours"][0]["expected_gpus"] < 3
+
+
+@pytest.mark.parametrize(
+    ("current", "restarts"), [("Tesla T4", False), ("any", False), ("A100-40GB", True)]
+)
+def test_job_on_a_machine_of_known_gpu_restarts_where_it_stood_on_another(
+    client: TestClient, published: Services, current: str, *, restarts: bool
+) -> None:
+    machine = {"instance_type": "g4dn.xlarge", "workers": 2}
+    placed: dict[str, Any] = {"current": {"gpu_type": current, "workers": 2}, "restart_s": 7200}
+
+    kept = view(client, running=[job("a", configuration=machine)], hours=4)
+    moved = view(client, running=[job("a", configuration=machine, **placed)], hours=4)
+
+    assert (moved != kept) is restarts
