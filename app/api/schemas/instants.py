@@ -11,6 +11,25 @@ _LAST_YEAR = 2999
 _DATE_LENGTH = 10
 
 
+def _written_out(value: Any) -> Any:
+    """Let an instant pass that is written out: pydantic would read digits as Unix seconds."""
+    if isinstance(value, int | float) or (isinstance(value, str) and _is_number(value)):
+        raise PydanticCustomError(
+            "instant",
+            "A number is no instant",
+            {"remedy": "Write 2026-11-01T00:00:00Z (RFC 3339), not digits alone or Unix seconds."},
+        )
+    return value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _from_date(value: Any) -> Any:
     """Read a plain date as its first instant in UTC."""
     if isinstance(value, str) and len(value.strip()) == _DATE_LENGTH:
@@ -42,7 +61,13 @@ def _within_calendar(instant: datetime) -> datetime:
         ) from error
 
 
-Instant = Annotated[AwareDatetime, BeforeValidator(_from_date), AfterValidator(_to_utc)]
+# Of validators before, the last comes first.
+Instant = Annotated[
+    AwareDatetime,
+    BeforeValidator(_from_date),
+    BeforeValidator(_written_out),
+    AfterValidator(_to_utc),
+]
 """An instant in UTC that is stored; a plain date is its first moment."""
-Moment = Annotated[AwareDatetime, AfterValidator(_within_calendar)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_within_calendar)]
 """An instant in UTC that others are compared with: any of the calendar."""

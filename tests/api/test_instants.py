@@ -1,0 +1,115 @@
+"""Instants through every door: written out, never digits that would be read as Unix seconds."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.regressors import publish_regressor
+
+FORECAST: dict[str, Any] = {"workload": "fitted", "configuration": {"gpu_type": "T4"}}
+JOB: dict[str, Any] = {"ref": "a", **FORECAST}
+ELASTIC: dict[str, Any] = {"ref": "a", "workload": "fitted"}
+RATE = {"from_currency": "EUR", "to_currency": "USD", "rate": "1.1", "source": "bank"}
+PRICE = {"provider": "we", "instance_type": "box", "price_per_hour": "1", "source": "we"}
+FACTOR = {"provider": "we", "region": "here", "kg_co2e_per_kwh": 0.4, "source": "we"}
+DIGITS = ["20261101", "2026", "1767225600.5", "-1", "1e9", 1767225600, 1.5]
+
+
+def bodies(value: object) -> dict[str, tuple[str, dict[str, Any]]]:
+    pricing = {"pricing": {"as_of": value}}
+    return {
+        "price": ("/v1/prices", {**PRICE, "valid_from": value}),
+        "rate": ("/v1/exchange-rates", {**RATE, "valid_from": value}),
+        "factor": ("/v1/grid-factors", {**FACTOR, "valid_from": value}),
+        "forecast": ("/v1/forecasts", {**FORECAST, **pricing}),
+        "recommendation": ("/v1/recommendations", {"workload": "fitted", **pricing}),
+        "fit": ("/v1/workloads/fitted/fits", {"runs_since": value}),
+        "remaining": ("/v1/forecasts:remaining", {**FORECAST, "deadline": value}),
+        "deadline": ("/v1/schedules:rank", {"jobs": [{**JOB, "deadline": value}]}),
+        "submission": ("/v1/schedules:rank", {"jobs": [{**JOB, "submitted_at": value}]}),
+        "elastic": (
+            "/v1/schedules:allocate",
+            {"capacity": {"T4": 1}, "jobs": [{**ELASTIC, "deadline": value}]},
+        ),
+    }
+
+
+def refuse(client: TestClient, door: str, value: object) -> None:
+    path, body = bodies(value)[door]
+
+    answer = client.post(path, json=body)
+
+    assert answer.status_code == 422, answer.text
+    [fault] = answer.json()["errors"]
+    assert (fault["message"], fault["value"]) == ("A number is no instant", value)
+    assert "2026-11-01T00:00:00Z" in fault["remedy"]
+
+
+@pytest.mark.parametrize("value", DIGITS)
+def test_digits_are_no_instant(client: TestClient, value: object) -> None:
+    refuse(client, "price", value)
+    refuse(client, "fit", value)
+
+
+@pytest.mark.parametrize("door", bodies(None))
+def test_no_door_takes_digits_for_an_instant(client: TestClient, door: str) -> None:
+    refuse(client, door, "20261101")
+
+
+@pytest.mark.parametrize("door", bodies(None))
+def test_instant_that_is_written_out_is_taken(
+    client: TestClient, services: Services, door: str
+) -> None:
+    publish_regressor(services)
+    path, body = bodies("2026-11-01T00:00:00Z")[door]
+
+    assert client.post(path, json=body).status_code < 300
+
+
+def test_batch_names_the_digits_of_an_entry(client: TestClient, services: Services) -> None:
+    publish_regressor(services)
+    body = {"requests": [{**FORECAST, "ref": "a", "pricing": {"as_of": "20261101"}}, JOB]}
+
+    answer = client.post("/v1/forecasts:batch", json=body).json()
+
+    assert "A number is no instant" in str(answer)
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/v1/prices?as_of=20261101", "as_of"),
+        ("/v1/workloads/fitted/runs?created_after=20261101", "created_after"),
+        ("/v1/workloads/fitted/runs?created_before=2026", "created_before"),
+        ("/v1/workloads/fitted/forecast?gpu_type=T4&as_of=20261101", "as_of"),
+        ("/v1/workloads/fitted/curve?over=workers&gpu_type=T4&as_of=20261101", "as_of"),
+    ],
+)
+def test_digits_in_a_query_are_no_instant(
+    client: TestClient, services: Services, path: str, field: str
+) -> None:
+    publish_regressor(services)
+
+    answer = client.get(path)
+
+    assert answer.status_code == 422
+    [fault] = answer.json()["errors"]
+    assert (fault["field"], fault["message"]) == (field, "A number is no instant")
+
+
+def test_digits_in_a_file_of_prices_are_named_with_their_row(client: TestClient) -> None:
+    header = "provider,instance_type,price_per_hour,source,valid_from"
+    file = f"{header}\nwe,box,1,we,2026-11-01\nwe,box,2,we,20261101\n"
+
+    answer = client.post("/v1/prices", content=file, headers={"Content-Type": "text/csv"})
+
+    [fault] = answer.json()["errors"]
+    assert (fault["row"], fault["field"], fault["value"]) == (2, "valid_from", "20261101")
+
+
+def test_plain_date_is_its_first_moment(client: TestClient) -> None:
+    answer = client.post("/v1/prices", json={**PRICE, "valid_from": "2026-11-01"})
+
+    assert answer.json()["prices"][0]["valid_from"] == "2026-11-01T00:00:00Z"
