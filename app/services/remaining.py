@@ -1,5 +1,6 @@
 """The use cases of saying how long a job under way still takes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -8,14 +9,12 @@ import numpy as np
 
 from app.decisions.durations import DurationBeliefs, FloatArray
 from app.decisions.progress import RemainingBeliefs, Stretch, remaining_after
-from app.domain.configurations import Configuration, Scenario
+from app.domain.configurations import Scenario
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest, Interval
 from app.domain.identifiers import ProjectId
 from app.domain.instants import later
 from app.domain.remaining import Remaining, RemainingRequest, Segment
-from app.pricing.gpus import gpu_key
-from app.pricing.resolution import PriceBook
 from app.services.beliefs import BeliefReader
 from app.services.context import ServiceContext
 from app.services.durations import features_of
@@ -63,13 +62,15 @@ class RemainingService:
             If the question cannot be answered.
         """
         request = _completed(request)
-        current = _current(request)
         served = self._regressors.get(project_id, request.workload, request.regressor_version)
         beliefs = self._beliefs.read(project_id, [_question(request)])
         if beliefs.problems:
             raise beliefs.problems[0]
         prior = beliefs.durations
-        stretch = _stretch(request, served, self._prices.book(project_id))
+        questioner = Questioner(served, self._prices.book(project_id))
+        elsewhere = _elsewhere(request, questioner)
+        current = _current(request, elsewhere)
+        stretch = _stretch(request, elsewhere, served, questioner)
         left, precision = remaining_after(
             prior, stretch, current.progress, current.elapsed_s, request.rate_variation
         )
@@ -87,18 +88,15 @@ def _question(request: RemainingRequest) -> ForecastRequest:
     )
 
 
-def _elsewhere(request: RemainingRequest) -> list[Segment]:
-    """Return the segments on other configurations; those on the present one are part of it."""
-    present = _named_alike(request.scenario.configuration)
+def _elsewhere(request: RemainingRequest, questioner: Questioner) -> list[Segment]:
+    """Return the segments on other configurations; those on the present one are part of it.
+
+    Names are compared as the regressor understands them, with the nodes that they leave open.
+    """
     if request.progress is None:
         return list(request.segments)
-    return [each for each in request.segments if _named_alike(each.configuration) != present]
-
-
-def _named_alike(configuration: Configuration) -> Configuration:
-    """Return the configuration with one spelling of its GPU's name for all."""
-    name = configuration.gpu_type
-    return configuration if name is None else replace(configuration, gpu_type=gpu_key(name))
+    present = questioner.named(request.scenario.configuration)
+    return [each for each in request.segments if questioner.named(each.configuration) != present]
 
 
 def _completed(request: RemainingRequest) -> RemainingRequest:
@@ -113,9 +111,8 @@ def _completed(request: RemainingRequest) -> RemainingRequest:
     )
 
 
-def _current(request: RemainingRequest) -> _Current:
+def _current(request: RemainingRequest, elsewhere: Sequence[Segment]) -> _Current:
     """Return what is left for the present configuration when other segments are taken off."""
-    elsewhere = _elsewhere(request)
     progress, elapsed = request.progress, request.elapsed_s
     if progress is not None:
         progress = max(progress - sum(segment.progress for segment in elsewhere), 0.0)
@@ -149,15 +146,18 @@ def _contradiction(field: str, segments: float, whole: float | None) -> InvalidR
     return InvalidRequestError("The segments exceed the whole job.", [fault])
 
 
-def _stretch(request: RemainingRequest, served: ServedRegressor, book: PriceBook) -> Stretch:
+def _stretch(
+    request: RemainingRequest,
+    segments: Sequence[Segment],
+    served: ServedRegressor,
+    questioner: Questioner,
+) -> Stretch:
     """Return the past segments with what their configurations say of the present one."""
-    segments = _elsewhere(request)
     progress = np.array([segment.progress for segment in segments], dtype=np.float64)
     elapsed = np.array([segment.elapsed_s for segment in segments], dtype=np.float64)
     if not segments:
         return Stretch(progress, elapsed, np.empty(0), np.ones((1, 1)))
     work, parameters = request.scenario.work, request.scenario.parameters
-    questioner = Questioner(served, book)
     past = [
         questioner.ask(Scenario(segment.configuration, work, parameters)) for segment in segments
     ]

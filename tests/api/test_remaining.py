@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
-from tests.support.regressors import law_seconds, publish_regressor
+from tests.support.regressors import fit, law_seconds, publish_regressor
 
 WHOLE = law_seconds(2, 4000.0)
 JOB: dict[str, Any] = {
@@ -240,3 +240,39 @@ def test_progress_in_no_time_only_scales_the_forecast(
     past = [{"configuration": {"gpu_type": "T4", "workers": 4}, "progress": 0.25, "elapsed_s": 100}]
     segmented = {"segments": past, "progress": 0.5}
     assert median(ask(client, **segmented, elapsed_s=100)) == median(ask(client, **segmented))
+
+
+def test_segment_whose_names_mean_the_same_configuration_is_the_job_itself(
+    client: TestClient, services: Services
+) -> None:
+    runs = [
+        {
+            "workload": "dense",
+            "duration_seconds": law_seconds(workers, size),
+            "configuration": {"gpu_type": "T4", "workers": workers, "nodes": workers // 4},
+            "work": {"dataset_size": size},
+        }
+        for workers in (4, 8, 16)
+        for size in (1000.0, 2000.0)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "dense")
+    told: dict[str, Any] = {"gpu_type": "T4", "workers": 8, "nodes": 2}
+    is_left_open: dict[str, Any] = {"gpu_type": "Tesla T4", "workers": 8}
+    job = {"workload": "dense", "parameters": {}, "progress": 0.5, "elapsed_s": 900}
+
+    answers = [
+        ask(
+            client,
+            **job,
+            configuration=present,
+            segments=[{"configuration": past, "progress": 0.25, "elapsed_s": 450}],
+        )
+        for present, past in ((told, told), (told, is_left_open), (is_left_open, told))
+    ]
+
+    assert (
+        answers[0]["remaining_seconds"]
+        == ask(client, **job, configuration=told)["remaining_seconds"]
+    )
+    assert answers[0] == answers[1] == answers[2]
