@@ -5,12 +5,17 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import Final
 
 from app.api.schemas.quantities import money_text, plain_number
 from app.domain.instants import instant_text
 from app.domain.runs import Run
+from app.services.uploads.fields import EXCLUSION
 from app.services.uploads.flat import FlatValue, flat_run
 from app.services.uploads.formulas import guard_formula
+
+_NO_REASON: Final = "no reason was given"
+"""What an upload reads of a run that was excluded without one."""
 
 
 def csv_blocks(columns: Sequence[str], pages: Iterable[Sequence[Run]]) -> Iterator[bytes]:
@@ -30,6 +35,8 @@ def _row(run: Run, columns: Sequence[str]) -> list[str]:
     flat: dict[str, FlatValue] = {"workload": run.workload, **flat_run(run)}
     if run.external_id is not None:
         flat["external_id"] = run.external_id
+    if run.excluded:
+        flat[EXCLUSION] = run.excluded_reason or _NO_REASON
     return [_cell(flat.get(column)) for column in columns]
 
 

@@ -168,7 +168,7 @@ class RunContent:
 class NewRuns:
     """Runs to store, column by column; equal content has an equal hash.
 
-    `exclusion` is the reason why all of them are kept out of fits, None where they are not.
+    `exclusions` are the reasons why runs are kept out of fits, None where they are not.
     """
 
     run_id: Sequence[RunId]
@@ -177,7 +177,7 @@ class NewRuns:
     content_sha256: Sequence[str]
     content: RunContent
     created_at: datetime
-    exclusion: str | None = None
+    exclusions: Sequence[str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

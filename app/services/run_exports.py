@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from app.domain.pages import Page
 from app.domain.runs import Run
 from app.domain.workloads import Workload
-from app.services.uploads.fields import LABEL, PARAMETER, PHASE, RESOURCE
+from app.services.uploads.fields import EXCLUSION, LABEL, PARAMETER, PHASE, RESOURCE
 from app.services.uploads.flat import FLAT_FIELDS
 from app.storage.stores import Stores
 
@@ -39,4 +39,4 @@ def upload_columns(stores: Stores, workload: Workload) -> list[str]:
         LABEL: stores.runs.names_in("labels", key),
     }
     members = [family + name for family, names in families.items() for name in names]
-    return ["workload", "external_id", *FLAT_FIELDS, *members]
+    return ["workload", "external_id", *FLAT_FIELDS, EXCLUSION, *members]

@@ -82,6 +82,11 @@ RUN_SCHEMA: Final[_Schema] = _object(
             "additionalProperties": {"type": ["string", "null"], "maxLength": 500},
         },
         "forecast_id": {**_NAME, "maxLength": MAX_IDENTIFIER},
+        "excluded_reason": {
+            "type": ["string", "null"],
+            "maxLength": 500,
+            "description": "keeps the run out of fits; a duplicate stays as it is",
+        },
         "framework": _NAME,
     },
     required=["workload", "duration_seconds"],

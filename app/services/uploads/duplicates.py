@@ -12,6 +12,7 @@ from app.domain.runs import RunContent, StoredRun
 from app.services.uploads.checking import GpuNaming
 from app.services.uploads.chunks import BoolArray, Chunk
 from app.services.uploads.faults import FaultCollector
+from app.services.uploads.fields import EXCLUSION
 from app.services.uploads.flat import FlatValue, flat_content, flat_run
 from app.storage.stores import Stores
 
@@ -31,6 +32,13 @@ class Batch:
     def external_ids(self) -> list[str | None] | None:
         """The callers' own ids of the rows, None when no row has one."""
         return self.chunk.texts.get("external_id")
+
+    def exclusions(self, default: str | None) -> Sequence[str | None] | None:
+        """Return why the rows are kept out of fits, None when none is; `default` is of all."""
+        told = self.chunk.texts.get(EXCLUSION)
+        if told is None:
+            return None if default is None else [default] * len(self.chunk)
+        return [reason or default for reason in told]
 
     def take(self, indices: Sequence[int]) -> "Batch":
         """Return some of the rows."""

@@ -31,6 +31,7 @@ TEXT_FIELDS: Final = (
     "purchase",
     "cost_currency",
     "forecast_id",
+    "excluded_reason",
 )
 INSTANT_FIELDS: Final = ("started_at", "ended_at")
 MONEY_FIELDS: Final = ("cost_usd", "cost_amount")
@@ -45,6 +46,8 @@ RESOURCES: Final = (
 )
 TARGETS: Final = ("samples_to_target", "epochs_to_target")
 """What it took until the training reached its target; resources that have short names too."""
+EXCLUSION: Final = "excluded_reason"
+"""Why a run is kept out of fits; no part of what it measured."""
 PARAMETER: Final = "param."
 PHASE: Final = "phase."
 LABEL: Final = "label."

@@ -219,7 +219,7 @@ class UploadRegistrar:
                     content_sha256=kept.hashes,
                     content=kept.content,
                     created_at=now,
-                    exclusion=self._options.exclusion,
+                    exclusions=kept.exclusions(self._options.exclusion),
                 )
             )
 

@@ -21,7 +21,7 @@ _TEXTS: Final = frozenset(
     {
         "workload", "external_id", "run_id", "status", "gpu_type", "instance_type", "provider",
         "region", "purchase", "framework", "started_at", "ended_at", "cost_usd", "cost_amount",
-        "cost_currency", "forecast_id",
+        "cost_currency", "forecast_id", "excluded_reason",
     }
 )  # fmt: skip
 _LABEL: Final = "label."

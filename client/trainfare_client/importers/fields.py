@@ -28,6 +28,7 @@ PLAIN_FIELDS: Final = (
     "cost_amount",
     "cost_currency",
     "forecast_id",
+    "excluded_reason",
 )
 RESOURCES: Final = (
     "peak_gpu_memory_bytes",
