@@ -30,8 +30,13 @@ def test_plan_of_the_measured_example_is_answered(client: TestClient, services: 
     fit(services, "ddp-cnn-cpu")
     workload, body = bodies()[0]
 
-    plan = client.post(f"/v1/workloads/{workload}/profiling-plans", json=body).json()
+    path = f"/v1/workloads/{workload}/profiling-plans"
+    plan = client.post(path, json=body).json()
+    told = client.post(path, json=body, headers={"Accept": "text/plain"}).text.splitlines()
 
+    shown = re.findall(r"```console\n(ddp-cnn-cpu: measure.*?)```", PAGE, re.DOTALL)[0]
+    # The engine may come to choose other runs; what is told of each stays.
+    assert told[2].split() == shown.splitlines()[2].split()
     assert workload == "ddp-cnn-cpu"
     assert plan["considered"] == 18
     assert plan["runs"]
