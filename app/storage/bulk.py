@@ -70,7 +70,7 @@ def insert_columns(connection: sa.Connection, table: str, columns: Mapping[str, 
 
 def _columns(runs: NewRuns) -> dict[str, _Column]:
     size = len(runs.run_id)
-    reasons = [None] * size if runs.exclusions is None else runs.exclusions
+    reasons = runs.exclusions
     content = {field.name: getattr(runs.content, field.name) for field in fields(RunContent)}
     columns: dict[str, _Column | None] = {
         "id": runs.run_id,
@@ -78,8 +78,8 @@ def _columns(runs: NewRuns) -> dict[str, _Column]:
         "external_id": runs.external_id,
         "content_sha256": runs.content_sha256,
         **content,
-        "excluded": [reason is not None for reason in reasons],
-        "excluded_reason": runs.exclusions,
+        "excluded": [False] * size if reasons is None else [each is not None for each in reasons],
+        "excluded_reason": reasons,
         "created_at": [runs.created_at] * size,
     }
     return {name: column for name, column in columns.items() if column is not None}
