@@ -8,11 +8,10 @@ worker.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Context
 from typing import Final, NamedTuple
 
-from app.domain.ages import age
 from app.domain.billing import NO_EXTRAS, Extras
 from app.domain.columns import Repeated
 from app.domain.configurations import Configuration, Purchase
@@ -22,6 +21,7 @@ from app.domain.prices import Price, PriceQuery
 from app.pricing.billing import exact_cost
 from app.pricing.currencies import RateBook
 from app.pricing.grid import GridBook
+from app.pricing.holding import is_stale, latest_of
 from app.pricing.offers import INLINE_SOURCE, Offer
 from app.pricing.price_index import PriceIndex, catalogue_index
 from app.pricing.shelves import (
@@ -32,9 +32,6 @@ from app.pricing.shelves import (
     shelves_of,
     undercut_none,
 )
-
-STALE_AFTER: Final = timedelta(days=180)
-"""A price whose date is longer ago is served with its age and a warning."""
 
 _ANY_PURCHASE: Final = (Purchase.ON_DEMAND, Purchase.RESERVED, Purchase.OWNED)
 _MAX_REMEMBERED: Final = 8192
@@ -238,7 +235,7 @@ class PriceBook:
     ) -> list[_Market]:
         as_of = query.as_of or self.now
         found = []
-        for index in (self._own_index, catalogue_index()):
+        for index in self._indices:
             prices = self._eligible(index.find(configuration), configuration, query)
             fresh = [price for price in prices if not is_stale(price, as_of)]
             stale = [price for price in prices if is_stale(price, as_of)]
@@ -308,40 +305,44 @@ class PriceBook:
         """Return how many GPUs its instance type has, None where no price or several tell."""
         if configuration.instance_type is None:
             return None
-        for index in (self._own_index, catalogue_index()):
-            counts = {price.gpu_count for price in index.find(configuration)} - {None}
+        for index in self._indices:
+            counts = {price.gpu_count for price in self._held(index, configuration)} - {None}
             if len(counts) == 1:
                 return counts.pop()
         return None
 
     def gpu_types_of(self, instance_type: str) -> set[str]:
         """Return the GPU types of an instance type; a project's own prices know its machines."""
-        own = self._own_index.gpu_types_of(instance_type)
-        return own or catalogue_index().gpu_types_of(instance_type)
+        machine = Configuration(instance_type=instance_type)
+        for index in self._indices:
+            held = self._held(index, machine)
+            types = {price.gpu_type for price in held if price.gpu_type is not None}
+            if types:
+                return types
+        return set()
+
+    @property
+    def _indices(self) -> tuple[PriceIndex, PriceIndex]:
+        """The project's own prices, which go before the catalogue."""
+        return self._own_index, catalogue_index()
+
+    def _held(self, index: PriceIndex, configuration: Configuration) -> list[Price]:
+        """Return the prices that hold now, where there is none those that will."""
+        found = index.find(configuration)
+        return latest_of(found, self.now) or found
 
     def _eligible(
         self, prices: Iterable[Price], configuration: Configuration, query: PriceQuery
     ) -> list[Price]:
-        """Return the prices that hold, the latest of each offer."""
+        """Return the prices that hold where the question buys."""
         provider = query.provider or configuration.provider
         region = query.region or configuration.region
-        as_of = query.as_of or self.now
-        latest: dict[tuple[object, ...], Price] = {}
-        for price in prices:
-            if price.valid_from > as_of:
-                continue
-            if not (_agrees(price.provider, provider) and _agrees(price.region, region)):
-                continue
-            key = (
-                price.place,
-                price.hardware,
-                price.gpu_count,
-                price.purchase,
-                price.currency,
-            )
-            if key not in latest or latest[key].valid_from <= price.valid_from:
-                latest[key] = price
-        return list(latest.values())
+        agreed = (
+            price
+            for price in prices
+            if _agrees(price.provider, provider) and _agrees(price.region, region)
+        )
+        return latest_of(agreed, query.as_of or self.now)
 
 
 def _cheapest(rivals: Sequence[Offer], seconds: float) -> Offer:
@@ -387,11 +388,6 @@ def _undominated(offers: Sequence[Offer], currency: str | None, as_of: datetime)
     for offer in sorted((each for each in offers if flaws(each) == least), key=cheapest_first):
         cheapest.setdefault(rules_of(offer.price), offer)
     return list(cheapest.values())
-
-
-def is_stale(price: Price, as_of: datetime) -> bool:
-    """Whether a price is so old that it comes with a warning."""
-    return age(price.valid_from, as_of) > STALE_AFTER
 
 
 def _agrees(offered: str | None, asked: str | None) -> bool:

@@ -14,8 +14,8 @@ from app.domain.prices import PriceQuery
 from app.domain.wording import say_count, say_number
 from app.pricing.currencies import is_stale_rate
 from app.pricing.grid import is_stale_factor
+from app.pricing.holding import is_stale
 from app.pricing.offers import Offer
-from app.pricing.resolution import is_stale
 from app.services.serving import ServedRegressor
 from models import Support, SupportColumns
 

@@ -8,6 +8,7 @@ from fastapi.testclient import TestClient
 from app.services.wiring import Services
 from tests.support.regressors import fit
 
+_NOVEMBER = "2026-11-01T00:00:00Z"
 _MACHINES = (("one", 1), ("four", 4), ("eight", 8))
 
 
@@ -126,6 +127,24 @@ def test_where_no_machine_has_room_for_the_assumed_nodes_smaller_ones_are_billed
     assert asked["configuration"]["nodes"] == 2
     assert asked["cost"]["price"]["instances"] == 8
     assert told["cost"] is None
+
+
+def test_corrected_price_of_a_machine_replaces_the_one_with_other_gpus(
+    client: TestClient, services: Services
+) -> None:
+    _publish(client, services, DENSE)
+    machine = {"instance_type": "fixed", "gpu_type": "V100-16GB"}
+    prices = [
+        {**machine, "gpu_count": gpus, "price_per_hour": price, "valid_from": since}
+        for gpus, price, since in ((8, "4", "2026-10-01T00:00:00Z"), (4, "5", _NOVEMBER))
+    ]
+    assert client.post("/v1/prices", json=prices).status_code == 201
+
+    asked = _forecast(client, {"instance_type": "fixed", "workers": 8})
+
+    price = asked["cost"]["price"]
+    assert (price["valid_from"], price["instances"]) == (_NOVEMBER, 2)
+    assert asked["configuration"]["nodes"] == 2
 
 
 def test_instance_type_is_known_in_any_case(client: TestClient, services: Services) -> None:

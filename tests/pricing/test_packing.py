@@ -12,9 +12,10 @@ from app.domain.configurations import Purchase
 from app.domain.prices import PriceQuery
 from app.pricing.billing import exact_cost
 from app.pricing.catalogue import built_in_prices
+from app.pricing.holding import is_stale
 from app.pricing.offers import Offer
 from app.pricing.packing import pack
-from app.pricing.resolution import PriceBook, is_stale
+from app.pricing.resolution import PriceBook
 from app.pricing.shelves import shelves_of
 from tests.support.prices import NOW, make_price, on_t4
 

@@ -9,9 +9,10 @@ from app.domain.configurations import Configuration, Purchase
 from app.domain.prices import Price, PriceQuery
 from app.pricing.catalogue import built_in_prices
 from app.pricing.gpus import variants_of
+from app.pricing.holding import is_stale
 from app.pricing.offers import Offer
 from app.pricing.price_index import catalogue_index
-from app.pricing.resolution import PriceBook, is_stale
+from app.pricing.resolution import PriceBook
 from tests.support.prices import NOW, make_price, on_t4
 
 ANY = PriceQuery()

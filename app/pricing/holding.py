@@ -1,0 +1,36 @@
+"""Which prices hold at an instant, and which of them are stale."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.domain.ages import age
+from app.domain.prices import Price
+
+STALE_AFTER: Final = timedelta(days=180)
+"""A price whose date is longer ago is served with its age and a warning."""
+
+
+def is_stale(price: Price, as_of: datetime) -> bool:
+    """Whether a price is so old that it comes with a warning."""
+    return age(price.valid_from, as_of) > STALE_AFTER
+
+
+def latest_of(prices: Iterable[Price], as_of: datetime) -> list[Price]:
+    """Return the prices that hold at an instant, the latest of each offer.
+
+    A later price of an instance type corrects how many GPUs it has; of one date, each number of
+    GPUs is an offer by itself, as it always is where no instance type is named.
+    """
+    latest: dict[tuple[object, ...], dict[int | None, Price]] = {}
+    for price in prices:
+        if price.valid_from > as_of:
+            continue
+        gpus = price.gpu_count if price.instance_type is None else None
+        key = (price.place, price.hardware, gpus, price.purchase, price.currency)
+        since = next((each.valid_from for each in latest.get(key, {}).values()), None)
+        if since is None or since < price.valid_from:
+            latest[key] = {price.gpu_count: price}
+        elif since == price.valid_from:
+            latest[key][price.gpu_count] = price
+    return [price for counts in latest.values() for price in counts.values()]
