@@ -21,17 +21,11 @@ from app.domain.prices import Price, PriceQuery
 from app.pricing.billing import exact_cost
 from app.pricing.currencies import RateBook
 from app.pricing.grid import GridBook
-from app.pricing.holding import is_stale, latest_of
+from app.pricing.holding import latest_of
+from app.pricing.markets import Market, Markets, first_hosting, undominated
 from app.pricing.offers import INLINE_SOURCE, Offer
 from app.pricing.price_index import PriceIndex, catalogue_index
-from app.pricing.shelves import (
-    Shelf,
-    cheapest_first,
-    instances_needed,
-    rules_of,
-    shelves_of,
-    undercut_none,
-)
+from app.pricing.shelves import instances_needed
 
 _ANY_PURCHASE: Final = (Purchase.ON_DEMAND, Purchase.RESERVED, Purchase.OWNED)
 _MAX_REMEMBERED: Final = 8192
@@ -56,14 +50,6 @@ class PricingFacts:
             *(rate.valid_from for rate in self.rates),
             *(factor.valid_from for factor in self.factors),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Market:
-    """What is on sale in one way; `best` suffices where instances are left open."""
-
-    shelves: list[Shelf]
-    best: list[Shelf]
 
 
 class _Wanted(NamedTuple):
@@ -100,7 +86,7 @@ class PriceBook:
         self._own_index = PriceIndex.of(own)
         self._rates = RateBook(rates)
         self._remembered: dict[_Wanted, _Rivals] = {}
-        self._markets: dict[_Question, list[_Market]] = {}
+        self._markets: dict[_Question, Markets] = {}
 
     @classmethod
     def of(cls, facts: PricingFacts, now: datetime) -> "PriceBook":
@@ -148,7 +134,8 @@ class PriceBook:
         """Return the offers of many configurations, as `resolve` does each.
 
         `nodes_assumed` says that the questions left their nodes open and they were filled in:
-        where no machine on sale has room for so many workers, those of other sizes count.
+        where no machine of the project's own has room for so many workers, its others count
+        before the catalogue does, and where none on sale has, those of other sizes.
         """
         wanted = _Wanted(query, query.currency or currency, nodes_assumed)
         known = self._remembered.setdefault(wanted, {})
@@ -171,7 +158,8 @@ class PriceBook:
         """Return the providers and regions where hardware is on sale, sorted by name."""
         found = {
             offer.price.place: (offer.price.provider, offer.price.region)
-            for market in self._market(configuration, query, query.currency)
+            for markets in self._markets_of(configuration, query, query.currency)
+            for market in markets
             for shelf in market.shelves
             for offer in shelf.singles
         }
@@ -194,63 +182,56 @@ class PriceBook:
             self._remembered.clear()
             known.clear()
             self._remembered[wanted] = known
-        query, currency, nodes_assumed = wanted
-        offers = self._offers(configuration, query, currency)
-        if nodes_assumed and not offers:
-            offers = self._offers(replace(configuration, nodes=None), query, currency)
-        known[configuration] = tuple(replace(offer, asked_currency=currency) for offer in offers)
+        offers = self._offers(configuration, wanted)
+        known[configuration] = tuple(
+            replace(offer, asked_currency=wanted.currency) for offer in offers
+        )
         return known[configuration]
 
-    def _offers(
-        self, configuration: Configuration, query: PriceQuery, currency: str | None
-    ) -> list[Offer]:
+    def _offers(self, configuration: Configuration, wanted: _Wanted) -> list[Offer]:
+        query, currency, nodes_assumed = wanted
         if query.price_per_hour is not None or query.serverless is not None:
             return [self._inline(configuration, query, currency)]
-        is_open = configuration.instance_type is None and configuration.nodes is None
-        for market in self._market(configuration, query, currency):
-            shelves = market.best if is_open else market.shelves
-            offers = [shelf.offer_for(configuration) for shelf in shelves]
-            known = [offer for offer in offers if offer is not None]
-            if known:
-                return _undominated(known, currency, query.as_of or self.now)
-        return []
+        asked = [configuration]
+        if nodes_assumed and configuration.nodes is not None:
+            asked.append(replace(configuration, nodes=None))
+        offers = first_hosting(self._markets_of(configuration, query, currency), asked)
+        return undominated(offers, currency, query.as_of or self.now)
 
-    def _market(
+    def _markets_of(
         self, configuration: Configuration, query: PriceQuery, currency: str | None
-    ) -> list[_Market]:
-        """Return what is on sale: of these markets the first that hosts the workers counts.
-
-        Own prices go before listed ones, on-demand prices before reserved ones.
-        """
+    ) -> Markets:
+        """Return what is on sale; on-demand prices go before reserved ones."""
         anyone = replace(configuration, workers=1, nodes=None)
         key = (anyone, query, currency)
         if key not in self._markets:
             if len(self._markets) >= _MAX_REMEMBERED:
                 self._markets.clear()
-            self._markets[key] = self._opened(configuration, query, currency)
+            own, listed = (
+                self._opened(index, configuration, query, currency) for index in self._indices
+            )
+            self._markets[key] = Markets(own, listed)
         return self._markets[key]
 
     def _opened(
-        self, configuration: Configuration, query: PriceQuery, currency: str | None
-    ) -> list[_Market]:
-        as_of = query.as_of or self.now
-        found = []
-        for index in self._indices:
-            prices = self._eligible(index.find(configuration), configuration, query)
-            fresh = [price for price in prices if not is_stale(price, as_of)]
-            stale = [price for price in prices if is_stale(price, as_of)]
-            for purchase in _purchases(configuration, query):
-                aged = [
-                    shelves_of(
-                        self._single(price, query, currency)
-                        for price in listed
-                        if price.purchase is purchase
-                    )
-                    for listed in (fresh, stale)
-                ]
-                best = [shelf for shelves in aged for shelf in undercut_none(shelves)]
-                found.append(_Market([*aged[0], *aged[1]], best))
-        return found
+        self,
+        index: PriceIndex,
+        configuration: Configuration,
+        query: PriceQuery,
+        currency: str | None,
+    ) -> list[Market]:
+        prices = self._eligible(index.find(configuration), configuration, query)
+        return [
+            Market.of(
+                (
+                    self._single(price, query, currency)
+                    for price in prices
+                    if price.purchase is purchase
+                ),
+                query.as_of or self.now,
+            )
+            for purchase in _purchases(configuration, query)
+        ]
 
     def _single(self, price: Price, query: PriceQuery, currency: str | None) -> Offer:
         """Return one instance as the question pays for it."""
@@ -368,26 +349,6 @@ def _with_rules(price: Price, query: PriceQuery) -> Price:
     if step_s is not None:
         price = replace(price, billing_step_s=step_s)
     return price
-
-
-def _undominated(offers: Sequence[Offer], currency: str | None, as_of: datetime) -> list[Offer]:
-    """Return of each billing rule the cheapest offer; the duration decides among these.
-
-    An offer in another currency, or of a stale price, counts only where there is no better.
-    """
-    if len(offers) == 1:
-        return list(offers)
-
-    def flaws(offer: Offer) -> tuple[bool, bool]:
-        return offer.price.currency != (currency or offer.price.currency), is_stale(
-            offer.price, as_of
-        )
-
-    least = min(map(flaws, offers))
-    cheapest: dict[object, Offer] = {}
-    for offer in sorted((each for each in offers if flaws(each) == least), key=cheapest_first):
-        cheapest.setdefault(rules_of(offer.price), offer)
-    return list(cheapest.values())
 
 
 def _agrees(offered: str | None, asked: str | None) -> bool:

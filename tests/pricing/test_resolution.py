@@ -1,5 +1,6 @@
 """Which price a configuration is charged, and on how many instances."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -89,6 +90,25 @@ def test_nodes_that_are_given_must_hold_the_workers() -> None:
     offer = resolve(on_t4(8, nodes=2), small, large)
 
     assert (offer.price.instance_type, offer.instances) == ("four", 2)
+
+
+@pytest.mark.parametrize("purchase", [Purchase.ON_DEMAND, Purchase.OWNED])
+def test_own_machines_of_other_sizes_go_before_the_catalogue_where_nodes_were_filled_in(
+    purchase: Purchase,
+) -> None:
+    book = PriceBook([make_price(gpu_type="V100-16GB", purchase=purchase)], NOW)
+    dense = Configuration(gpu_type="V100-16GB", workers=16, nodes=2)
+
+    [told] = book.resolve_all([dense], ANY)
+    [assumed] = book.resolve_all([dense], ANY, nodes_assumed=True)
+    [roomy] = book.resolve_all([replace(dense, workers=8)], ANY, nodes_assumed=True)
+
+    assert told is not None
+    assert (told.price.gpu_count, told.instances) == (8, 2)
+    assert [each and (each.price.source, each.instances) for each in (assumed, roomy)] == [
+        ("test", 4),
+        ("test", 2),
+    ]
 
 
 def test_price_of_a_gpu_counts_the_workers() -> None:

@@ -1,0 +1,75 @@
+"""What is on sale in one way, and what of it hosts a configuration."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from app.domain.configurations import Configuration
+from app.pricing.holding import is_stale
+from app.pricing.offers import Offer
+from app.pricing.shelves import Shelf, cheapest_first, rules_of, shelves_of, undercut_none
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """What is on sale in one way; `best` suffices where instances are left open."""
+
+    shelves: Sequence[Shelf]
+    best: Sequence[Shelf]
+
+    @classmethod
+    def of(cls, singles: Iterable[Offer], as_of: datetime) -> "Market":
+        """Return the market of some instances; stale ones never share a shelf with fresh ones."""
+        offers = list(singles)
+        fresh = shelves_of(each for each in offers if not is_stale(each.price, as_of))
+        stale = shelves_of(each for each in offers if is_stale(each.price, as_of))
+        return cls([*fresh, *stale], [*undercut_none(fresh), *undercut_none(stale)])
+
+    def offers_for(self, configuration: Configuration) -> list[Offer]:
+        """Return what hosts all workers, of each shelf the cheapest by the hour."""
+        is_open = configuration.instance_type is None and configuration.nodes is None
+        shelves = self.best if is_open else self.shelves
+        offers = [shelf.offer_for(configuration) for shelf in shelves]
+        return [offer for offer in offers if offer is not None]
+
+
+class Markets(NamedTuple):
+    """The markets of a project's own prices, and those of the catalogue, each in order."""
+
+    own: Sequence[Market]
+    listed: Sequence[Market]
+
+
+def first_hosting(markets: Markets, asked: Sequence[Configuration]) -> list[Offer]:
+    """Return the offers of the first market that hosts the workers in the first way it can.
+
+    All ways are looked for among a project's own prices before the catalogue is opened.
+    """
+    for known in markets:
+        for configuration in asked:
+            for market in known:
+                offers = market.offers_for(configuration)
+                if offers:
+                    return offers
+    return []
+
+
+def undominated(offers: Sequence[Offer], currency: str | None, as_of: datetime) -> list[Offer]:
+    """Return of each billing rule the cheapest offer; the duration decides among these.
+
+    An offer in another currency, or of a stale price, counts only where there is no better.
+    """
+    if len(offers) <= 1:
+        return list(offers)
+
+    def flaws(offer: Offer) -> tuple[bool, bool]:
+        return offer.price.currency != (currency or offer.price.currency), is_stale(
+            offer.price, as_of
+        )
+
+    least = min(map(flaws, offers))
+    cheapest: dict[object, Offer] = {}
+    for offer in sorted((each for each in offers if flaws(each) == least), key=cheapest_first):
+        cheapest.setdefault(rules_of(offer.price), offer)
+    return list(cheapest.values())
