@@ -100,10 +100,15 @@ def interrupted(
 
 
 def machines_of(configuration: Configuration, offer: Offer | None) -> int:
-    """Return how many machines may be taken away: where no offer tells, the nodes or workers."""
-    if offer is not None:
-        return offer.total_instances
-    return configuration.nodes or configuration.workers
+    """Return how many machines may be taken away.
+
+    A price of workers or GPUs does not tell, nor does none: the nodes do, where they are known.
+    """
+    if offer is None:
+        return configuration.nodes or configuration.workers
+    is_of_machines = offer.price.instance_type is not None or offer.price.serverless is not None
+    nodes = None if is_of_machines else configuration.nodes
+    return nodes or offer.total_instances
 
 
 def is_spot(request: ForecastRequest, offer: Offer | None) -> bool:

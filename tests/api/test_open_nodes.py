@@ -158,20 +158,50 @@ def test_instance_type_is_known_in_any_case(client: TestClient, services: Servic
     assert found[1]["configuration"]["instance_type"] == "four"
 
 
-def test_spot_machines_without_a_price_are_interrupted_one_by_one(
-    client: TestClient, services: Services
+@pytest.mark.parametrize(
+    ("asked", "machines"),
+    [({}, 2), ({"nodes": 4}, 4), ({"nodes": 1}, 1)],
+)
+def test_spot_machines_are_interrupted_node_by_node_where_no_price_tells_them(
+    client: TestClient, services: Services, asked: dict[str, int], machines: int
 ) -> None:
     _publish(client, services, DENSE)
     spot = {"interruptions_per_hour": 0.1, "checkpoint_interval_s": 60}
-    asked = {"gpu_type": "P100", "workers": 8, "purchase": "spot"}
+    card = {"gpu_type": "P100", "purchase": "spot", "provider": "own"}
+    assert client.post("/v1/prices", json={**card, "price_per_hour": "1"}).status_code == 201
+    configuration = {"gpu_type": "P100", "workers": 8, "purchase": "spot", **asked}
 
-    priced, unpriced = (
-        _forecast(client, asked, pricing={"spot": spot, **pricing})
-        for pricing in ({"price_per_hour": "1"}, {"provider": "nowhere"})
+    inline, own, unpriced = (
+        _forecast(client, configuration, pricing={"spot": spot, **pricing})
+        for pricing in ({"price_per_hour": "1"}, {"provider": "own"}, {"provider": "nowhere"})
     )
 
     assert unpriced["cost"] is None
-    assert unpriced["spot"]["expected_interruptions"] > 1.5 * (
-        priced["spot"]["expected_interruptions"] / 8
-    )
-    assert unpriced["configuration"]["nodes"] == 2
+    assert [each["cost"]["price"]["instances"] for each in (inline, own)] == [8, 8]
+    for each in (inline, own, unpriced):
+        assert each["configuration"]["nodes"] == machines
+        assert each["spot"]["interruptions_per_hour"] == pytest.approx(0.1 * machines)
+        assert each["duration_seconds"] == unpriced["duration_seconds"]
+
+
+def test_highest_price_of_spot_capacity_on_several_nodes_keeps_the_budget(
+    client: TestClient, services: Services
+) -> None:
+    _publish(client, services, DENSE)
+    spot = {"interruptions_per_hour": 2, "checkpoint_interval_s": 600}
+    pricing = {"purchase": "spot", "provider": "nowhere", "spot": spot}
+    asked = {
+        "workload": "placed",
+        "work": {},
+        "search": {"gpu_types": ["V100-16GB"], "workers": [16]},
+        "budget": "10",
+        "pricing": pricing,
+    }
+
+    nearest = client.post("/v1/recommendations", json=asked).json()["nearest"]
+    [change] = nearest["changes"]
+    priced = {**pricing, "price_per_hour": change["needed"]}
+    again = client.post("/v1/recommendations", json={**asked, "pricing": priced}).json()
+
+    assert change["constraint"] == "pricing.price_per_hour"
+    assert again["recommended"]["forecast"]["spot"] == nearest["forecast"]["spot"]
