@@ -125,7 +125,7 @@ class ProfilingPlan:
     """The runs in the order to make them, and what they are expected to bring.
 
     `regressor_version` is None for a plan from the priors alone; `spent` is what the runs that were
-    made are billed, as far as prices in the plan's currency are known; `attainable_width` is what
+    made are billed, as far as prices in `currency` are known; `attainable_width` is what
     the noise of runs leaves however many are made.
     """
 

@@ -38,6 +38,7 @@ from app.services.profiling_grounds import (
     Outlook,
     named_cold,
 )
+from app.services.profiling_spending import Spending, currency_of, spending_of
 from app.services.questions import Questioner
 from app.services.serving import RegressorCache, ServedRegressor
 from models import BoolArray, FloatArray
@@ -57,7 +58,7 @@ class _Field:
 
     scenarios: Sequence[Scenario]
     outlook: Outlook
-    spent: Decimal
+    spending: Spending
     prices: list[Decimal | None]
     currency: str | None
     reasons: list[str | None]
@@ -175,11 +176,11 @@ def _field(
 ) -> _Field:
     outlook = ground.outlook(book)
     offers, prices = outlook.offers, _prices(outlook)
-    currency, reasons = _currency(request, offers), _reasons(request, ground, scenarios, outlook)
+    currency, reasons = currency_of(request, offers), _reasons(request, ground, scenarios, outlook)
     return _Field(
         scenarios=scenarios,
         outlook=outlook,
-        spent=_spent(request, book, currency),
+        spending=spending_of(request, book, currency),
         prices=prices,
         currency=currency,
         reasons=reasons,
@@ -210,13 +211,6 @@ def _cheapest(
     return np.isin(np.arange(len(scenarios)), list(best.values()))
 
 
-def _currency(request: ProfilingRequest, offers: Sequence[Offer | None]) -> str | None:
-    """Return the currency of the plan: where no price can be told in the asked one, another."""
-    found = {offer.price.currency for offer in offers if offer is not None}
-    asked = request.pricing.currency
-    return asked if asked in found else min(found, default=None)
-
-
 def _reasons(
     request: ProfilingRequest,
     ground: Ground,
@@ -227,7 +221,7 @@ def _reasons(
     excluded = {identity_of(each) for each in request.exclude}
     measured = [False] * len(scenarios) if request.repeat else ground.is_measured()
     currencies = [None if offer is None else offer.price.currency for offer in outlook.offers]
-    currency = _currency(request, outlook.offers)
+    currency = currency_of(request, outlook.offers)
     reasons: list[str | None] = []
     for row, scenario in enumerate(scenarios):
         reason = None
@@ -252,20 +246,6 @@ def _prices(outlook: Outlook) -> list[Decimal | None]:
     ]
 
 
-def _spent(request: ProfilingRequest, book: PriceBook, currency: str | None) -> Decimal:
-    """Return what the runs that were made are billed in a currency."""
-    seconds = [run.duration_seconds for run in request.made]
-    offers = book.resolve_all(
-        [run.scenario.configuration for run in request.made], request.pricing, seconds=seconds
-    )
-    bills = (
-        bill(offer, each, each, each).median
-        for offer, each in zip(offers, seconds, strict=True)
-        if offer is not None and offer.price.currency == currency
-    )
-    return sum(bills, Decimal(0))
-
-
 def _budget(request: ProfilingRequest, field: _Field) -> float | None:
     if request.budget is None or not field.outlook.is_scaled:
         return None
@@ -283,7 +263,7 @@ def _budget(request: ProfilingRequest, field: _Field) -> float | None:
                 )
             ],
         )
-    return float(max(request.budget - field.spent, Decimal(0)))
+    return float(max(request.budget - field.spending.amount, Decimal(0)))
 
 
 def _scale(now: FloatArray, targets: Sequence[Interval | None]) -> FloatArray:
@@ -307,8 +287,8 @@ def _tell(
     return ProfilingPlan(
         request=request,
         regressor_version=None if served is None else served.version,
-        currency=field.currency,
-        spent=field.spent,
+        currency=field.currency or field.spending.currency,
+        spent=field.spending.amount,
         considered=int(field.cheapest.sum()),
         runs=_planned(field, schedule),
         targets=tuple(
@@ -370,7 +350,7 @@ def _warnings(
     field: _Field,
     attainable: float,
 ) -> list[ForecastWarning]:
-    found = []
+    found = list(field.spending.warnings())
     if served is None:
         found.append(
             ForecastWarning(

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from app.domain.configurations import Configuration, Scenario, Work
+from app.domain.configurations import Configuration, Scenario, Work, leaves_nodes_open
 from app.domain.forecasts import ForecastRequest, Interval
 from app.domain.profiling import ProfilingRequest
 from app.domain.runs import RunColumns
@@ -132,6 +132,7 @@ class ColdGround:
                 [each.configuration for each in self._candidates],
                 self._request.pricing,
                 seconds=mean_s.tolist() if self._has_runs else None,
+                nodes_assumed=are_nodes_open(self._request),
             ),
             mean_s=mean_s,
             is_scaled=self._has_runs,
@@ -162,9 +163,15 @@ def named_cold(scenario: Scenario) -> Scenario:
     return replace(scenario, configuration=replace(scenario.configuration, gpu_type=name))
 
 
+def are_nodes_open(request: ProfilingRequest) -> bool:
+    """Whether a plan fills nodes in: they bind no machine that has no room for them."""
+    if request.candidates:
+        return all(leaves_nodes_open(each.configuration) for each in request.candidates)
+    return not request.search.hardware.nodes
+
+
 def _question(request: ProfilingRequest, scenario: Scenario) -> ForecastRequest:
-    if not (request.candidates or request.search.hardware.nodes):
-        # They were filled in, and bind no machine that has no room for them.
+    if are_nodes_open(request):
         scenario = replace(scenario, configuration=replace(scenario.configuration, nodes=None))
     return ForecastRequest(
         workload=request.workload,

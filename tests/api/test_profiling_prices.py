@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from app.services.wiring import Services
 from tests.api.test_profiling import ask, scenario
-from tests.support.regressors import publish_regressor, store_runs
+from tests.support.regressors import fit, publish_regressor, store_runs
 
 BY_THE_HOUR: dict[str, Any] = {
     "provider": "hours",
@@ -110,3 +110,104 @@ def test_what_was_spent_is_taken_off_the_budget(client: TestClient, workload: st
     assert [len(plan["runs"]) for plan in (fresh, half, none)] == [2, 1, 0]
     assert [plan["spent"] for plan in (fresh, half, none)] == [None, "24.00", "48.00"]
     assert (none["stop"]["reason"], none["budget"]) == ("budget_spent", "50")
+
+
+GPU = {"gpu_type": "V100-16GB"}
+DENSE: dict[str, Any] = {
+    "target": {"configuration": {**GPU, "workers": 32}, "work": {}},
+    "search": {"gpu_types": ["V100-16GB"], "workers": [4, 8, 16]},
+    "repeat": True,
+    "stop": {"min_narrowing": 0},
+    "pricing": {"currency": "EUR"},
+}
+
+
+def dense(workers: int, **changes: Any) -> dict[str, Any]:
+    return {"configuration": {**GPU, "workers": workers, **changes}, "work": {}}
+
+
+@pytest.fixture
+def placed(client: TestClient, services: Services) -> str:
+    """Runs of eight workers a node; the project's own machines have four GPUs."""
+    runs = [
+        {
+            "workload": "placed",
+            "duration_seconds": 50.0 + 8000.0 / workers,
+            **GPU,
+            "nodes": max(1, workers // 8),
+            "workers": workers,
+        }
+        for workers in (2, 4, 8, 16, 32)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    price = {
+        **GPU,
+        "currency": "EUR",
+        "instance_type": "our-4x",
+        "gpu_count": 4,
+        "price_per_hour": "8",
+    }
+    assert client.post("/v1/prices", json=price).status_code == 201
+    return "placed"
+
+
+def as_made(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the runs of a plan as they are sent back, each as long as it was expected."""
+    return [
+        {
+            **{name: run[name] for name in ("configuration", "work", "parameters")},
+            "duration_seconds": run["duration_seconds"]["median"],
+        }
+        for run in plan["runs"]
+    ]
+
+
+def warned(plan: dict[str, Any]) -> dict[str, str]:
+    return {each["code"]: each["message"] for each in plan["warnings"]}
+
+
+@pytest.mark.parametrize("is_fitted", [True, False])
+@pytest.mark.parametrize("is_search", [True, False])
+def test_planned_runs_that_were_made_are_billed_as_they_were_planned(
+    client: TestClient, services: Services, placed: str, *, is_fitted: bool, is_search: bool
+) -> None:
+    if is_fitted:
+        fit(services, placed)
+    asked = DENSE if is_search else {**DENSE, "candidates": [dense(8), dense(16)]}
+    plan = ask(client, placed, **asked)
+
+    again = ask(client, placed, **asked, made=as_made(plan), budget="20")
+
+    assert {run["configuration"]["workers"] for run in plan["runs"]} >= {8, 16}
+    assert float(again["spent"]) == pytest.approx(float(plan["total_price"]), rel=0.5)
+    assert not {"price_unknown", "currency_not_converted"} & set(warned(again))
+
+
+def test_made_runs_whose_price_nobody_knows_are_told(
+    client: TestClient, services: Services, placed: str
+) -> None:
+    fit(services, placed)
+    known = {**dense(8), "duration_seconds": 3600.0}
+    unknown = {"configuration": {"workers": 8}, "work": {}, "duration_seconds": 3600.0}
+    foreign = {**dense(8, instance_type="p3.16xlarge"), "duration_seconds": 3600.0}
+
+    plan = ask(client, placed, **DENSE, made=[known, unknown, unknown, foreign], budget="20")
+
+    told = warned(plan)
+    assert Decimal(plan["spent"]) == Decimal(16)
+    assert "leaves out 2 of 4 runs made: no price" in told["price_unknown"]
+    assert "leaves out 1 of 4 runs made: prices are in USD" in told["currency_not_converted"]
+
+
+def test_spending_has_a_currency_where_no_candidate_has_a_price(
+    client: TestClient, services: Services, placed: str
+) -> None:
+    fit(services, placed)
+    target = {"configuration": {"workers": 4}, "work": {}}
+    asked = {**DENSE, "target": target, "candidates": [target]}
+
+    plan = ask(client, placed, **asked, made=[{**dense(8), "duration_seconds": 3600.0}])
+
+    assert (plan["spent"], plan["currency"]) == ("16.00", "EUR")
+    assert plan["runs"][0]["price"] is None
+    assert "price_unknown" not in warned(plan)
