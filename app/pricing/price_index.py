@@ -42,19 +42,6 @@ class PriceIndex:
             if not gpus or price.gpu_type is None or price.gpu_type.casefold() in gpus
         ]
 
-    def gpu_types_of(self, instance_type: str) -> set[str]:
-        """Return the GPU types that are known of an instance type.
-
-        Examples
-        --------
-        >>> catalogue_index().gpu_types_of("p3.16xlarge")
-        {'V100-16GB'}
-        >>> catalogue_index().gpu_types_of("m5.large")
-        set()
-        """
-        found = self.by_instance.get(instance_type.casefold(), ())
-        return {price.gpu_type for price in found if price.gpu_type is not None}
-
 
 def gpu_names(gpu_type: str | None) -> tuple[str, ...]:
     """Return the folded names under which a GPU may be priced: its own, those of its variants.

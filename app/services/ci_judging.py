@@ -8,6 +8,7 @@ from decimal import Decimal
 from app.decisions.gate import GatedRun, judge
 from app.domain.accuracy import DriftReport
 from app.domain.ci import CostChange, Gate, GateVerdict, JudgedRun, RunCost
+from app.domain.configurations import leaves_nodes_open
 from app.domain.identifiers import Slug
 from app.domain.prices import PriceQuery
 from app.domain.runs import Run
@@ -15,6 +16,7 @@ from app.pricing.billing import exact_cost
 from app.services.ci_expectations import expectations, experience
 from app.services.ci_history import History
 from app.services.judging import judge_runs
+from app.services.questions import Questioner
 from app.storage.stores import Stores
 
 
@@ -96,13 +98,16 @@ def with_costs(judged: Sequence[JudgedRun], histories: Mapping[Slug, History]) -
 
 
 def _cost(each: JudgedRun, history: History) -> RunCost | None:
-    if each.expected_median_seconds is None:
+    served = history.served
+    if each.expected_median_seconds is None or served is None:
         return None
-    offer = history.book.resolve(
-        each.run.scenario.configuration,
+    told = each.run.scenario.configuration
+    [offer] = history.book.resolve_all(
+        [Questioner(served, history.book).named(told)],
         PriceQuery(),
-        currency=None if history.served is None else history.served.currency,
-        seconds=each.expected_median_seconds,
+        currency=served.currency,
+        seconds=[each.expected_median_seconds],
+        nodes_assumed=leaves_nodes_open(told),
     )
     if offer is None:
         return None

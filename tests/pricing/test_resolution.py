@@ -12,7 +12,6 @@ from app.pricing.catalogue import built_in_prices
 from app.pricing.gpus import variants_of
 from app.pricing.holding import is_stale
 from app.pricing.offers import Offer
-from app.pricing.price_index import catalogue_index
 from app.pricing.resolution import PriceBook
 from tests.support.prices import NOW, make_price, on_t4
 
@@ -232,4 +231,4 @@ def test_what_was_resolved_is_remembered_within_bounds() -> None:
 
 
 def test_gpu_of_an_instance_type_is_known() -> None:
-    assert catalogue_index().gpu_types_of("P3.16xlarge") == {"V100-16GB"}
+    assert PriceBook([], NOW).gpu_types_of("P3.16xlarge") == {"V100-16GB"}
