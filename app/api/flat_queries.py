@@ -145,9 +145,10 @@ def _unknown(name: str) -> Fault:
     nearest = nearest_field(name, FLAT_FIELDS)
     hint = f"Did you mean {nearest!r}? " if nearest else ""
     shown = name[:100].encode("utf-8", "backslashreplace").decode()
+    parameter = "NAME" if nearest or "." in name or name == "param" else shown
     return Fault(
         f"There is no field {shown!r}.",
-        f"{hint}A parameter of the workload is param.NAME.",
+        f"{hint}A parameter of the workload is {_PARAMETER}{parameter}.",
         field=shown,
     )
 

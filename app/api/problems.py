@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from app.api.schemas.base import told_apart
 from app.domain import errors as domain
 from app.domain import log_fields
 from app.domain.errors import DomainError, Fault
@@ -270,6 +271,7 @@ def _validation_error(error: RequestValidationError, content_type: str | None) -
 
 def refusal_of(entries: Sequence[Mapping[str, Any]]) -> DomainError:
     """Return the refusal for what pydantic complains about; `loc` begins with the place."""
+    entries = [each for entry in entries for each in told_apart(entry)]
     faults = [_validation_fault(entry) for entry in entries]
     unknown = [
         fault

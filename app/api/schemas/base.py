@@ -1,9 +1,9 @@
 """What all requests and responses share: unknown request fields are refused by name."""
 
-from collections.abc import KeysView, Sequence
+from collections.abc import KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
@@ -14,6 +14,8 @@ from app.domain.spelling import nearest_field
 
 SHOWN_CHARACTERS = 100
 """So much of a name that is not known is told."""
+MAX_NAMED = 20
+"""So many of an object's names that are not known are told."""
 
 
 @cache
@@ -21,12 +23,36 @@ def _known_names(model: type[BaseModel]) -> KeysView[str]:
     return {info.alias or name: None for name, info in model.model_fields.items()}.keys()
 
 
+@cache
+def _known_places(model: type[BaseModel]) -> Mapping[str, str]:
+    """Return where a name may stand: among a model's own fields, else in one of its objects."""
+    places = {name: name for name in _known_names(model)}
+    for name, info in model.model_fields.items():
+        for inner in (info.annotation, *get_args(info.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                for leaf, place in _known_places(inner).items():
+                    places.setdefault(leaf, f"{name}.{place}")
+    return places
+
+
 def hint_at(name: str, known: Sequence[str]) -> tuple[str, str]:
     """Return what a message says of a name that is not known, and the remedy."""
-    nearest = nearest_field(name, known)
+    return _hint(name, {each: each for each in known})
+
+
+def _hint(name: str, places: Mapping[str, str]) -> tuple[str, str]:
+    nearest = nearest_field(name, places)
     if nearest:
-        return f"did you mean {nearest!r}?", f"Use {nearest!r}."
-    return f"known: {', '.join(known)}.", "Leave it out."
+        return f"did you mean {places[nearest]!r}?", f"Use {places[nearest]!r}."
+    known = [leaf for leaf, place in places.items() if leaf == place]
+    remedy = "Leave it out."
+    if "parameters" in known and name.isprintable():
+        remedy = f"Leave it out; a parameter of the workload is 'parameters.{_shown(name)}'."
+    return f"known: {', '.join(known)}.", remedy
+
+
+def _shown(name: str) -> str:
+    return name[:SHOWN_CHARACTERS]
 
 
 class RequestModel(BaseModel):
@@ -39,27 +65,32 @@ class RequestModel(BaseModel):
     def _refuse_unknown_fields(cls, data: Any) -> Any:
         if not isinstance(data, dict) or data.keys() <= _known_names(cls):
             return data
-        known = list(_known_names(cls))
-        for name in data:
-            if name not in known and not cls.accepts_extra(str(name)):
-                shown = str(name)[:SHOWN_CHARACTERS]
-                hint, remedy = hint_at(str(name), known)
-                raise PydanticCustomError(
-                    "unknown_field",
-                    "Unknown field {name}: {hint}",
-                    {
-                        "name": repr(shown),
-                        "hint": hint,
-                        "path": [shown],
-                        "remedy": remedy,
-                    },
-                )
+        known = _known_names(cls)
+        unknown = [n for n in data if n not in known and not cls.accepts_extra(str(n))]
+        if unknown:
+            each = [cls._unknown(str(name)) for name in unknown[:MAX_NAMED]]
+            message = "Unknown field {name}: {hint}"
+            raise PydanticCustomError("unknown_field", message, {**each[0], "each": each})
         return data
+
+    @classmethod
+    def _unknown(cls, name: str) -> dict[str, Any]:
+        hint, remedy = _hint(name, _known_places(cls))
+        shown = _shown(name)
+        return {"name": repr(shown), "hint": hint, "path": [shown], "remedy": remedy}
 
     @classmethod
     def accepts_extra(cls, name: str) -> bool:  # noqa: ARG003 - the hook's signature
         """Whether a field that is not declared belongs to a family such as `param.*`."""
         return False
+
+
+def told_apart(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what pydantic says of an object's unknown fields as one entry of each."""
+    each = (entry.get("ctx") or {}).get("each", ())
+    return [
+        {**entry, "ctx": ctx, "msg": f"Unknown field {ctx['name']}: {ctx['hint']}"} for ctx in each
+    ] or [entry]
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,12 +181,23 @@ def unknown_field_fault(
     elif dot and family + dot == PHASE:
         remedy = "Name phases phase.NAME_seconds, such as phase.setup_seconds."
     else:
-        nearest = nearest_field(name, known)
-        is_other_unit = name.casefold().rpartition("_")[2] in _OTHER_UNITS_OF_TIME
-        if nearest and nearest.endswith("_seconds") and is_other_unit:
-            hint = f"Convert to seconds and send {nearest!r}. "
-        else:
-            hint = f"Did you mean {nearest!r}? " if nearest else ""
-        remedy = f"{hint}A parameter of your own is param.NAME, a label label.NAME."
+        remedy = _meant_remedy(name, known)
     shown = printable(name)
     return Fault(f"There is no field {shown!r}.", remedy, field=shown, row=row)
+
+
+def _meant_remedy(name: str, known: Sequence[str]) -> str:
+    stem, _, unit = name.rpartition("_")
+    is_other_unit = unit.casefold() in _OTHER_UNITS_OF_TIME
+    nearest = nearest_field(name, known) or (nearest_field(stem, known) if is_other_unit else None)
+    if nearest and nearest.endswith("_seconds") and is_other_unit:
+        hint = f"Convert to seconds and send {nearest!r}. "
+    else:
+        hint = f"Did you mean {nearest!r}? " if nearest else ""
+    is_plain = not nearest and "." not in name and len(name) < MAX_IDENTIFIER and _is_own(name)
+    own = name if is_plain else "NAME"
+    return f"{hint}A parameter of your own is {PARAMETER}{own}, a label {LABEL}{own}."
+
+
+def _is_own(name: str) -> bool:
+    return name != PARAMETER[:-1] and _is_member(PARAMETER, name)
