@@ -4,7 +4,9 @@ import { h } from "./dom.js";
 
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const YEAR = 365 * 86400;
+const LARGE = 1e6;
 const numbers = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
+const wholes = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
 /** Return a duration with its two leading units: 33120 -> "9 h 12 min". */
@@ -39,7 +41,8 @@ export function money(amount, currency) {
   return currency === "USD" ? `$${shown}` : `${currency} ${shown}`;
 }
 
-export const number = (value) => numbers.format(value);
+/** Return a number with six digits that matter; one without decimals, or a large one, in full. */
+export const number = (value) => (Number.isInteger(value) || Math.abs(value) >= LARGE ? wholes : numbers).format(value);
 export const short = (value) => compact.format(value);
 
 /** Return a fraction as per cent with two digits that matter. */
