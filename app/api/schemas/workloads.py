@@ -121,7 +121,9 @@ class WorkloadOut(ResponseModel):
     runs: dict[RunStatus, int]
     published_version: int | None
     created_at: datetime
-    updated_at: datetime
+    updated_at: Annotated[
+        datetime, Field(description="created or last declared; runs and fits do not move it")
+    ]
 
     @classmethod
     def of(cls, summary: WorkloadSummary) -> "WorkloadOut":

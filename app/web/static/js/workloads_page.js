@@ -23,7 +23,7 @@ const HEADINGS = [
   { text: "Runs", number: true, title: "finished runs, and those that did not finish" },
   { text: "Regressor" },
   { text: "Typical error", number: true, title: "mean absolute percentage error on configurations that were left out" },
-  { text: "Last change" },
+  { text: "Fitted", title: "when the published regressor was fitted" },
 ];
 
 function runCounts(runs) {
@@ -46,26 +46,29 @@ function row(workload) {
       runCounts(workload.runs),
       status,
       h("span", { class: "accuracy", "data-of": version ? name : "" }, version ? "…" : "–"),
-      timeNode(workload.updated_at),
+      h("span", { class: "fitted" }, version ? "…" : "–"),
     ],
   };
 }
 
-/** Fill in the accuracies, a few requests at a time; the list itself does not wait for them. */
+/** Fill in the accuracies and times, a few requests at a time; the list itself does not wait for them. */
 async function fillAccuracies() {
   const seen = (cell) => cell.dataset.of && !cell.closest("tr").hidden;
   const waiting = [...place.querySelectorAll(".accuracy")].filter(seen);
   const work = async () => {
     for (let cell = waiting.shift(); cell; cell = waiting.shift()) {
       const name = cell.dataset.of;
+      const fitted = cell.closest("tr").querySelector(".fitted");
       cell.dataset.of = "";
       try {
         const { regressor } = await get(workloadPath(name));
         const error = regressor ? headlineAccuracy(regressor.accuracy) : null;
         cell.textContent = error ? percent(error.mape) : "–";
         if (error) cell.title = `${error.mape} on ${error.axis}`;
+        fill(fitted, regressor ? timeNode(regressor.fitted_at) : "–");
       } catch {
         cell.textContent = "?";
+        fitted.textContent = "?";
       }
     }
   };
