@@ -1,12 +1,36 @@
 """What the pages show of a workload is what the service holds, on any screen, by any key."""
 
+from collections.abc import Iterator
+
 import httpx2
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.conftest import PUBLISHED, OpenPage
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of
 
 pytestmark = pytest.mark.browser
+
+
+def _exclude(service: str, run_ids: list[str], *, excluded: bool) -> None:
+    change = {"excluded": excluded, "reason": "a neighbour was noisy" if excluded else None}
+    for run_id in run_ids:
+        httpx2.patch(f"{service}/v1/runs/{run_id}", json=change).raise_for_status()
+
+
+def _newest_runs(service: str, count: int) -> list[str]:
+    listed = httpx2.get(f"{service}/v1/workloads/{PUBLISHED}/runs?page_size={count}")
+    return [run["run_id"] for run in listed.json()["runs"]]
+
+
+@pytest.fixture(params=[1, 11])
+def service_with_excluded_runs(
+    published_service: str, request: pytest.FixtureRequest
+) -> Iterator[str]:
+    """Yield the URL of a service whose newest runs are left out of fits: some, or a page full."""
+    newest = _newest_runs(published_service, request.param)
+    _exclude(published_service, newest, excluded=True)
+    yield published_service
+    _exclude(published_service, newest, excluded=False)
 
 
 def test_whole_numbers_are_shown_in_full(empty_service: str, open_page: OpenPage) -> None:
@@ -30,3 +54,24 @@ def test_list_tells_when_the_published_regressor_was_fitted(
     fitted = page.locator(f"tr[data-name={PUBLISHED}] .fitted time")
     expect(fitted).to_have_attribute("datetime", detail["regressor"]["fitted_at"])
     expect(page.locator("tr[data-name=bare] .fitted")).to_have_text("–")  # noqa: RUF001 - shown so
+
+
+def test_first_question_is_about_a_run_that_fits_may_use(
+    service_with_excluded_runs: str, open_page: OpenPage
+) -> None:
+    runs = httpx2.get(
+        f"{service_with_excluded_runs}/v1/workloads/{PUBLISHED}/runs?excluded=false&page_size=1"
+    ).json()["runs"]
+
+    page = open_page(f"{service_with_excluded_runs}/workloads/{PUBLISHED}")
+
+    answer_of(page)
+    [asked] = runs
+    expect(page.locator("#question [name=gpu_type]")).to_have_value(
+        asked["configuration"]["gpu_type"]
+    )
+    for name, value in (
+        ("workers", asked["configuration"]["workers"]),
+        ("dataset_size", asked["work"]["dataset_size"]),
+    ):
+        expect(page.locator(f"#question [name={name}]")).to_have_value(str(int(value)))

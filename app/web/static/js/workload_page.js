@@ -67,11 +67,18 @@ function use(scenario) {
   byId("what-if").scrollIntoView({ behavior: "smooth" });
 }
 
-function firstQuestion(runs) {
+/** Ask first what the address says, else about the newest run that the regressor may have learned from. */
+async function firstQuestion(runs) {
   const given = Object.fromEntries(new URLSearchParams(location.search));
   if (Object.keys(given).length) return given;
-  const run = runs.find((each) => each.status === "succeeded") ?? runs[0];
+  const isUsable = (each) => each.status === "succeeded" && !each.excluded;
+  const run = runs.find(isUsable) ?? (await newestUsableRun()) ?? runs[0];
   return run ? fieldsOf(run) : {};
+}
+
+async function newestUsableRun() {
+  const page = await get(`${path}/runs`, { page_size: 1, status: "succeeded", excluded: false });
+  return page.runs[0];
 }
 
 async function knownGpus(detail) {
@@ -80,8 +87,8 @@ async function knownGpus(detail) {
   return gpus.map((gpu) => gpu.gpu_type).sort();
 }
 
-function installSections(detail, gpus, runs) {
-  buildQuestion(form, detail, gpus, firstQuestion(runs), settled(ask, 150));
+function installSections(detail, gpus, question) {
+  buildQuestion(form, detail, gpus, question, settled(ask, 150));
   const drawCurve = installCurve(detail);
   const search = installChoices(detail, gpus, use);
   sections = { drawCurve, search };
@@ -103,7 +110,7 @@ async function refresh() {
     fill(byId("problem"));
     if (!sections) {
       const [gpus, { runs }] = await Promise.all([knownGpus(detail), newestRuns()]);
-      installSections(detail, gpus, runs);
+      installSections(detail, gpus, await firstQuestion(runs));
     }
     ask();
     showRegressor(detail, refresh);
