@@ -75,3 +75,27 @@ def test_first_question_is_about_a_run_that_fits_may_use(
         ("dataset_size", asked["work"]["dataset_size"]),
     ):
         expect(page.locator(f"#question [name={name}]")).to_have_value(str(int(value)))
+
+
+def test_badge_follows_requests_that_fail_and_succeed(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer_of(page)
+    badge = page.locator("#readiness")
+    expect(badge).to_have_attribute("data-state", "ready")
+    page.wait_for_load_state("networkidle")
+
+    page.context.set_offline(True)
+    page.locator("#question [name=workers]").fill("4")
+    page.keyboard.press("Enter")
+    expect(page.locator("#answer .problem")).to_contain_text("does not answer")
+
+    expect(badge).to_have_attribute("data-state", "down")
+
+    page.context.set_offline(False)
+    page.locator("#question [name=workers]").fill("2")
+    page.keyboard.press("Enter")
+    answer_of(page)
+
+    expect(badge).to_have_attribute("data-state", "ready")

@@ -1,6 +1,7 @@
 /** Talks to the API of this service: JSON in, JSON out, problems as exceptions. */
 
 import { askForKey, currentKey } from "./key.js";
+import { heard } from "./readiness.js";
 
 /** A refusal in the form of RFC 9457. */
 export class Problem extends Error {
@@ -26,9 +27,12 @@ async function send(path, options) {
   const headers = { Accept: "application/json", ...options.headers };
   if (key) headers.Authorization = `Bearer ${key}`;
   try {
-    return await fetch(path, { ...options, headers });
+    const response = await fetch(path, { ...options, headers });
+    heard(response);
+    return response;
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    heard(null);
     throw new Problem({
       code: "unreachable",
       title: "The service does not answer",

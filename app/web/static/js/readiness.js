@@ -2,6 +2,7 @@
 
 import { byId } from "./dom.js";
 
+const UNAVAILABLE = 503;
 const place = byId("readiness");
 
 function show(state, text, title) {
@@ -10,7 +11,8 @@ function show(state, text, title) {
   place.querySelector(".text").textContent = text;
 }
 
-async function look() {
+/** Ask the service how it is, and show it. */
+export async function look() {
   try {
     const response = await fetch("/readyz", { headers: { Accept: "application/json" } });
     const document = await response.json();
@@ -19,6 +21,12 @@ async function look() {
   } catch {
     show("down", "no answer", "The service does not answer");
   }
+}
+
+/** Look again where a response, or null for none, contradicts what the badge says. */
+export function heard(response) {
+  const isWell = response !== null && response.status !== UNAVAILABLE;
+  if (place.dataset.state === (isWell ? "down" : "ready")) look();
 }
 
 look();
