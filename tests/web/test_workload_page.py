@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from tests.web.conftest import PUBLISHED, OpenPage, answer_of
 
 pytestmark = pytest.mark.browser
+LONG_GPU = "own-accelerator-of-the-laboratory-with-a-name-that-never-ends-48GB"
 
 
 def _exclude(service: str, run_ids: list[str], *, excluded: bool) -> None:
@@ -31,6 +32,30 @@ def service_with_excluded_runs(
     _exclude(published_service, newest, excluded=True)
     yield published_service
     _exclude(published_service, newest, excluded=False)
+
+
+@pytest.fixture
+def service_with_a_long_name(published_service: str) -> str:
+    """Return the URL of a service that has a regressor of a GPU with a long name."""
+    runs = [
+        {
+            "workload": "own",
+            "configuration": {"gpu_type": LONG_GPU, "workers": workers},
+            "work": {"dataset_size": size},
+            "duration_seconds": 20 + size / workers / 100,
+        }
+        for workers in (1, 2, 4)
+        for size in (1e5, 2e5, 4e5)
+    ]
+    httpx2.post(f"{published_service}/v1/runs", json=runs).raise_for_status()
+    fit = httpx2.post(
+        f"{published_service}/v1/workloads/own/fits",
+        json={"regressors": ["log_linear"]},
+        headers={"Prefer": "wait=60"},
+        timeout=90,
+    )
+    assert fit.json()["state"] == "succeeded", fit.text
+    return published_service
 
 
 def test_whole_numbers_are_shown_in_full(empty_service: str, open_page: OpenPage) -> None:
@@ -99,3 +124,16 @@ def test_badge_follows_requests_that_fail_and_succeed(
     answer_of(page)
 
     expect(badge).to_have_attribute("data-state", "ready")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_long_name_of_a_gpu_needs_no_sideways_scrolling(
+    service_with_a_long_name: str, open_page: OpenPage, width: int
+) -> None:
+    page = open_page(f"{service_with_a_long_name}/workloads/own", width=width)
+
+    assert LONG_GPU in answer_of(page)
+    expect(page.locator("#front strong").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
+
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
