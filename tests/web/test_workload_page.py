@@ -137,3 +137,20 @@ def test_long_name_of_a_gpu_needs_no_sideways_scrolling(
     page.wait_for_load_state("networkidle")
 
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_keyboard_focus_of_a_summary_is_plain_to_see(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer_of(page)
+    page.locator("#answer .curl summary").focus()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+
+    focused = page.evaluate(
+        "(() => { const style = getComputedStyle(document.activeElement);"
+        " return [document.activeElement.tagName, style.outlineWidth, style.outlineColor]; })()"
+    )
+
+    assert focused == ["SUMMARY", "2px", "rgb(15, 118, 110)"]
