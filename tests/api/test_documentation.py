@@ -1,12 +1,14 @@
 """Pages for people are complete and load nothing from elsewhere; the OpenAPI document is whole."""
 
 import re
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
 from app.api import problems
 
+_GUIDE = Path(__file__).parents[2] / "docs" / "api.md"
 _PAGES = ["/docs", "/problems", "/problems/invalid_rows"]
 
 
@@ -80,3 +82,11 @@ def test_document_names_this_service_and_its_keys(client: TestClient) -> None:
 
     assert [server["url"] for server in document["servers"]] == ["/"]
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+
+
+def test_guide_lists_every_problem_code_with_its_status() -> None:
+    listed = re.findall(r"^\| `(\w+)` \| (\d+) \| (.+) \|$", _GUIDE.read_text(), re.MULTILINE)
+
+    kinds = {(kind.code, str(kind.status)) for kind in problems.all_kinds()}
+    assert {(code, status) for code, status, _ in listed} == kinds
+    assert len(listed) == len(kinds)
