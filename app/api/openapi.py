@@ -42,6 +42,10 @@ Errors are `application/problem+json` (RFC 9457); each `type` resolves to a page
 `/problems`. Bodies may be compressed (`Content-Encoding: gzip` or `zstd`). Requests may carry
 `X-Request-ID`; every answer does.
 """
+_BEARER: Final = (
+    "An API key, or where the service trusts an OpenID Connect issuer a token (JWT) of it: a"
+    " person's, or a CI job's."
+)
 
 
 def _operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
@@ -89,7 +93,7 @@ def install(app: FastAPI, *, requires_keys: bool) -> None:
         components = document.setdefault("components", {})
         components["schemas"] = _described_by_hand() | components.get("schemas", {})
         components["securitySchemes"] = {
-            "bearer": {"type": "http", "scheme": "bearer", "description": "an API key"}
+            "bearer": {"type": "http", "scheme": "bearer", "description": _BEARER}
         }
         for path, method, operation in _operations(document):
             if path.startswith("/v1/"):

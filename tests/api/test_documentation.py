@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -90,3 +91,67 @@ def test_guide_lists_every_problem_code_with_its_status() -> None:
     kinds = {(kind.code, str(kind.status)) for kind in problems.all_kinds()}
     assert {(code, status) for code, status, _ in listed} == kinds
     assert len(listed) == len(kinds)
+
+
+def _has_example(media: dict[str, Any], schemas: dict[str, Any]) -> bool:
+    schema = media["schema"]
+    choices = [schema, *schema.get("anyOf", [])]
+    referred = [schemas.get(each.get("$ref", "").rpartition("/")[2], {}) for each in choices]
+    places = [media, schema, *referred]
+    return any("example" in each or "examples" in each for each in places)
+
+
+def test_every_query_parameter_is_described(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+
+    undescribed = [
+        (method, path, parameter["name"])
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        for parameter in operation.get("parameters", [])
+        if parameter["in"] == "query" and not parameter.get("description")
+    ]
+    assert undescribed == []
+
+
+def test_every_json_body_has_an_example(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+
+    bare = [
+        (method, path)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        for media_type, media in operation.get("requestBody", {}).get("content", {}).items()
+        if media_type == "application/json"
+        and not _has_example(media, document["components"]["schemas"])
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize("model", ["WorkloadIn", "RunPatch", "FitIn", "AcknowledgeIn"])
+def test_examples_of_bodies_are_taken(client: TestClient, model: str) -> None:
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    asked = {
+        "WorkloadIn": ("PUT", "/v1/workloads/shown", {200, 201}),
+        "RunPatch": ("PATCH", "/v1/runs/run_none", {404}),
+        "FitIn": ("POST", "/v1/workloads/none/fits", {404}),
+        "AcknowledgeIn": ("POST", "/v1/ci/reports/ci_none:acknowledge", {404}),
+    }
+    method, path, taken = asked[model]
+
+    for example in schemas[model]["examples"]:
+        assert client.request(method, path, json=example).status_code in taken
+
+
+def test_document_tells_of_tokens_and_of_both_origins(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+
+    assert "OpenID Connect" in document["components"]["securitySchemes"]["bearer"]["description"]
+    for path, origin in (("/v1/prices", "catalogue"), ("/v1/grid-factors", "built_in")):
+        [said] = [
+            parameter["description"]
+            for parameter in document["paths"][path]["get"]["parameters"]
+            if parameter["name"] == "origin"
+        ]
+        assert "own" in said
+        assert origin in said

@@ -125,11 +125,19 @@ class ResponseModel(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="null", defer_build=True)
 
 
+PageToken = Annotated[
+    str | None,
+    Field(max_length=200, description="`next_page_token` of the page before; default: the first"),
+]
+
+
 class PageQuery(RequestModel):
     """The query of every list."""
 
-    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = DEFAULT_PAGE_SIZE
-    page_token: Annotated[str | None, Field(max_length=200)] = None
+    page_size: Annotated[
+        int, Field(ge=1, le=MAX_PAGE_SIZE, description="at most so many entries")
+    ] = DEFAULT_PAGE_SIZE
+    page_token: PageToken = None
 
 
 def check_slug(text: str) -> Slug:

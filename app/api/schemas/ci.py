@@ -109,6 +109,12 @@ CI_REPORT_EXAMPLE: dict[str, Any] = {
 class AcknowledgeIn(RequestModel):
     """Who takes the durations of a report as the new normal, and why."""
 
+    model_config = RequestModel.model_config | {
+        "json_schema_extra": {
+            "examples": [{"author": "ada", "reason": "The new augmentation is worth its time."}]
+        }
+    }
+
     author: _Name
     reason: Annotated[Paragraphs, Field(min_length=1, max_length=2000)]
 

@@ -25,8 +25,10 @@ class CurveQuery(RequestModel):
             description="workers, nodes, dataset_size, batch_size, epochs or param.NAME",
         ),
     ] = "workers"
-    from_: Annotated[float, Field(alias="from", gt=0, le=1e18)] = 1.0
-    to: Annotated[float, Field(gt=0, le=1e18)] = 64.0
+    from_: Annotated[
+        float, Field(alias="from", gt=0, le=1e18, description="where the axis begins")
+    ] = 1.0
+    to: Annotated[float, Field(gt=0, le=1e18, description="where the axis ends")] = 64.0
     points: Annotated[int, Field(ge=2, le=MAX_POINTS, description="at most this many")] = 64
 
     model_config = RequestModel.model_config | {"extra": "allow"}

@@ -22,6 +22,12 @@ def _name_regressors(schema: JsonDict) -> None:
 class FitIn(RequestModel):
     """What a fit shall do; everything has a default, the body may be empty."""
 
+    model_config = RequestModel.model_config | {
+        "json_schema_extra": {
+            "examples": [{"time_budget_s": 120, "seed": 0, "publish": "if_better"}]
+        }
+    }
+
     time_budget_s: Annotated[
         float | None,
         Field(gt=0, le=3600, description="seconds after which no further candidate is begun"),

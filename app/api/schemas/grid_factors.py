@@ -106,4 +106,6 @@ class FactorOrigin(StrEnum):
 class GridFactorsQuery(PageQuery):
     """Which factors a list shows."""
 
-    origin: FactorOrigin = FactorOrigin.OWN
+    origin: Annotated[
+        FactorOrigin, Field(description="own: the project's; built_in: those of the service")
+    ] = FactorOrigin.OWN

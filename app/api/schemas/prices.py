@@ -255,14 +255,19 @@ class CreatedPricesOut(ResponseModel):
 class PricesQuery(PageQuery):
     """Which prices a list shows."""
 
-    provider: Name | None = None
-    region: Name | None = None
-    gpu_type: Name | None = None
-    instance_type: Name | None = None
-    purchase: Purchase | None = None
+    provider: Annotated[Name | None, Field(description="such as aws")] = None
+    region: Annotated[Name | None, Field(description="such as us-east-1")] = None
+    gpu_type: Annotated[Name | None, Field(description="in any spelling of its name")] = None
+    instance_type: Annotated[Name | None, Field(description="such as p3.16xlarge")] = None
+    purchase: Annotated[Purchase | None, Field(description="how the hours are bought")] = None
     as_of: Annotated[Instant | None, Field(description="prices that held then")] = None
-    origin: PriceOrigin | None = None
-    include_withdrawn: bool = False
+    origin: Annotated[
+        PriceOrigin | None,
+        Field(description="own: the project's; catalogue: the built-in ones; default: both"),
+    ] = None
+    include_withdrawn: Annotated[
+        bool, Field(description="the project's withdrawn ones too, which count no longer")
+    ] = False
 
     def to_filter(self) -> PriceFilter:
         """Return the filter of the list."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.base import PageToken, RequestModel, ResponseModel
 from app.api.schemas.instants import Moment
 from app.api.schemas.quantities import Quantity, money_text, plain_number
 from app.api.schemas.texts import Printable
@@ -277,16 +277,20 @@ class RunsOut(ResponseModel):
 class RunsQuery(RequestModel):
     """Which runs a list shows."""
 
-    status: RunStatus | None = None
-    gpu_type: Annotated[Printable | None, Field(max_length=100)] = None
-    created_after: Moment | None = None
-    created_before: Moment | None = None
-    excluded: bool | None = None
+    status: Annotated[RunStatus | None, Field(description="how they ended")] = None
+    gpu_type: Annotated[
+        Printable | None, Field(max_length=100, description="the name as it is stored")
+    ] = None
+    created_after: Annotated[Moment | None, Field(description="stored after this instant")] = None
+    created_before: Annotated[Moment | None, Field(description="stored before this instant")] = None
+    excluded: Annotated[
+        bool | None, Field(description="those left out of fits, or those that are not")
+    ] = None
     page_size: Annotated[
         int | None,
         Field(ge=1, le=MAX_PAGE_SIZE, description="50 by default; a CSV export has all without it"),
     ] = None
-    page_token: Annotated[str | None, Field(max_length=200)] = None
+    page_token: PageToken = None
 
     def to_filter(self) -> RunFilter:
         """Return the filter of the list."""
@@ -302,8 +306,22 @@ class RunsQuery(RequestModel):
 class RunPatch(RequestModel):
     """What may change of a stored run: labels are merged, a null removes one."""
 
+    model_config = RequestModel.model_config | {
+        "json_schema_extra": {
+            "examples": [
+                {
+                    "excluded": True,
+                    "reason": "a neighbour was noisy",
+                    "labels": {"node": "rack-7", "draft": None},
+                }
+            ]
+        }
+    }
+
     excluded: Annotated[bool | None, Field(description="kept out of fits")] = None
-    reason: Annotated[Printable | None, Field(min_length=1, max_length=500)] = None
+    reason: Annotated[
+        Printable | None, Field(min_length=1, max_length=500, description="why it is left out")
+    ] = None
     labels: Annotated[
         Mapping[
             Annotated[Printable, Field(min_length=1, max_length=100)],

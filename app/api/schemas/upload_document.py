@@ -104,7 +104,8 @@ UPLOAD_BODY: Final[_Schema] = {
     "description": "JSON or CSV; with `Content-Type: application/x-ndjson` one JSON run a line.",
     "content": {
         "application/json": {
-            "schema": {"anyOf": [RUN_SCHEMA, {"type": "array", "items": RUN_SCHEMA}]}
+            "schema": {"anyOf": [RUN_SCHEMA, {"type": "array", "items": RUN_SCHEMA}]},
+            "example": [RUN_EXAMPLE],
         },
         "text/csv": {"schema": {"type": "string"}, "example": _CSV_EXAMPLE},
     },

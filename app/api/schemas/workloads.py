@@ -72,6 +72,24 @@ class RefitPolicyBody(RequestModel):
 class WorkloadIn(RequestModel):
     """The declaration of a workload; all of it may be left out."""
 
+    model_config = RequestModel.model_config | {
+        "json_schema_extra": {
+            "examples": [
+                {
+                    "description": "ResNet-50 on ImageNet",
+                    "dataset_unit": "samples",
+                    "parameters": {
+                        "precision": {"type": "category"},
+                        "seq_len": {"type": "number", "unit": "tokens"},
+                    },
+                    "currency": "USD",
+                    "labels": {"team": "vision"},
+                    "refit_policy": {"mode": "auto", "min_new_runs": 5, "max_age_s": 604800},
+                }
+            ]
+        }
+    }
+
     description: Annotated[Paragraphs, Field(max_length=2000)] = ""
     dataset_unit: Annotated[
         _Unit | None, Field(description="what dataset_size counts; fixed once runs exist")
