@@ -73,6 +73,30 @@ def test_alerts_compare_wait_and_say_what_to_do() -> None:
         assert rule["annotations"]["description"]
 
 
+def test_memory_is_drawn_of_this_service_alone() -> None:
+    [memory] = [panel for panel in _panels() if panel["title"].startswith("Memory")]
+
+    for target in memory["targets"]:
+        assert "and on (job, instance) trainfare_build_info" in target["expr"]
+
+
+def test_panels_of_workloads_name_the_setting_that_they_need() -> None:
+    for panel in _panels():
+        asked = " ".join(target["expr"] for target in panel["targets"])
+        if "trainfare_realised" in asked:
+            assert "TRAINFARE_METRICS_WORKLOADS" in panel["description"], panel["title"]
+
+
+def test_alerts_name_only_what_the_service_answers(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    told = " ".join(rule["annotations"]["description"] for rule in _rules())
+
+    told = re.sub(r"\{\{.*?\}\}|WORKLOAD", "{workload}", told)
+    named = re.findall(r"(?:GET|POST) (/[\w/{}]+)", told)
+    assert "/v1/workloads/{workload}/accuracy" in named
+    assert set(named) <= paths.keys()
+
+
 def test_panels_stand_side_by_side_and_have_their_own_numbers() -> None:
     panels = _panels()
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
