@@ -125,6 +125,31 @@ def test_nodes_of_the_cluster_hold_the_fitters_own_image(compose: dict[str, Any]
     assert services["ray-fitter"]["environment"]["TRAINFARE_RAY_ADDRESS"] == "ray://ray-head:10001"
 
 
+def test_nodes_of_the_cluster_know_no_settings_and_reach_no_database(
+    compose: dict[str, Any],
+) -> None:
+    services = compose["services"]
+    of_database = set(services["postgres"].get("networks", ["default"]))
+
+    for name in ("ray-head", "ray-worker"):
+        node = services[name]
+        assert node["env_file"] == []
+        assert "POSTGRES_PASSWORD" not in str(node)
+        assert not of_database & set(node["networks"]), name
+    both = set(services["ray-fitter"]["networks"])
+    assert both == of_database | set(services["ray-head"]["networks"])
+    assert both <= compose["networks"].keys()
+
+
+def test_published_port_leads_to_where_the_service_listens(compose: dict[str, Any]) -> None:
+    api = compose["services"]["api"]
+
+    [port] = api["ports"]
+    assert port.endswith(f":{api['environment']['TRAINFARE_PORT']}")
+    assert api["environment"]["TRAINFARE_HOST"] == "0.0.0.0"
+    assert "TRAINFARE_DATABASE_URL" in api["environment"]
+
+
 def test_every_variable_of_the_compose_file_is_in_the_example() -> None:
     example = (_ROOT / ".env.example").read_text()
     for name in set(re.findall(r"\$\{(\w+)", _COMPOSE)):
