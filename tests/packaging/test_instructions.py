@@ -1,0 +1,30 @@
+"""What the documents tell to install and to run exists: nothing of ours is in a package index."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+_ROOT = Path(__file__).parents[2]
+_DOCUMENTS = [
+    _ROOT / "README.md",
+    *sorted((_ROOT / "docs").rglob("*.md")),
+    *sorted((_ROOT / "templates").iterdir()),
+    *sorted((_ROOT / "deploy").rglob("*.yaml")),
+]
+_FROM_AN_INDEX = re.compile(r"pip install (?:-\S+ )*['\"]?trainfare\S*")
+
+
+@pytest.mark.parametrize("path", _DOCUMENTS, ids=lambda path: str(path.relative_to(_ROOT)))
+def test_documents_install_nothing_of_ours_from_an_index(path: Path) -> None:
+    assert _FROM_AN_INDEX.findall(path.read_text(encoding="utf-8")) == []
+
+
+def test_gitlab_template_demands_where_the_client_comes_from() -> None:
+    template = (_ROOT / "templates" / "gitlab-ci.yml").read_text(encoding="utf-8")
+    job: dict[str, Any] = yaml.safe_load(template)[".trainfare-report"]
+
+    assert "TRAINFARE_CLIENT" not in job["variables"]
+    assert "${TRAINFARE_CLIENT:?" in job["script"][0]
