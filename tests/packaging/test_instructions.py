@@ -28,3 +28,30 @@ def test_gitlab_template_demands_where_the_client_comes_from() -> None:
 
     assert "TRAINFARE_CLIENT" not in job["variables"]
     assert "${TRAINFARE_CLIENT:?" in job["script"][0]
+
+
+def test_first_key_is_made_once_the_migration_is_done() -> None:
+    guide = (_ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    kubernetes = guide.partition("### Kubernetes")[2]
+
+    steps = [
+        kubernetes.index(step)
+        for step in (
+            "docker build -t REGISTRY/trainfare:",
+            "kustomize edit set image trainfare=REGISTRY/trainfare:",
+            "kubectl apply -k deploy/kubernetes/base",
+            "wait --for=condition=complete --timeout=10m job/trainfare-migrate",
+            "rollout status deploy/trainfare-fitter",
+            "exec deploy/trainfare-fitter -- trainfare keys create",
+            "rollout status deploy/trainfare-api",
+        )
+    ]
+    assert steps == sorted(steps)
+
+
+def test_named_version_of_the_image_is_that_of_the_manifests() -> None:
+    layer = (_ROOT / "deploy" / "kubernetes" / "base" / "kustomization.yaml").read_text()
+    guide = (_ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+
+    [image] = yaml.safe_load(layer)["images"]
+    assert set(re.findall(r"REGISTRY/trainfare:([\d.]+)", guide)) == {image["newTag"]}
