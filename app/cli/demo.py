@@ -1,5 +1,6 @@
 """`trainfare demo`: the whole way from measured runs to a recommendation, on this machine."""
 
+import csv
 import signal
 import sys
 from pathlib import Path
@@ -77,15 +78,25 @@ def _wait_until_ready(connection: Connection, service: BackgroundService) -> Non
 
 def _tour(connection: Connection, files: list[Path]) -> None:
     _headline("Uploading measured runs", "trainfare upload examples/profiles/*.csv")
-    for file in files:
-        answer = upload(connection, file, {}, again=True)
-        out.print(f"{file.name}: {answer['created']} new, {answer['duplicates']} known already")
-    workloads = [entry["workload"] for entry in connection.pages("/v1/workloads", "workloads")]
+    # The database may hold other workloads: the tour is about those of its profiles.
+    workloads = sorted(set().union(*(_upload(connection, file) for file in files)))
     _headline("Fitting a regressor for each workload", "trainfare fit WORKLOAD")
-    print_table([_fit(connection, workload) for workload in sorted(workloads)])
-    for workload in sorted(workloads):
+    print_table([_fit(connection, workload) for workload in workloads])
+    for workload in workloads:
         question = ask_about(connection, workload)
         _recommend(connection, question, _forecast(connection, question))
+
+
+def _upload(connection: Connection, file: Path) -> set[str]:
+    """Upload a profile; return its workloads."""
+    answer = upload(connection, file, {}, again=True)
+    out.print(f"{file.name}: {answer['created']} new, {answer['duplicates']} known already")
+    if answer["runs"] is not None:
+        return {run["workload"] for run in answer["runs"]}
+    # The answer lists the runs of small files alone.
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        named = {(row.get("workload") or "").strip() for row in csv.DictReader(lines)}
+    return {name.casefold() for name in named if name}
 
 
 def _fit(connection: Connection, workload: str) -> dict[str, object]:

@@ -6,10 +6,15 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from app.domain.access import DEFAULT_PROJECT
+from app.domain.identifiers import Slug
+from app.storage.database import Database
 from tests.support.server import start_process
 from tests.support.terminal import Terminal
 
@@ -30,21 +35,42 @@ def profiles(tmp_path: Path) -> Path:
     return folder
 
 
-def test_demo_goes_the_whole_way_and_ends(profiles: Path, tmp_path: Path) -> None:
-    given = {"TRAINFARE_DATA_DIR": str(tmp_path / "data"), "TRAINFARE_FIT_TIME_BUDGET_S": "5"}
-    ended = subprocess.run(
+def _demo(profiles: Path, **settings: object) -> subprocess.CompletedProcess[str]:
+    """Run the demo to its end."""
+    given = {f"TRAINFARE_{name.upper()}": str(value) for name, value in settings.items()}
+    return subprocess.run(
         [sys.executable, "-m", "app.cli", "demo", "--exit", "--profiles", profiles],
-        env={**os.environ, **given},
+        env={**os.environ, "TRAINFARE_FIT_TIME_BUDGET_S": "5", **given},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_demo_goes_the_whole_way_and_ends(profiles: Path, tmp_path: Path) -> None:
+    ended = _demo(profiles, data_dir=tmp_path / "data")
 
     assert ended.returncode == 0, ended.stderr
     for said in ("tiny.csv: 12 new", "Fitting a regressor", "What would tiny take?", "USD",
                  "Which configuration for tiny?", "Done"):  # fmt: skip
         assert said in ended.stdout
     assert "fitter stopped" in (tmp_path / "data" / "demo.log").read_text()
+
+
+def test_demo_is_about_the_workloads_of_its_profiles_alone(
+    profiles: Path, tmp_path: Path, sqlite_url: str
+) -> None:
+    with closing(Database(sqlite_url)) as database, database.transaction() as stores:
+        stores.workloads.claim(DEFAULT_PROJECT, [Slug("brand-new")], datetime.now(UTC))
+    # The answer to an upload lists up to 1,000 runs.
+    many = [f"Larger,,{1 + n % 7},T4,{1 + n % 2},1000,1\n" for n in range(1001)]
+    (profiles / "tiny.csv").write_text(_HEADER + "".join(many))
+
+    ended = _demo(profiles, database_url=sqlite_url, data_dir=tmp_path)
+
+    assert ended.returncode == 0, ended.stderr
+    assert "What would larger take?" in ended.stdout
+    assert "brand-new" not in ended.stdout
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
