@@ -50,10 +50,15 @@ class NotFoundError(DomainError):
 class UnknownWorkloadError(NotFoundError):
     """A workload was never declared and no run of it was uploaded."""
 
-    remedy = "Upload runs of it (POST /v1/runs) or declare it (PUT /v1/workloads/{workload})."
+    remedy = (
+        "Check its name, or upload runs of it (POST /v1/runs), or declare it"
+        " (PUT /v1/workloads/{workload})."
+    )
 
-    def __init__(self, slug: str) -> None:
+    def __init__(self, slug: str, nearest: str | None = None) -> None:
         super().__init__("workload", slug)
+        if nearest is not None:
+            self.args = (f"{self} The nearest name is {nearest!r}.",)
 
 
 class NoRegressorError(DomainError):

@@ -13,7 +13,6 @@ from app.domain.errors import (
     NotEnoughRunsError,
     NotFoundError,
     StorageUnavailableError,
-    UnknownWorkloadError,
 )
 from app.domain.fits import Fit, FitRequest
 from app.domain.identifiers import FitId, KeyId, ProjectId, Slug, is_identifier
@@ -23,6 +22,7 @@ from app.domain.wording import say_count
 from app.services.context import ServiceContext
 from app.services.fit_requests import queue_fit
 from app.services.quotas import charge_fits
+from app.services.workload_names import require_workload
 
 _logger = logging.getLogger(__name__)
 KNOWN_REGRESSORS: Final = models.REGRESSOR_NAMES
@@ -101,9 +101,7 @@ class FitService:
         """
         _check_regressors(request.regressors)
         with self._context.database.transaction() as stores:
-            workload = stores.workloads.get(project_id, slug)
-            if workload is None:
-                raise UnknownWorkloadError(slug)
+            workload = require_workload(stores, project_id, slug)
             found = stores.runs.count_usable(
                 workload.workload_id, request.runs_since, at_most=_NEEDED_RUNS
             )
@@ -157,9 +155,7 @@ class FitService:
         """
         after = _to_key(page_token)
         with self._context.database.reading() as stores:
-            workload = stores.workloads.get(project_id, slug)
-            if workload is None:
-                raise UnknownWorkloadError(slug)
+            workload = require_workload(stores, project_id, slug)
             return stores.fits.list_page(workload.workload_id, page_size=page_size, after=after)
 
     def cancel(self, project_id: ProjectId, fit_id: str, *, key_id: KeyId | None = None) -> Fit:

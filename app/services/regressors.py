@@ -7,13 +7,13 @@ from app.domain.errors import (
     Fault,
     InvalidRequestError,
     NotFoundError,
-    UnknownWorkloadError,
 )
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.regressors import ArtifactRemovedError, RegressorVersion
 from app.services.context import ServiceContext
 from app.services.publications import publish_version
+from app.services.workload_names import require_workload
 from app.storage.stores import Stores
 
 _logger = logging.getLogger(__name__)
@@ -36,10 +36,7 @@ def _to_key(page_token: str | None) -> int | None:
 
 
 def _workload_id(stores: Stores, project_id: ProjectId, slug: Slug) -> WorkloadId:
-    workload = stores.workloads.get(project_id, slug)
-    if workload is None:
-        raise UnknownWorkloadError(slug)
-    return workload.workload_id
+    return require_workload(stores, project_id, slug).workload_id
 
 
 def _require(stores: Stores, workload_id: WorkloadId, slug: Slug, version: int) -> RegressorVersion:

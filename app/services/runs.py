@@ -8,18 +8,17 @@ from app.domain.errors import (
     Fault,
     InvalidRequestError,
     NotFoundError,
-    UnknownWorkloadError,
 )
 from app.domain.identifiers import ProjectId, RunId, Slug, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Page
 from app.domain.runs import Assessment, Run, RunChange, RunFilter
-from app.domain.workloads import Workload
 from app.services.context import ServiceContext
 from app.services.inclusions import include_runs, lock_runs
 from app.services.quotas import release_runs
 from app.services.run_exports import RunExport, all_pages, upload_columns
 from app.services.run_uploads import Assessor
 from app.services.uploads.checking import GpuNaming
+from app.services.workload_names import require_workload
 from app.storage.stores import Stores
 
 _ALL_RUNS: Final = RunFilter()
@@ -91,7 +90,7 @@ class RunService:
         if wanted.gpu_type is not None:
             wanted = replace(wanted, gpu_type=self._canonical_gpu_name(wanted.gpu_type))
         with self._context.database.reading() as stores:
-            workload = _require_workload(stores, project_id, slug)
+            workload = require_workload(stores, project_id, slug)
             return stores.runs.page(workload, wanted, limit=page_size, before=before)
 
     def export(
@@ -113,7 +112,7 @@ class RunService:
             If the project has no such workload.
         """
         with self._context.database.reading() as stores:
-            columns = upload_columns(stores, _require_workload(stores, project_id, slug))
+            columns = upload_columns(stores, require_workload(stores, project_id, slug))
 
         def read(token: str | None) -> Page[Run]:
             size = page_size or MAX_PAGE_SIZE
@@ -184,7 +183,7 @@ class RunService:
 
 
 def _remove(stores: Stores, project_id: ProjectId, run: Run) -> None:
-    workload = _require_workload(stores, project_id, run.workload)
+    workload = require_workload(stores, project_id, run.workload)
     # Counts are changed by one transaction at a time.
     stores.workloads.lock(project_id, run.workload)
     before = stores.run_counts.known([workload.workload_id])
@@ -217,10 +216,3 @@ def _require(stores: Stores, project_id: ProjectId, run_id: RunId, *, lock: bool
     if run is None:
         raise NotFoundError("run", run_id)
     return run
-
-
-def _require_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload:
-    workload = stores.workloads.get(project_id, slug)
-    if workload is None:
-        raise UnknownWorkloadError(slug)
-    return workload

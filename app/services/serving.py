@@ -19,6 +19,7 @@ from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
 from app.services.recently_used import CacheFigures
 from app.services.renewals import Renewals
+from app.services.workload_names import unknown_workload
 from app.storage.stores import Stores
 from models import (
     FORMAT_VERSION,
@@ -225,7 +226,7 @@ def _load_unpublished(
 ) -> ServedRegressor:
     workload = stores.workloads.get(project_id, slug)
     if workload is None:
-        raise UnknownWorkloadError(slug)
+        raise unknown_workload(stores, project_id, slug)
     if version is not None:
         held = _load(stores, slug, workload.workload_id, version)
         return _told_in(held, workload.declaration.currency)

@@ -9,7 +9,6 @@ from app.domain.errors import (
     InvalidRequestError,
     SchemaDriftError,
     UnitChangeError,
-    UnknownWorkloadError,
 )
 from app.domain.fits import Fit
 from app.domain.identifiers import KeyId, ProjectId, Slug
@@ -24,6 +23,7 @@ from app.domain.workloads import (
 )
 from app.services.context import ServiceContext
 from app.services.quotas import charge_workload, release_runs
+from app.services.workload_names import require_workload
 from app.storage.stores import Stores
 
 _LONGEST_KEY = 18
@@ -77,7 +77,7 @@ class WorkloadService:
             is_new = bool(stores.workloads.claim(project_id, [slug], now))
             if is_new:
                 charge_workload(stores, project_id)
-            workload = _require(stores, project_id, slug)
+            workload = require_workload(stores, project_id, slug)
             used = _used_parameters(stores, workload)
             _check_types(declaration, used)
             kept = replace(declaration, dataset_unit=_settle_unit(stores, workload, declaration))
@@ -89,7 +89,7 @@ class WorkloadService:
             if is_new or kept != workload.declaration:
                 changes = _changes(workload.declaration, kept)
                 stores.access.record_audit(project_id, key_id, now, action, slug, changes)
-            return _detail(stores, _require(stores, project_id, slug)), is_new
+            return _detail(stores, require_workload(stores, project_id, slug)), is_new
 
     def get(self, project_id: ProjectId, slug: Slug) -> WorkloadDetail:
         """Return a workload with what was measured and learned of it.
@@ -100,7 +100,7 @@ class WorkloadService:
             If the project has no such workload.
         """
         with self._context.database.reading() as stores:
-            return _detail(stores, _require(stores, project_id, slug))
+            return _detail(stores, require_workload(stores, project_id, slug))
 
     def list_page(
         self,
@@ -132,7 +132,7 @@ class WorkloadService:
             If the project has no such workload.
         """
         with self._context.database.transaction() as stores:
-            workload = _require(stores, caller.project_id, slug)
+            workload = require_workload(stores, caller.project_id, slug)
             # An upload under way ends first, so that its runs are counted too.
             stores.workloads.lock(caller.project_id, slug)
             counts = stores.run_counts.by_status([workload.workload_id])
@@ -153,13 +153,6 @@ def _changes(before: WorkloadDeclaration, after: WorkloadDeclaration) -> dict[st
     """Return the fields of a declaration that are otherwise now, as they are now."""
     known = asdict(before)
     return {name: value for name, value in asdict(after).items() if value != known[name]}
-
-
-def _require(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload:
-    workload = stores.workloads.get(project_id, slug)
-    if workload is None:
-        raise UnknownWorkloadError(slug)
-    return workload
 
 
 def _detail(stores: Stores, workload: Workload) -> WorkloadDetail:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -20,6 +21,9 @@ from app.domain.workloads import (
 from app.storage.tables import PublicationRow, WorkloadParameterRow, WorkloadRow
 from app.storage.upserts import insert_into
 
+_LENGTHS_APART: Final = 4
+_BEGINNING: Final = 3
+_COMPARED: Final = 32
 _Parameters = Mapping[str, ParameterDeclaration]
 
 
@@ -69,6 +73,24 @@ class WorkloadStore:
             sa.and_(WorkloadRow.project_id == project_id, WorkloadRow.slug.in_(named))
         )
         return {workload.slug: workload for workload in found}
+
+    def slugs_like(self, project_id: ProjectId, slug: Slug) -> list[Slug]:
+        """Return names of about the same length, few enough to compare them all.
+
+        Those that begin alike come first, and of these the newest.
+        """
+        length = sa.func.length(WorkloadRow.slug)
+        begins_alike = WorkloadRow.slug.startswith(slug[:_BEGINNING], autoescape=True)
+        found = self._session.execute(
+            sa.select(WorkloadRow.slug)
+            .where(
+                WorkloadRow.project_id == project_id,
+                length.between(len(slug) - _LENGTHS_APART, len(slug) + _LENGTHS_APART),
+            )
+            .order_by(sa.case((begins_alike, 0), else_=1), WorkloadRow.id.desc())
+            .limit(_COMPARED)
+        )
+        return [Slug(each) for each in found.scalars()]
 
     def claim(self, project_id: ProjectId, slugs: Iterable[Slug], now: datetime) -> set[Slug]:
         """Create those of the workloads that are missing and lock all until the transaction ends.

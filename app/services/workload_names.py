@@ -1,0 +1,32 @@
+"""Workloads by the names that callers give them."""
+
+from app.domain.errors import UnknownWorkloadError
+from app.domain.identifiers import ProjectId, Slug
+from app.domain.spelling import nearest_field
+from app.domain.workloads import Workload
+from app.storage.stores import Stores
+
+
+def require_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload:
+    """Return the workload of a name.
+
+    Raises
+    ------
+    UnknownWorkloadError
+        If the project has no such workload.
+    """
+    workload = stores.workloads.get(project_id, slug)
+    if workload is None:
+        raise unknown_workload(stores, project_id, slug)
+    return workload
+
+
+def unknown_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> UnknownWorkloadError:
+    """Return the refusal of a name that no workload of the project has."""
+    return UnknownWorkloadError(slug, nearest_workload(stores, project_id, slug))
+
+
+def nearest_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> str | None:
+    """Return the project's workload that a name most likely means, other than itself."""
+    alike = stores.workloads.slugs_like(project_id, slug)
+    return nearest_field(slug, [each for each in alike if each != slug])
