@@ -55,6 +55,11 @@ class Connection:
         if self._client.base_url.scheme not in {"http", "https"}:
             raise UsageError(f"{url!r} is no http or https URL.", "Mend --url.")
 
+    @property
+    def url(self) -> str:
+        """The address of the service."""
+        return self._url
+
     def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
         """Return the answer of a request that may be repeated safely.
 
@@ -176,8 +181,9 @@ def _refusal(answer: httpx2.Response) -> Exception:
     if not isinstance(problem, dict) or "code" not in problem:
         return _stranger(answer)
     _show_faults(problem.get("errors", []))
-    headline = f"{problem['title']} ({problem['status']} {problem['code']}): {problem['detail']}"
-    return RefusedError(headline, problem.get("remedy", ""))
+    code, detail = problem["code"], problem["detail"]
+    headline = f"{problem['title']} ({problem['status']} {code}): {detail}"
+    return RefusedError(headline, problem.get("remedy", ""), code=code, detail=detail)
 
 
 def _show_faults(faults: list[dict[str, Any]]) -> None:

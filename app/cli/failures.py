@@ -25,7 +25,11 @@ class CommandError(Exception):
 
 
 class RefusedError(CommandError):
-    """The service, or its state, does not allow it."""
+    """The service, or its state, does not allow it; a problem's `code` and `detail` say why."""
+
+    def __init__(self, message: str, remedy: str = "", *, code: str = "", detail: str = "") -> None:
+        super().__init__(message, remedy)
+        self.code, self.detail = code, detail
 
 
 class UnreachableError(CommandError):

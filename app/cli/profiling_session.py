@@ -31,7 +31,7 @@ Document = dict[str, Any]
 _PLANNED_AT_ONCE: Final = 20
 _FRESH_ATTEMPTS: Final = 20
 _FRESH_PAUSE_S: Final = 0.5
-_NOT_FOUND: Final = "404"
+_UNKNOWN: Final = "unknown_workload"
 _RUNS_MADE: Final = "runs"
 
 
@@ -75,8 +75,21 @@ class Profiler:
         self._version = 0
 
     def first_plan(self) -> Document:
-        """Return the plan of a session that begins."""
-        self._declare()
+        """Return the plan of a session that would begin; nothing is written.
+
+        Raises
+        ------
+        RefusedError
+            If the service does not know the workload: only a session declares it.
+        """
+        unknown = self._unknown()
+        if unknown is not None:
+            raise RefusedError(
+                f"Nothing is planned. {unknown.detail}",
+                "Mend --workload; or leave out --dry-run, and the session declares the workload;"
+                " or declare it before: curl -X PUT -H 'Content-Type: application/json'"
+                f" -d '{{}}' {self._connection.url}{self._path}",
+            )
         return self._ask(None)
 
     def commands(self, plan: Document) -> list[tuple[Document, str]]:
@@ -116,16 +129,29 @@ class Profiler:
                 raise
         show_session(session, self._ask(session)["targets"], as_json=as_json)
 
+    @property
+    def _path(self) -> str:
+        return f"/v1/workloads/{self._wanted.workload}"
+
+    def _unknown(self) -> RefusedError | None:
+        """Return how the service says that it does not know the workload, None where it does."""
+        try:
+            self._connection.get(self._path)
+        except RefusedError as error:
+            if error.code != _UNKNOWN:
+                raise
+            return error
+        return None
+
     def _declare(self) -> None:
         """Declare the workload where the service does not know it."""
-        path = f"/v1/workloads/{self._wanted.workload}"
-        try:
-            self._connection.get(path)
-        except RefusedError as error:
-            if f"({_NOT_FOUND} " not in str(error):
-                raise
-            self._connection.ask("PUT", path, json={})
-            print_note(f"Declared the workload {self._wanted.workload}.")
+        unknown = self._unknown()
+        if unknown is None:
+            return
+        self._connection.ask("PUT", self._path, json={})
+        # Behind the first sentence stands the nearest name, if one is near.
+        _, _, nearest = unknown.detail.partition(". ")
+        print_note(f"Declared the workload {self._wanted.workload}. {nearest}".rstrip())
 
     def _resume(self, *, is_new: bool) -> Session:
         session = None if is_new else self._log.read()
@@ -311,7 +337,7 @@ class Profiler:
             body["exclude"] = [*body.get("exclude", []), *attempted]
             if body.get("budget") is not None:
                 body["made"] = [*body.get("made", []), *session.paid()]
-        path = f"/v1/workloads/{self._wanted.workload}/profiling-plans"
+        path = f"{self._path}/profiling-plans"
         for _ in range(_FRESH_ATTEMPTS):
             plan: Document = self._connection.post(path, body)
             if (plan["regressor_version"] or 0) >= self._version:

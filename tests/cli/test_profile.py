@@ -132,8 +132,10 @@ def test_placeholders_are_filled_in(terminal: Terminal, workload: str, tmp_path:
 
 
 def test_dry_run_shows_commands_and_runs_nothing(
-    terminal: Terminal, workload: str, tmp_path: Path
+    terminal: Terminal, workload: str, tmp_path: Path, service_url: str
 ) -> None:
+    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+
     said = profile(terminal, workload, "--dry-run", shell="train --n {dataset_size}")
     document = profile(terminal, workload, "--dry-run", "--json").document
 
@@ -142,7 +144,35 @@ def test_dry_run_shows_commands_and_runs_nothing(
     assert list(tmp_path.glob("*.jsonl")) == []
 
 
-def test_hardware_that_is_not_here_is_skipped_and_said(terminal: Terminal, workload: str) -> None:
+def test_dry_run_of_an_unknown_workload_declares_nothing(
+    terminal: Terminal, workload: str, service_url: str
+) -> None:
+    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+
+    said = profile(terminal, f"{workload}x", "--dry-run")
+    document = httpx2.get(f"{service_url}/v1/workloads/{workload}x").json()
+
+    assert said.exit_code == 1
+    assert f"The nearest name is '{workload}'" in said.err
+    assert f"curl -X PUT -H 'Content-Type: application/json' -d '{{}}' {service_url}/" in said.err
+    assert document["code"] == "unknown_workload"
+
+
+def test_session_that_declares_a_workload_names_the_nearest(
+    terminal: Terminal, workload: str, service_url: str
+) -> None:
+    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+
+    said = profile(terminal, f"{workload}x", "--runs", 1, shell="true")
+
+    assert f"Declared the workload {workload}x. The nearest name is '{workload}'." in said.err
+
+
+def test_hardware_that_is_not_here_is_skipped_and_said(
+    terminal: Terminal, workload: str, service_url: str
+) -> None:
+    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+
     said = profile(terminal, workload, "-t", "gpu_type=V100-16GB", "--dry-run")
     whole = profile(terminal, workload, "-t", "gpu_type=V100-16GB")
 
@@ -232,7 +262,9 @@ def test_wrong_usage_is_told_with_a_remedy(
     assert fault in said.err
 
 
-def test_parameters_can_be_searched(terminal: Terminal, workload: str) -> None:
+def test_parameters_can_be_searched(terminal: Terminal, workload: str, service_url: str) -> None:
+    httpx2.put(f"{service_url}/v1/workloads/{workload}", json={})
+
     said = profile(
         terminal, workload, "-s", "param.kind=a,b", "-t", "param.kind=a", "--dry-run", "--json"
     )
