@@ -20,6 +20,7 @@ _SEARCH: Final = {
 }
 _PRICING: Final = ("price_per_hour", "currency", "as_of")
 _FEW: Final = 20
+_TOLD_SHARE: Final = 0.01
 _CONFIGURATION: Final = ("gpu_type", "instance_type", "provider", "region", "nodes", "workers")
 
 
@@ -113,7 +114,33 @@ def _row(
         f"{percent(band['confidence'])} interval": interval(band),
         "cost": money(forecast.get("cost")),
         "basis": forecast["basis"],
+        **_told_when_asked(forecast),
     }
+
+
+def _told_when_asked(forecast: Mapping[str, Any]) -> dict[str, object]:
+    odds = forecast.get("probability") or {}
+    return {
+        "keeps the deadline": _share(odds.get("deadline")),
+        "keeps the budget": _share(odds.get("budget")),
+        "where the time goes": _parts(forecast),
+    }
+
+
+def _share(share: float | None) -> str | None:
+    return None if share is None else percent(share)
+
+
+def _parts(forecast: Mapping[str, Any]) -> str | None:
+    """Return what the duration is made of, None where nobody asked to have it explained."""
+    if forecast.get("taught_by") is None:
+        return None
+    told = [
+        f"{part['term']} {100 * part['share']:.0f}%"
+        for part in forecast.get("explanation") or ()
+        if part["share"] >= _TOLD_SHARE
+    ]
+    return ", ".join(told) or None
 
 
 def show_forecasts(forecasts: list[dict[str, Any]]) -> None:
@@ -123,7 +150,8 @@ def show_forecasts(forecasts: list[dict[str, Any]]) -> None:
     if shared:
         print_note("For " + ", ".join(f"{name} {value}" for name, value in shared.items()) + ":")
     rows = [_row(forecast, row, names) for forecast, row in zip(forecasts, asked, strict=True)]
-    print_table(rows)
+    silent = {name for name in rows[0] if all(row[name] is None for row in rows)}
+    print_table([{k: v for k, v in row.items() if k not in silent} for row in rows])
     _show_warnings(forecasts)
 
 

@@ -144,9 +144,14 @@ def forecast(
     from app.cli.connection import connected
     from app.cli.output import print_json
 
+    asked = split_fields(fields or [])
+    is_grid = any("," in value for value in asked.values())
+    path = f"/v1/workloads/{workload}/forecast"
     with connected(url, key) as connection:
-        path = f"/v1/workloads/{workload}/forecast"
-        document = connection.get(path, params=split_fields(fields or []))
+        if not is_grid and not as_json:
+            typer.echo(connection.text(path, params=asked), nl=False)
+            return
+        document = connection.get(path, params=asked)
     if as_json:
         print_json(document)
         return

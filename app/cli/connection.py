@@ -117,6 +117,13 @@ class Connection:
         """Return the JSON document at a path."""
         return document_of(self.ask("GET", path, **options))
 
+    def text(self, path: str, **options: Any) -> str:
+        """Return what is at a path in the service's own sentences."""
+        answer = self.ask("GET", path, headers={"Accept": "text/plain"}, **options)
+        if not answer.headers.get("content-type", "").startswith("text/plain"):
+            raise _stranger(answer)
+        return answer.text
+
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the JSON document that answers another."""
         return document_of(self.ask("POST", path, json=body))

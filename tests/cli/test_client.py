@@ -162,7 +162,7 @@ def test_fit_that_ends_without_a_regressor_is_exit_code_4() -> None:
     assert caught.value.exit_code == 4
 
 
-def test_forecast_shows_a_table_for_a_grid(
+def test_forecast_shows_sentences_for_one_and_a_table_for_a_grid(
     terminal: Terminal, profile: Path, request: pytest.FixtureRequest
 ) -> None:
     workload = _workload(request)
@@ -172,11 +172,19 @@ def test_forecast_shows_a_table_for_a_grid(
 
     table = terminal.type("forecast", workload, "workers=1,2", *work)
     one = terminal.type("forecast", workload, "workers=2", *work, "--json").document
+    limits = ("deadline_s=40", "budget=0.002", "price_per_hour=0.05", "explain=true")
+    sentences = terminal.type("forecast", workload, "workers=2", *work, *limits).out
+    compared = terminal.type("forecast", workload, "workers=1,2", *work, *limits).out
 
     assert table.exit_code == 0
     assert "90% interval" in table.out
     assert len(table.out.splitlines()) == 3
     assert "duration_seconds" in str(one)
+    for said in ("It keeps the deadline with", "It keeps the budget with", "Where the time goes"):
+        assert said in sentences
+    for column in ("keeps the deadline", "keeps the budget", "where the time goes"):
+        assert column in compared
+        assert column not in table.out
 
 
 def test_recommendation_is_ranked(

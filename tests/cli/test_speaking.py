@@ -86,6 +86,27 @@ def test_what_forecasts_share_is_said_once(capsys: pytest.CaptureFixture[str]) -
     assert "1 more of the 2" in said.err
 
 
+def test_what_was_asked_besides_has_columns_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = _forecast(
+        1,
+        probability={"deadline": 0.991, "budget": None},
+        explanation=[{"term": "compute", "share": 0.996}, {"term": "setup", "share": 0.004}],
+        taught_by=[],
+    )
+    show_forecasts([first, _forecast(2, probability={"deadline": 0.5, "budget": 0.25})])
+    asked = capsys.readouterr().out
+    show_forecasts([_forecast(1), _forecast(2)])
+    plain = capsys.readouterr().out
+
+    head, *rows = asked.splitlines()
+    assert "basis     keeps the deadline  keeps the budget  where the time goes" in head
+    assert rows[0].split()[-4:] == ["99.1%", "-", "compute", "100%"]
+    assert rows[1].split()[-3:] == ["50%", "25%", "-"]
+    assert plain.splitlines()[0].split()[-1] == "basis"
+
+
 def test_nearest_candidate_says_what_would_have_to_change(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
