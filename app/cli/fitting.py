@@ -7,6 +7,7 @@ from app.cli.ending import end_within, told_to_end
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
 from app.cli.orphans import end_when_orphaned
+from app.cli.surroundings import require_database
 from app.settings import Settings
 
 _GRACE_S: Final = 15.0
@@ -19,9 +20,11 @@ def run_fitter(settings: Settings, *, is_supervised: bool = False) -> None:
     Raises
     ------
     RefusedError
-        If a Ray cluster is named but Ray is not installed, or is of another version there.
+        If there is no database, or a Ray cluster is named but Ray is not installed, or is of
+        another version there.
     """
     configure_logging(settings)
+    require_database(settings)
     with told_to_end() as told:
         has_ended = end_within(_GRACE_S, told)
         if is_supervised:

@@ -19,6 +19,7 @@ from app.cli import collecting
 from app.cli.direct_connections import DirectProtocol
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging, log_config
+from app.cli.surroundings import require_database
 from app.cli.web_process import build
 from app.services.access import AccessService, is_loopback, keys_required
 from app.services.context import ServiceContext
@@ -90,6 +91,7 @@ def _listen(settings: Settings) -> tuple[socket.socket, str]:
 def serve(settings: Settings, *, access_log: bool = False) -> None:
     """Answer requests until a signal ends the process."""
     configure_logging(settings)
+    require_database(settings)
     _check_start(settings)
     with _siblings(settings) as siblings:
         _serve(settings, siblings, access_log=access_log)

@@ -11,6 +11,7 @@ from typing import Final
 from app.cli.ending import told_to_end
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
+from app.cli.surroundings import require_database
 from app.settings import Settings
 
 _logger = logging.getLogger(__name__)
@@ -70,9 +71,10 @@ def serve_with_fitter(settings: Settings, *, access_log: bool = False) -> None:
     Raises
     ------
     RefusedError
-        If the service ended by itself.
+        If there is no database, or the service ended by itself.
     """
     configure_logging(settings)
+    require_database(settings)
     with told_to_end() as stop:
         _run(settings, stop, access_log=access_log)
 

@@ -36,14 +36,30 @@ def surroundings_of(settings: Settings) -> Iterator[ServiceContext]:
         If there is none: an SQLite file that is missing is not made in passing.
     """
     with _opened(settings) as context:
-        file = context.database.file
-        if file is not None and not file.exists():
-            raise RefusedError(
-                f"There is no database at {file}.",
-                "Check TRAINFARE_DATA_DIR and TRAINFARE_DATABASE_URL; "
-                "`trainfare migrate` makes a new database.",
-            )
+        _require_file(context.database)
         yield context
+
+
+def require_database(settings: Settings) -> None:
+    """Refuse settings whose database is an SQLite file that is missing.
+
+    Raises
+    ------
+    RefusedError
+        If there is none.
+    """
+    with _opened(settings) as context:
+        _require_file(context.database)
+
+
+def _require_file(database: Database) -> None:
+    file = database.file
+    if file is not None and not file.exists():
+        raise RefusedError(
+            f"There is no database at {file}.",
+            "`trainfare migrate` makes a new one; if there should be one, check"
+            " TRAINFARE_DATA_DIR and TRAINFARE_DATABASE_URL.",
+        )
 
 
 @contextmanager

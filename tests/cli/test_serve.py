@@ -7,8 +7,10 @@ import time
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from tests.support.server import RunningProcess, running_service, start_process
+from tests.support.terminal import Terminal
 
 
 def test_service_answers_until_sigterm_and_ends_with_0(sqlite_url: str) -> None:
@@ -61,7 +63,23 @@ def test_listening_beyond_loopback_without_a_key_is_refused(sqlite_url: str) -> 
     assert process.wait() == 1
 
 
+@pytest.mark.parametrize("command", ["serve", "serve --with-fitter", "fitter"])
+def test_first_start_without_a_database_names_what_makes_one(
+    terminal: Terminal, tmp_path: Path, command: str
+) -> None:
+    terminal.set(data_dir=tmp_path / "new")
+
+    said = terminal.type(*command.split())
+
+    assert said.exit_code == 1
+    assert f"There is no database at {tmp_path / 'new' / 'trainfare.db'}" in said.err
+    assert "`trainfare migrate` makes a new one" in said.err
+    assert not (tmp_path / "new").exists()
+
+
 def test_unmigrated_database_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "new.db").touch()
+
     process = start_process("serve", "--port", "0", database_url=f"sqlite:///{tmp_path}/new.db")
 
     process.wait_for_line("Remedy: Run `trainfare migrate`")
