@@ -11,7 +11,8 @@ import typer
 from app.cli import backups, client, keys, operator, profiling, projects, pruning, refitting
 from app.cli.extensions import GROUP, add_extensions
 from app.cli.failures import CommandError, ExitCode
-from app.domain.errors import DomainError, StorageUnavailableError
+from app.cli.remedies import in_cli_words, where_listed
+from app.domain.errors import DomainError, NotFoundError, StorageUnavailableError
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 refused by the service, or doctor found something; 2 wrong usage;"
@@ -99,8 +100,9 @@ def main() -> None:
         typer.echo(f"Remedy: {error.remedy}", err=True)
         sys.exit(ExitCode.UNREACHABLE)
     except DomainError as error:
-        typer.echo(f"Error: {error}", err=True)
-        typer.echo(f"Remedy: {error.remedy}", err=True)
+        listed = where_listed(error.kind) if isinstance(error, NotFoundError) else None
+        typer.echo(f"Error: {in_cli_words(str(error))}", err=True)
+        typer.echo(f"Remedy: {listed or in_cli_words(error.remedy)}", err=True)
         sys.exit(ExitCode.REFUSED)
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)

@@ -3,89 +3,22 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from app.cli.failures import UsageError
+from app.cli.fields import WORK
 from app.cli.output import out, print_note, print_table
+from app.cli.remedies import in_cli_words
 from app.cli.wording import interval, money, percent
 from app.domain.wording import say_count, say_number, say_seconds
 
-_WORK: Final = ("dataset_size", "epochs", "batch_size")
-_SEARCH: Final = {
-    "gpu_type": "gpu_types",
-    "instance_type": "instance_types",
-    "provider": "providers",
-    "region": "regions",
-    "workers": "workers",
-    "nodes": "nodes",
-    "purchase": "purchase",
-}
-_PRICING: Final = ("price_per_hour", "currency", "as_of")
 _FEW: Final = 20
 _TOLD_SHARE: Final = 0.01
 _CONFIGURATION: Final = ("gpu_type", "instance_type", "provider", "region", "nodes", "workers")
-
-
-def split_fields(fields: Iterable[str]) -> dict[str, str]:
-    """Return `name=value` arguments as a mapping.
-
-    Raises
-    ------
-    UsageError
-        If an argument has no `=` or no value, or names a field again.
-    """
-    pairs: dict[str, str] = {}
-    for field in fields:
-        name, separator, value = field.partition("=")
-        if not separator or not name:
-            raise UsageError(f"{field!r} is no name=value.", "Write workers=8 or gpu_type=V100.")
-        if not value:
-            raise UsageError(f"{name} has no value.", "Leave it out, or is a variable empty?")
-        if name in pairs:
-            said = f"{name} is given twice: {pairs[name]} and {value}."
-            raise UsageError(said, f"A comma makes a grid: {name}={pairs[name]},{value}.")
-        pairs[name] = value
-    return pairs
-
-
-def number_or_text(text: str) -> float | int | str:
-    """Return a number where the text is one."""
-    try:
-        return int(text)
-    except ValueError:
-        try:
-            return float(text)
-        except ValueError:
-            return text
-
-
-def recommendation_request(workload: str, fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the body that asks for a recommendation, from flat fields.
-
-    Raises
-    ------
-    UsageError
-        If a field belongs to none of the parts of the request.
-    """
-    parts: dict[str, dict[str, Any]] = {"work": {}, "parameters": {}, "search": {}, "pricing": {}}
-    for name, text in fields.items():
-        if name in _WORK:
-            parts["work"][name] = number_or_text(text)
-        elif name.startswith("param."):
-            parts["parameters"][name.removeprefix("param.")] = number_or_text(text)
-        elif name in _SEARCH:
-            parts["search"][_SEARCH[name]] = [number_or_text(item) for item in text.split(",")]
-        elif name in _PRICING:
-            parts["pricing"][name] = text
-        else:
-            known = ", ".join((*_WORK, *_SEARCH, *_PRICING, "param.NAME"))
-            raise UsageError(f"Unknown field {name!r}.", f"Known: {known}.")
-    return {"workload": workload} | {name: part for name, part in parts.items() if part}
 
 
 def _asked(forecast: Mapping[str, Any]) -> dict[str, str]:
     """Return what a forecast is about, by the flat names."""
     parts = {
         **{name: forecast["configuration"].get(name) for name in _CONFIGURATION},
-        **{name: (forecast.get("work") or {}).get(name) for name in _WORK},
+        **{name: (forecast.get("work") or {}).get(name) for name in WORK},
         **{f"param.{name}": value for name, value in (forecast.get("parameters") or {}).items()},
     }
     return {name: _shown(value) for name, value in parts.items() if value is not None}
@@ -163,7 +96,8 @@ def _show_warnings(forecasts: list[dict[str, Any]]) -> None:
     for warnings in by_code.values():
         first, more = warnings[0], len(warnings) - 1
         others = f" The like holds for {more} more of the {len(forecasts)}." if more else ""
-        print_note(f"Warning: {first['message']} {first.get('remedy') or ''}".rstrip() + others)
+        told = f"Warning: {first['message']} {first.get('remedy') or ''}".rstrip()
+        print_note(in_cli_words(told) + others)
 
 
 def place(configuration: Mapping[str, Any]) -> str:
@@ -195,7 +129,7 @@ def show_recommendation(answer: Mapping[str, Any]) -> None:
     if answer["nearest"] is not None:
         out.print(f"Nearest: {_sentence(answer['nearest']['forecast'])}", markup=False)
         for change in answer["nearest"]["changes"]:
-            print_note(f"  {change['message']}")
+            print_note(f"  {in_cli_words(change['message'])}")
 
 
 def show_fit(fit: Mapping[str, Any]) -> None:

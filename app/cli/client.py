@@ -140,16 +140,18 @@ def forecast(
     as_json: Json = False,
 ) -> None:
     """Forecast duration and cost of a configuration or a grid."""
-    from app.cli.asking import show_forecasts, split_fields
+    from app.cli.asking import show_forecasts
     from app.cli.connection import connected
+    from app.cli.fields import split_fields
     from app.cli.output import print_json
+    from app.cli.remedies import in_cli_words
 
     asked = split_fields(fields or [])
     is_grid = any("," in value for value in asked.values())
     path = f"/v1/workloads/{workload}/forecast"
     with connected(url, key) as connection:
         if not is_grid and not as_json:
-            typer.echo(connection.text(path, params=asked), nl=False)
+            typer.echo(in_cli_words(connection.text(path, params=asked)), nl=False)
             return
         document = connection.get(path, params=asked)
     if as_json:
@@ -176,8 +178,9 @@ def recommend(  # noqa: PLR0913 - each is an option
     as_json: Json = False,
 ) -> None:
     """Recommend the best configuration under a deadline and a budget."""
-    from app.cli.asking import recommendation_request, show_recommendation, split_fields
+    from app.cli.asking import show_recommendation
     from app.cli.connection import connected
+    from app.cli.fields import recommendation_request, split_fields
     from app.cli.output import print_json
 
     body = recommendation_request(workload, split_fields(fields or []))

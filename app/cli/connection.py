@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from app.cli.failures import RefusedError, UnreachableError, UsageError
 from app.cli.output import notes, print_note
+from app.cli.remedies import in_cli_words
 
 _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 4
@@ -189,8 +190,9 @@ def _refusal(answer: httpx2.Response) -> Exception:
         return _stranger(answer)
     _show_faults(problem.get("errors", []))
     code, detail = problem["code"], problem["detail"]
-    headline = f"{problem['title']} ({problem['status']} {code}): {detail}"
-    return RefusedError(headline, problem.get("remedy", ""), code=code, detail=detail)
+    headline = in_cli_words(f"{problem['title']} ({problem['status']} {code}): {detail}")
+    remedy = in_cli_words(problem.get("remedy", ""))
+    return RefusedError(headline, remedy, code=code, detail=detail)
 
 
 def _show_faults(faults: list[dict[str, Any]]) -> None:
@@ -198,7 +200,8 @@ def _show_faults(faults: list[dict[str, Any]]) -> None:
         row = f"row {fault['row']}" if "row" in fault else ""
         place = ", ".join(part for part in (row, fault.get("field", "")) if part) or "request"
         value = f" (got {fault['value']!r})" if "value" in fault else ""
-        notes.print(f"[bold]{escape(place)}[/bold]: {escape(fault['message'] + value)}")
-        notes.print(f"  [dim]{escape(fault['remedy'])}[/dim]")
+        message = in_cli_words(fault["message"]) + value
+        notes.print(f"[bold]{escape(in_cli_words(place))}[/bold]: {escape(message)}")
+        notes.print(f"  [dim]{escape(in_cli_words(fault['remedy']))}[/dim]")
     if len(faults) > _SHOWN_FAULTS:
         notes.print(f"... and {len(faults) - _SHOWN_FAULTS} more; --json shows all.")

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 import orjson
 
-from app.cli.asking import number_or_text, split_fields
 from app.cli.failures import UsageError
+from app.cli.fields import number_or_text, split_fields, unknown_field
 from app.cli.machine import Machine
 
 _CONFIGURATION: Final = (
     "gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers",
 )  # fmt: skip
+_OPTIONS: Final = {"budget": "--budget", "price_per_hour": "--price-per-hour", "width": "--width"}
 _WORK: Final = ("dataset_size", "batch_size", "epochs")
 _LISTS: Final = {
     "gpu_type": "gpu_types",
@@ -128,6 +129,4 @@ def _search_from(fields: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _unknown(name: str) -> UsageError:
-    return UsageError(
-        f"Unknown field {name!r}.", f"Known: {', '.join((*_CONFIGURATION, *_WORK))}, param.NAME."
-    )
+    return unknown_field(name, (*_CONFIGURATION, *_WORK, "param.NAME"), _OPTIONS)

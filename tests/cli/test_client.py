@@ -88,7 +88,7 @@ def test_bad_rows_are_named_with_field_and_remedy(terminal: Terminal, profile: P
     assert said.exit_code == 1
     assert "invalid_rows" in said.err
     assert "row 1, batch_size" in said.err
-    assert "Remedy:" in said.err
+    assert "Remedy: Mend the named rows and send all again; --skip-invalid takes" in said.err
 
 
 def test_bad_rows_are_skipped_when_told_to(terminal: Terminal, profile: Path) -> None:
@@ -206,6 +206,22 @@ def test_recommendation_is_ranked(
     assert "Nearest:" in hopeless.out
 
 
+def test_what_has_no_price_is_told_how_the_command_takes_one(
+    terminal: Terminal, profile: Path, request: pytest.FixtureRequest
+) -> None:
+    workload = _workload(request)
+    terminal.type("upload", profile)
+    terminal.type("fit", workload, "--time-budget", "5")
+    asked = (workload, "workers=2", "dataset_size=3000", "batch_size=32", "epochs=1")
+
+    recommended = terminal.type("recommend", *asked)
+    forecast = terminal.type("forecast", *asked)
+
+    assert "say price_per_hour or" in recommended.err
+    assert "Give price_per_hour, or" in forecast.out
+    assert "pricing." not in recommended.err + forecast.out
+
+
 def test_fields_of_no_part_are_wrong_usage(terminal: Terminal) -> None:
     assert terminal.type("recommend", "x", "colour=red").exit_code == 2
     assert terminal.type("forecast", "x", "workers").exit_code == 2
@@ -238,6 +254,7 @@ def test_wrong_key_is_refused(terminal: Terminal) -> None:
 
     assert said.exit_code == 1
     assert "unauthenticated" in said.err
+    assert "--key" in said.err
 
 
 @pytest.mark.parametrize("option", ["--key", "--api-key"])

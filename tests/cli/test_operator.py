@@ -184,6 +184,16 @@ def test_unknown_key_is_refused(terminal: Terminal) -> None:
 
     assert said.exit_code == 1
     assert "no key 'nothing'" in said.err
+    assert "Remedy: `trainfare keys list` shows all." in said.err
+
+
+@pytest.mark.parametrize("command", ["audit --project visoin", "projects limit visoin --runs 1"])
+def test_unknown_project_names_the_list_of_projects(terminal: Terminal, command: str) -> None:
+    said = terminal.type(*command.split())
+
+    assert said.exit_code == 1
+    assert "There is no project 'visoin'." in said.err
+    assert "Remedy: `trainfare projects list` shows all." in said.err
 
 
 def test_doctor_finds_a_missing_fitter(terminal: Terminal) -> None:

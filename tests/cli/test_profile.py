@@ -247,6 +247,8 @@ def test_log_of_another_plan_is_refused(terminal: Terminal, workload: str) -> No
     [
         (("--workload", "w"), "no plan to measure"),
         (("--workload", "w", "-t", "gpus=2"), "Unknown field 'gpus'"),
+        (("--workload", "w", "-t", "wrokers=8"), "Did you mean workers?"),
+        (("--workload", "w", "-t", "price=1"), "Did you mean --price-per-hour?"),
         (("--workload", "w", "-t", "workers=2", "-s", "gpus=2"), "Unknown field 'gpus'"),
         (("--plan", "broken.json"), "no profiling plan"),
     ],

@@ -14,15 +14,17 @@ from typing_extensions import override
 
 from app.cli.asking import (
     place,
-    recommendation_request,
     show_forecasts,
     show_recommendation,
     show_upload,
 )
 from app.cli.failures import UsageError
+from app.cli.fields import recommendation_request
 from app.cli.logs import JsonFormatter, TextFormatter, log_config
 from app.cli.output import print_table
+from app.cli.remedies import in_cli_words
 from app.cli.wording import money
+from app.domain.errors import NoRegressorError
 from app.settings import Settings
 from tests.support.terminal import Terminal
 
@@ -157,6 +159,48 @@ def test_recommendation_request_sorts_flat_fields_into_its_parts() -> None:
     }
     with pytest.raises(UsageError, match="colour"):
         recommendation_request("w", {"colour": "red"})
+
+
+def test_recommendation_takes_what_its_answers_advise_to_say() -> None:
+    fields = {"confidence": "0.5", "checkpoint_interval_s": "600", "watts_per_worker": "70"}
+
+    assert recommendation_request("w", fields) == {
+        "workload": "w",
+        "confidence": 0.5,
+        "pricing": {"spot": {"checkpoint_interval_s": 600}},
+        "energy": {"watts_per_worker": 70},
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "meant"),
+    [("wrokers", "workers"), ("deadline_s", "--deadline"), ("budgt", "--budget")],
+)
+def test_misspelt_field_is_refused_with_the_nearest(field: str, meant: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        recommendation_request("w", {field: "1"})
+
+    assert caught.value.remedy.startswith(f"Did you mean {meant}? Known: gpu_type, ")
+
+
+@pytest.mark.parametrize(
+    ("api", "cli"),
+    [
+        ("say pricing.price_per_hour or", "say price_per_hour or"),
+        ("Name search.gpu_types.", "Name gpu_type."),
+        ("Shorten search.workers.", "Shorten workers."),
+        ("?on_invalid=skip takes the good runs.", "--skip-invalid takes the good runs."),
+        (
+            "Send `Authorization: Bearer KEY`; an operator makes keys.",
+            "Give it by --key (TRAINFARE_KEY); an operator makes keys.",
+        ),
+        ("Ask for a fit: POST /v1/workloads/a.b/fits", "Ask for a fit: `trainfare fit a.b`"),
+        (NoRegressorError.remedy, "Upload succeeded runs, then type `trainfare fit WORKLOAD`."),
+        ("Upload runs of it (POST /v1/runs).", "Upload runs of it (`trainfare upload FILE`)."),
+    ],
+)
+def test_remedies_are_told_in_the_words_of_the_command_line(api: str, cli: str) -> None:
+    assert in_cli_words(api) == cli
 
 
 def test_upload_tells_skipped_rows_and_oddities(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,122 @@
+"""The flat `name=value` fields that commands take, and what a misspelt one most likely means."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from app.cli.failures import UsageError
+from app.domain.spelling import nearest_field
+
+WORK: Final = ("dataset_size", "epochs", "batch_size")
+_SEARCH: Final = {
+    "gpu_type": "gpu_types",
+    "instance_type": "instance_types",
+    "provider": "providers",
+    "region": "regions",
+    "workers": "workers",
+    "nodes": "nodes",
+    "purchase": "purchase",
+}
+_PRICES: Final = ("price_per_hour", "currency", "as_of")
+_SPOT: Final = ("interruptions_per_hour", "checkpoint_interval_s", "checkpoint_s", "restart_s")
+_ENERGY: Final = ("watts_per_worker", "kg_co2e_per_kwh")
+_OPTIONS: Final = {
+    "deadline": "--deadline",
+    "deadline_s": "--deadline",
+    "budget": "--budget",
+    "objective": "--objective",
+    "limit": "--limit",
+}
+FORECAST_FIELDS: Final = (
+    *_SEARCH, *WORK, "framework", "param.NAME", "confidence", "deadline_s", "budget",
+    "regressor_version", "time_limit_quantile", "explain", *_PRICES, *_SPOT,
+)  # fmt: skip
+"""What `trainfare forecast` takes: the service checks them."""
+
+RECOMMEND_FIELDS: Final = (
+    *_SEARCH, *WORK, "param.NAME", "confidence", *_PRICES, *_SPOT, *_ENERGY,
+)  # fmt: skip
+"""What `trainfare recommend` takes; its limits are options."""
+
+
+def split_fields(fields: Iterable[str]) -> dict[str, str]:
+    """Return `name=value` arguments as a mapping.
+
+    Raises
+    ------
+    UsageError
+        If an argument has no `=` or no value, or names a field again.
+    """
+    pairs: dict[str, str] = {}
+    for field in fields:
+        name, separator, value = field.partition("=")
+        if not separator or not name:
+            raise UsageError(f"{field!r} is no name=value.", "Write workers=8 or gpu_type=V100.")
+        if not value:
+            raise UsageError(f"{name} has no value.", "Leave it out, or is a variable empty?")
+        if name in pairs:
+            said = f"{name} is given twice: {pairs[name]} and {value}."
+            raise UsageError(said, f"A comma makes a grid: {name}={pairs[name]},{value}.")
+        pairs[name] = value
+    return pairs
+
+
+def number_or_text(text: str) -> float | int | str:
+    """Return a number where the text is one."""
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+
+def recommendation_request(workload: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the body that asks for a recommendation, from flat fields.
+
+    Raises
+    ------
+    UsageError
+        If a field belongs to none of the parts of the request.
+    """
+    body: dict[str, Any] = {"workload": workload}
+    for name, text in fields.items():
+        *path, last = _place(name)
+        part = body
+        for step in path:
+            part = part.setdefault(step, {})
+        part[last] = _value(name, text)
+    return body
+
+
+def _place(name: str) -> tuple[str, ...]:
+    """Return where a field stands in the request for a recommendation."""
+    if name.startswith("param."):
+        return ("parameters", name.removeprefix("param."))
+    if name in _SEARCH:
+        return ("search", _SEARCH[name])
+    if name == "confidence":
+        return (name,)
+    parts = {("work",): WORK, ("pricing",): _PRICES, ("pricing", "spot"): _SPOT,
+             ("energy",): _ENERGY}  # fmt: skip
+    for path, names in parts.items():
+        if name in names:
+            return (*path, name)
+    raise unknown_field(name, RECOMMEND_FIELDS, _OPTIONS)
+
+
+def _value(name: str, text: str) -> object:
+    if name in _SEARCH:
+        return [number_or_text(item) for item in text.split(",")]
+    return text if name in _PRICES else number_or_text(text)
+
+
+def unknown_field(
+    name: str, known: Iterable[str], options: Mapping[str, str] | None = None
+) -> UsageError:
+    """Return the refusal of a field, with the field or the option that it most likely means."""
+    options = options or {}
+    fields = tuple(known)
+    nearest = nearest_field(name, [*fields, *options])
+    hint = f"Did you mean {options.get(nearest, nearest)}? " if nearest else ""
+    return UsageError(f"Unknown field {name!r}.", f"{hint}Known: {', '.join(fields)}.")

@@ -1,0 +1,41 @@
+"""What the service advises, in the words of the command line instead of those of the API."""
+
+import re
+from typing import Final
+
+_WORDS: Final = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"\?on_invalid=skip", "--skip-invalid"),
+        (r"Send `Authorization: Bearer KEY`", "Give it by --key (TRAINFARE_KEY)"),
+        (r"POST /v1/workloads/\{workload\}/fits", "`trainfare fit WORKLOAD`"),
+        (r"POST /v1/workloads/([^/\s]+)/fits", r"`trainfare fit \1`"),
+        (r"POST /v1/runs\b", "`trainfare upload FILE`"),
+        (r"\b(?:pricing\.spot|pricing|energy)\.(?=[a-z])", ""),
+        (r"\bsearch\.(gpu_type|instance_type|provider|region)s\b", r"\1"),
+        (r"\bsearch\.(?=[a-z])", ""),
+        (r", then `trainfare", ", then type `trainfare"),
+    )
+)
+_LISTS: Final = {
+    "project": "`trainfare projects list` shows all.",
+    "key": "`trainfare keys list` shows all.",
+}
+
+
+def in_cli_words(text: str) -> str:
+    """Return a remedy, or a sentence with one, as it is followed on the command line.
+
+    Examples
+    --------
+    >>> in_cli_words("Say pricing.price_per_hour; ?on_invalid=skip takes the good runs.")
+    'Say price_per_hour; --skip-invalid takes the good runs.'
+    """
+    for pattern, words in _WORDS:
+        text = pattern.sub(words, text)
+    return text
+
+
+def where_listed(kind: str) -> str | None:
+    """Return which command lists what exists of a kind, None where none does."""
+    return _LISTS.get(kind)
