@@ -327,3 +327,38 @@ def test_verdict_stands_where_the_outputs_cannot_be_written(
 
     assert said.code == 0
     assert "::warning title=Trainfare::" in said.out
+
+
+def test_refused_cells_are_named_by_file_row_and_value_a_line_each(
+    step: Step, workload: str
+) -> None:
+    head = "workload,duration_seconds,workers,epochs\n"
+    Path("good.csv").write_text(f"{head}{workload},12,2,1\n")
+    Path("bad.csv").write_text(
+        f"{head}{workload},12,2,1\n{workload},13,eight,1\n{workload},-5,2,1\n"
+    )
+    run = {"workload": workload, "external_id": "build-9", "duration_seconds": "soon"}
+    Path("bad.json").write_text(json.dumps(run))
+
+    said = step.report("good.csv", "bad.csv", "bad.json")
+
+    assert said.code == 4
+    first, second, third, summary = said.out.splitlines()
+    assert first == (
+        "Error: bad.csv, row 2, workers 'eight': workers is no number."
+        " Write a number, such as 4 or 0.5."
+    )
+    assert second.startswith("Error: bad.csv, row 3, duration_seconds '-5': duration_seconds is")
+    assert third.startswith("Error: run build-9, duration_seconds 'soon': duration_seconds is a")
+    assert summary.startswith("Error: ")
+    assert "invalid_rows" in summary
+
+
+def test_many_refused_rows_are_counted(step: Step, workload: str) -> None:
+    rows = "".join(f"{workload},-{number}\n" for number in range(1, 26))
+    Path("bad.csv").write_text(f"workload,duration_seconds\n{rows}")
+
+    said = step.report("bad.csv")
+
+    assert len(said.out.splitlines()) == 22
+    assert "Error: ... and 5 more." in said.out

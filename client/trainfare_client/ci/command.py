@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.ci.builds import Build, read_build
 from trainfare_client.ci.comments import CommentError, place, thread_of
+from trainfare_client.ci.refusals import RefusedRunsError
 from trainfare_client.ci.sources import read_files, with_categories
 from trainfare_client.ci.telling import hand_on, say, summarize, tell
 from trainfare_client.errors import (
@@ -63,6 +64,8 @@ def main(arguments: Sequence[str]) -> int:
         say(build, "error", str(error))
         return _WRONG_USE
     except TrainfareError as error:
+        for line in getattr(error, "lines", ()):
+            say(build, "error", line)
         say(build, "error", str(error))
         return _REFUSED
     return report["exit_code"]
@@ -219,16 +222,28 @@ def _send(
         runs_per_month=options.runs_per_month,
         gate=gate or None,
     )
-    key = build.idempotency_key(encoded([runs, context]))
     with Client(settings=settings) as client:
+
+        def report(sent: list[dict[str, Any]]) -> CiReport:
+            key = build.idempotency_key(encoded([sent, context]))
+            return client.ci.report(build.identified(sent), idempotency_key=key, **context)
+
         try:
-            return client.ci.report(build.identified(runs), idempotency_key=key, **context)
+            return report(runs)
         except ProblemError as error:
             mended = with_categories(runs, error)
             if mended is None:
-                raise
-        key = build.idempotency_key(encoded([mended, context]))
-        return client.ci.report(build.identified(mended), idempotency_key=key, **context)
+                raise _told(runs, error) from error
+        try:
+            return report(mended)
+        except ProblemError as error:
+            raise _told(mended, error) from error
+
+
+def _told(runs: list[dict[str, Any]], error: ProblemError) -> TrainfareError:
+    """Return a refusal of runs with their places, any other as it is."""
+    is_of_rows = any(fault.get("row") is not None for fault in error.errors)
+    return RefusedRunsError(runs, error) if is_of_rows else error
 
 
 def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> None:

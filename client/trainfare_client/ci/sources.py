@@ -30,11 +30,14 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASC
 
 
 class TableRun(Run):
-    """A run of a CSV file; `cells` is what the file says, as its cells have no types."""
+    """A run of a CSV file; `cells` is what the file says, as its cells have no types.
 
-    def __init__(self, cells: Mapping[str, str]) -> None:
+    `place` names file and row, counted from 1 without the header.
+    """
+
+    def __init__(self, cells: Mapping[str, str], place: str) -> None:
         super().__init__({name: _value(name, cell) for name, cell in cells.items()})
-        self.cells = cells
+        self.cells, self.place = cells, place
 
 
 def with_categories(runs: Sequence[Run], error: ProblemError) -> list[Run] | None:
@@ -43,7 +46,7 @@ def with_categories(runs: Sequence[Run], error: ProblemError) -> list[Run] | Non
     A cell "16" of a CSV file is sent as a number until the service says that the parameter is a
     category (16, bf16). None where the refusal names nothing of the kind.
     """
-    mended = [TableRun(run.cells) if isinstance(run, TableRun) else run for run in runs]
+    mended = [TableRun(run.cells, run.place) if isinstance(run, TableRun) else run for run in runs]
     is_mended = False
     for fault in error.errors if error.code == _DRIFT else []:
         run, name = mended[fault.get("row", 1) - 1], fault.get("field", "")
@@ -72,7 +75,7 @@ def _read(path: Path) -> Iterator[Run]:
             f"{path}: the name tells no type.", f"Name it {', '.join(sorted(readers))}."
         )
     try:
-        runs = reader(path.read_text(encoding="utf-8-sig"))
+        runs = reader(path.read_text(encoding="utf-8-sig"), path)
     except OSError as error:
         raise UploadFileError(f"{path} cannot be read: {error}.", "Name a file.") from error
     except (ValueError, csv.Error) as error:
@@ -86,28 +89,28 @@ def _read(path: Path) -> Iterator[Run]:
         yield run
 
 
-def _json(content: str) -> list[Any]:
+def _json(content: str, _path: Path) -> list[Any]:
     document = json.loads(content)
     return document if isinstance(document, list) else [document]
 
 
-def _lines(content: str) -> list[Any]:
+def _lines(content: str, _path: Path) -> list[Any]:
     return [json.loads(line) for line in content.splitlines() if line.strip()]
 
 
-def _csv(content: str) -> list[Any]:
+def _csv(content: str, path: Path) -> list[Any]:
     rows = csv.DictReader(content.splitlines(keepends=True), strict=True)
     names = rows.fieldnames or []
     if len(names) == 1 and (mark := next((each for each in ";\t|" if each in names[0]), None)):
         raise ValueError(f"its columns are separated by {mark!r}, not by commas")
-    return [_flat_run(row) for row in rows]
+    return [_flat_run(row, f"{path}, row {number}") for number, row in enumerate(rows, start=1)]
 
 
-def _flat_run(row: dict[str, Any]) -> Run:
+def _flat_run(row: dict[str, Any], place: str) -> Run:
     if None in row or None in row.values():
         raise ValueError("a line has more or fewer cells than the header")
     cells = {name.strip(): cell.strip() for name, cell in row.items()}
-    return TableRun({name: cell for name, cell in cells.items() if cell})
+    return TableRun({name: cell for name, cell in cells.items() if cell}, place)
 
 
 def _value(name: str, cell: str) -> float | int | str:

@@ -1,0 +1,50 @@
+"""Says which runs of a report were refused, by their places in the caller's own files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from trainfare_client.ci.sources import TableRun
+from trainfare_client.errors import TrainfareError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trainfare_client.ci.sources import Run
+    from trainfare_client.errors import ProblemError
+
+_MOST_LINES: Final = 20
+
+
+class RefusedRunsError(TrainfareError):
+    """The service refused runs of a report; `lines` name each, as far as they are not too many."""
+
+    def __init__(self, runs: Sequence[Run], error: ProblemError) -> None:
+        said = f"{error.title} ({error.status} {error.code}): {error.detail}"
+        super().__init__(said, str(error.document.get("remedy") or ""))
+        self.lines = [_line(runs, fault) for fault in error.errors[:_MOST_LINES]]
+        more = len(error.errors) - _MOST_LINES
+        self.lines += [f"... and {more} more."] if more > 0 else []
+
+
+def _line(runs: Sequence[Run], fault: Mapping[str, Any]) -> str:
+    number, field = fault.get("row"), str(fault.get("field") or "")
+    run = runs[number - 1] if number is not None and 0 < number <= len(runs) else None
+    message, remedy, value = fault.get("message"), fault.get("remedy"), fault.get("value")
+    if isinstance(run, TableRun) and field in run.cells:
+        value = run.cells[field]
+        if message == f"{field} is a text.":
+            # True of the JSON that the cell was sent as: the file has no types.
+            message, remedy = f"{field} is no number.", "Write a number, such as 4 or 0.5."
+    shown = f"{field} {value!r}" if field and value is not None else field
+    place = ", ".join(part for part in (_place(run, number), shown) if part)
+    told = " ".join(str(part) for part in (message, remedy) if part)
+    return f"{place}: {told}" if place else told
+
+
+def _place(run: Run | None, number: int | None) -> str:
+    if isinstance(run, TableRun):
+        return run.place
+    if run is not None and run.get("external_id"):
+        return f"run {run['external_id']}"
+    return "" if number is None else f"run {number}"
