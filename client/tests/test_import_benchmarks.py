@@ -144,6 +144,20 @@ def test_another_measure_of_bencher_comes_with_its_unit(
     assert len({row["external_id"] for row in rows}) == 3
 
 
+def test_measure_that_no_benchmark_has_is_refused_with_those_there_are(
+    importing: Importing, tmp_path: Path
+) -> None:
+    many = {f"measure-{number}": {"value": 1} for number in range(50)}
+    file = _json(tmp_path / "bmf.json", {"fit": {"wall-time": {"value": 2}, **many}})
+
+    answer = importing("bencher", file, "--measure", "wall=s", "--dry-run")
+
+    assert answer.exit_code == 1
+    assert "--measure names the measure 'wall', which no run has." in answer.err
+    assert "There are: measure-0, " in answer.err
+    assert " and 11 more." in answer.err
+
+
 @pytest.mark.parametrize(
     ("source", "content", "said"),
     [

@@ -39,6 +39,7 @@ def _mlflow(folder: Path) -> None:
     params = experiment / "r1" / "params"
     params.mkdir(parents=True)
     (params / "depth").write_text("4")
+    (params / "learning_rate").write_text("0.1")
     (experiment / "meta.yaml").write_text("experiment_id: '7'\nname: mlflow-page\n")
     (experiment / "r1" / "meta.yaml").write_text(
         "run_id: r1\nstatus: 3\nstart_time: 1795259000000\nend_time: 1795259001000\n"

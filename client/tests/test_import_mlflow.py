@@ -168,13 +168,26 @@ def test_values_that_are_no_numbers_stay_parameters(importing: Importing, tmp_pa
     written(run / "metrics" / "phase.setup_seconds", "1 2.5 0\n")
 
     answer = importing("mlflow", tmp_path / "mlruns", "--dry-run")
-    (few,) = importing.dry("mlflow", tmp_path / "mlruns", "--params", "lr, depth")
+    (few,) = importing.dry("mlflow", tmp_path / "mlruns", "--params", "lr,")
 
     (row,) = answer.rows
     assert (row["param.max_epochs"], row["epochs"]) == ("-1", "2.0")
     assert row["phase.setup_seconds"] == "2.5"
     assert "Left out: 1 parameters whose name or value is too long" in answer.err
     assert [name for name in few if name.startswith("param.")] == ["param.lr"]
+
+
+def test_parameter_that_no_run_has_is_refused_with_the_nearest(
+    importing: Importing, tmp_path: Path
+) -> None:
+    _file_run(_store(tmp_path))
+
+    answer = importing("mlflow", tmp_path / "mlruns", "--params", "lrr", "--dry-run")
+
+    assert answer.exit_code == 1
+    assert "Error: --params names the parameter 'lrr', which no run has." in answer.err
+    assert "Remedy: Did you mean 'lr'? There are: " in answer.err
+    assert answer.out == ""
 
 
 def test_names_in_every_spelling_of_yaml_are_read(importing: Importing, tmp_path: Path) -> None:

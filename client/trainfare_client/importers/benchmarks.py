@@ -8,6 +8,7 @@ import re
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
+from trainfare_client.importers.asked import Asked
 from trainfare_client.importers.expressions import as_float, number_in
 from trainfare_client.importers.faults import Report, RowError, SourceError
 from trainfare_client.importers.lines import parsed, read_document
@@ -58,8 +59,10 @@ def read_bencher(paths: Sequence[str], report: Report, options: Options) -> Iter
     ------
     SourceError
         If a file is no such object.
+    UnknownNameError
+        If a measure is to be taken that no benchmark has.
     """
-    names = _Names(options)
+    names, asked = _Names(options), Asked("--measure", "measure", dict(options.measures))
     wanted = dict(options.measures) or {"latency": "ns"}
     for path in paths:
         data = parsed(path, read_document(path))
@@ -67,11 +70,13 @@ def read_bencher(paths: Sequence[str], report: Report, options: Options) -> Iter
             if not isinstance(results, dict) or not results:
                 raise SourceError(path, "It is no Bencher Metric Format.", _NO_BMF)
             for name, measures in results.items():
+                asked.meet(measures if isinstance(measures, dict) else ())
                 place = f"{path}: {name}"
                 known = {"iteration": iteration, "measures": wanted}
                 row = _guarded(_bencher_row, place, {name: measures}, known, report, names)
                 if row is not None:
                     yield row
+    asked.check()
 
 
 class _Names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
+from trainfare_client.importers.asked import Asked
 from trainfare_client.importers.expressions import number_in
 from trainfare_client.importers.faults import Report, RowError
 from trainfare_client.importers.fields import NUMBERS, RESOURCES, field_of
@@ -46,12 +47,17 @@ def read_mlflow(paths: Sequence[str], report: Report, options: Options) -> Itera
     ------
     SourceError
         If a path holds nothing of MLflow.
+    UnknownNameError
+        If a parameter is to be taken that no run has.
     """
+    asked = Asked("--params", "parameter", options.parameters)
     for path in paths:
         for run in find_runs(path, report):
             row = _row(run, report, options)
             if row is not None:
+                asked.meet(run.params)
                 yield row
+    asked.check()
 
 
 def _row(run: MlflowRun, report: Report, options: Options) -> ImportedRow | None:
