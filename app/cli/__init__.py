@@ -47,12 +47,21 @@ def _options(
     """Take the options of all commands."""
 
 
-def _examples(*lines: str) -> str:
+def _examples(*lines: str) -> str | None:
     # \b keeps the lines apart when the help is wrapped.
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines) if lines else None
 
 
-_COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
+def _on_database(*lines: str) -> str:
+    """Return what the help of a command that opens the database itself ends with."""
+    return "\n\n".join(filter(None, (_DATABASE, _examples(*lines))))
+
+
+_DATABASE: Final = (
+    "The database is the one that TRAINFARE_DATABASE_URL names, else trainfare.db in the folder"
+    " TRAINFARE_DATA_DIR (var)."
+)
+_OF_THE_DATABASE: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (operator.serve, operator.SERVE_EXAMPLES),
     (operator.fitter, ()),
     (operator.migrate, operator.MIGRATE_EXAMPLES),
@@ -64,6 +73,8 @@ _COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (refitting.refit, refitting.REFIT_EXAMPLES),
     (pruning.prune, pruning.PRUNE_EXAMPLES),
     (operator.demo, ()),
+)
+_OF_THE_SERVICE: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (client.upload, client.UPLOAD_EXAMPLES),
     (client.fit, client.FIT_EXAMPLES),
     (client.forecast, client.FORECAST_EXAMPLES),
@@ -71,14 +82,16 @@ _COMMANDS: Final[tuple[tuple[Callable[..., None], tuple[str, ...]], ...]] = (
     (client.workloads, ()),
     (profiling.profile, profiling.PROFILE_EXAMPLES),
 )
-for _command, _lines in _COMMANDS:
-    application.command(epilog=_examples(*_lines) if _lines else None)(_command)
-keys.keys.command("create", epilog=_examples(*keys.CREATE_EXAMPLES))(keys.create)
-keys.keys.command("list")(keys.list_keys)
-keys.keys.command("revoke")(keys.revoke)
+for _command, _lines in _OF_THE_DATABASE:
+    application.command(epilog=_on_database(*_lines))(_command)
+for _command, _lines in _OF_THE_SERVICE:
+    application.command(epilog=_examples(*_lines))(_command)
+keys.keys.command("create", epilog=_on_database(*keys.CREATE_EXAMPLES))(keys.create)
+keys.keys.command("list", epilog=_on_database())(keys.list_keys)
+keys.keys.command("revoke", epilog=_on_database())(keys.revoke)
 application.add_typer(keys.keys, name="keys")
-projects.projects.command("list")(projects.list_projects)
-projects.projects.command("limit", epilog=_examples(*projects.LIMIT_EXAMPLES))(projects.limit)
+projects.projects.command("list", epilog=_on_database())(projects.list_projects)
+projects.projects.command("limit", epilog=_on_database(*projects.LIMIT_EXAMPLES))(projects.limit)
 application.add_typer(projects.projects, name="projects")
 add_extensions(application, entry_points(group=GROUP))
 

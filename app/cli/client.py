@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.failures import FitFailedError
+from app.cli.fields import FORECAST_FIELDS, RECOMMEND_FIELDS
 
 UPLOAD_EXAMPLES: Final = (
     "trainfare upload runs.csv more.ndjson.gz",
@@ -35,10 +36,20 @@ Key = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the service's JSON.")]
 Workload = Annotated[str, typer.Argument(help="The workload's id.", metavar="WORKLOAD")]
-Fields = Annotated[
+ForecastFields = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Flat fields as in CSV; a comma list makes a grid.", metavar="NAME=VALUE..."
+        help="Flat fields as in CSV; a comma list makes a grid. They are "
+        + ", ".join(FORECAST_FIELDS),
+        metavar="NAME=VALUE...",
+    ),
+]
+RecommendFields = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Flat fields as in CSV; a comma list names what may be chosen. They are "
+        + ", ".join(RECOMMEND_FIELDS),
+        metavar="NAME=VALUE...",
     ),
 ]
 LOCAL: Final = "http://127.0.0.1:8000"
@@ -83,10 +94,23 @@ def upload(
 def fit(
     workload: Workload,
     *,
-    time_budget: Annotated[float | None, typer.Option(help="Seconds.", min=0.001)] = None,
-    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds; default: what the service is set to (TRAINFARE_FIT_TIME_BUDGET_S, 60).",
+            min=0.001,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="The same seed and runs give the same regressor.  [default: 0]"),
+    ] = None,
     publish: Annotated[
-        str | None, typer.Option(help="auto, if_better or never.", metavar="MODE")
+        str | None,
+        typer.Option(
+            help="auto: always; if_better: than the published one; never.  [default: auto]",
+            metavar="MODE",
+        ),
     ] = None,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Return at once.")] = False,
     url: Url = LOCAL,
@@ -133,7 +157,7 @@ def check_fit(document: dict[str, Any]) -> None:
 
 def forecast(
     workload: Workload,
-    fields: Fields = None,
+    fields: ForecastFields = None,
     *,
     url: Url = LOCAL,
     key: Key = None,
@@ -162,7 +186,7 @@ def forecast(
 
 def recommend(  # noqa: PLR0913 - each is an option
     workload: Workload,
-    fields: Fields = None,
+    fields: RecommendFields = None,
     *,
     objective: Annotated[
         str,

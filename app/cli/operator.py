@@ -11,13 +11,16 @@ if TYPE_CHECKING:
 
     from app.settings import Settings
 
-Host = Annotated[str | None, typer.Option(help="Address to listen on.  [TRAINFARE_HOST]")]
+Host = Annotated[
+    str | None, typer.Option(help="Address to listen on.  [TRAINFARE_HOST; default: 127.0.0.1]")
+]
 Port = Annotated[
-    int | None, typer.Option(min=0, max=65535, help="Port; 0: any free one.  [TRAINFARE_PORT]")
+    int | None,
+    typer.Option(min=0, max=65535, help="Port; 0: any free one.  [TRAINFARE_PORT; default: 8000]"),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, max=256, help="Web processes.  [TRAINFARE_WEB_WORKERS]"),
+    typer.Option(min=1, max=256, help="Web processes.  [TRAINFARE_WEB_WORKERS; default: 1]"),
 ]
 Insecure = Annotated[
     bool, typer.Option("--insecure", help="Listen beyond this machine without keys.")

@@ -154,3 +154,13 @@ def test_service_command_line_flushes_too(
 
     assert said.exit_code == 0
     assert said.document == {"created": 1, "duplicates": 0, "refused": 0, "unreadable": 0}
+
+
+@pytest.mark.parametrize("words", [["ci", "report"], ["import", "mlflow"]])
+def test_help_names_the_command_that_was_typed(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+
+    assert capsys.readouterr().out.startswith(f"usage: trainfare-client {' '.join(words)} ")

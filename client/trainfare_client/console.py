@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given and given[0] in _OWN:
         module, _ = _OWN[given[0]]
-        return int(importlib.import_module(module).main(given[1:]))
+        return int(importlib.import_module(module).main(given[1:], program="trainfare-client"))
     parser = argparse.ArgumentParser(
         prog="trainfare-client",
         description="Brings measured runs to the service.",

@@ -46,9 +46,9 @@ _EXIT_CODES: Final = (
 )
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run `trainfare ci ...`; return the exit code."""
-    options = _parser().parse_args(arguments)
+def main(arguments: Sequence[str], *, program: str = "trainfare") -> int:
+    """Run `trainfare ci ...`, or that of another `program`; return the exit code."""
+    options = _parser(program).parse_args(arguments)
     build = _build(options)
     try:
         settings = read_settings(url=options.url, api_key=options.api_key, spool=options.spool)
@@ -71,8 +71,8 @@ def main(arguments: Sequence[str]) -> int:
     return report["exit_code"]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="trainfare ci", description="The CI hook.")
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"{program} ci", description="The CI hook.")
     commands = parser.add_subparsers(dest="command", required=True)
     report = commands.add_parser(
         "report",

@@ -34,9 +34,9 @@ _EPILOG: Final = (
 )
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run `trainfare import ...`; return the exit code."""
-    options = _parser().parse_args(arguments)
+def main(arguments: Sequence[str], *, program: str = "trainfare") -> int:
+    """Run `trainfare import ...`, or that of another `program`; return the exit code."""
+    options = _parser(program).parse_args(arguments)
     try:
         return _run(options, SOURCES[options.source])
     except TrainfareError as error:
@@ -50,9 +50,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="trainfare import",
+        prog=f"{program} import",
         description="Imports measured runs from what other tools recorded.",
         epilog=_EPILOG,
     )

@@ -1,0 +1,45 @@
+"""What the help of commands tells: defaults, fields, and the database that they open."""
+
+import pytest
+
+from app.api.flat_queries import FLAT_FIELDS
+from app.api.schemas.fits import FitIn
+from app.cli.fields import FORECAST_FIELDS, RECOMMEND_FIELDS
+from app.settings import Settings
+from tests.support.terminal import Terminal
+
+
+def test_help_tells_the_defaults_that_hold(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    fields = Settings.model_fields
+
+    serve = terminal.type("serve", "--help").out
+    fit = terminal.type("fit", "--help").out
+
+    for name in ("host", "port", "web_workers"):
+        told = f"[TRAINFARE_{name.upper()}; default: {fields[name].default}]"
+        assert told in " ".join(serve.split())
+    assert f"TRAINFARE_FIT_TIME_BUDGET_S, {fields['fit_time_budget_s'].default:g}" in fit
+    assert f"[default: {FitIn().seed}]" in fit
+    assert f"[default: {FitIn().publish}]" in fit
+
+
+def test_help_of_questions_lists_their_fields(terminal: Terminal) -> None:
+    forecast = " ".join(terminal.type("forecast", "--help").out.split())
+    recommend = " ".join(terminal.type("recommend", "--help").out.split())
+
+    assert set(FLAT_FIELDS) <= set(FORECAST_FIELDS)
+    assert ", ".join(FORECAST_FIELDS) in forecast
+    assert ", ".join(RECOMMEND_FIELDS) in recommend
+
+
+@pytest.mark.parametrize(
+    "command", ["serve", "fitter", "doctor", "audit", "keys list", "projects limit", "backup"]
+)
+def test_help_names_the_database_that_a_command_opens(terminal: Terminal, command: str) -> None:
+    said = " ".join(terminal.type(*command.split(), "--help").out.split())
+
+    assert "the one that TRAINFARE_DATABASE_URL names" in said
+    assert f"TRAINFARE_DATA_DIR ({Settings.model_fields['data_dir'].default})" in said
