@@ -48,8 +48,11 @@ def run_demo(settings: Settings, *, port: int, profiles: Path, exit_after: bool)
         url = service.wait_for_url()
         with connected(url, None) as connection:
             _wait_until_ready(connection, service)
-            _tour(connection, files)
-        _say_goodbye(url, service, exit_after=exit_after)
+            example = _tour(connection, files)
+        if exit_after:
+            _headline("Done", "service and fitter are ended")
+            return
+        _say_goodbye(service, url, example)
 
 
 def _end(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -76,15 +79,17 @@ def _wait_until_ready(connection: Connection, service: BackgroundService) -> Non
     print_note("Service and fitter are up.")
 
 
-def _tour(connection: Connection, files: list[Path]) -> None:
+def _tour(connection: Connection, files: list[Path]) -> str:
+    """Show all steps; return the path of a forecast to ask for next."""
     _headline("Uploading measured runs", "trainfare upload examples/profiles/*.csv")
     # The database may hold other workloads: the tour is about those of its profiles.
     workloads = sorted(set().union(*(_upload(connection, file) for file in files)))
     _headline("Fitting a regressor for each workload", "trainfare fit WORKLOAD")
     print_table([_fit(connection, workload) for workload in workloads])
-    for workload in workloads:
-        question = ask_about(connection, workload)
+    questions = [ask_about(connection, workload) for workload in workloads]
+    for question in questions:
         _recommend(connection, question, _forecast(connection, question))
+    return questions[0].path_of_one
 
 
 def _upload(connection: Connection, file: Path) -> set[str]:
@@ -133,12 +138,11 @@ def _recommend(connection: Connection, question: Question, forecasts: list[dict[
     show_recommendation(connection.post("/v1/recommendations", asked))
 
 
-def _say_goodbye(url: str, service: BackgroundService, *, exit_after: bool) -> None:
-    if exit_after:
-        _headline("Done", "service and fitter are ended")
-        return
+def _say_goodbye(service: BackgroundService, url: str, example: str) -> None:
     _headline(f"The service runs at {url}", "its reference: /docs")
-    out.print(f"  curl -H 'Accept: text/plain' '{url}/v1/workloads'", markup=False)
+    # In one line, so that it can be copied.
+    line = f"  curl -H 'Accept: text/plain' '{url}{example}'"
+    out.print(line, markup=False, soft_wrap=True)
     try:
         print_note("Ctrl-C ends service and fitter.")
         service.wait()

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from app.cli.connection import Connection
 
@@ -19,6 +20,12 @@ class Question:
     sentence: str
     what_if: dict[str, str]
     recommendation: dict[str, Any]
+
+    @property
+    def path_of_one(self) -> str:
+        """Path and query of the what-if's last configuration, which is answered in sentences."""
+        last = {name: values.rpartition(",")[2] for name, values in self.what_if.items()}
+        return f"/v1/workloads/{self.workload}/forecast?{urlencode(last)}"
 
 
 def _doublings(most: int) -> list[int]:

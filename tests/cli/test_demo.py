@@ -10,6 +10,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT
@@ -18,6 +19,7 @@ from app.storage.database import Database
 from tests.support.server import start_process
 from tests.support.terminal import Terminal
 
+_CURL = re.compile(r"curl -H 'Accept: text/plain' '(?P<url>[^']+)'$")
 _HEADER = "workload,external_id,duration_seconds,gpu_type,workers,dataset_size,epochs\n"
 
 
@@ -91,6 +93,26 @@ def test_demo_leaves_the_service_running_until_a_signal(
     log = (tmp_path / "demo.log").read_text()
     assert "fitter stopped" in log
     assert "stopped url=" in log
+
+
+def test_demo_ends_with_a_question_that_is_answered_in_sentences(
+    profiles: Path, tmp_path: Path
+) -> None:
+    given = {"TRAINFARE_DATA_DIR": str(tmp_path / "data"), "TRAINFARE_FIT_TIME_BUDGET_S": "5"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "app.cli", "demo", "--profiles", profiles],
+        env={**os.environ, **given},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as demo:
+        assert demo.stdout is not None
+        asked = next(filter(None, (_CURL.search(line) for line in demo.stdout)))
+        answer = httpx2.get(asked["url"], headers={"Accept": "text/plain"})
+        demo.send_signal(signal.SIGINT)
+
+    assert answer.text.startswith("tiny on 16 x T4 with dataset_size 32,000")
+    assert "It costs about" in answer.text
 
 
 def test_demo_may_be_interrupted_on_its_way(
