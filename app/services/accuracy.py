@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.decisions.drift import thresholds_for
 from app.domain.accuracy import AccuracyFigures, AccuracyReport, ForecastSource
-from app.domain.errors import DomainError, UnknownWorkloadError
+from app.domain.errors import DomainError
 from app.domain.forecasts import RecordedForecast
 from app.domain.identifiers import ProjectId, RunId, Slug
 from app.domain.regressors import Publication
@@ -25,6 +25,7 @@ from app.services.judging import judge_runs
 from app.services.ledger import LedgerWriter
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
+from app.services.workload_names import require_workload
 from models import FloatArray
 
 LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
@@ -118,9 +119,7 @@ class AccuracyService:
         end = self._context.now()
         wanted = RunFilter(RunStatus.SUCCEEDED, created_after=end - window, excluded=False)
         with self._context.database.reading() as stores:
-            workload = stores.workloads.get(project_id, slug)
-            if workload is None:
-                raise UnknownWorkloadError(slug)
+            workload = require_workload(stores, project_id, slug)
             page = stores.runs.page(workload, wanted, limit=MAX_RUNS)
             runs = list(reversed(page.items))
             publications = stores.regressors.publications(workload.workload_id)

@@ -19,6 +19,7 @@ from app.services.context import ServiceContext
 from app.services.drift import DriftWatch, Load
 from app.services.judging import judge_runs
 from app.services.serving import RegressorCache, ServedRegressor
+from app.services.workload_names import nearest_workload
 from app.storage.stores import Stores
 
 DRIFT_THRESHOLDS: Final = thresholds_for(0.2, 100, sides=1)
@@ -103,7 +104,7 @@ def read_history(
     with context.database.reading() as stores:
         workload = stores.workloads.get(project_id, slug)
         if workload is None:
-            return History(load, book, reason="These are the first runs of the workload.")
+            return History(load, book, reason=_first_runs(stores, project_id, slug))
         publications = stores.regressors.publications(workload.workload_id)
         baseline = stores.ci.baseline(workload.workload_id)
         runs = past_runs(stores, workload, baseline)
@@ -120,6 +121,13 @@ def read_history(
     # The versions that the watch needs are loaded now, outside of any transaction.
     history.drift_of(runs)
     return history
+
+
+def _first_runs(stores: Stores, project_id: ProjectId, slug: Slug) -> str:
+    """Return why nothing can be forecast of a new workload; its name may be a misspelt one."""
+    nearest = nearest_workload(stores, project_id, slug)
+    hint = f" There is a workload of nearly the same name, {nearest!r}." if nearest else ""
+    return f"These are the first runs of the workload.{hint}"
 
 
 def past_runs(stores: Stores, workload: Workload, baseline: Baseline | None) -> list[Run]:

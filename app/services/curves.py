@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from app.domain.configurations import NUMERIC_FEATURES, ParameterValue, Scenario
 from app.domain.curves import WHOLE_AXES, Axis, Curve, CurvePoint, MeasuredPoint
-from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownWorkloadError
+from app.domain.errors import DomainError, Fault, InvalidRequestError
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import ProjectId
 from app.domain.runs import RunColumns
 from app.services.context import ServiceContext
 from app.services.forecasts import ForecastService
 from app.services.frames import PARAMETER_PREFIX
+from app.services.workload_names import require_workload
 
 _MAX_MEASURED: Final = 1000
 
@@ -53,9 +54,7 @@ class CurveService:
     ) -> tuple[MeasuredPoint, ...]:
         """Return what was measured along an axis, on as many nodes as the question names."""
         with self._context.database.reading() as stores:
-            workload = stores.workloads.get(project_id, forecast.workload)
-            if workload is None:
-                raise UnknownWorkloadError(forecast.workload)
+            workload = require_workload(stores, project_id, forecast.workload)
             runs = stores.runs.usable_for_fit(workload.workload_id)
         configuration = replace(forecast.scenario.configuration, nodes=nodes)
         return _alike(runs, replace(forecast.scenario, configuration=configuration), axis)

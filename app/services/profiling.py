@@ -10,7 +10,7 @@ import numpy as np
 
 from app.decisions.profiling import Limits, Schedule, plan_runs, width_of
 from app.domain.configurations import Scenario
-from app.domain.errors import Fault, InvalidRequestError, NoRegressorError, UnknownWorkloadError
+from app.domain.errors import Fault, InvalidRequestError, NoRegressorError
 from app.domain.forecasts import ForecastWarning, Interval
 from app.domain.identifiers import ProjectId
 from app.domain.profiling import (
@@ -41,6 +41,7 @@ from app.services.profiling_grounds import (
 from app.services.profiling_spending import Spending, currency_of, spending_of
 from app.services.questions import Questioner
 from app.services.serving import RegressorCache, ServedRegressor
+from app.services.workload_names import require_workload
 from models import BoolArray, FloatArray
 
 MAX_NAMED_REJECTIONS: Final = 100
@@ -149,9 +150,7 @@ class ProfilingService:
         book: PriceBook,
     ) -> tuple[ProfilingRequest, Ground, list[Scenario]]:
         with self._context.database.reading() as stores:
-            workload = stores.workloads.get(project_id, request.workload)
-            if workload is None:
-                raise UnknownWorkloadError(request.workload)
+            workload = require_workload(stores, project_id, request.workload)
             measured = stores.forecasts.measured_hardware(workload.workload_id)
             runs = stores.runs.usable_for_fit(workload.workload_id) if served is None else None
         candidates = candidate_scenarios(request, measured)

@@ -87,3 +87,17 @@ def test_nearest_of_many_names_is_found_by_one_query(
 
     assert "'ddp-cnn-cpu'" in _told(answer)
     assert sum("length" in query.casefold() for query in queries) == 1
+
+
+def test_report_that_makes_a_workload_tells_of_one_of_nearly_the_same_name(
+    client: TestClient,
+) -> None:
+    run = {"workload": "ddp-cnn-cpx", "duration_seconds": 10.0}
+    report = {"runs": [run], "commit": "c", "branch": "b"}
+
+    [judged] = client.post("/v1/ci/reports", json=report).json()["runs"]
+
+    assert judged["reason"] == (
+        "These are the first runs of the workload."
+        " There is a workload of nearly the same name, 'ddp-cnn-cpu'."
+    )

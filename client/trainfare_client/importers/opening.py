@@ -198,7 +198,7 @@ def _zstandard(path: str) -> Any:
         raise SourceError(
             path,
             "It is compressed with zstd, which this Python cannot read.",
-            "pip install 'trainfare-client[zstd]', or unpack it with zstd -d.",
+            "pip install zstandard, or unpack it with zstd -d.",
         ) from None
     return zstandard
 
