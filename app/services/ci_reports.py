@@ -46,6 +46,7 @@ Render = Callable[[CiReport], Document]
 ToAnswer = Callable[[Document], Replay]
 
 _MONTH: Final = timedelta(days=30)
+_UNPROMOTED: Final = "not promoted yet"
 
 
 class CiReportService:
@@ -245,6 +246,8 @@ class CiReportService:
 
     def _promoted(self, stores: Stores, caller: Principal, found: StoredReport) -> StoredReport:
         runs = lock_runs(stores, caller.project_id, _run_ids(found))
+        # What somebody keeps out for another reason stays out.
+        runs = [run for run in runs if (run.excluded_reason or "").endswith(_UNPROMOTED)]
         now = self._context.lease_now(stores)
         include_runs(stores, caller, runs, now, self._context.settings)
         stores.ci.note_promotion(found.report_id, now)
@@ -308,7 +311,7 @@ def _document(entry: Any, workload: Slug | None, labels: Mapping[str, str]) -> A
 def _exclusion(request: CiReportRequest) -> str | None:
     if request.is_on_base:
         return None
-    return f"measured on branch {request.branch}, not on {request.base_branch}; not promoted yet"
+    return f"measured on branch {request.branch}, not on {request.base_branch}; {_UNPROMOTED}"
 
 
 def _stored_runs(stores: Stores, project_id: ProjectId, result: UploadResult) -> list[Run]:

@@ -128,6 +128,21 @@ def test_runs_of_a_branch_stay_out_of_fits_until_promoted(client: TestClient) ->
 
 
 @pytest.mark.usefixtures("published")
+def test_runs_that_somebody_keeps_out_stay_out_when_their_branch_is_promoted(
+    client: TestClient,
+) -> None:
+    runs = run(usual()), run(2 * usual()), run(3 * usual(), excluded_reason="warm-up")
+    found = report(client, *runs, branch="faster", base_branch="main")
+    noisy = found["runs"][1]["run_id"]
+    client.patch(f"/v1/runs/{noisy}", json={"excluded": True, "reason": "a neighbour"})
+
+    client.post(f"{URL}/{found['report_id']}:promote").raise_for_status()
+
+    kept = {each["run_id"]: each["excluded_reason"] for each in excluded_runs(client)}
+    assert kept == {noisy: "a neighbour", found["runs"][2]["run_id"]: "warm-up"}
+
+
+@pytest.mark.usefixtures("published")
 def test_small_shifts_that_add_up_are_a_warning(client: TestClient, clock: FakeClock) -> None:
     rng = np.random.default_rng(1)
 
