@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 _SHOWN_NAMES = 40
 
 
+def nearest_hint(name: str, known: Iterable[str]) -> str:
+    """Return which name may be meant, as the beginning of a remedy; nothing where none is near."""
+    nearest = difflib.get_close_matches(name, list(known), n=1)
+    return f"Did you mean {nearest[0]!r}? " if nearest else ""
+
+
 class UnknownNameError(TrainfareError):
     """An option asks for something that the source does not have."""
 
@@ -52,12 +58,10 @@ class Asked:
         if self._is_empty or not self._unseen:
             return
         name = min(self._unseen)
-        nearest = difflib.get_close_matches(name, self._there, n=1)
-        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
         names = sorted(self._there)
         more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
         shown = ", ".join(names[:_SHOWN_NAMES]) or "none"
         raise UnknownNameError(
             f"{self._flag} names the {self._kind} {name!r}, which no run has.",
-            f"{hint}There are: {shown}{more}.",
+            f"{nearest_hint(name, self._there)}There are: {shown}{more}.",
         )

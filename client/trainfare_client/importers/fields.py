@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Final
+
+from trainfare_client.importers.asked import nearest_hint
 
 PLAIN_FIELDS: Final = (
     "workload",
@@ -89,8 +90,7 @@ def field_of(name: str) -> str | None:
 
 def unknown_field_remedy(name: str) -> str:
     """Return what to write instead of a field that does not exist."""
-    nearest = difflib.get_close_matches(name, PLAIN_FIELDS, n=1)
-    hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+    hint = nearest_hint(name, PLAIN_FIELDS)
     return (
         f"{hint}A parameter of your own is param.NAME, a phase phase.NAME_seconds,"
         " a label label.NAME."

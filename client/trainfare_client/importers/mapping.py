@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainfare_client.errors import TrainfareError
+from trainfare_client.importers.asked import nearest_hint
 from trainfare_client.importers.expressions import (
     Cell,
     ExpressionError,
@@ -79,12 +79,11 @@ class ColumnMap:
         if not self._unseen:
             return
         name = min(self._unseen)
-        nearest = difflib.get_close_matches(name, self._names, n=1)
-        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
         shown = ", ".join(list(self._names)[:_SHOWN_NAMES])
         raise MapError(
             f"--map reads {name!r}, which no row has.",
-            f"{hint}There are: {shown}. Put names with other signs in [brackets].",
+            f"{nearest_hint(name, self._names)}There are: {shown}."
+            " Put names with other signs in [brackets].",
         )
 
 
