@@ -94,16 +94,26 @@ def with_costs(judged: Sequence[JudgedRun], histories: Mapping[Slug, History]) -
 
     Costs are told in the currency of the workload where an exchange rate leads there.
     """
-    return [replace(each, cost=_cost(each, histories[each.run.workload])) for each in judged]
+    questioners = {
+        slug: Questioner(history.served, history.book)
+        for slug, history in histories.items()
+        if history.served is not None
+    }
+    return [
+        replace(each, cost=_cost(each, histories[each.run.workload], questioners))
+        for each in judged
+    ]
 
 
-def _cost(each: JudgedRun, history: History) -> RunCost | None:
+def _cost(
+    each: JudgedRun, history: History, questioners: Mapping[Slug, Questioner]
+) -> RunCost | None:
     served = history.served
     if each.expected_median_seconds is None or served is None:
         return None
     told = each.run.scenario.configuration
     [offer] = history.book.resolve_all(
-        [Questioner(served, history.book).named(told)],
+        [questioners[each.run.workload].named(told)],
         PriceQuery(),
         currency=served.currency,
         seconds=[each.expected_median_seconds],
