@@ -5,7 +5,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -103,17 +103,17 @@ def _siblings(settings: Settings) -> Iterator[Path | None]:
     if settings.web_workers == 1:
         yield None
         return
-    with ExitStack() as stack:
-        try:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="trainfare-")))
-        except OSError as error:
-            _logger.warning(
-                "no folder for temporary files: each answer of /metrics tells of one web process",
-                extra={"reason": str(error)},
-            )
-            yield None
-        else:
-            yield folder
+    try:
+        folder = TemporaryDirectory(prefix="trainfare-")
+    except OSError as error:
+        _logger.warning(
+            "no folder for temporary files: each answer of /metrics tells of one web process",
+            extra={"reason": str(error)},
+        )
+        yield None
+        return
+    with folder as path:
+        yield Path(path)
 
 
 def _serve(settings: Settings, siblings: Path | None, *, access_log: bool) -> None:
