@@ -42,6 +42,14 @@ def _workload(request: pytest.FixtureRequest) -> str:
     return name.replace("[", "-").replace("]", "").casefold()
 
 
+def _fitted(terminal: Terminal, profile: Path, request: pytest.FixtureRequest) -> str:
+    """Upload and fit; return the workload."""
+    workload = _workload(request)
+    terminal.type("upload", profile)
+    terminal.type("fit", workload, "--time-budget", "5")
+    return workload
+
+
 def test_help_names_every_objective(terminal: Terminal) -> None:
     said = terminal.type("recommend", "--help")
 
@@ -165,9 +173,7 @@ def test_fit_that_ends_without_a_regressor_is_exit_code_4() -> None:
 def test_forecast_shows_sentences_for_one_and_a_table_for_a_grid(
     terminal: Terminal, profile: Path, request: pytest.FixtureRequest
 ) -> None:
-    workload = _workload(request)
-    terminal.type("upload", profile)
-    terminal.type("fit", workload, "--time-budget", "5")
+    workload = _fitted(terminal, profile, request)
     work = ("dataset_size=3000", "batch_size=32", "epochs=1")
 
     table = terminal.type("forecast", workload, "workers=1,2", *work)
@@ -190,9 +196,7 @@ def test_forecast_shows_sentences_for_one_and_a_table_for_a_grid(
 def test_recommendation_is_ranked(
     terminal: Terminal, profile: Path, request: pytest.FixtureRequest
 ) -> None:
-    workload = _workload(request)
-    terminal.type("upload", profile)
-    terminal.type("fit", workload, "--time-budget", "5")
+    workload = _fitted(terminal, profile, request)
     asked = ("dataset_size=3000", "batch_size=32", "epochs=1", "workers=1,2,4",
              "price_per_hour=1.00")  # fmt: skip
 
@@ -209,9 +213,7 @@ def test_recommendation_is_ranked(
 def test_what_has_no_price_is_told_how_the_command_takes_one(
     terminal: Terminal, profile: Path, request: pytest.FixtureRequest
 ) -> None:
-    workload = _workload(request)
-    terminal.type("upload", profile)
-    terminal.type("fit", workload, "--time-budget", "5")
+    workload = _fitted(terminal, profile, request)
     asked = (workload, "workers=2", "dataset_size=3000", "batch_size=32", "epochs=1")
 
     recommended = terminal.type("recommend", *asked)

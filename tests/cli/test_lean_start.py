@@ -76,6 +76,13 @@ def test_lists_probes_and_metrics_import_no_numerical_library(
     assert not imported & _UNNEEDED
 
 
+def test_process_that_nobody_scrapes_imports_nothing_of_prometheus(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    assert "prometheus_client" not in _imported_after(sqlite_url, tmp_path, "/v1/workloads")
+    assert "prometheus_client" in _imported_after(sqlite_url, tmp_path, "/metrics")
+
+
 def test_process_on_sqlite_imports_no_dialect_of_postgresql(
     sqlite_url: str, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -36,6 +37,22 @@ def measured_csv(workload: str) -> str:
                     f"{workload},{name},{gpu_type},{workers},{size},256,2,{seconds:.1f},fp16"
                 )
     return "\n".join(lines) + "\n"
+
+
+def publish(url: str, runs: list[dict[str, Any]]) -> None:
+    """Upload runs of one workload and fit it quickly."""
+    httpx2.post(f"{url}/v1/runs", json=runs).raise_for_status()
+    _fit(url, runs[0]["workload"], "log_linear")
+
+
+def _fit(url: str, workload: str, *regressors: str) -> None:
+    fit = httpx2.post(
+        f"{url}/v1/workloads/{workload}/fits",
+        json={"regressors": regressors},
+        headers={"Prefer": "wait=60"},
+        timeout=90,
+    )
+    assert fit.json()["state"] == "succeeded", fit.text
 
 
 def answer_of(page: Page) -> str:
@@ -130,13 +147,7 @@ def published_service(
         csv = {"Content-Type": "text/csv"}
         stored = httpx2.post(f"{service.url}/v1/runs", content=measured_csv(PUBLISHED), headers=csv)
         assert stored.status_code == 201, stored.text
-        fit = httpx2.post(
-            f"{service.url}/v1/workloads/{PUBLISHED}/fits",
-            json={"regressors": ["log_linear", "scaling_law"]},
-            headers={"Prefer": "wait=60"},
-            timeout=90,
-        )
-        assert fit.json()["state"] == "succeeded", fit.text
+        _fit(service.url, PUBLISHED, "log_linear", "scaling_law")
         yield service.url
 
 

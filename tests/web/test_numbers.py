@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
 
 pytestmark = pytest.mark.browser
 
@@ -36,14 +36,7 @@ def service_with_negative_parameters(published_service: str) -> str:
         for workers in (1, 2, 4)
         for shift in (-2, -1, 0, 1)
     ]
-    httpx2.post(f"{published_service}/v1/runs", json=runs).raise_for_status()
-    fit = httpx2.post(
-        f"{published_service}/v1/workloads/shifted/fits",
-        json={"regressors": ["log_linear"]},
-        headers={"Prefer": "wait=60"},
-        timeout=90,
-    )
-    assert fit.json()["state"] == "succeeded", fit.text
+    publish(published_service, runs)
     return published_service
 
 

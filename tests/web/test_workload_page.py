@@ -6,7 +6,7 @@ import httpx2
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.conftest import PUBLISHED, OpenPage, answer_of
+from tests.web.conftest import PUBLISHED, OpenPage, answer_of, publish
 
 pytestmark = pytest.mark.browser
 LONG_GPU = "own-accelerator-of-the-laboratory-with-a-name-that-never-ends-48GB"
@@ -47,14 +47,7 @@ def service_with_a_long_name(published_service: str) -> str:
         for workers in (1, 2, 4)
         for size in (1e5, 2e5, 4e5)
     ]
-    httpx2.post(f"{published_service}/v1/runs", json=runs).raise_for_status()
-    fit = httpx2.post(
-        f"{published_service}/v1/workloads/own/fits",
-        json={"regressors": ["log_linear"]},
-        headers={"Prefer": "wait=60"},
-        timeout=90,
-    )
-    assert fit.json()["state"] == "succeeded", fit.text
+    publish(published_service, runs)
     return published_service
 
 
