@@ -67,22 +67,28 @@ def candidate_configurations(
     return _product(dense, nodes, workers)
 
 
-def without_room(
-    configurations: Iterable[Configuration],
+def part_by_room(
+    configurations: Sequence[Configuration],
     measured: Mapping[Hardware, float | None],
     book: PriceBook,
-) -> set[Configuration]:
-    """Return what asks for more workers than its nodes have GPUs, and than any run had on one."""
+) -> tuple[Sequence[Configuration], Sequence[Configuration]]:
+    """Return what has room on its nodes, and what has not.
+
+    That is what asks for more workers than its nodes have GPUs, and than any run had on one.
+    """
     most: dict[Hardware, float] = {}
-    crowded = set()
+    for pair in {(each.gpu_type, each.instance_type) for each in configurations}:
+        gpus = None if pair[1] is None else book.gpus_of(Configuration(*pair))
+        most[pair] = max(gpus, measured.get(pair) or 0.0) if gpus else inf
+    if min(most.values(), default=inf) == inf:
+        return configurations, []
+    roomy: list[Configuration] = []
+    crowded: list[Configuration] = []
     for each in configurations:
-        pair = each.gpu_type, each.instance_type
-        if pair not in most:
-            gpus = None if pair[1] is None else book.gpus_of(Configuration(*pair))
-            most[pair] = max(gpus, measured.get(pair) or 0.0) if gpus else inf
-        if each.nodes is not None and each.workers > each.nodes * most[pair]:
-            crowded.add(each)
-    return crowded
+        room = most[each.gpu_type, each.instance_type]
+        has_room = each.nodes is None or each.workers <= each.nodes * room
+        (roomy if has_room else crowded).append(each)
+    return roomy, crowded
 
 
 # The same search is asked again and again with another objective, deadline or budget.

@@ -7,6 +7,8 @@ from datetime import datetime
 import numpy as np
 
 from app.decisions.recommendation import Candidates
+from app.domain.alike import AlikeScenarios
+from app.domain.columns import Repeated
 from app.domain.configurations import Configuration, Purchase, Scenario
 from app.domain.recommendations import Objective, RecommendationRequest
 from app.pricing.billing import costs_of
@@ -59,21 +61,22 @@ def evaluate(
     features = features_of(scenarios, served)
     work = served.predict(features)
     offers = book.resolve_all(
-        [scenario.configuration for scenario in scenarios],
+        scenarios.configurations,
         request.pricing,
         currency=served.currency,
         seconds=work.median().tolist(),
         nodes_assumed=not request.search.nodes,
     )
+    named = list(scenarios.configurations)
     spot = {
-        row: (request.spot, machines_of(scenarios[row].configuration, offer))
-        for row, offer in enumerate(offers)
-        if _is_spot(request, scenarios[row].configuration, offer)
+        row: (request.spot, machines_of(configuration, offer))
+        for row, (configuration, offer) in enumerate(zip(named, offers, strict=True))
+        if _is_spot(request, configuration, offer)
     }
     forecast, refusals = with_interruptions(work, spot)
-    kept = np.array([row for row in range(len(scenarios)) if row not in refusals], dtype=np.intp)
+    kept = np.array([row for row in range(len(named)) if row not in refusals], dtype=np.intp)
     duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
-    known = [scenarios[row].configuration for row in kept]
+    known = [named[row] for row in kept]
     bought = [offers[row] for row in kept]
     foreign = [
         None if offer is None or offer.is_as_asked else offer.price.currency for offer in bought
@@ -83,7 +86,7 @@ def evaluate(
     ]
     cost, cost_bound = costs_of(paid, np.stack([duration, bound]))
     energy, carbon = _energy(request, known, bought, served, book, now)
-    remaining = features if len(known) == len(scenarios) else features.take(kept)
+    remaining = features if len(known) == len(named) else features.take(kept)
     return Evaluated(
         configurations=known,
         candidates=Candidates(
@@ -97,7 +100,7 @@ def evaluate(
             fits_probability=_fits(remaining, served),
         ),
         infeasible=[
-            Infeasible(scenarios[row].configuration, refusal.checkpoint_interval_s)
+            Infeasible(named[row], refusal.checkpoint_interval_s)
             for row, refusal in refusals.items()
         ],
         foreign_currencies=foreign,
@@ -114,14 +117,11 @@ def _is_spot(
 
 def _scenarios(
     request: RecommendationRequest, configurations: Sequence[Configuration], questioner: Questioner
-) -> list[Scenario]:
+) -> AlikeScenarios:
     """Return the questions of all candidates, nodes filled in; each name is resolved once."""
-    if not configurations:
-        return []
     known = questioner.ask(Scenario(configurations[0], request.work, request.parameters))
-    return [
-        Scenario(questioner.named(each), known.work, known.parameters) for each in configurations
-    ]
+    asked = Repeated.of(configurations).made(questioner.named)
+    return AlikeScenarios.of(known, asked, {}, {})
 
 
 def _energy(

@@ -19,7 +19,7 @@ from app.domain.recommendations import (
     RejectedCandidate,
 )
 from app.services.answers import Answer, answer_all
-from app.services.candidates import candidate_configurations, without_room
+from app.services.candidates import candidate_configurations, part_by_room
 from app.services.context import ServiceContext
 from app.services.evaluation import Evaluated, evaluate
 from app.services.nearest import Asked, constraints_of, nearest_of
@@ -62,14 +62,15 @@ class RecommendationService:
         with self._context.database.reading() as stores:
             measured = stores.forecasts.measured_hardware(served.workload_id)
         searched = candidate_configurations(request, served, measured, book)
-        crowded = without_room(searched, measured, book) if request.search.nodes else set()
-        configurations = [each for each in searched if each not in crowded]
-        if not configurations:
+        crowded: Sequence[Configuration] = []
+        if request.search.nodes:
+            searched, crowded = part_by_room(searched, measured, book)
+        if not searched:
             raise InvalidRequestError("No machine has as many GPUs.", [_NO_ROOM])
         now = self._context.now()
-        evaluated = evaluate(request, configurations, served, book, now)
+        evaluated = evaluate(request, searched, served, book, now)
         choice = choose(evaluated.candidates, request.objective, constraints_of(request))
-        refused = [RejectedCandidate(each, _TOO_FEW_GPUS) for each in searched if each in crowded]
+        refused = [RejectedCandidate(each, _TOO_FEW_GPUS) for each in crowded]
         return _tell(Asked(request, served, book, now), evaluated, choice, refused)
 
 
