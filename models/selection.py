@@ -255,14 +255,16 @@ def choose_weights(
     """Return the candidates' weights in a regime: prior ones, moved by what was held out.
 
     With fewer than 12 configurations and with less than 3 distinct ones held out, the held-out
-    sets say less than the prior, except that `inside`, those of interpolation, may refute
-    candidates (`unrefuted`). In transfer, stacking does so too: what is held out is one level
-    or three. Half of the weights are those of `tilt`, which asks for less: which candidates err
-    little, not which mixture does.
+    sets say less than the prior, except that `inside`, those of interpolation, and those beyond an
+    axis may refute candidates (`unrefuted`). In transfer, stacking does so too: what is held out
+    is one level or three. Half of the weights are those of `tilt`, which asks for less: which
+    candidates err little, not which mixture does.
     """
     prior = prior_weights(names, kind, axis, n_configurations)
-    if inside is not None and n_configurations < FEW_CONFIGURATIONS:
-        prior = unrefuted(inside, prior)
+    if n_configurations < FEW_CONFIGURATIONS:
+        for tested in (inside, held_out if kind == "extrapolation" else None):
+            if tested is not None and tested.n_distinct >= _LEAST_HELD_OUT:
+                prior = unrefuted(tested, prior)
     if held_out is None:
         return prior
     has_forecast = held_out.has_forecast()

@@ -37,7 +37,7 @@ def test_weights_follow_the_member_that_forecast_the_held_out_set_well() -> None
 
 @pytest.mark.parametrize(
     ("kind", "n_configurations", "n_held_out"),
-    [("extrapolation", 30, 2), ("extrapolation", 11, 8), ("transfer", 11, 8)],
+    [("extrapolation", 30, 2), ("extrapolation", 11, 2), ("transfer", 11, 8)],
 )
 def test_held_out_sets_that_say_little_leave_the_prior_weights(
     kind: Kind, n_configurations: int, n_held_out: int
@@ -62,6 +62,20 @@ def test_few_configurations_refute_a_member_and_tell_no_good_one_from_another() 
     np.testing.assert_allclose(moved[1] / moved[2], expected[1] / expected[2])
     enough = choose_weights(NAMES, "extrapolation", "workers", 12, None, bad)
     np.testing.assert_allclose(enough, prior_weights(NAMES, "extrapolation", "workers", 12))
+
+
+def test_few_configurations_refute_a_member_beyond_the_axis_that_is_asked() -> None:
+    beyond = held_out(4)
+    bad = replace(beyond, means=beyond.observed + np.array([[0.3], [0.02], [0.01]]))
+    good = replace(beyond, means=beyond.observed + np.array([[0.02], [0.02], [0.01]]))
+    expected = prior_weights(NAMES, "extrapolation", "workers", 8)
+
+    moved = choose_weights(NAMES, "extrapolation", "workers", 8, bad, good)
+
+    assert moved[0] < expected[0] / 5
+    np.testing.assert_allclose(moved[1] / moved[2], expected[1] / expected[2])
+    kept = choose_weights(NAMES, "extrapolation", "workers", 8, good, good)
+    np.testing.assert_allclose(kept, expected)
 
 
 def test_member_that_errs_less_gains_weight_in_transfer_but_the_prior_is_kept_by_half() -> None:
