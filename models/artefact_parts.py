@@ -322,10 +322,13 @@ def _build_memory(
     check_bounded(found, (int(repeated.sum()), 2), "a range of repetitions")
     demand((found[:, 0] <= found[:, 1]).all(), "repetitions are turned round")
     check_bounded(held_out, (len(X),), "a held-out forecast")
-    ranges = np.tile([-UNBOUNDED, UNBOUNDED], (len(X), 1))
-    ranges[repeated] = found
+    widths = arrays["memory.half_widths"]
+    check_bounded(widths, (len(found),), "a half width", UNBOUNDED)
+    demand((widths > 0).all(), "a half width is not positive")
+    ranges, half_widths = np.tile([-UNBOUNDED, UNBOUNDED], (len(X), 1)), np.full(len(X), UNBOUNDED)
+    ranges[repeated], half_widths[repeated] = found, widths
     known = frozenset(read_texts(header["known_columns"]))
-    return Memory(X, codes, names, held_out, known, unfinished, ranges)
+    return Memory(X, codes, names, held_out, known, unfinished, ranges, half_widths)
 
 
 def _read_rows(rows: FloatArray, n: int) -> BoolArray:

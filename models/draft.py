@@ -25,6 +25,7 @@ from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
 from models.regimes import INTERPOLATION, IRRELEVANT_AXIS, RegimeMap
 from models.regressor import PortfolioRegressor
+from models.repetitions import half_widths_of_repetitions
 from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
 from models.run_names import RunNames
 from models.selection import HeldOut
@@ -138,7 +139,7 @@ class Draft:
         Parameters
         ----------
         runs
-            All runs of the fit, those before a change point too.
+            The runs that it took, those before a change point too.
         odd
             What the runs tell besides durations.
         """
@@ -230,6 +231,7 @@ class Draft:
             frozenset(known),
             np.array([key in self.imputed.keys for key in keys], dtype=np.bool_),
             self.configurations.ranges,
+            half_widths_of_repetitions(self.configurations),
         )
 
     def _report(

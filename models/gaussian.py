@@ -28,6 +28,8 @@ MAX_PROCESS_CONFIGURATIONS = 300
 _BOX = 3.5
 _MAX_LOG_PARAMETER = 50.0
 
+_NOISE_SD, _NOISE_DOF = 0.02, 3
+"""Standard deviation of repetitions that is believed where fewer degrees of freedom tell it."""
 
 _Measured = tuple[FloatArray, FloatArray, FloatArray]
 """Rows, log durations and numbers of repetitions of configurations."""
@@ -330,9 +332,10 @@ class GaussianProcess(PortfolioRegressor):
 
     def _hyper_prior(self) -> tuple[FloatArray, FloatArray]:
         n_numeric, n_categories = self.layout.n_numeric, len(self.layout.levels)
-        known = self.noise_dof >= 3  # noqa: PLR2004 - fewer repetitions say too little
-        noise = max(self.noise_sd, 1e-4) if known else 0.02
-        noise_width = 1 / np.sqrt(2 * self.noise_dof) + 0.05 if known else 1.0
+        dof, believed = self.noise_dof, max(_NOISE_DOF - self.noise_dof, 0)
+        variance = (dof * self.noise_sd**2 + believed * _NOISE_SD**2) / (dof + believed)
+        noise = max(float(np.sqrt(variance)), 1e-4)
+        noise_width = 1 / np.sqrt(2 * dof) + 0.05 if dof else 1.0
         strengths = [0.5 * min(factor, 1.0) for factor in self.layout.relevances]
         means = [0.1, 0.015, noise, *strengths, *[1.5] * n_numeric, *[0.15] * n_categories]
         widths = [1.0, 1.0, noise_width, *[1.0] * n_numeric, *[0.7] * n_numeric]

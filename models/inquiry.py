@@ -132,10 +132,12 @@ class Inquiry:
         variance = variance + encoded.variance
         if grounds.squared_breaks is not None:
             variance = variance + encoded.excess**2 @ grounds.squared_breaks
-        median, scale = _settled(mean, variance, grounds.center)
+        (median, scale), curves = _settled(mean, variance, grounds.center), self._curves()
         if grounds.memory.repeated:
-            median = grounds.memory.within_repetitions(encoded, self._signatures, median)
-        return ForecastDistribution(median, scale, self.regimes, self._curves())
+            median, scale = grounds.memory.told_by_repetitions(
+                encoded, self._signatures, median, scale, curves
+            )
+        return ForecastDistribution(median, scale, self.regimes, curves)
 
     @once
     def supports(self) -> SupportColumns:

@@ -7,6 +7,7 @@ from itertools import compress
 import numpy as np
 
 from models.configurations import UNBOUNDED
+from models.distribution import LEVELS
 from models.encoding import Encoded
 from models.once import once
 from models.run_names import RunNames
@@ -14,6 +15,7 @@ from models.tables import BoolArray, FloatArray, IntArray
 
 _ROUNDING = 1e-9
 _DIGITS = 1e9
+_USUAL = LEVELS.index(0.9)
 
 
 def row_signatures(encoded: Encoded) -> list[bytes]:
@@ -57,6 +59,9 @@ class Memory:
     ranges
         Least and largest log duration of the runs of each configuration, shape (n, 2); without
         bounds where there is one run.
+    half_widths
+        Half width of the 90 % interval that repetitions tell of a new run of each configuration
+        (`models.repetitions`), shape (n,); `UNBOUNDED` where they tell none.
     """
 
     X: FloatArray
@@ -66,6 +71,7 @@ class Memory:
     known_columns: frozenset[str]
     unfinished: BoolArray
     ranges: FloatArray
+    half_widths: FloatArray
 
     @classmethod
     def of(
@@ -76,10 +82,13 @@ class Memory:
         known_columns: frozenset[str],
         unfinished: BoolArray,
         ranges: FloatArray,
+        half_widths: FloatArray,
     ) -> "Memory":
         """Remember encoded configurations."""
         codes = encoded.codes.astype(np.float64)
-        return cls(encoded.X, codes, names, held_out, known_columns, unfinished, ranges)
+        return cls(
+            encoded.X, codes, names, held_out, known_columns, unfinished, ranges, half_widths
+        )
 
     @once
     def signatures(self) -> frozenset[bytes]:
@@ -90,15 +99,16 @@ class Memory:
         return frozenset(signatures)
 
     @once
-    def repeated(self) -> Mapping[bytes, tuple[float, float]]:
-        """The ranges of the configurations with several runs, by what `row_signatures` gives."""
+    def repeated(self) -> Mapping[bytes, tuple[float, float, float]]:
+        """The ranges and half widths of repeated configurations, by what `row_signatures` gives."""
         rows = self.is_repeated
-        found: dict[bytes, tuple[float, float]] = {}
+        found: dict[bytes, tuple[float, float, float]] = {}
+        told = np.column_stack([self.ranges[rows], self.half_widths[rows]]).tolist()
         signatures = _signatures(self.X[rows], self.codes[rows])
-        for signature, (low, high) in zip(signatures, self.ranges[rows].tolist(), strict=True):
+        for signature, (low, high, half_width) in zip(signatures, told, strict=True):
             # Configurations that the regressors cannot tell apart have one range.
-            other = found.get(signature, (low, high))
-            found[signature] = min(low, other[0]), max(high, other[1])
+            other = found.get(signature, (low, high, half_width))
+            found[signature] = min(low, other[0]), max(high, other[1]), max(half_width, other[2])
         return found
 
     @property
@@ -106,27 +116,35 @@ class Memory:
         """Which configurations have several runs, shape (n,)."""
         return _are_bounded(self.ranges)
 
-    def within_repetitions(
-        self, encoded: Encoded, signatures: Sequence[bytes], log_median: FloatArray
-    ) -> FloatArray:
-        """Return the medians, those of repeated configurations moved into their repetitions.
+    def told_by_repetitions(
+        self,
+        encoded: Encoded,
+        signatures: Sequence[bytes],
+        log_median: FloatArray,
+        scale: FloatArray,
+        curves: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return log medians and scales, by their repetitions where rows have any.
 
-        `signatures` are what `row_signatures` gives for the encoded rows.
+        Medians are moved into the repetitions, and 90 % intervals are no wider than what these
+        tell. `signatures` are what `row_signatures` gives for the encoded rows, `curves` the half
+        widths of their intervals in scales.
         """
-        found = log_median
+        median, found = log_median, scale
         for row, signature in enumerate(signatures):
-            span = self.repeated.get(signature)
+            told = self.repeated.get(signature)
             if (
-                span is None
+                told is None
                 or (encoded.excess[row] > _ROUNDING).any()
                 or encoded.missing[row].any()
                 or (encoded.readings is not None and encoded.readings.names[row])
             ):
                 continue
-            if found is log_median:
-                found = log_median.copy()
-            found[row] = min(max(found[row], span[0]), span[1])
-        return found
+            if median is log_median:
+                median, found = log_median.copy(), scale.copy()
+            median[row] = min(max(median[row], told[0]), told[1])
+            found[row] = min(found[row], told[2] / curves[row, _USUAL])
+        return median, found
 
 
 def _are_bounded(ranges: FloatArray) -> BoolArray:

@@ -31,7 +31,7 @@ from models.packing import pack, unpack
 from models.portfolio import FittedPortfolio
 from models.tables import FloatArray
 
-FORMAT_VERSION = 15
+FORMAT_VERSION = 16
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 ARRAYS, HEADER = "arrays.f64", "header.json"
@@ -218,6 +218,7 @@ def _memory_arrays(memory: Memory) -> dict[str, FloatArray]:
         "memory.codes": memory.codes,
         "memory.repeated": np.flatnonzero(memory.is_repeated).astype(np.float64),
         "memory.ranges": memory.ranges[memory.is_repeated],
+        "memory.half_widths": memory.half_widths[memory.is_repeated],
         "memory.held_out": memory.held_out,
         "memory.unfinished": np.flatnonzero(memory.unfinished).astype(np.float64),
         "memory.name_lengths": memory.names.lengths,
