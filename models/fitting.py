@@ -20,6 +20,7 @@ from models.evidence import Evidence
 from models.gaussian import GaussianProcess
 from models.hardware import HardwareDescription
 from models.holdout import FoldMap, TrainingData, forecast_folds, gather
+from models.incomplete import find_incomplete
 from models.layout import Layout
 from models.memory_fit import fit_memory_law
 from models.outliers import find_outliers
@@ -110,6 +111,8 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     progress(0.0, "encoding")
     changes = find_change_points(runs, hardware, seed=seed)
     present = at_present(runs, changes)
+    incomplete = find_incomplete(present, hardware, seed=seed)
+    present = present.take(np.flatnonzero(~incomplete)) if incomplete.any() else present
     imputed = impute(
         present, unfinished_at_present(evidence.unfinished, changes), hardware, seed=seed
     )
@@ -152,7 +155,10 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         *name_contradicted(present, measured, paired),
         *name_refuted(paired, configurations),
     )
-    portfolio = draft.finish(runs, EvidenceReport(change_points=changes, outliers=outliers))
+    portfolio = draft.finish(
+        present,
+        EvidenceReport(incomplete=int(incomplete.sum()), change_points=changes, outliers=outliers),
+    )
     portfolio.convergence = fit_convergence(evidence.convergence)
     portfolio.phases = fit_phases(evidence.phases, encoder)
     progress(1.0, "done")

@@ -86,10 +86,15 @@ class Outlier:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceReport:
-    """What the fit took from runs besides their durations, and what it found odd about them."""
+    """What the fit took from runs besides their durations, and what it found odd about them.
+
+    `incomplete` counts the runs that were set aside since they leave out what others tell; they are
+    none of the fit's.
+    """
 
     memory: MemoryCounts | None = None
     unfinished: UnfinishedCounts = UnfinishedCounts()
+    incomplete: int = 0
     change_points: tuple[ChangePoint, ...] = ()
     outliers: tuple[Outlier, ...] = ()
 

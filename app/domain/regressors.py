@@ -73,10 +73,14 @@ class Jitter:
 
 @dataclass(frozen=True, slots=True)
 class RunEvidence:
-    """What a fit took from runs besides complete durations, and what it found odd."""
+    """What a fit took from runs besides complete durations, and what it found odd.
+
+    `incomplete` counts the runs that were set aside since they leave out what others tell.
+    """
 
     memory: MemoryEvidence | None = None
     unfinished: UnfinishedUse = UnfinishedUse()
+    incomplete: int = 0
     change_points: tuple[Shift, ...] = ()
     outliers: tuple[OutlierRun, ...] = ()
     convergence: Convergence | None = None

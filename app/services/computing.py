@@ -260,6 +260,7 @@ def _evidence(report: models.EvidenceReport) -> RunEvidence:
         unfinished=UnfinishedUse(
             unfinished.as_bounds, unfinished.by_progress, unfinished.uninformative
         ),
+        incomplete=report.incomplete,
         change_points=tuple(
             Shift(datetime.fromtimestamp(change.at, UTC), math.exp(change.shift))
             for change in report.change_points

@@ -74,6 +74,7 @@ def _to_evidence(document: Json) -> RunEvidence:
     return RunEvidence(
         memory=None if memory is None else MemoryEvidence(**memory),
         unfinished=UnfinishedUse(**document["unfinished"]),
+        incomplete=document.get("incomplete", 0),
         change_points=tuple(
             Shift(datetime.fromisoformat(change["at"]), change["factor"])
             for change in document["change_points"]

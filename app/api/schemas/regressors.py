@@ -87,10 +87,14 @@ class JitterOut(ResponseModel):
 
 
 class EvidenceOut(ResponseModel):
-    """What the fit took from runs besides complete durations, and what it found odd."""
+    """What the fit took from runs besides complete durations, and what it found odd.
+
+    `incomplete` counts the runs that were set aside since they leave out what others tell.
+    """
 
     memory: MemoryEvidenceOut | None
     unfinished: UnfinishedUseOut
+    incomplete: int
     change_points: list[ShiftOut]
     outliers: list[OutlierOut]
     convergence: ConvergenceOut | None
@@ -102,6 +106,7 @@ def _evidence(evidence: RunEvidence) -> EvidenceOut:
     return EvidenceOut(
         memory=None if memory is None else MemoryEvidenceOut(**asdict(memory)),
         unfinished=UnfinishedUseOut(**asdict(evidence.unfinished)),
+        incomplete=evidence.incomplete,
         change_points=[ShiftOut(**asdict(change)) for change in evidence.change_points],
         outliers=[OutlierOut(**asdict(outlier)) for outlier in evidence.outliers],
         convergence=None if convergence is None else ConvergenceOut(**asdict(convergence)),
