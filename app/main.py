@@ -58,7 +58,7 @@ def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> C
     """Wrap the routes, the innermost layer first; return what counts in them."""
     settings = services.context.settings
     app.state.batch_room = BatchRoom(settings.max_batch_entries)
-    answers = app.state.answers = EncodedAnswers(settings.answer_cache_size)
+    answers = app.state.answers = EncodedAnswers(settings.kept_bodies)
     gatherer = Gatherer(services, answers)
     app.add_middleware(HeadMiddleware)
     app.add_middleware(ForecastShortcut, services=services, answers=answers, gatherer=gatherer)

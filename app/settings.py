@@ -173,7 +173,11 @@ class Settings(BaseSettings):
         description="bytes of their artefacts; in memory they take up to twice as much",
     )
     answer_cache_size: int = Field(
-        4096, ge=1, le=1_000_000, description="answers of forecasts a web process keeps in memory"
+        8192,
+        ge=1,
+        le=1_000_000,
+        description="answers of forecasts a web process keeps in memory: half by the words that"
+        " asked, half by what was asked",
     )
     regressor_refresh_s: float = Field(
         1.0, ge=0, le=_DAY_S, description="how old the knowledge of the published version may be"
@@ -241,6 +245,16 @@ class Settings(BaseSettings):
             if url is not None and not is_safe_url(url):
                 raise ValueError(f"{url} is neither https nor on this machine")
         return self
+
+    @property
+    def kept_questions(self) -> int:
+        """How many answers are kept by what was asked; the rest by the words that asked."""
+        return self.answer_cache_size // 2
+
+    @property
+    def kept_bodies(self) -> int:
+        """How many answers are kept by the words that asked."""
+        return self.answer_cache_size - self.kept_questions
 
     @property
     def url(self) -> str:

@@ -16,7 +16,7 @@ from app.domain.identifiers import ForecastId, ProjectId
 from app.services.recently_used import CacheFigures, RecentlyUsed
 
 if TYPE_CHECKING:
-    from app.services.memo import Grounds
+    from app.services.memo import WeakGrounds
 
 MAX_BODY_BYTES: Final = 4096
 """Longer bodies are not remembered."""
@@ -33,7 +33,7 @@ class EncodedAnswer(NamedTuple):
     `question` is what its records share, None where it is not recorded.
     """
 
-    grounds: "Grounds"
+    grounds: "WeakGrounds"
     until: datetime
     rest: bytes
     question: LedgerQuestion | None

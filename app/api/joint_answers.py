@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.services.answer_columns import AnswerColumns
     from app.services.answered import Answered
     from app.services.forecasts import ForecastService
-    from app.services.memo import Grounds
+    from app.services.memo import Grounds, WeakGrounds
 
 
 class JointAnswer(NamedTuple):
@@ -26,7 +26,7 @@ class JointAnswer(NamedTuple):
     becomes another, `is_recorded` whether it is to be kept.
     """
 
-    grounds: "Grounds"
+    grounds: "WeakGrounds"
     answered: "Answered"
     rest: bytes
     until: datetime
@@ -88,7 +88,7 @@ def _answers(
     now = forecasts.now()
     answers = forecasts.ask_on(grounds, requests, now)
     texts = iter(forecast_texts(answers, now, FORECAST_MEMBERS))
-    holds: Sequence[datetime] | None = None
+    weakly, holds = grounds.weakly(), None
     for answer, is_recorded in zip(answers, column_of(requests, "record"), strict=True):
         if isinstance(answer, DomainError):
             yield answer
@@ -96,7 +96,7 @@ def _answers(
         if holds is None:
             holds = _holding(answer.columns, now)
         rest = next(texts)[len(NAMELESS) :]
-        yield JointAnswer(grounds, answer, rest, holds[answer.row], is_recorded)
+        yield JointAnswer(weakly, answer, rest, holds[answer.row], is_recorded)
 
 
 def _holding(columns: "AnswerColumns", now: datetime) -> Sequence[datetime]:

@@ -32,7 +32,7 @@ class Told(NamedTuple):
     def encoded(self, forecast: Forecast, grounds: "Grounds") -> EncodedAnswer:
         """Return what is remembered of it."""
         until = holds_until(forecast, self.told_at)
-        return EncodedAnswer(grounds, until, self.rest, self.question)
+        return EncodedAnswer(grounds.weakly(), until, self.rest, self.question)
 
 
 def tell(

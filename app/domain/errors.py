@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from app.domain.identifiers import FitId, Slug
 from app.domain.wording import say_count
@@ -35,6 +35,12 @@ class DomainError(Exception):
     def __init__(self, message: str, *, faults: Sequence[Fault] = ()) -> None:
         super().__init__(message)
         self.faults = tuple(faults[:MAX_NAMED_FAULTS])
+
+    def again(self) -> Self:
+        """Return the same refusal to be raised anew, which has passed no frames yet."""
+        another = type(self).__new__(type(self), *self.args)
+        another.__dict__.update(self.__dict__)
+        return another
 
 
 class NotFoundError(DomainError):

@@ -18,7 +18,7 @@ from app.pricing.resolution import PriceBook
 from app.services.answers import Answer, Asked, answer_all, ask_all, whole
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
-from app.services.memo import AnswerMemo, Grounds
+from app.services.memo import AnswerMemo, Grounds, WeakGrounds
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
 
@@ -49,7 +49,7 @@ class ForecastService:
         self._regressors = regressors
         self._prices = prices
         self._ledger = ledger
-        self.memo = AnswerMemo()
+        self.memo = AnswerMemo(context.settings.kept_questions)
 
     def now(self) -> datetime:
         """Return the present instant."""
@@ -62,14 +62,11 @@ class ForecastService:
         book = self._prices.book_in_memory(project_id, now)
         return None if served is None or book is None else Grounds(served, book, version)
 
-    def holds(self, grounds: Grounds, project_id: ProjectId, now: datetime) -> bool:
+    def holds(self, grounds: WeakGrounds, project_id: ProjectId, now: datetime) -> bool:
         """Whether what was answered on these grounds would be again; never asks the database."""
-        served = self._regressors.in_memory(
-            project_id, grounds.served.workload, grounds.version, now
-        )
-        return served is grounds.served and (
-            self._prices.book_in_memory(project_id, now) is grounds.book
-        )
+        served = self._regressors.in_memory(project_id, grounds.workload, grounds.version, now)
+        book = self._prices.book_in_memory(project_id, now)
+        return served is not None and book is not None and grounds.are(served, book)
 
     def forecast_on(self, grounds: Grounds, request: ForecastRequest) -> Forecast:
         """Return the forecast that rests on what is at hand.
@@ -150,10 +147,8 @@ class ForecastService:
             request, served, book, now, lambda: answer_all([request], served, book, now)[0]
         )
         if isinstance(answer, DomainError):
-            try:
-                raise answer.with_traceback(None)  # it may be remembered and raised again
-            finally:
-                del answer  # what is raised holds this frame
+            # One that is remembered would hold the frames that it passes, and all that they hold.
+            raise answer.again()
         return answer
 
     def new_id(self, now: datetime) -> ForecastId:

@@ -1,9 +1,9 @@
 """Remembers answers: schedulers ask the same question again and again."""
 
+import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Final
 
 from app.domain.forecasts import ForecastRequest
 from app.pricing.resolution import PriceBook
@@ -11,7 +11,32 @@ from app.services.answers import Answer
 from app.services.recently_used import CacheFigures, RecentlyUsed
 from app.services.serving import ServedRegressor
 
-MAX_ANSWERS: Final = 8192
+
+class WeakGrounds:
+    """Tells whether an answer's grounds still hold, and keeps none of them in memory.
+
+    What was let go of holds no more: read again, it is another.
+
+    Parameters
+    ----------
+    served, book, version
+        The grounds, as in `Grounds`.
+    """
+
+    __slots__ = ("_book", "_portfolio", "_told_as", "version", "workload")
+
+    def __init__(self, served: ServedRegressor, book: PriceBook, version: int | None) -> None:
+        self.workload, self.version = served.workload, version
+        self._portfolio, self._book = weakref.ref(served.portfolio), weakref.ref(book)
+        self._told_as = (served.currency, served.is_stale)
+
+    def are(self, served: ServedRegressor, book: PriceBook) -> bool:
+        """Whether an answer on these would be the same."""
+        return (
+            self._portfolio() is served.portfolio
+            and self._book() is book
+            and self._told_as == (served.currency, served.is_stale)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,14 +50,17 @@ class Grounds:
     book: PriceBook
     version: int | None
 
+    def weakly(self) -> WeakGrounds:
+        """Return what tells them from others."""
+        return WeakGrounds(self.served, self.book, self.version)
+
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
     """An answer with what it rests on besides the question."""
 
     answer: Answer
-    served: ServedRegressor
-    book: PriceBook
+    grounds: WeakGrounds
     day: date
 
 
@@ -59,9 +87,14 @@ class AnswerMemo:
     """The answers given last, the least used leave first.
 
     An answer holds for one regressor, one price book and one day (prices age by days).
+
+    Parameters
+    ----------
+    size
+        The most answers kept.
     """
 
-    def __init__(self, size: int = MAX_ANSWERS) -> None:
+    def __init__(self, size: int) -> None:
         self._answers = RecentlyUsed[Hashable, _Remembered](size)
         self.figures = CacheFigures()
 
@@ -80,12 +113,11 @@ class AnswerMemo:
         key = (served.workload_id, _key(request))
         day = now.date()
         known = self._answers.get(key)
-        if known is not None and known.day == day:
-            is_same_regressor = known.served is served or known.served == served
-            if is_same_regressor and known.book is book:
-                self.figures.hits += 1
-                return known.answer
+        if known is not None and known.day == day and known.grounds.are(served, book):
+            self.figures.hits += 1
+            return known.answer
         self.figures.misses += 1
         answer = compute()
-        self._answers.put(key, _Remembered(answer, served, book, day))
+        grounds = WeakGrounds(served, book, request.regressor_version)
+        self._answers.put(key, _Remembered(answer, grounds, day))
         return answer
