@@ -69,6 +69,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
         "issuer_unavailable", 503, "Token issuer unavailable"
     ),
     domain.ForbiddenError: ProblemKind("forbidden", 403, "Not allowed"),
+    domain.RefitPolicyForbiddenError: ProblemKind("forbidden", 403, "Not allowed"),
     domain.ProjectLimitError: ProblemKind("quota_exceeded", 429, "Project limit reached"),
     domain.QuotaExceededError: ProblemKind("quota_exceeded", 429, "Rate limit exceeded"),
     domain.RegressorUnavailableError: ProblemKind(

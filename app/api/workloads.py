@@ -8,6 +8,7 @@ from app.api.dependencies import FitsWriter, Reader, RunsWriter, ServicesDep, Wo
 from app.api.problems import problem_responses
 from app.api.schemas.base import PageQuery
 from app.api.schemas.workloads import WorkloadDetailOut, WorkloadIn, WorkloadsOut
+from app.domain.access import Scope
 from app.domain.errors import (
     SchemaDriftError,
     UnitChangeError,
@@ -39,7 +40,8 @@ def list_workloads(
     summary="Declare a workload",
     description="Creates it or replaces its declaration. A unit that is left out and parameters"
     " that runs use stay; neither the unit nor the type of a used parameter can change once runs"
-    " exist. A workload that was never declared is created by its first upload.",
+    " exist. A workload that was never declared is created by its first upload. A change of"
+    " `refit_policy` (left out, it is manual) takes `fits:write` besides `runs:write`.",
     responses={
         **problem_responses(UnitChangeError, SchemaDriftError, UnknownFieldError),
         **_DECLARED,
@@ -53,7 +55,11 @@ def declare_workload(
     response: Response,
 ) -> WorkloadDetailOut:
     detail, is_new = services.workloads.declare(
-        caller.project_id, workload, body.to_declaration(), key_id=caller.key_id
+        caller.project_id,
+        workload,
+        body.to_declaration(),
+        key_id=caller.key_id,
+        may_ask_for_fits=caller.allows(Scope.FITS_WRITE),
     )
     response.status_code = 201 if is_new else 200
     return WorkloadDetailOut.of_detail(detail)

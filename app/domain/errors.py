@@ -369,6 +369,19 @@ class ForbiddenError(DomainError):
         self.scope = scope
 
 
+class RefitPolicyForbiddenError(ForbiddenError):
+    """The key may declare workloads, not say when they are fitted anew."""
+
+    remedy = (
+        "Send the refit_policy that GET /v1/workloads/{workload} shows (a new workload has none:"
+        " leave it out), or ask the operator for a key with the named scope."
+    )
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(scope)
+        self.args = (f"{self} A change of refit_policy takes it: fits follow from it.",)
+
+
 class QuotaExceededError(DomainError):
     """The caller asks more often than its rate limit allows."""
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from app.domain.access import Principal
+from app.domain.access import Principal, Scope
 from app.domain.errors import (
     Fault,
     InvalidRequestError,
+    RefitPolicyForbiddenError,
     SchemaDriftError,
     UnitChangeError,
 )
@@ -60,6 +61,7 @@ class WorkloadService:
         declaration: WorkloadDeclaration,
         *,
         key_id: KeyId | None = None,
+        may_ask_for_fits: bool = True,
     ) -> tuple[WorkloadDetail, bool]:
         """Create a workload or replace its declaration; tell whether it is new. Audited.
 
@@ -67,6 +69,8 @@ class WorkloadService:
 
         Raises
         ------
+        RefitPolicyForbiddenError
+            If the refit policy would change and the caller may not ask for fits.
         UnitChangeError
             If the dataset unit would change although runs exist.
         SchemaDriftError
@@ -78,6 +82,9 @@ class WorkloadService:
             if is_new:
                 charge_workload(stores, project_id)
             workload = require_workload(stores, project_id, slug)
+            policy = workload.declaration.refit_policy
+            if declaration.refit_policy != policy and not may_ask_for_fits:
+                raise RefitPolicyForbiddenError(Scope.FITS_WRITE)
             used = _used_parameters(stores, workload)
             _check_types(declaration, used)
             kept = replace(declaration, dataset_unit=_settle_unit(stores, workload, declaration))

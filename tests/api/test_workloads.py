@@ -237,6 +237,51 @@ def test_removal_takes_the_scopes_of_all_that_goes(
     assert removed.status_code == 204
 
 
+AUTO = {"mode": "auto", "min_new_runs": 1}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status"),
+    [
+        (None, {"refit_policy": AUTO}, 403),
+        (None, {"refit_policy": {"mode": "manual"}}, 201),
+        ({}, {"refit_policy": AUTO}, 403),
+        ({"refit_policy": AUTO}, {"refit_policy": {**AUTO, "min_new_runs": 2}}, 403),
+        ({"refit_policy": AUTO}, {}, 403),
+        ({"refit_policy": AUTO}, {"refit_policy": AUTO, "description": "new"}, 200),
+    ],
+)
+def test_change_of_the_refit_policy_takes_the_scope_of_fits(
+    client: TestClient,
+    services: Services,
+    before: dict[str, object] | None,
+    after: dict[str, object],
+    status: int,
+) -> None:
+    if before is not None:
+        client.put("/v1/workloads/a", json=before).raise_for_status()
+    shown = client.get("/v1/workloads/a").json()
+    _, uploading = services.access.create_key("uploading", [Scope.RUNS_WRITE])
+    _, fitting = services.access.create_key("fitting", [Scope.RUNS_WRITE, Scope.FITS_WRITE])
+
+    answer, kept, allowed = (
+        client.request(method, "/v1/workloads/a", json=body, headers=headers)
+        for method, body, headers in (
+            ("PUT", after, {"Authorization": f"Bearer {uploading}"}),
+            ("GET", None, {}),
+            ("PUT", after, {"Authorization": f"Bearer {fitting}"}),
+        )
+    )
+
+    assert answer.status_code == status
+    assert allowed.is_success
+    if status == 403:
+        assert kept.json().get("refit_policy") == shown.get("refit_policy")
+        assert answer.json()["code"] == "forbidden"
+        assert "'fits:write'" in answer.json()["detail"]
+        assert "refit_policy" in answer.json()["remedy"]
+
+
 def test_unknown_workloads_cannot_be_removed(client: TestClient) -> None:
     assert client.delete("/v1/workloads/none").json()["code"] == "unknown_workload"
 
