@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -190,6 +191,9 @@ def _read(claims: Mapping[str, Any], settings: Settings, now: datetime) -> _Toke
 def _instant(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UnauthenticatedError("the token's times are no numbers")
+    # No instant is later than NaN or infinity: such a token would never expire.
+    if not abs(value) <= sys.float_info.max:
+        raise UnauthenticatedError("the token's times are no finite numbers")
     return float(value)
 
 
