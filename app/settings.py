@@ -238,13 +238,29 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _check_issuer(self) -> Self:
         if self.oidc_issuer is None:
+            if said := self._said_of_tokens():
+                # Without an issuer the service would be open, against what is meant.
+                names = ", ".join(f"{_PREFIX}{name.upper()}" for name in said)
+                raise ValueError(f"{names}: no token is taken without {_PREFIX}OIDC_ISSUER")
             return self
         if not self.oidc_audience:
-            raise ValueError("oidc_issuer needs oidc_audience: whom its tokens are meant for")
+            raise ValueError(
+                f"{_PREFIX}OIDC_ISSUER needs {_PREFIX}OIDC_AUDIENCE: whom its tokens are meant for"
+            )
         for url in (self.oidc_issuer, self.oidc_jwks_url):
             if url is not None and not is_safe_url(url):
                 raise ValueError(f"{url} is neither https nor on this machine")
         return self
+
+    def _said_of_tokens(self) -> list[str]:
+        """Return what is set of an issuer's tokens, and otherwise than it is by itself."""
+        fields = type(self).model_fields
+        told = ((name, getattr(self, name)) for name in sorted(self.model_fields_set))
+        return [
+            name
+            for name, value in told
+            if name.startswith("oidc_") and value and value != fields[name].default
+        ]
 
     @property
     def kept_questions(self) -> int:

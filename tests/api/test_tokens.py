@@ -367,6 +367,10 @@ def test_issuer_is_enough_to_listen_beyond_this_machine(protected: Services) -> 
     "changes",
     [
         {"oidc_issuer": "https://issuer.example"},
+        {"oidc_audience": "a"},
+        {"oidc_jwks_url": "https://issuer.example/keys"},
+        {"oidc_scope_map": {"ml": ("read",)}},
+        {"oidc_leeway_s": 60.0, "oidc_issuer": None},
         {"oidc_issuer": "http://issuer.example", "oidc_audience": "a"},
         {"oidc_issuer": "ftp://issuer.example", "oidc_audience": "a"},
         {"oidc_issuer": "http://10.0.0.1", "oidc_audience": "a"},
@@ -382,6 +386,12 @@ def test_issuer_is_enough_to_listen_beyond_this_machine(protected: Services) -> 
 def test_settings_that_would_trust_too_much_stop_the_start(changes: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Settings(**changes)
+
+
+def test_settings_without_an_issuer_may_say_what_holds_anyway() -> None:
+    settings = Settings(oidc_issuer=None, oidc_audience="", oidc_leeway_s=30.0, oidc_scope_map={})
+
+    assert settings.oidc_issuer is None
 
 
 def test_issuer_without_the_extra_is_refused_with_a_remedy() -> None:

@@ -309,7 +309,7 @@ def test_settings_that_do_not_go_together_are_told_without_a_name(terminal: Term
     said = terminal.type("doctor")
 
     assert said.exit_code == 2
-    assert "oidc_audience" in said.err
+    assert "TRAINFARE_OIDC_AUDIENCE" in said.err
     assert "TRAINFARE_:" not in said.err
 
 
