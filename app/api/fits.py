@@ -1,9 +1,10 @@
 """Routes of fits: ask for them, follow and cancel them."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
@@ -119,13 +120,16 @@ def cancel_fit(fit: _FitPath, services: ServicesDep, caller: FitsWriter) -> FitO
     "/fits/{fit:segment}/events",
     summary="Follow a fit",
     description="Server-sent events: `progress` with the fit whenever it changes, `end` with the"
-    " fit that has ended; then the stream ends.",
+    " fit that has ended; then the stream ends, as it does without `end` soon after the key is"
+    " revoked or expires.",
     response_class=EventSourceResponse,
     responses=problem_responses(NotFoundError),
 )
 async def follow_fit(
-    fit: _Followed, services: ServicesDep, caller: Reader
+    fit: _Followed, services: ServicesDep, caller: Reader, request: Request
 ) -> AsyncIterator[ServerSentEvent]:
-    async for latest in services.fits.follow(caller.project_id, fit):
+    authorization = request.headers.get("authorization")
+    is_admitted = partial(services.access.still_admits, authorization, caller)
+    async for latest in services.fits.follow(caller.project_id, fit, is_admitted):
         name = "end" if latest.state.is_final else "progress"
         yield ServerSentEvent(event=name, data=FitOut.of(latest))

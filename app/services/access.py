@@ -156,6 +156,19 @@ class AccessService:
             raise UnauthenticatedError(f"the key {known.key.key_id!r} is {state}")
         return self._admit(known, known.key, now)
 
+    async def still_admits(self, authorization: str | None, caller: Principal) -> bool:
+        """Whether an Authorization header that named a caller names it with the same scopes now.
+
+        While that cannot be found out, what was known goes on.
+        """
+        try:
+            found = await self.authenticate(authorization)
+        except UnauthenticatedError:
+            return False
+        except DomainError:
+            return True
+        return (found.project_id, found.scopes) == (caller.project_id, caller.scopes)
+
     def name_of(self, authorization: str | None) -> str | None:
         """Return the name that `at_hand` knows a caller by; it tells nobody the secret.
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -30,6 +30,10 @@ KNOWN_REGRESSORS: Final = models.REGRESSOR_NAMES
 _NEEDED_RUNS: Final = 1
 _FIRST_LOOK_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
+
+
+async def _always() -> bool:
+    return True
 
 
 def _unknown_regressor(index: int, name: str) -> Fault:
@@ -184,16 +188,24 @@ class FitService:
                     latest = change
         return latest
 
-    async def follow(self, project_id: ProjectId, fit: Fit) -> AsyncIterator[Fit]:
+    async def follow(
+        self,
+        project_id: ProjectId,
+        fit: Fit,
+        is_admitted: Callable[[], Awaitable[bool]] = _always,
+    ) -> AsyncIterator[Fit]:
         """Yield the fit and each of its changes until it ends, or this process does.
 
-        Neither a thread nor a connection is held between two looks.
+        Neither a thread nor a connection is held between two looks, before each of which
+        `is_admitted` tells whether whoever follows still may.
         """
         yield fit
         pause_s = _FIRST_LOOK_S
         while not fit.state.is_final and not self._context.stopping.is_set():
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
+            if not await is_admitted():
+                return
             try:
                 latest = await asyncio.to_thread(self._find, project_id, fit.fit_id)
             except StorageUnavailableError:
