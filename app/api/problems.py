@@ -36,6 +36,7 @@ class ProblemKind:
 KINDS: Mapping[type[DomainError], ProblemKind] = {
     domain.UnknownWorkloadError: ProblemKind("unknown_workload", 404, "Unknown workload"),
     domain.NotFoundError: ProblemKind("not_found", 404, "Not found"),
+    domain.ReportWithoutRunsError: ProblemKind("not_found", 404, "Not found"),
     domain.NoRegressorError: ProblemKind("no_regressor", 409, "No published regressor"),
     domain.FitPendingError: ProblemKind("no_regressor", 409, "No published regressor"),
     domain.NotEnoughRunsError: ProblemKind("no_regressor", 409, "Not enough runs"),

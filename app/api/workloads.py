@@ -82,8 +82,8 @@ def get_workload(
     "/{workload}",
     status_code=204,
     summary="Remove a workload",
-    description="With its runs, fits, regressors and forecasts. Audited. The key needs `runs:write`"
-    " and `fits:write`.",
+    description="With its runs, fits, regressors, forecasts, and its part of CI reports. Audited."
+    " The key needs `runs:write` and `fits:write`.",
     responses=problem_responses(UnknownWorkloadError),
 )
 def delete_workload(

@@ -1,4 +1,4 @@
-"""`trainfare prune`: removes what is old: recorded forecasts, artefacts of regressors."""
+"""`trainfare prune`: removes what is old: forecasts, artefacts of regressors, CI reports."""
 
 from typing import Annotated, Final
 
@@ -16,6 +16,7 @@ PRUNE_EXAMPLES: Final = (
 _TOLD: Final = {
     "forecasts": "recorded forecast",
     "regressors": "artefact",
+    "reports": "CI report",
     "answers": "lapsed answer",
 }
 
@@ -30,6 +31,9 @@ def prune(
         str | None,
         typer.Option(help="Artefacts of regressors computed and used longer ago than this."),
     ] = None,
+    reports_older_than: Annotated[
+        str | None, typer.Option(help="CI reports made longer ago than this.")
+    ] = None,
     project: Annotated[
         str | None, typer.Option(help="What is of this project alone; default: of all.")
     ] = None,
@@ -38,18 +42,24 @@ def prune(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Remove old recorded forecasts and artefacts of regressors.
+    """Remove old recorded forecasts, artefacts of regressors, and CI reports.
 
     Forecasts stay that a run names by its forecast_id: they tell how accurate forecasts were. Of
     a regressor version the record stays, but it cannot answer or be published again; versions that
-    answer, and the newest of each workload, keep their artefact. What was kept for the
+    answer, and the newest of each workload, keep their artefact. The runs of a CI report stay, and
+    what was taken for normal with it; it can be promoted no more. What was kept for the
     retries of a request goes too once it is not replayed any more. The service goes on meanwhile.
     """
-    told = {"forecasts": forecasts_older_than, "regressors": regressors_older_than}
+    told = {
+        "forecasts": forecasts_older_than,
+        "regressors": regressors_older_than,
+        "reports": reports_older_than,
+    }
     ages = {kind: parse_age(text) for kind, text in told.items() if text is not None}
     if not ages:
         raise UsageError(
-            "Remove what?", "Say --forecasts-older-than, --regressors-older-than or both."
+            "Remove what?",
+            "Say --forecasts-older-than, --regressors-older-than or --reports-older-than.",
         )
     from app.cli.output import print_json
     from app.cli.surroundings import migrated_surroundings_of
@@ -61,6 +71,7 @@ def prune(
         ways = {
             "forecasts": service.count_forecasts if dry_run else service.prune_forecasts,
             "regressors": service.count_regressors if dry_run else service.prune_regressors,
+            "reports": service.count_reports if dry_run else service.prune_reports,
         }
         counts = {kind: ways[kind](age, project=project) for kind, age in ages.items()}
         answers = IdempotencyService(context)

@@ -53,6 +53,15 @@ class NotFoundError(DomainError):
         self.kind = kind
 
 
+class ReportWithoutRunsError(NotFoundError):
+    """All runs of a CI report were removed: nothing of it can be taken into fits."""
+
+    remedy = "Report the runs again (POST /v1/ci/reports)."
+
+    def __init__(self, report_id: str) -> None:
+        super().__init__("run of CI report", report_id)
+
+
 class UnknownWorkloadError(NotFoundError):
     """A workload was never declared and no run of it was uploaded."""
 

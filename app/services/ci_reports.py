@@ -1,7 +1,7 @@
 """The use cases of CI reports: judge fresh runs at once, acknowledge, promote."""
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
@@ -17,7 +17,12 @@ from app.domain.ci import (
     CiReportRequest,
     StoredReport,
 )
-from app.domain.errors import Fault, InvalidRequestError, NotFoundError
+from app.domain.errors import (
+    Fault,
+    InvalidRequestError,
+    NotFoundError,
+    ReportWithoutRunsError,
+)
 from app.domain.idempotency import IdempotencyTicket, Replay
 from app.domain.identifiers import (
     CiReportId,
@@ -205,11 +210,11 @@ class CiReportService:
         Raises
         ------
         NotFoundError
-            If the project has no such report.
+            If the project has no such report, or none of its runs any more.
         """
         with self._context.database.transaction() as stores:
-            found = _require(stores, caller.project_id, report_id, lock=True)
-            found = self._promoted(stores, caller, found)
+            found, runs = _lock(stores, caller.project_id, report_id)
+            found = self._promoted(stores, caller, found, runs)
             self._audit(stores, caller, "ci.promote", found)
         return found
 
@@ -224,12 +229,11 @@ class CiReportService:
         Raises
         ------
         NotFoundError
-            If the project has no such report.
+            If the project has no such report, or none of its runs any more.
         """
         now = self._context.now()
         with self._context.database.transaction() as stores:
-            found = _require(stores, caller.project_id, report_id, lock=True)
-            runs = stores.runs.get_many(caller.project_id, _run_ids(found))
+            found, runs = _lock(stores, caller.project_id, report_id)
             since = {run.workload: run.created_at for run in reversed(runs)}
             workloads = stores.workloads.find_many(caller.project_id, set(since))
             for slug, workload in workloads.items():
@@ -237,15 +241,16 @@ class CiReportService:
                 stores.ci.add_baseline(
                     Baseline(key, since[slug], author, reason, found.report_id, now)
                 )
-            found = self._promoted(stores, caller, found)
+            found = self._promoted(stores, caller, found, runs)
             taken = Acknowledgement(author, reason, now)
             stores.ci.note_acknowledgement(found.report_id, taken)
             found = replace(found, acknowledgement=taken)
             self._audit(stores, caller, "ci.acknowledge", found)
         return found
 
-    def _promoted(self, stores: Stores, caller: Principal, found: StoredReport) -> StoredReport:
-        runs = lock_runs(stores, caller.project_id, _run_ids(found))
+    def _promoted(
+        self, stores: Stores, caller: Principal, found: StoredReport, runs: Sequence[Run]
+    ) -> StoredReport:
         # What somebody keeps out for another reason stays out.
         runs = [run for run in runs if (run.excluded_reason or "").endswith(_UNPROMOTED)]
         now = self._context.lease_now(stores)
@@ -271,6 +276,21 @@ def _require(
     if found is None:
         raise NotFoundError("CI report", report_id)
     return found
+
+
+def _lock(
+    stores: Stores, project_id: ProjectId, report_id: str
+) -> tuple[StoredReport, Sequence[Run]]:
+    """Return a report with those of its runs that exist; nobody changes them until the end.
+
+    Workloads are locked before reports, here as where a workload is removed.
+    """
+    found = _require(stores, project_id, report_id)
+    runs = lock_runs(stores, project_id, _run_ids(found))
+    found = _require(stores, project_id, report_id, lock=True)
+    if not runs:
+        raise ReportWithoutRunsError(report_id)
+    return found, runs
 
 
 def _run_ids(found: StoredReport) -> list[RunId]:

@@ -11,12 +11,13 @@ from app.services.projects import project_id_of, project_named
 
 _logger = logging.getLogger(__name__)
 _FORECASTS_AT_ONCE: Final = 5_000
+_REPORTS_AT_ONCE: Final = 1_000
 _ARTIFACTS_AT_ONCE: Final = 50
 """They have up to megabytes each, and SQLite reads what it frees."""
 
 
 class RetentionService:
-    """Cuts the ledger of recorded forecasts, and removes artefacts of old regressor versions.
+    """Removes old forecasts of the ledger, artefacts of regressor versions, and CI reports.
 
     What was removed stays removed when a call is ended before it is done, and asking again goes
     on. The audit log of each project tells what was asked for.
@@ -25,7 +26,7 @@ class RetentionService:
     ----------
     context
         The process's database, settings and clock.
-    forecasts_at_once, artifacts_at_once
+    forecasts_at_once, artifacts_at_once, reports_at_once
         What is looked at in one transaction: on SQLite other writers wait for it.
     """
 
@@ -35,10 +36,12 @@ class RetentionService:
         *,
         forecasts_at_once: int = _FORECASTS_AT_ONCE,
         artifacts_at_once: int = _ARTIFACTS_AT_ONCE,
+        reports_at_once: int = _REPORTS_AT_ONCE,
     ) -> None:
         self._context = context
         self._forecasts_at_once = forecasts_at_once
         self._artifacts_at_once = artifacts_at_once
+        self._reports_at_once = reports_at_once
 
     def prune_forecasts(self, older_than: timedelta, *, project: str | None = None) -> int:
         """Remove recorded forecasts of that age that no run names; return how many.
@@ -100,6 +103,39 @@ class RetentionService:
         before = self._context.now() - older_than
         workloads = self._workloads(before, self._find(project))
         return sum(self._count_artifacts(each, before) for each in workloads)
+
+    def prune_reports(self, older_than: timedelta, *, project: str | None = None) -> int:
+        """Remove CI reports of that age; return how many. Their runs and baselines stay.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such project.
+        """
+        before = self._context.now() - older_than
+        project_id = self._begin(before, project, "ci.prune", "reports")
+        count = 0
+        while removed := self._prune_some_reports(before, project_id):
+            count += removed
+        _logger.info("CI reports removed", extra={"reports": count})
+        return count
+
+    def count_reports(self, older_than: timedelta, *, project: str | None = None) -> int:
+        """Return how many `prune_reports` would remove.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such project.
+        """
+        before = self._context.now() - older_than
+        project_id = self._find(project)
+        with self._context.database.reading() as stores:
+            return stores.ci.count_old(before, project_id)
+
+    def _prune_some_reports(self, before: datetime, project_id: ProjectId | None) -> int:
+        with self._context.database.transaction() as stores:
+            return stores.ci.remove_old(before, project_id, limit=self._reports_at_once)
 
     def _find(self, project: str | None) -> ProjectId | None:
         with self._context.database.reading() as stores:

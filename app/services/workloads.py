@@ -22,6 +22,7 @@ from app.domain.workloads import (
     Workload,
     WorkloadDeclaration,
 )
+from app.services.ci_removal import remove_from_reports
 from app.services.context import ServiceContext
 from app.services.quotas import charge_workload, release_runs
 from app.services.workload_names import require_workload
@@ -131,7 +132,9 @@ class WorkloadService:
         return Page(items, page.next_key)
 
     def delete(self, caller: Principal, slug: Slug) -> None:
-        """Remove a workload with its runs, fits, regressors and forecasts; audited.
+        """Remove a workload with its runs, fits, regressors, forecasts and part of CI reports.
+
+        Audited.
 
         Raises
         ------
@@ -144,6 +147,7 @@ class WorkloadService:
             stores.workloads.lock(caller.project_id, slug)
             counts = stores.run_counts.by_status([workload.workload_id])
             stores.workloads.delete(workload.workload_id)
+            remove_from_reports(stores, caller.project_id, slug)
             stored = sum(sum(each.values()) for each in counts.values())
             release_runs(stores, caller.project_id, stored)
             stores.access.record_audit(

@@ -1,12 +1,14 @@
 """The store of CI reports and acknowledged baselines."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from app.domain.ci import Acknowledgement, Baseline, StoredReport
-from app.domain.identifiers import CiReportId, ProjectId, WorkloadId
+from app.domain.identifiers import CiReportId, ProjectId, Slug, WorkloadId
 from app.domain.pages import Page
 from app.storage.tables import BaselineRow, CiReportRow
 
@@ -35,7 +37,9 @@ class CiStore:
         query = sa.select(CiReportRow).where(
             CiReportRow.project_id == project_id, CiReportRow.id == report_id
         )
-        found = self._session.scalar(query.with_for_update() if lock else query)
+        # What was read before the lock was waited for may have changed meanwhile.
+        locked = query.with_for_update().execution_options(populate_existing=True)
+        found = self._session.scalar(locked if lock else query)
         return None if found is None else _to_report(found)
 
     def list_page(
@@ -53,6 +57,74 @@ class CiStore:
         rows = self._session.scalars(query).all()
         next_key = rows[page_size - 1].id if len(rows) > page_size else None
         return Page([_to_report(row) for row in rows[:page_size]], next_key)
+
+    def lock_of_workload(
+        self, project_id: ProjectId, slug: Slug, *, after: CiReportId, limit: int
+    ) -> list[StoredReport]:
+        """Return the next reports with runs of a workload, which nobody else changes until the end.
+
+        They are locked in the order of their identifiers, those beyond `after`.
+        """
+        query = (
+            sa.select(CiReportRow)
+            .where(
+                CiReportRow.project_id == project_id,
+                CiReportRow.id > after,
+                self._has_runs_of(slug),
+            )
+            .order_by(CiReportRow.id)
+            .limit(limit)
+            .with_for_update()
+            .execution_options(populate_existing=True)
+        )
+        return [_to_report(row) for row in self._session.scalars(query)]
+
+    def _has_runs_of(self, slug: Slug) -> sa.ColumnElement[bool]:
+        if self._session.get_bind().dialect.name == "sqlite":
+            run = sa.func.json_each(CiReportRow.document, "$.runs").table_valued("value")
+            workload = sa.func.json_extract(run.c.value, "$.workload")
+            return sa.exists(sa.select(1).select_from(run).where(workload == slug))
+        # Imported where it is used: processes on SQLite need nothing of it.
+        from sqlalchemy.dialects.postgresql import JSONB  # noqa: PLC0415
+
+        wanted = {"runs": [{"workload": slug}]}
+        return sa.type_coerce(CiReportRow.document, JSONB).contains(wanted)
+
+    def rewrite(self, report_id: CiReportId, document: Mapping[str, Any]) -> None:
+        """Replace what a report says."""
+        self._change(CiReportRow.id == report_id, document=dict(document))
+
+    def remove(self, report_ids: Sequence[CiReportId]) -> None:
+        """Remove reports; their runs stay."""
+        self._session.execute(sa.delete(CiReportRow).where(CiReportRow.id.in_(report_ids)))
+
+    def remove_old(self, before: datetime, project_id: ProjectId | None, *, limit: int) -> int:
+        """Remove the first of the reports made before an instant; return how many.
+
+        Parameters
+        ----------
+        before
+            Those made later stay.
+        project_id
+            Those of other projects stay; None: none does for that.
+        limit
+            At most so many are removed.
+        """
+        first = (
+            sa.select(CiReportRow.id)
+            .where(*_old(before, project_id))
+            .order_by(CiReportRow.id)
+            .limit(limit)
+            .with_for_update()
+        )
+        keys = [CiReportId(key) for key in self._session.scalars(first)]
+        self.remove(keys)
+        return len(keys)
+
+    def count_old(self, before: datetime, project_id: ProjectId | None) -> int:
+        """Return how many reports were made before an instant."""
+        query = sa.select(sa.func.count()).select_from(CiReportRow)
+        return self._session.scalars(query.where(*_old(before, project_id))).one()
 
     def note_promotion(self, report_id: CiReportId, at: datetime) -> None:
         """Note that the runs of a report were taken into fits; the first instant stays."""
@@ -101,6 +173,11 @@ class CiStore:
             report_id=CiReportId(row.report_id),
             created_at=row.created_at,
         )
+
+
+def _old(before: datetime, project_id: ProjectId | None) -> list[sa.ColumnElement[bool]]:
+    of_project = [] if project_id is None else [CiReportRow.project_id == project_id]
+    return [CiReportRow.created_at < before, *of_project]
 
 
 def _to_report(row: CiReportRow) -> StoredReport:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT
+from app.domain.ci import StoredReport
 from app.domain.idempotency import IdempotencyTicket
-from app.domain.identifiers import WorkloadId
+from app.domain.identifiers import CiReportId, WorkloadId, new_identifier
 from app.services.context import ServiceContext
+from app.services.retention import RetentionService
 from app.services.wiring import build_services
 from app.settings import Settings
 from app.storage.database import Database
@@ -52,12 +54,34 @@ def test_old_forecasts_are_counted_then_removed(terminal: Terminal) -> None:
     assert "forecast.prune" in terminal.type("audit").out
 
 
+def test_old_ci_reports_are_counted_then_removed(terminal: Terminal, sqlite_url: str) -> None:
+    database, today = Database(sqlite_url), datetime.now(UTC)
+    context = ServiceContext(database, Settings(database_url=sqlite_url))
+    with database.transaction() as stores:
+        for days in (400, 300, 0):
+            at = today - timedelta(days=days)
+            report_id = CiReportId(new_identifier("ci", now_ms=int(at.timestamp() * 1000)))
+            stores.ci.add(DEFAULT_PROJECT, StoredReport(report_id, at, {"runs": []}))
+    prune = ("prune", "--reports-older-than", "200d")
+
+    assert terminal.type(*prune, "--dry-run", "--json").document == {
+        "removable": {"reports": 2, "answers": 0}
+    }
+    service = RetentionService(context, reports_at_once=1)
+    assert service.prune_reports(timedelta(days=350)) == 1
+    database.close()
+    assert terminal.type(*prune).out == "1 CI report removed.\n0 lapsed answers removed.\n"
+    assert terminal.type(*prune, "--json").document == {"removed": {"reports": 0, "answers": 0}}
+    assert "ci.prune" in terminal.type("audit").out
+
+
 def test_age_must_be_told(terminal: Terminal) -> None:
     said = terminal.type("prune")
 
     assert said.exit_code == 2
     assert "--forecasts-older-than" in said.err
     assert "--regressors-older-than" in said.err
+    assert "--reports-older-than" in said.err
 
 
 @pytest.mark.usefixtures("recorded")

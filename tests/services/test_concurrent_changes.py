@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from threading import Barrier
 
@@ -70,6 +71,28 @@ def test_acknowledgement_stands_beside_a_promotion_of_its_report(
         found = services.ci.get(DEFAULT_PROJECT, report_id)
         assert found.acknowledgement is not None
         assert found.promoted_at is not None
+
+
+def test_workload_is_removed_beside_promotions_of_its_reports(
+    client: TestClient, services: Services
+) -> None:
+    ended = []
+
+    def promote(report_id: str) -> None:
+        with suppress(NotFoundError):
+            services.ci.promote(_CALLER, report_id)
+        ended.append(report_id)
+
+    for number in range(_ROUNDS):
+        reports = [_report(client, 3 * number + each) for each in range(3)]
+
+        _at_once(
+            *(partial(promote, report_id) for report_id in reports),
+            partial(services.workloads.delete, _CALLER, Slug("w")),
+        )
+
+        assert services.ci.list_page(DEFAULT_PROJECT).items == []
+    assert len(ended) == 3 * _ROUNDS
 
 
 def test_label_stands_beside_a_promotion_of_its_run(client: TestClient, services: Services) -> None:

@@ -1,0 +1,46 @@
+"""Takes what a removed workload leaves in CI reports out of them."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from app.domain.identifiers import CiReportId, ProjectId, Slug
+from app.storage.stores import Stores
+
+_AT_ONCE: Final = 200
+_SUMMARY: Final = "Of this report only a part is kept: a workload of it was removed."
+
+
+def remove_from_reports(stores: Stores, project_id: ProjectId, slug: Slug) -> None:
+    """Take a workload's runs out of the reports of its project; what has no others goes.
+
+    The workload is locked: no report of it is made or promoted until the transaction ends.
+    """
+    last = CiReportId("")
+    while found := stores.ci.lock_of_workload(project_id, slug, after=last, limit=_AT_ONCE):
+        last = found[-1].report_id
+        for report in found:
+            rest = without_workload(report.document, slug)
+            if rest is None:
+                stores.ci.remove([report.report_id])
+            else:
+                stores.ci.rewrite(report.report_id, rest)
+
+
+def without_workload(document: Mapping[str, Any], slug: Slug) -> dict[str, Any] | None:
+    """Return a report without one of its workloads, None where it has no other.
+
+    The verdict stays. What was told of all runs together goes: text, and the change of cost.
+    """
+    runs = [run for run in document["runs"] if run["workload"] != slug]
+    if not runs:
+        return None
+    fit, slugs = document["fit"], sorted({run["workload"] for run in runs})
+    return {
+        **document,
+        "runs": runs,
+        "drift": [each for each in document["drift"] if each["workload"] != slug],
+        "fit": None if fit is not None and fit["workload"] == slug else fit,
+        "cost_change": None,
+        "summary": _SUMMARY,
+        "comment_markdown": f"<!-- trainfare:ci {' '.join(slugs)} -->\n{_SUMMARY}\n",
+    }
