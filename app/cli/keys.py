@@ -103,13 +103,16 @@ def list_keys(*, as_json: Json = False) -> None:
     print_table(documents)
 
 
-def revoke(key_id: Annotated[str, typer.Argument(help="The public part: `tf_KEYID_...`.")]) -> None:
+def revoke(
+    key: Annotated[
+        str, typer.Argument(metavar="KEY_ID", help="The public part, KEYID of `tf_KEYID_...`.")
+    ],
+) -> None:
     """Make a key useless, in every running process within seconds."""
     from app.cli.output import print_note
-    from app.domain.identifiers import KeyId
 
     with _access() as access:
-        access.revoke_key(KeyId(key_id))
+        key_id = access.revoke_key(key)
     print_note(f"Key {key_id} is revoked.")
 
 

@@ -43,6 +43,7 @@ _logger = logging.getLogger(__name__)
 _TOKEN_PARTS: Final = 3
 _KEY_ID_BYTES: Final = 6
 _SECRET_BYTES: Final = 32
+_UNTOLD: Final = "(too long for an identifier; not shown, it may be a secret)"
 _MAX_TOKEN_LENGTH: Final = 200
 _FRESH_FOR: Final = timedelta(seconds=5)
 _NOTE_USE_EVERY: Final = timedelta(minutes=1)
@@ -90,6 +91,12 @@ def open_tokens(context: ServiceContext) -> "TokenService":
 def is_token(text: str) -> bool:
     """Whether a bearer's text has the form of a signed token; keys have no dots."""
     return text.count(".") == 2  # noqa: PLR2004 - header.payload.signature
+
+
+def _key_id_in(text: str) -> KeyId:
+    """Return the identifier in a whole key, else the text."""
+    prefix, _, rest = text.strip().partition("_")
+    return KeyId(rest.partition("_")[0] if prefix.endswith("tf") else text)
 
 
 def _sha256(token: str) -> str:
@@ -290,21 +297,28 @@ class AccessService:
             )
         return key, token
 
-    def revoke_key(self, key_id: KeyId) -> None:
-        """Make a key useless, in every process within seconds.
+    def revoke_key(self, named: str) -> KeyId:
+        """Make a key useless, in every process within seconds; return its identifier.
+
+        Parameters
+        ----------
+        named
+            Its identifier, or the whole key, of which nothing else is looked at or told.
 
         Raises
         ------
         NotFoundError
             If there is no such key.
         """
-        now = self._context.now()
+        now, key_id = self._context.now(), _key_id_in(named)
         with self._context.database.transaction() as stores:
             found = stores.access.find_key(key_id)
             if found is None:
-                raise NotFoundError("key", key_id)
+                is_short = len(key_id) <= 2 * _KEY_ID_BYTES
+                raise NotFoundError("key", key_id if is_short else _UNTOLD)
             stores.access.revoke_key(key_id, now)
             stores.access.record_audit(found[0].project_id, None, now, "key.revoke", key_id)
+        return key_id
 
     def list_keys(self) -> list[tuple[ApiKey, Project]]:
         """Return the keys of all projects, each with its project."""

@@ -187,6 +187,29 @@ def test_unknown_key_is_refused(terminal: Terminal) -> None:
     assert "Remedy: `trainfare keys list` shows all." in said.err
 
 
+def test_whole_key_is_revoked_without_its_secret_being_told(terminal: Terminal) -> None:
+    made = terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--json").document
+    secret = made["token"].rpartition("_")[2]
+
+    said = [
+        terminal.type("keys", "revoke", *words)
+        for words in (
+            (made["token"],),
+            (f"Bearer {made['token']}",),
+            (secret,),
+            (f"tf_{secret}",),
+            (f"tf_000000000000_{secret}",),
+        )
+    ]
+
+    assert [each.exit_code for each in said] == [0, 0, 1, 1, 1]
+    assert said[0].err == f"Key {made['key_id']} is revoked.\n"
+    assert "no key '000000000000'" in said[4].err
+    assert not any(secret in each.out + each.err for each in said)
+    [listed] = terminal.type("keys", "list", "--json").document["keys"]
+    assert listed["revoked_at"] is not None
+
+
 @pytest.mark.parametrize("command", ["audit --project visoin", "projects limit visoin --runs 1"])
 def test_unknown_project_names_the_list_of_projects(terminal: Terminal, command: str) -> None:
     said = terminal.type(*command.split())
