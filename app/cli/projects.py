@@ -101,6 +101,9 @@ def limit(
     changes: dict[Limit, int | None] = {
         name: value for name, value in given.items() if value is not None
     }
+    if both := [name for name in lift or () if name in changes]:
+        names = ", ".join(name.replace("_", "-") for name in both)
+        raise typer.BadParameter(f"{names}: set or lifted, not both.", param_hint="--lift")
     changes |= dict.fromkeys(lift or ())
     with _service() as service:
         document = _document(project, service.limit(project, changes))

@@ -210,6 +210,19 @@ def test_whole_key_is_revoked_without_its_secret_being_told(terminal: Terminal) 
     assert listed["revoked_at"] is not None
 
 
+def test_limit_is_not_set_and_lifted_at_once(terminal: Terminal) -> None:
+    terminal.type("projects", "limit", "default", "--runs", "9", "--queued-fits", "2")
+
+    said = terminal.type(
+        "projects", "limit", "default", "--runs", "5", "--lift", "runs", "--lift", "queued-fits"
+    )
+
+    assert said.exit_code == 2
+    assert "runs: set or lifted, not both" in said.err
+    [project] = terminal.type("projects", "list", "--json").document["projects"]
+    assert (project["runs"], project["queued_fits"]) == (9, 2)
+
+
 @pytest.mark.parametrize("command", ["audit --project visoin", "projects limit visoin --runs 1"])
 def test_unknown_project_names_the_list_of_projects(terminal: Terminal, command: str) -> None:
     said = terminal.type(*command.split())
