@@ -30,11 +30,9 @@ def migrate_schema(settings: Settings, revision: str = "head", *, overwrite: boo
     make_data_folder(settings)
     database = Database(settings.url, pool_size=1)
     try:
-        before = current_revision(database)
-        if not overwrite and goes_down(before, revision):
+        if not overwrite and goes_down(current_revision(database), revision):
             _require_no_data(database, revision)
-        migrate(database, revision)
-        after = current_revision(database)
+        before, after = migrate(database, revision)
     except MigrationBlockedError as error:
         raise RefusedError(str(error), "Look for long transactions: docs/runbook.md.") from None
     except RevisionError as error:

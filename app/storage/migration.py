@@ -93,8 +93,13 @@ def _revision(connection: sa.Connection) -> str | None:
 
 def migrate(
     database: Database, revision: str = "head", *, lock_timeout_s: float = LOCK_TIMEOUT_S
-) -> None:
+) -> tuple[str | None, str | None]:
     """Bring the schema up (or down) to `revision`; a second caller waits for the first.
+
+    Returns
+    -------
+    tuple
+        The revisions before and after, None for an empty database.
 
     Raises
     ------
@@ -103,8 +108,10 @@ def migrate(
     SchemaAheadError
         If the database is at a revision that this version does not know.
     """
-    with _migrating(database, lock_timeout_s) as (_, run):
+    with _migrating(database, lock_timeout_s) as (connection, run):
+        before = _revision(connection)
         run(revision)
+        return before, _revision(connection)
 
 
 @contextmanager

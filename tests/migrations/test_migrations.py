@@ -1,6 +1,8 @@
 """The migrations lead from empty to the tables of the code, down and up again."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 import sqlalchemy as sa
@@ -9,7 +11,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 import migrations
+from app.cli.schema import migrate_schema
 from app.domain.errors import SchemaAheadError, SchemaMismatchError
+from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import (
     current_revision,
@@ -46,6 +50,25 @@ def test_migrating_twice_changes_nothing(database: Database) -> None:
     migrate(database)
 
     require_head(database)
+
+
+def test_those_that_migrate_at_once_each_tell_what_they_found(
+    database: Database, settings: Settings
+) -> None:
+    migrate(database, "base")
+    count = 3
+    barrier = Barrier(count)
+
+    def migrate_too(_number: int) -> str:
+        barrier.wait()
+        return migrate_schema(settings)
+
+    with ThreadPoolExecutor(count) as pool:
+        said = sorted(pool.map(migrate_too, range(count)))
+
+    head = head_revision()
+    is_there, went = f"The schema is at {head} already.", f"The schema went from none to {head}."
+    assert said == [is_there, is_there, went]
 
 
 def test_schema_behind_the_code_is_refused(database: Database) -> None:
