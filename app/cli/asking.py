@@ -1,6 +1,7 @@
 """Shows forecasts, recommendations and workloads as people read them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from app.cli.fields import WORK
@@ -179,3 +180,10 @@ def show_upload(name: str, answer: Mapping[str, Any]) -> None:
             "This very file was uploaded before: that is the first answer, nothing was stored"
             " again. --again uploads it anew."
         )
+
+
+def tell_unsent(failed: Path, others: Sequence[Path]) -> None:
+    """Say which file ended an upload, and which were not sent for it."""
+    if others:
+        names = ", ".join(str(other) for other in others)
+        print_note(f"{failed} was not stored. Not sent any more: {names}.")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from app.cli.failures import FitFailedError
+from app.cli.failures import CommandError, FitFailedError
 from app.cli.fields import FORECAST_FIELDS, RECOMMEND_FIELDS
 
 UPLOAD_EXAMPLES: Final = (
@@ -71,7 +71,7 @@ def upload(
     as_json: Json = False,
 ) -> None:
     """Upload files of measured runs, each whole or not at all."""
-    from app.cli.asking import show_upload
+    from app.cli.asking import show_upload, tell_unsent
     from app.cli.connection import connected
     from app.cli.output import print_json
     from app.cli.uploading import headers_of
@@ -83,8 +83,12 @@ def upload(
     if skip_invalid:
         parameters["on_invalid"] = "skip"
     with connected(url, key) as connection:
-        for file in files:
-            answer = send(connection, file, parameters, again=again)
+        for number, file in enumerate(files, start=1):
+            try:
+                answer = send(connection, file, parameters, again=again)
+            except CommandError:
+                tell_unsent(file, files[number:])
+                raise
             if as_json:
                 print_json({"file": str(file), **answer})
             else:

@@ -75,6 +75,10 @@ class Connection:
 
     def ask_with(self, send: Callable[[httpx2.Client], httpx2.Response]) -> httpx2.Response:
         """Return the answer to what `send` sends, once an attempt or more."""
+        return checked(self.answer_to(send))
+
+    def answer_to(self, send: Callable[[httpx2.Client], httpx2.Response]) -> httpx2.Response:
+        """Return the same, be it a refusal."""
 
         @stamina.retry(on=_pause, attempts=_ATTEMPTS, timeout=_TIMEOUT_S, wait_initial=0.3)
         def attempt() -> httpx2.Response:
@@ -84,18 +88,15 @@ class Connection:
             return answer
 
         try:
-            answer = attempt()
+            return attempt()
         except _RetryLaterError as error:
-            answer = error.answer
+            return error.answer
         except (httpx2.TransportError, httpx2.UnsupportedProtocol) as error:
             raise UnreachableError(
                 f"{self._url} does not answer: {str(error) or type(error).__name__}.",
                 "Start the service (`trainfare serve --with-fitter`) or name it by --url"
                 " (TRAINFARE_URL).",
             ) from None
-        if answer.status_code >= _ERRORS_FROM:
-            raise _refusal(answer)
-        return answer
 
     def look(self, path: str) -> None:
         """Ask once.
@@ -109,7 +110,7 @@ class Connection:
             answer = self._client.get(path)
         except httpx2.TransportError as error:
             raise RefusedError(str(error)) from None
-        if answer.status_code >= _ERRORS_FROM:
+        if is_refusal(answer):
             problem = document_of(answer)
             told = problem.get("detail") if isinstance(problem, dict) else None
             raise RefusedError(told or str(_stranger(answer)))
@@ -161,6 +162,26 @@ def connected(url: str, key: str | None) -> Iterator[Connection]:
         yield connection
     finally:
         connection.close()
+
+
+def is_refusal(answer: httpx2.Response) -> bool:
+    """Return whether an answer says no."""
+    return answer.status_code >= _ERRORS_FROM
+
+
+def checked(answer: httpx2.Response) -> httpx2.Response:
+    """Return an answer that is no refusal.
+
+    Raises
+    ------
+    RefusedError
+        If the service answered with a problem.
+    UnreachableError
+        If something else than the service did.
+    """
+    if is_refusal(answer):
+        raise _refusal(answer)
+    return answer
 
 
 def document_of(answer: httpx2.Response) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx2
 from rich.progress import Progress, TaskID
 
-from app.cli.connection import Connection, document_of
+from app.cli.connection import Connection, checked, document_of, is_refusal
 from app.cli.failures import UsageError
 from app.cli.output import bytes_progress
 
@@ -21,6 +21,8 @@ _TYPES: Final[Mapping[str, str]] = {
 }
 _ENCODINGS: Final[Mapping[str, str]] = {".gz": "gzip", ".zst": "zstd"}
 _CHUNK_BYTES: Final = 1 << 18
+_STABLE_KEYS: Final = 8
+"""Refusals of a file in a day after which its keys are new ones."""
 
 
 def headers_of(path: Path) -> dict[str, str]:
@@ -49,6 +51,24 @@ def _content_key(path: Path, headers: Mapping[str, str], parameters: Mapping[str
     return "content-" + digest.hexdigest()
 
 
+def _keys(
+    path: Path, headers: Mapping[str, str], parameters: Mapping[str, str], *, again: bool
+) -> Iterator[str | None]:
+    """Yield the keys to send a file under, one after a refusal of the other.
+
+    Those of a content are the same whenever it comes, so that it is stored once; what only checks
+    needs none.
+    """
+    if "dry_run" in parameters:
+        yield None
+        return
+    if not again:
+        first = _content_key(path, headers, parameters)
+        yield first
+        yield from (f"{first}-{number}" for number in range(2, _STABLE_KEYS + 1))
+    yield str(uuid.uuid4())
+
+
 def _chunks(path: Path, progress: Progress, task: TaskID) -> Iterator[bytes]:
     progress.reset(task, start=True)
     with path.open("rb") as file:
@@ -63,21 +83,33 @@ def upload(
     """Upload one file and return the answer, with `replayed` when it was uploaded before.
 
     The idempotency key is the content's hash, so that a command that was interrupted can be
-    repeated; `again` takes a new one.
+    repeated; `again` takes a new one. An earlier refusal is no answer: what it asked for may have
+    been done since, so the file is sent under another key.
     """
     headers = headers_of(path)
-    key = str(uuid.uuid4()) if again else _content_key(path, headers, parameters)
-    headers |= {
-        "Idempotency-Key": key,
-        "Content-Length": str(path.stat().st_size),
-    }
+    keys = _keys(path, headers, parameters, again=again)
+    size = path.stat().st_size
     with bytes_progress() as progress:
-        task = progress.add_task(path.name, total=path.stat().st_size)
+        task = progress.add_task(path.name, total=size)
 
-        def send(client: httpx2.Client) -> httpx2.Response:
-            content = _chunks(path, progress, task)
-            return client.post("/v1/runs", params=parameters, headers=headers, content=content)
+        def send(key: str | None) -> httpx2.Response:
+            named = {"Idempotency-Key": key} if key else {}
+            sent = {**headers, "Content-Length": str(size), **named}
 
-        answer = connection.ask_with(send)
-    document: dict[str, Any] = document_of(answer)
-    return {**document, "replayed": answer.headers.get("idempotent-replayed") == "true"}
+            def post(client: httpx2.Client) -> httpx2.Response:
+                content = _chunks(path, progress, task)
+                return client.post("/v1/runs", params=parameters, headers=sent, content=content)
+
+            return connection.answer_to(post)
+
+        answer = next(found for found in map(send, keys) if not _is_old_refusal(found))
+    document: dict[str, Any] = document_of(checked(answer))
+    return {**document, "replayed": _is_replayed(answer)}
+
+
+def _is_old_refusal(answer: httpx2.Response) -> bool:
+    return is_refusal(answer) and _is_replayed(answer)
+
+
+def _is_replayed(answer: httpx2.Response) -> bool:
+    return answer.headers.get("idempotent-replayed") == "true"

@@ -3,6 +3,7 @@
 import gzip
 from pathlib import Path
 
+import httpx2
 import pytest
 import zstandard
 
@@ -73,6 +74,47 @@ def test_same_file_is_uploaded_once(terminal: Terminal, profile: Path) -> None:
     again = terminal.type("upload", profile)
 
     assert "nothing was stored again" in again.err
+
+
+def test_refusal_is_not_told_again_once_it_was_mended(
+    terminal: Terminal, profile: Path, request: pytest.FixtureRequest, service_url: str
+) -> None:
+    other = profile.with_name("other.csv")
+    other.write_text(profile.read_text().replace(",32,1\n", ",64,1\n"))
+    terminal.type("upload", other)
+    refused = [terminal.type("upload", profile) for _ in range(2)]
+    httpx2.delete(f"{service_url}/v1/workloads/{_workload(request)}")
+
+    mended = terminal.type("upload", profile)
+    again = terminal.type("upload", profile)
+
+    assert all("run_conflict" in said.err for said in refused)
+    assert "24 created" in mended.err
+    assert "uploaded before" not in mended.err
+    assert "uploaded before" in again.err
+
+
+def test_what_is_checked_again_is_checked_anew(terminal: Terminal, profile: Path) -> None:
+    first = terminal.type("upload", profile, "--dry-run")
+    terminal.type("upload", profile)
+
+    again = terminal.type("upload", profile, "--dry-run")
+
+    assert "24 created, 0 duplicates" in first.err
+    assert "0 created, 24 duplicates" in again.err
+    assert "uploaded before" not in again.err
+
+
+def test_files_behind_a_refused_one_are_named(terminal: Terminal, profile: Path) -> None:
+    bad, last = profile.with_name("bad.csv"), profile.with_name("last.csv")
+    bad.write_text(profile.read_text().replace(",32,1\n", ",-32,1\n", 1))
+    last.write_text(profile.read_text())
+
+    said = terminal.type("upload", profile, bad, last)
+
+    assert said.exit_code == 1
+    assert "24 created" in said.err
+    assert f"{bad} was not stored. Not sent any more: {last}." in said.err
 
 
 def test_compressed_files_are_uploaded(terminal: Terminal, profile: Path) -> None:
