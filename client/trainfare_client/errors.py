@@ -24,6 +24,16 @@ class TrainfareError(Exception):
         self.message = message
         self.remedy = remedy
 
+    # No @override: typing_extensions is no dependency.
+    def __reduce__(self) -> tuple[Any, ...]:  # type: ignore[explicit-override]
+        # An exception's own way calls the class with the message: most of ours take other things.
+        return _remade, (type(self), self.args), vars(self)
+
+
+def _remade(kind: type[TrainfareError], args: tuple[Any, ...]) -> TrainfareError:
+    """Return an exception as it was pickled, but for the attributes, which follow."""
+    return kind.__new__(kind, *args)
+
 
 class SettingsError(TrainfareError):
     """A setting has no meaning."""
