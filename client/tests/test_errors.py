@@ -24,6 +24,7 @@ _REFUSED: Final = ProblemError(422, _PROBLEM, retry_after_s=7.0)
 _FAULT: Final = faults.Fault("runs.csv, line 2", "It is negative.", "Mend it.")
 _OTHERS: Final[dict[type[TrainfareError], TrainfareError]] = {
     errors.UndeliveredError: errors.UndeliveredError(OSError("gone"), "spool.jsonl"),
+    errors.LostRunError: errors.LostRunError("w", TypeError("no mapping")),
     errors.FitFailedError: errors.FitFailedError(_FIT),
     errors.FitTimeoutError: errors.FitTimeoutError(_FIT, 2.0),
     refusals.RefusedRunsError: refusals.RefusedRunsError([{"external_id": "r1"}], _REFUSED),

@@ -1,6 +1,7 @@
 """What a block tells of the work that was done: its values, and its end."""
 
 import asyncio
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,61 @@ def test_numbers_of_numpy_are_numbers_and_what_is_no_number_is_left_out(
 
     assert stored["work"]["dataset_size"] == 64
     assert stored["parameters"] == {"depth": 3, "rate": 0.5}
-    assert "the parameter loss is nan; it is left out" in caplog.text
+    assert "loss is nan; it is left out" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dataset_size": math.nan},
+        {"epochs": math.inf},
+        {"epochs": np.float32("nan")},
+        {"nodes": math.nan},
+        {"warmup_steps": math.nan},
+        {"parameters": {"x": 10**5000}},
+    ],
+)
+def test_fact_that_is_no_finite_number_is_left_out_and_named(
+    options: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = ClientSettings(spool=tmp_path / "spool.jsonl", offline=True)
+
+    with record("w", **options, settings=settings, quiet=True):
+        pass
+
+    (name,) = options.get("parameters") or options
+    (run,) = map(json.loads, settings.spool.read_text().splitlines())
+    assert "it is left out" in caplog.text
+    assert name in caplog.text
+    assert name not in run["work"] | run["configuration"] | run["parameters"]
+
+
+def test_seconds_and_samples_that_are_no_numbers_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = ClientSettings(spool=tmp_path / "spool.jsonl", offline=True)
+
+    with record("w", dataset_size=10, settings=settings, quiet=True) as run:
+        run.phase("communication", math.nan)
+        run.step(samples=20)
+        run.step(samples=math.nan)
+
+    (stored,) = map(json.loads, settings.spool.read_text().splitlines())
+    assert "communication is nan; it is left out" in caplog.text
+    assert "communication_seconds" not in stored["phases"]
+    assert stored["work"]["epochs"] == 2
+
+
+def test_run_that_makes_no_document_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = ClientSettings(spool=tmp_path / "spool.jsonl", offline=True)
+    options: dict[str, Any] = {"epochs": math.nan, "labels": {"host": math.nan}}
+
+    with record("w", **options, settings=settings, quiet=True):
+        pass
+
+    assert "LostRunError: The run of w is lost" in caplog.text
 
 
 @pytest.mark.parametrize(

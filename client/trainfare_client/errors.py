@@ -61,6 +61,16 @@ class UndeliveredError(TrainfareError):
         )
 
 
+class LostRunError(TrainfareError):
+    """A collector's run can be told to nobody: what was said of it makes no document."""
+
+    def __init__(self, workload: str, error: Exception) -> None:
+        super().__init__(
+            f"The run of {workload} is lost: {type(error).__name__}: {error}.",
+            "Say numbers, texts, and labels and parameters by name.",
+        )
+
+
 class FitFailedError(TrainfareError):
     """A fit ended without a regressor; `fit` is its last document."""
 

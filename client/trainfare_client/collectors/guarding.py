@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from trainfare_client.errors import SpoolError, UndeliveredError
+from trainfare_client.errors import LostRunError, SpoolError, UndeliveredError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 _LOGGER: Final = logging.getLogger("trainfare_client")
-_RUN_IS_AMISS: Final = (SpoolError, UndeliveredError)
+_RUN_IS_AMISS: Final = (LostRunError, SpoolError, UndeliveredError)
 """Where the run itself did not arrive, what was told before is no excuse."""
 
 

@@ -75,7 +75,7 @@ class TrainfareCallback(TrainerCallback):
             steps = self._recorder.timing.computing.count
             seconds = communication_s(kwargs.get("model"), steps)
             if seconds is not None:
-                self._recorder.timing.add_phase("communication", seconds)
+                self._recorder.add_phase("communication", seconds)
         self._recorder.finish()
 
 

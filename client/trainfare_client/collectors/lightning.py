@@ -84,7 +84,7 @@ class TrainfareCallback(Callback):
                 steps = self._recorder.timing.computing.count
                 seconds = communication_s(trainer.model, steps)
                 if seconds is not None:
-                    self._recorder.timing.add_phase("communication", seconds)
+                    self._recorder.add_phase("communication", seconds)
             self._recorder.finish("cancelled" if trainer.interrupted else "succeeded")
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:

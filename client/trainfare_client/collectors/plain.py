@@ -41,7 +41,7 @@ class RecordedRun:
     def phase(self, name: str, seconds: float) -> None:
         """Add seconds to a phase such as `data_loading` or `communication`."""
         with self._recorder.guard:
-            self._recorder.timing.add_phase(name, float(seconds))
+            self._recorder.add_phase(name, seconds)
 
 
 class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`

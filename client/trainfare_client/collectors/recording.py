@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
 import time
 import uuid
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
+from trainfare_client.collectors import finite
 from trainfare_client.collectors.delivering import DEADLINE_S, Delivery, tell
 from trainfare_client.collectors.guarding import Guard
 from trainfare_client.collectors.hardware import PeakMemory, gpu_name, wait_for_gpu
@@ -26,8 +26,8 @@ from trainfare_client.collectors.passes import Passes
 from trainfare_client.collectors.surroundings import Place, read_labels, read_place
 from trainfare_client.collectors.timing import Timing
 from trainfare_client.collectors.witness import Witness
-from trainfare_client.errors import SettingsError, SpoolError
-from trainfare_client.requests import given
+from trainfare_client.errors import LostRunError, SettingsError, SpoolError
+from trainfare_client.requests import encoded, given
 from trainfare_client.settings import LOCAL_URL, ClientSettings, read_settings
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class RunOptions(TypedDict, total=False):
     quiet: bool
 
 
+_WARMUP_STEPS: Final = 3
 _FAILURES: Final = frozenset({FAILED, OUT_OF_MEMORY})
 _CONFIGURATION: Final = ("gpu_type", "instance_type", "provider", "region", "purchase")
 _WORK: Final = ("dataset_size", "batch_size", "epochs")
@@ -90,7 +91,7 @@ class Recorder:
         self.guard = Guard()
         self._clock = clock
         self.workload = workload
-        self.facts: dict[str, Any] = dict(options)
+        self.facts = self._finite(options)
         self.passes = Passes()
         self._pending: float | None = None
         self._held_s: float | None = None
@@ -98,7 +99,7 @@ class Recorder:
         self._is_finished = False
         self._end: tuple[str, float] | None = None
         self._delivery: Delivery | None = None
-        self.timing = Timing(self._clock(), int(options.get("warmup_steps", 3)))
+        self.timing = Timing(self._clock(), self._warmup_steps())
         self._started_at = datetime.now(timezone.utc)
         self._mark = self.timing.started
         self._labels: dict[str, str] = {}
@@ -125,6 +126,11 @@ class Recorder:
         # Last: a framework that fails to tell it costs the run nothing else.
         self._peak_memory = PeakMemory()
 
+    def _warmup_steps(self) -> int:
+        with self.guard:
+            return int(self.facts.get("warmup_steps", _WARMUP_STEPS))
+        return _WARMUP_STEPS
+
     def _read_settings(self) -> ClientSettings:
         try:
             return _impatient(read_settings())
@@ -141,7 +147,7 @@ class Recorder:
 
     def know(self, **facts: Any) -> None:
         """Take facts that were found, where nothing was said by the user."""
-        for name, value in given(**facts).items():
+        for name, value in self._finite(given(**facts)).items():
             self.facts.setdefault(name, value)
 
     def setup_is_over(self) -> None:
@@ -159,6 +165,7 @@ class Recorder:
         now = self._clock()
         self.timing.waiting.add(now - self._mark)
         self._mark = now
+        samples = self._finite({"samples": samples}).get("samples")
         self._pending = samples
         if samples:
             self._largest_batch = max(self._largest_batch, samples)
@@ -168,9 +175,15 @@ class Recorder:
         now = self._clock()
         self.timing.computing.add(now - self._mark)
         self._mark = now
+        samples = self._finite({"samples": samples}).get("samples")
         told = samples if samples is not None else self._pending
         self.passes.samples += told if told is not None else self.facts.get("batch_size", 0)
         self._pending = None
+
+    def add_phase(self, name: str, seconds: float) -> None:
+        """Add seconds to a phase."""
+        for told in self._finite({name: seconds}).values():
+            self.timing.add_phase(name, float(told))
 
     def leave_batch(self) -> None:
         """Learn that the loop was left while it had a batch."""
@@ -247,7 +260,7 @@ class Recorder:
         # A scheduler that hears of a failure may end rank 0 before it can tell.
         if self.place.rank != 0 and not is_shared:
             return
-        run = self.to_run(status, ended)
+        run = self._run_to_deliver(status, ended)
         if self._delivery is None:
             deadline_s = _PREEMPTION_S if status == PREEMPTED else DEADLINE_S
             self._delivery = Delivery(
@@ -280,6 +293,14 @@ class Recorder:
     def _say(self, text: str | None) -> None:
         if text is not None and not self.facts.get("quiet"):
             tell(text)
+
+    def _run_to_deliver(self, status: str, ended: float) -> MeasuredRun:
+        try:
+            run = self.to_run(status, ended)
+            encoded(run)
+        except Exception as error:
+            raise LostRunError(self.workload, error) from error
+        return run
 
     def to_run(self, status: str, ended: float) -> MeasuredRun:
         """Return the run as it is uploaded."""
@@ -327,18 +348,13 @@ class Recorder:
             return None
         return float(min(done / planned, 1.0)) if planned else 1.0
 
-    def _finite(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        kept = {name: value for name, value in parameters.items() if not _is_infinite(value)}
-        for name in parameters.keys() - kept.keys():
-            self.guard.complain(f"the parameter {name} is {parameters[name]}; it is left out")
+    def _finite(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the facts that can be told; the others are complained of."""
+        kept, faults = finite.split(facts)
+        if faults:
+            named = ", ".join(f"{name} is {fault}" for name, fault in faults.items())
+            self.guard.complain(f"{named}; it is left out")
         return kept
-
-
-def _is_infinite(value: Any) -> bool:
-    try:
-        return not isinstance(value, str) and not math.isfinite(value)
-    except (TypeError, ValueError):
-        return False
 
 
 def _impatient(settings: ClientSettings) -> ClientSettings:

@@ -64,7 +64,7 @@ class TorchCollector:
     def _add_communication(self) -> None:
         seconds = communication_s(self._model, self._recorder.timing.computing.count)
         if seconds is not None:
-            self._recorder.timing.add_phase("communication", seconds)
+            self._recorder.add_phase("communication", seconds)
 
     def __enter__(self) -> Self:
         return self

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from trainfare_client.collectors.outcomes import FAILED, OUT_OF_MEMORY
 from trainfare_client.errors import TrainfareError
+from trainfare_client.requests import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ class Witness:
         if os.name != "posix":
             return
         told = {**vars(settings), "spool": str(settings.spool.absolute())}
-        testimony = json.dumps({"run": run, "settings": told, "quiet": quiet})
+        testimony = encoded({"run": run, "settings": told, "quiet": quiet})
         # A session of its own: what ends the training's process group does not end the witness.
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__],
@@ -49,7 +50,7 @@ class Witness:
             start_new_session=True,
             env=_environment(),
         )
-        self._write(testimony.encode() + b"\n")
+        self._write(testimony + b"\n")
 
     def dismiss(self, patience_s: float = _FAREWELL_S) -> None:
         """Tell the witness that the training says itself how it ended.

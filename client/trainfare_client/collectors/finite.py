@@ -1,0 +1,31 @@
+"""Tells which facts of a run are no finite numbers: the service takes none of them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def split(facts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the facts that can be told, and what is wrong with the others.
+
+    Examples
+    --------
+    >>> split({"epochs": 3, "loss": math.nan, "gpu_type": "T4", "n": 10**400})
+    ({'epochs': 3, 'gpu_type': 'T4'}, {'loss': 'nan', 'n': 'too large'})
+    """
+    faults = {name: fault for name, value in facts.items() if (fault := _fault(value))}
+    return {name: value for name, value in facts.items() if name not in faults}, faults
+
+
+def _fault(value: Any) -> str | None:
+    """Return how a number is shown that is none or has no end, None for all else."""
+    try:
+        return None if isinstance(value, str) or math.isfinite(value) else str(float(value))
+    except OverflowError:
+        return "too large"
+    except Exception:  # noqa: BLE001 - whatever an object of a framework raises
+        return None
