@@ -1,8 +1,11 @@
 """The command line `trainfare`: the operator's door and a client of the service."""
 
+import errno
 import logging
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import entry_points, version
 from typing import Annotated, Final
 
@@ -96,12 +99,34 @@ application.add_typer(projects.projects, name="projects")
 add_extensions(application, entry_points(group=GROUP))
 
 
+_UNWRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
+
+
+def _run() -> None:
+    try:
+        application()
+    finally:
+        # A disk that is full is found here at the latest, not at the interpreter's end.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+def _leave_unwritten(error: OSError) -> ExitCode:
+    """Say why what a command prints has no place; whoever closed a pipe has seen enough."""
+    with suppress(OSError):
+        # What is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+        typer.echo(f"Error: The output cannot be written: {error.strerror}.", err=True)
+    return ExitCode.REFUSED
+
+
 def main() -> None:
     """Run the command that the process was started with."""
     # serve and fitter say how they log; the others speak for themselves.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
-        application()
+        _run()
     except CommandError as error:
         typer.echo(f"Error: {error}", err=True)
         if error.remedy:
@@ -117,5 +142,9 @@ def main() -> None:
         typer.echo(f"Error: {in_cli_words(str(error))}", err=True)
         typer.echo(f"Remedy: {listed or in_cli_words(error.remedy)}", err=True)
         sys.exit(ExitCode.REFUSED)
+    except OSError as error:
+        if error.errno not in _UNWRITTEN:
+            raise
+        sys.exit(_leave_unwritten(error))
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)

@@ -7,6 +7,7 @@ import typer
 
 from app.cli.failures import CommandError, FitFailedError
 from app.cli.fields import FORECAST_FIELDS, RECOMMEND_FIELDS
+from app.cli.numbers import number_option
 
 UPLOAD_EXAMPLES: Final = (
     "trainfare upload runs.csv more.ndjson.gz",
@@ -100,9 +101,9 @@ def fit(
     *,
     time_budget: Annotated[
         float | None,
-        typer.Option(
-            help="Seconds; default: what the service is set to (TRAINFARE_FIT_TIME_BUDGET_S, 60).",
-            min=0.001,
+        number_option(
+            "Seconds; default: what the service is set to (TRAINFARE_FIT_TIME_BUDGET_S, 60).",
+            least=0.001,
         ),
     ] = None,
     seed: Annotated[
@@ -181,7 +182,8 @@ def forecast(
         if not is_grid and not as_json:
             typer.echo(in_cli_words(connection.text(path, params=asked)), nl=False)
             return
-        document = connection.get(path, params=asked)
+        telling = "forecasts" if is_grid else "duration_seconds"
+        document = connection.get(path, params=asked, telling=telling)
     if as_json:
         print_json(document)
         return
@@ -198,7 +200,7 @@ def recommend(  # noqa: PLR0913 - each is an option
             help="cost, duration, cost_duration_product, energy or carbon.", metavar="NAME"
         ),
     ] = "cost",
-    deadline: Annotated[float | None, typer.Option(help="Seconds.")] = None,
+    deadline: Annotated[float | None, number_option("Seconds.")] = None,
     budget: Annotated[str | None, typer.Option(help="Money, in the workload's currency.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many to show.")] = 5,
     url: Url = LOCAL,
@@ -216,7 +218,7 @@ def recommend(  # noqa: PLR0913 - each is an option
     body |= {"deadline_s": deadline} if deadline is not None else {}
     body |= {"budget": budget} if budget is not None else {}
     with connected(url, key) as connection:
-        document = connection.post("/v1/recommendations", body)
+        document = connection.post("/v1/recommendations", body, telling="recommended")
     if as_json:
         print_json(document)
         return

@@ -112,12 +112,11 @@ class Connection:
             raise RefusedError(str(error)) from None
         if is_refusal(answer):
             problem = document_of(answer)
-            told = problem.get("detail") if isinstance(problem, dict) else None
-            raise RefusedError(told or str(_stranger(answer)))
+            raise RefusedError(problem.get("detail") or str(_stranger(answer)))
 
-    def get(self, path: str, **options: Any) -> Any:
-        """Return the JSON document at a path."""
-        return document_of(self.ask("GET", path, **options))
+    def get(self, path: str, *, telling: str, **options: Any) -> Any:
+        """Return the JSON document at a path, which has the field `telling`."""
+        return document_of(self.ask("GET", path, **options), telling)
 
     def text(self, path: str, **options: Any) -> str:
         """Return what is at a path in the service's own sentences."""
@@ -126,16 +125,16 @@ class Connection:
             raise _stranger(answer)
         return answer.text
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Return the JSON document that answers another."""
-        return document_of(self.ask("POST", path, json=body))
+    def post(self, path: str, body: Mapping[str, Any], *, telling: str) -> Any:
+        """Return the JSON document that answers another, and has the field `telling`."""
+        return document_of(self.ask("POST", path, json=body), telling)
 
     def pages(self, path: str, name: str) -> Iterator[Mapping[str, Any]]:
         """Yield the items of a list, page after page."""
         token: str | None = None
         while True:
             parameters = {"page_size": "1000", **({"page_token": token} if token else {})}
-            page = self.get(path, params=parameters)
+            page = self.get(path, params=parameters, telling=name)
             yield from page[name]
             token = page.get("next_page_token")
             if token is None:
@@ -184,18 +183,26 @@ def checked(answer: httpx2.Response) -> httpx2.Response:
     return answer
 
 
-def document_of(answer: httpx2.Response) -> Any:
+def document_of(answer: httpx2.Response, *telling: str) -> dict[str, Any]:
     """Return an answer's JSON document.
+
+    Parameters
+    ----------
+    telling
+        Fields that the service's answer has, and a stranger's hardly does.
 
     Raises
     ------
     UnreachableError
-        If there is none: something else than a service of ours answered.
+        If there is no such document: something else than a service of ours answered.
     """
     try:
-        return answer.json()
+        document = answer.json()
     except ValueError:
         raise _stranger(answer) from None
+    if not isinstance(document, dict) or not document.keys() >= set(telling):
+        raise _stranger(answer)
+    return document
 
 
 def _stranger(answer: httpx2.Response) -> UnreachableError:
@@ -205,10 +212,12 @@ def _stranger(answer: httpx2.Response) -> UnreachableError:
     )
 
 
+def _problem_of(answer: httpx2.Response) -> dict[str, Any]:
+    return document_of(answer, "code", "title", "status", "detail")
+
+
 def _refusal(answer: httpx2.Response) -> Exception:
-    problem = document_of(answer)
-    if not isinstance(problem, dict) or "code" not in problem:
-        return _stranger(answer)
+    problem = _problem_of(answer)
     _show_faults(problem.get("errors", []))
     code, detail = problem["code"], problem["detail"]
     headline = in_cli_words(f"{problem['title']} ({problem['status']} {code}): {detail}")

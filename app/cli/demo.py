@@ -123,8 +123,8 @@ def _fit(connection: Connection, workload: str) -> dict[str, object]:
 def _forecast(connection: Connection, question: Question) -> list[dict[str, Any]]:
     _headline(f"What would {question.workload} take?", question.sentence)
     path = f"/v1/workloads/{question.workload}/forecast"
-    document = connection.get(path, params=question.what_if)
-    forecasts: list[dict[str, Any]] = document.get("forecasts", [document])
+    document = connection.get(path, params=question.what_if, telling="forecasts")
+    forecasts: list[dict[str, Any]] = document["forecasts"]
     show_forecasts(forecasts)
     return forecasts
 
@@ -135,7 +135,7 @@ def _recommend(connection: Connection, question: Question, forecasts: list[dict[
     wish = f"the cheapest that is done within {say_seconds(deadline_s)}"
     _headline(f"Which configuration for {question.workload}?", wish)
     asked = {**question.recommendation, "deadline_s": deadline_s, "limit": _RANKED}
-    show_recommendation(connection.post("/v1/recommendations", asked))
+    show_recommendation(connection.post("/v1/recommendations", asked, telling="recommended"))
 
 
 def _say_goodbye(service: BackgroundService, url: str, example: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from app.cli.failures import UsageError
+from app.cli.numbers import number_or_text
 from app.domain.spelling import nearest_field
 
 WORK: Final = ("dataset_size", "epochs", "batch_size")
@@ -60,17 +61,6 @@ def split_fields(fields: Iterable[str]) -> dict[str, str]:
     return pairs
 
 
-def number_or_text(text: str) -> float | int | str:
-    """Return a number where the text is one."""
-    try:
-        return int(text)
-    except ValueError:
-        try:
-            return float(text)
-        except ValueError:
-            return text
-
-
 def recommendation_request(workload: str, fields: Mapping[str, str]) -> dict[str, Any]:
     """Return the body that asks for a recommendation, from flat fields.
 
@@ -107,8 +97,8 @@ def _place(name: str) -> tuple[str, ...]:
 
 def _value(name: str, text: str) -> object:
     if name in _SEARCH:
-        return [number_or_text(item) for item in text.split(",")]
-    return text if name in _PRICES else number_or_text(text)
+        return [number_or_text(name, item) for item in text.split(",")]
+    return text if name in _PRICES else number_or_text(name, text)
 
 
 def unknown_field(

@@ -16,7 +16,7 @@ def request_fit(
 ) -> dict[str, Any]:
     """Ask for a fit; return it, or the active one."""
     asked = {name: value for name, value in options.items() if value is not None}
-    fit: dict[str, Any] = connection.post(f"/v1/workloads/{workload}/fits", asked)
+    fit: dict[str, Any] = connection.post(f"/v1/workloads/{workload}/fits", asked, telling="fit_id")
     return fit
 
 
@@ -29,4 +29,4 @@ def follow(connection: Connection, fit: dict[str, Any]) -> dict[str, Any]:
             if fit["state"] in _FINAL:
                 return fit
             time.sleep(_LOOK_EVERY_S)
-            fit = connection.get(f"/v1/fits/{fit['fit_id']}")
+            fit = connection.get(f"/v1/fits/{fit['fit_id']}", telling="fit_id")

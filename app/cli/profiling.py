@@ -6,6 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from app.cli.client import LOCAL, Json, Key, Url
+from app.cli.numbers import number_option
 
 PROFILE_EXAMPLES: Final = (
     "trainfare profile --plan plan.json -- python train.py --workers {workers}",
@@ -42,10 +43,10 @@ def profile(  # noqa: PLR0913 - each is an option
     budget: Annotated[str | None, typer.Option(help="Money for all runs together.")] = None,
     price_per_hour: Annotated[str | None, typer.Option(help="Of one worker.")] = None,
     width: Annotated[
-        float | None, typer.Option(help="Enough when (upper - lower) / median is below.", min=0)
+        float | None, number_option("Enough when (upper - lower) / median is below.", least=0)
     ] = None,
     runs: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
-    timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds a run.")] = None,
+    timeout: Annotated[float | None, number_option("Seconds a run.", least=0.001)] = None,
     max_workers: Annotated[
         int | None, typer.Option(min=1, help="This machine hosts. Default: its GPUs, or its cores.")
     ] = None,

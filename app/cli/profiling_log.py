@@ -46,6 +46,12 @@ class Session:
     is_fitted: bool = True
     stopped: Event | None = None
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing has happened yet: its first plan was refused, perhaps."""
+        noted = (self.finished, self.repeated, self.skipped, self.interrupted, self.stopped)
+        return not any(noted)
+
     def attempted(self) -> list[dict[str, Any]]:
         """Return the configurations that ended in any way, or cannot run here."""
         return [scenario_of(event) for event in (*self.finished, *self.skipped)]

@@ -8,8 +8,9 @@ from typing import Any, Final
 import orjson
 
 from app.cli.failures import UsageError
-from app.cli.fields import number_or_text, split_fields, unknown_field
+from app.cli.fields import split_fields, unknown_field
 from app.cli.machine import Machine
+from app.cli.numbers import number_or_text
 
 _CONFIGURATION: Final = (
     "gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers",
@@ -105,11 +106,11 @@ def scenario_from(fields: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     scenario: dict[str, dict[str, Any]] = {"configuration": {}, "work": {}, "parameters": {}}
     for name, text in fields.items():
         if name in _CONFIGURATION:
-            scenario["configuration"][name] = number_or_text(text)
+            scenario["configuration"][name] = number_or_text(name, text)
         elif name in _WORK:
-            scenario["work"][name] = number_or_text(text)
+            scenario["work"][name] = number_or_text(name, text)
         elif name.startswith("param."):
-            scenario["parameters"][name.removeprefix("param.")] = number_or_text(text)
+            scenario["parameters"][name.removeprefix("param.")] = number_or_text(name, text)
         else:
             raise _unknown(name)
     return scenario
@@ -118,7 +119,7 @@ def scenario_from(fields: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 def _search_from(fields: Mapping[str, str]) -> dict[str, Any]:
     search: dict[str, Any] = {}
     for name, text in fields.items():
-        values = [number_or_text(item) for item in text.split(",")]
+        values = [number_or_text(name, item) for item in text.split(",")]
         if name in _LISTS:
             search[_LISTS[name]] = values
         elif name.startswith("param."):

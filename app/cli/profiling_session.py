@@ -136,7 +136,7 @@ class Profiler:
     def _unknown(self) -> RefusedError | None:
         """Return how the service says that it does not know the workload, None where it does."""
         try:
-            self._connection.get(self._path)
+            self._connection.get(self._path, telling="workload")
         except RefusedError as error:
             if error.code != _UNKNOWN:
                 raise
@@ -156,7 +156,7 @@ class Profiler:
     def _resume(self, *, is_new: bool) -> Session:
         session = None if is_new else self._log.read()
         workload, body = self._wanted.workload, self._wanted.body
-        if session is None:
+        if session is None or session.is_untouched:
             return self._log.begin(workload, body)
         if (session.workload, session.request) != (workload, body):
             raise UsageError(
@@ -339,7 +339,7 @@ class Profiler:
                 body["made"] = [*body.get("made", []), *session.paid()]
         path = f"{self._path}/profiling-plans"
         for _ in range(_FRESH_ATTEMPTS):
-            plan: Document = self._connection.post(path, body)
+            plan: Document = self._connection.post(path, body, telling="runs")
             if (plan["regressor_version"] or 0) >= self._version:
                 break
             # A web process looks for a newer version every second or so.

@@ -54,7 +54,7 @@ def _work(features: dict[str, Any]) -> dict[str, Any]:
 
 def ask_about(connection: Connection, workload: str) -> Question:
     """Return a question about more data and more workers than were measured."""
-    features = connection.get(f"/v1/workloads/{workload}")["features"]
+    features = connection.get(f"/v1/workloads/{workload}", telling="features")["features"]
     gpu_types = features.get("gpu_type", {}).get("values", [])
     most = features.get("workers", {}).get("max", 1)
     workers = _doublings(int(most) * _MAX_WORKERS_FACTOR)

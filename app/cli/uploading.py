@@ -103,7 +103,7 @@ def upload(
             return connection.answer_to(post)
 
         answer = next(found for found in map(send, keys) if not _is_old_refusal(found))
-    document: dict[str, Any] = document_of(checked(answer))
+    document: dict[str, Any] = document_of(checked(answer), "created")
     return {**document, "replayed": _is_replayed(answer)}
 
 

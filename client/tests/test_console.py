@@ -3,6 +3,8 @@
 import contextlib
 import json
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,3 +166,20 @@ def test_help_names_the_command_that_was_typed(
         main([*words, "--help"])
 
     assert capsys.readouterr().out.startswith(f"usage: trainfare-client {' '.join(words)} ")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is full")
+def test_output_without_room_is_told_in_a_line(tmp_path: Path) -> None:
+    line = [
+        sys.executable,
+        "-m",
+        "trainfare_client",
+        "waiting",
+        "--spool",
+        tmp_path / "spool.jsonl",
+    ]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: The output cannot be written: No space left on device.\n"

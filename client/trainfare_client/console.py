@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import importlib
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +17,7 @@ from trainfare_client.errors import (
     TrainfareError,
     UnreachableError,
 )
+from trainfare_client.options import add_service
 from trainfare_client.settings import read_settings
 from trainfare_client.spool import Spool
 
@@ -27,6 +31,7 @@ _REFUSED = 1
 _WRONG_USE = 2
 _UNREACHABLE = 3
 _INTERRUPTED = 130
+_UNWRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
 _EPILOG: Final = (
     "Exit codes: 0 done; 1 refused; 2 wrong usage; 3 the service does not answer; 130 interrupted."
 )
@@ -42,7 +47,27 @@ _OWN: Final = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `trainfare-client`; return the exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        exit_code = _main(sys.argv[1:] if arguments is None else list(arguments))
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _UNWRITTEN:
+            raise
+        _leave_unwritten(error)
+        return _REFUSED
+    return exit_code
+
+
+def _leave_unwritten(error: OSError) -> None:
+    """Say why the output has no place; whoever closed a pipe has seen enough."""
+    with contextlib.suppress(OSError):
+        # What is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+        sys.stderr.write(f"Error: The output cannot be written: {error.strerror}.\n")
+
+
+def _main(given: list[str]) -> int:
     if given and given[0] in _OWN:
         module, _ = _OWN[given[0]]
         return int(importlib.import_module(module).main(given[1:], program="trainfare-client"))
@@ -70,8 +95,7 @@ def flush(arguments: Sequence[str]) -> int:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", help="address of the service (TRAINFARE_URL)")
-    parser.add_argument("--api-key", help="key of the project (TRAINFARE_API_KEY)")
+    add_service(parser)
     parser.add_argument("--spool", help="the spool file (TRAINFARE_SPOOL)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 

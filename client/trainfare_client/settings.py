@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass, field
@@ -63,8 +64,12 @@ class ClientSettings:
             )
         if not self.spool.name:
             raise SettingsError(f"The spool {self.spool} is no file.", "Mend TRAINFARE_SPOOL.")
-        if self.attempts < 1 or not self.timeout_s > 0:
-            raise SettingsError("At least one attempt and a positive timeout are needed.")
+        if self.attempts < 1 or not 0 < self.timeout_s < math.inf:
+            raise SettingsError(
+                f"At least one attempt is needed, and a finite timeout of more than 0 seconds;"
+                f" they are {self.attempts} and {self.timeout_s:g}.",
+                "Mend TRAINFARE_TIMEOUT_S.",
+            )
 
 
 def read_settings(

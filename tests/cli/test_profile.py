@@ -242,6 +242,15 @@ def test_log_of_another_plan_is_refused(terminal: Terminal, workload: str) -> No
     assert "--log" in said.err
 
 
+def test_log_of_a_plan_that_was_refused_is_no_hindrance(terminal: Terminal, workload: str) -> None:
+    refused = profile(terminal, workload, "--runs", 1, "--budget", "much")
+
+    said = profile(terminal, workload, "--runs", 1)
+
+    assert refused.exit_code == 1
+    assert said.exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("options", "fault"),
     [

@@ -2,11 +2,13 @@
 
 import json
 import logging
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -225,7 +227,7 @@ def test_table_shows_lists_and_nothing(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @contextmanager
-def _answering(*answers: tuple[int, dict[str, Any]]) -> Iterator[str]:
+def _answering(*answers: tuple[int, Any]) -> Iterator[str]:
     """Yield the address of a service that gives these answers one after the other."""
     left = list(answers)
 
@@ -239,6 +241,8 @@ def _answering(*answers: tuple[int, dict[str, Any]]) -> Iterator[str]:
             self.send_header("Retry-After", "0")
             self.end_headers()
             self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815 - http.server's names
 
         @override
         def log_message(self, format: str, *args: object) -> None:
@@ -308,6 +312,44 @@ def test_problem_of_a_stranger_is_not_taken_for_ours(terminal: Terminal) -> None
 
     assert said.exit_code == 3
     assert "not as this service does" in said.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("workloads",),
+        ("forecast", "w", "workers=1,2"),
+        ("forecast", "w", "workers=1", "--json"),
+        ("recommend", "w"),
+        ("fit", "w"),
+        ("profile", "--workload", "w", "-t", "workers=2", "--dry-run", "true"),
+    ],
+)
+@pytest.mark.parametrize("document", [{"ok": True}, [1, 2]])
+def test_document_of_a_stranger_is_not_taken_for_ours(
+    terminal: Terminal, line: tuple[str, ...], document: Any
+) -> None:
+    with _answering((200, document)) as url:
+        said = terminal.type(line[0], "--url", url, *line[1:])
+
+    assert said.exit_code == 3
+    assert "not as this service does" in said.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is full")
+@pytest.mark.parametrize("line", [("--help",), ("workloads", "--help")])
+def test_output_without_room_is_told_in_a_line(line: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "app.cli", *line],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: The output cannot be written: No space left on device.\n"
 
 
 def test_list_of_commands_cuts_none_short(terminal: Terminal) -> None:

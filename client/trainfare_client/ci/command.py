@@ -25,6 +25,7 @@ from trainfare_client.errors import (
     UnreachableError,
     UploadFileError,
 )
+from trainfare_client.options import add_service, number
 from trainfare_client.requests import encoded, given
 from trainfare_client.settings import read_settings
 from trainfare_client.spool import FlushReport, Spool
@@ -94,8 +95,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--spool", help="the spool file (TRAINFARE_SPOOL)")
     parser.add_argument("--workload", help="of the runs that name none")
-    parser.add_argument("--url", help="address of the service (TRAINFARE_URL)")
-    parser.add_argument("--api-key", help="key of the project (TRAINFARE_API_KEY)")
+    add_service(parser)
 
 
 def _add_build(parser: argparse.ArgumentParser) -> None:
@@ -108,9 +108,9 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
 
 def _add_gate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--fail-probability", type=float, help="how often an unchanged report may fail (0.01)"
+        "--fail-probability", type=number, help="how often an unchanged report may fail (0.01)"
     )
-    parser.add_argument("--min-effect", type=float, help="least slow-down that matters (0.05)")
+    parser.add_argument("--min-effect", type=number, help="least slow-down that matters (0.05)")
     parser.add_argument("--on-insufficient-data", choices=["pass", "warn", "fail"])
     parser.add_argument("--runs-per-month", type=int, help="for the cost per month")
 

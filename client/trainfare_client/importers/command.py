@@ -17,6 +17,7 @@ from trainfare_client.errors import (
 from trainfare_client.importers.faults import ImportRefusedError, Report
 from trainfare_client.importers.rows import RowFile
 from trainfare_client.importers.sources import SOURCES, Source
+from trainfare_client.options import add_service
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,8 +92,7 @@ def _add_common(parser: argparse.ArgumentParser, source: Source) -> None:
         "--skip-invalid", action="store_true", help="import the good rows, name the bad ones"
     )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
-    parser.add_argument("--url", help="address of the service (TRAINFARE_URL)")
-    parser.add_argument("--api-key", help="key of the project (TRAINFARE_API_KEY)")
+    add_service(parser)
 
 
 def _run(options: argparse.Namespace, source: Source) -> int:
