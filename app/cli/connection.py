@@ -11,7 +11,9 @@ from rich.markup import escape
 
 from app.cli.failures import RefusedError, UnreachableError, UsageError
 from app.cli.output import notes, print_note
+from app.cli.proxies import proxy_to, unproxied
 from app.cli.remedies import in_cli_words
+from app.domain.addresses import without_login
 
 _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 4
@@ -46,20 +48,28 @@ class Connection:
     """A client of one service, used by one command."""
 
     def __init__(self, url: str, key: str | None) -> None:
-        self._url = url.strip().rstrip("/")
+        # The login is none of the address, which messages show.
+        self.url = without_login(url.strip().rstrip("/"))
         headers = _authorization(key)
         stamina.instrumentation.set_on_retry_hooks([_tell_retry])
         try:
-            self._client = httpx2.Client(base_url=self._url, headers=headers, timeout=_TIMEOUT_S)
+            named = httpx2.URL(url.strip())
+            login = (named.username, named.password) if named.userinfo else None
+            self._client = httpx2.Client(
+                base_url=self.url,
+                headers=headers,
+                auth=login,
+                timeout=_TIMEOUT_S,
+                **unproxied(named),
+            )
         except httpx2.InvalidURL as error:
-            raise UsageError(f"{url!r} is no URL: {error}.", "Mend --url.") from None
+            raise UsageError(f"{self.url!r} is no URL: {error}.", "Mend --url.") from None
+        except (ImportError, ValueError) as error:
+            raise UsageError(
+                f"The environment's proxy cannot be used: {error}", "Mend HTTP_PROXY and the like."
+            ) from None
         if self._client.base_url.scheme not in {"http", "https"}:
-            raise UsageError(f"{url!r} is no http or https URL.", "Mend --url.")
-
-    @property
-    def url(self) -> str:
-        """The address of the service."""
-        return self._url
+            raise UsageError(f"{self.url!r} is no http or https URL.", "Mend --url.")
 
     def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
         """Return the answer of a request that may be repeated safely.
@@ -92,11 +102,20 @@ class Connection:
         except _RetryLaterError as error:
             return error.answer
         except (httpx2.TransportError, httpx2.UnsupportedProtocol) as error:
-            raise UnreachableError(
-                f"{self._url} does not answer: {str(error) or type(error).__name__}.",
-                "Start the service (`trainfare serve --with-fitter`) or name it by --url"
-                " (TRAINFARE_URL).",
-            ) from None
+            raise self._unreachable(error) from None
+
+    def _unreachable(self, error: Exception) -> UnreachableError:
+        proxy, said = proxy_to(self._client.base_url), str(error) or type(error).__name__
+        if proxy is not None:
+            return UnreachableError(
+                f"{self.url} does not answer by the proxy {proxy}: {said}.",
+                _past_proxy(self._client.base_url, proxy),
+            )
+        return UnreachableError(
+            f"{self.url} does not answer: {said}.",
+            "Start the service (`trainfare serve --with-fitter`) or name it by --url"
+            " (TRAINFARE_URL).",
+        )
 
     def look(self, path: str) -> None:
         """Ask once.
@@ -205,10 +224,15 @@ def document_of(answer: httpx2.Response, *telling: str) -> dict[str, Any]:
     return document
 
 
+def _past_proxy(url: httpx2.URL, proxy: str) -> str:
+    return f"Is {proxy} the right proxy? NO_PROXY={url.host} goes past it."
+
+
 def _stranger(answer: httpx2.Response) -> UnreachableError:
+    proxy = proxy_to(answer.url)
     return UnreachableError(
         f"{answer.url} answered {answer.status_code}, but not as this service does.",
-        "Is --url the address of a Trainfare service?",
+        _past_proxy(answer.url, proxy) if proxy else "Is --url the address of a Trainfare service?",
     )
 
 

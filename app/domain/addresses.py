@@ -1,7 +1,30 @@
-"""Which addresses can be trusted on the way to them."""
+"""Addresses: which can be trusted on the way to them, and what of them may be shown."""
 
 import ipaddress
+import re
+from typing import Final
 from urllib.parse import urlsplit
+
+_LOGIN: Final = re.compile(r"^([A-Za-z][\w+.-]*://)?[^?#]*@")
+
+
+def without_login(url: str) -> str:
+    """Return an address as it may be shown.
+
+    Examples
+    --------
+    >>> without_login("https://ada:secret@fare.example/v1")
+    'https://fare.example/v1'
+    """
+    return _LOGIN.sub(lambda found: found[1] or "", url)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def is_safe_url(url: str) -> bool:
@@ -9,9 +32,4 @@ def is_safe_url(url: str) -> bool:
     parts = urlsplit(url)
     if parts.scheme == "https":
         return bool(parts.hostname)
-    if parts.scheme != "http" or not parts.hostname:
-        return False
-    try:
-        return ipaddress.ip_address(parts.hostname).is_loopback
-    except ValueError:
-        return parts.hostname == "localhost"
+    return parts.scheme == "http" and is_loopback(parts.hostname or "")

@@ -176,7 +176,7 @@ def test_output_without_room_is_told_in_a_line(tmp_path: Path) -> None:
         "trainfare_client",
         "waiting",
         "--spool",
-        tmp_path / "spool.jsonl",
+        str(tmp_path / "spool.jsonl"),
     ]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
-from trainfare_client.errors import UnreachableError, problem_error
+from trainfare_client.addresses import proxy_to, without_login
+from trainfare_client.errors import SettingsError, UnreachableError, problem_error
 from trainfare_client.retrying import retry_after_s
 
 if TYPE_CHECKING:
@@ -70,21 +72,39 @@ def check(answer: httpx.Response) -> None:
 
 def unreachable(url: str, error: Exception) -> UnreachableError:
     """Return the exception of a service that does not answer."""
+    proxy, said = proxy_to(url), str(error) or type(error).__name__
+    if proxy is not None:
+        return UnreachableError(
+            f"{url} does not answer by the proxy {proxy}: {said}.", _past_proxy(url, proxy)
+        )
     return UnreachableError(
-        f"{url} does not answer: {str(error) or type(error).__name__}.",
-        "Is the service up, and is TRAINFARE_URL its address?",
+        f"{url} does not answer: {said}.", "Is the service up, and is TRAINFARE_URL its address?"
     )
+
+
+def unusable_proxy(error: Exception) -> SettingsError:
+    """Return the exception of an environment whose proxy httpx does not know."""
+    return SettingsError(
+        f"The environment's proxy cannot be used: {error}", "Mend HTTP_PROXY and the like."
+    )
+
+
+def _past_proxy(url: str, proxy: str) -> str:
+    return f"Is {proxy} the right proxy? NO_PROXY={urlsplit(url).hostname} goes past it."
 
 
 def stranger(answer: httpx.Response) -> UnreachableError:
     """Return the exception of an answer that is not the service's."""
+    proxy = proxy_to(str(answer.url))
     said = f"{answer.url} answered {answer.status_code}, but not as Trainfare does"
     if answer.has_redirect_location:
         return UnreachableError(
-            f"{said}: it points to {answer.headers['location']}.",
+            f"{said}: it points to {without_login(answer.headers['location'])}.",
             "Name the address that it has now by TRAINFARE_URL.",
         )
-    if answer.status_code in _REFUSED_BEFORE:
+    if proxy is not None:
+        remedy = _past_proxy(str(answer.url), proxy)
+    elif answer.status_code in _REFUSED_BEFORE:
         remedy = "Does a proxy or a login page stand before the service?"
     elif answer.is_server_error:
         remedy = "A proxy may stand before a service that is down; try again later."

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from trainfare_client.addresses import without_login
 from trainfare_client.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class ClientSettings:
     Attributes
     ----------
     url
-        Address of the service.
+        Address of the service; `shown_url` is it without a user and a password.
     api_key
         Key of the project; None where the service demands none.
     timeout_s
@@ -43,7 +44,7 @@ class ClientSettings:
         Whether measured runs go into the spool without asking the service first.
     """
 
-    url: str = LOCAL_URL
+    url: str = field(default=LOCAL_URL, repr=False)
     api_key: str | None = field(default=None, repr=False)
     timeout_s: float = 30.0
     attempts: int = 4
@@ -55,7 +56,7 @@ class ClientSettings:
     def __post_init__(self) -> None:
         if not _is_url(self.url):
             raise SettingsError(
-                f"The address {self.url!r} is no http or https URL.", "Mend TRAINFARE_URL."
+                f"The address {self.shown_url!r} is no http or https URL.", "Mend TRAINFARE_URL."
             )
         if self.api_key is not None and not _KEY.fullmatch(self.api_key):
             # Never shown: the message may end in a log.
@@ -70,6 +71,11 @@ class ClientSettings:
                 f" they are {self.attempts} and {self.timeout_s:g}.",
                 "Mend TRAINFARE_TIMEOUT_S.",
             )
+
+    @property
+    def shown_url(self) -> str:
+        """The address as it may be shown."""
+        return without_login(self.url)
 
 
 def read_settings(

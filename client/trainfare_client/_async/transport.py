@@ -6,7 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trainfare_client.answers import check, document_of, stranger, unreachable
+from trainfare_client.addresses import login_of, unproxied
+from trainfare_client.answers import check, document_of, stranger, unreachable, unusable_proxy
 from trainfare_client.requests import Request, get
 from trainfare_client.retrying import Retries
 
@@ -32,12 +33,18 @@ class AsyncTransport:
         import httpx  # noqa: PLC0415
 
         if self._http is None:
-            key = self.settings.api_key
-            self._http = httpx.AsyncClient(
-                base_url=self.settings.url,
-                headers={"Authorization": f"Bearer {key}"} if key else {},
-                timeout=self.settings.timeout_s,
-            )
+            url, key = self.settings.url, self.settings.api_key
+            try:
+                self._http = httpx.AsyncClient(
+                    # The login is not in the address, which answers and httpx's log show.
+                    base_url=self.settings.shown_url,
+                    auth=login_of(url),
+                    headers={"Authorization": f"Bearer {key}"} if key else {},
+                    timeout=self.settings.timeout_s,
+                    **unproxied(url),
+                )
+            except (ImportError, ValueError) as error:
+                raise unusable_proxy(error) from error
         return self._http
 
     async def send(self, request: Request[T]) -> T:
@@ -71,7 +78,7 @@ class AsyncTransport:
             except _transport_error() as error:
                 pause_s = retries.pause_after_fault()
                 if pause_s is None:
-                    raise unreachable(self.settings.url, error) from error
+                    raise unreachable(self.settings.shown_url, error) from error
             await asyncio.sleep(pause_s)
 
     async def _attempt(self, request: Request[Any]) -> httpx.Response:
@@ -118,7 +125,7 @@ class AsyncTransport:
                     raise stranger(answer)
                 yield answer.aiter_lines()
         except _transport_error() as error:
-            raise unreachable(self.settings.url, error) from error
+            raise unreachable(self.settings.shown_url, error) from error
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -128,7 +128,9 @@ class Delivery:
             uploaded = self._answer["runs"]
             return sentence(self._run, uploaded[0] if uploaded else None)
         settings = self._settings
-        why = "kept" if settings.offline else f"the service at {settings.url} has not answered"
+        why = (
+            "kept" if settings.offline else f"the service at {settings.shown_url} has not answered"
+        )
         return (
             f"Trainfare: {why}; the run waits in {settings.spool} for `trainfare-client flush`"
             f"{' or `ci report --from-spool`' if settings.offline else ''}."
