@@ -26,8 +26,11 @@ _YEAR_HOURS: Final = 366 * 24.0
 _DRIVERS: Final = ("sqlite", "postgres", "postgresql", "postgresql+psycopg")
 _PREFIX: Final = "TRAINFARE_"
 _OTHERS: Final = frozenset(
-    {"URL", "API_KEY", "SPOOL", "OFFLINE", "CLIENT", "RUNS", "OPTIONS", "PUBLISHED_PORT"}
-)
+    {
+        "URL", "API_KEY", "KEY", "TIMEOUT_S", "SPOOL", "OFFLINE",
+        "CLIENT", "RUNS", "OPTIONS", "PUBLISHED_PORT",
+    }
+)  # fmt: skip
 """What the client, the actions of CI and compose read."""
 
 _OF_KUBERNETES: Final = re.compile(r"TRAINFARE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d)", re.ASCII)

@@ -25,13 +25,16 @@ RECOMMEND_EXAMPLES: Final = (
     "trainfare recommend resnet50 dataset_size=1281167 epochs=90 --deadline 36000",
     "trainfare recommend resnet50 gpu_type=V100-16GB workers=1,2,4,8 --objective duration",
 )
+KEY_VARIABLES: Final = ["TRAINFARE_API_KEY", "TRAINFARE_KEY"]
+"""Where the key is looked for; the second name is an older one."""
+
 Url = Annotated[str, typer.Option(envvar="TRAINFARE_URL", help="Address of the service.")]
 Key = Annotated[
     str | None,
     typer.Option(
-        "--key",
         "--api-key",
-        envvar=["TRAINFARE_API_KEY", "TRAINFARE_KEY"],
+        "--key",
+        envvar=KEY_VARIABLES,
         help="API key.",
     ),
 ]

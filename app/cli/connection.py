@@ -168,7 +168,10 @@ def _authorization(key: str | None) -> dict[str, str]:
     # Keys that are read from files end with a newline; one that is none is not shown.
     word = (key or "").strip()
     if word and not _KEY.fullmatch(word):
-        raise UsageError("The API key has signs that no key has.", "Mend --key; it is one word.")
+        raise UsageError(
+            "The API key has signs that no key has.",
+            "Mend --api-key (TRAINFARE_API_KEY); it is one word.",
+        )
     return {"Authorization": f"Bearer {word}"} if word else {}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, BinaryIO, Final
 
+from app.cli.client import KEY_VARIABLES
 from app.cli.failures import UsageError
 
 _CONFIGURATION: Final = ("workers", "nodes", "gpu_type", "instance_type")
@@ -82,7 +83,7 @@ def fill_in(command: Sequence[str], fields: Mapping[str, str]) -> list[str]:
 def environment_of(fields: Mapping[str, str], **more: str) -> dict[str, str]:
     """Return the environment of the command: ours without the key, and what the run sets."""
     given = {re.sub(r"\W", "_", name).upper(): value for name, value in {**fields, **more}.items()}
-    kept = {name: value for name, value in os.environ.items() if name != "TRAINFARE_KEY"}
+    kept = {name: value for name, value in os.environ.items() if name not in KEY_VARIABLES}
     return {**kept, **{f"TRAINFARE_{name}": value for name, value in given.items()}}
 
 

@@ -14,7 +14,7 @@ from trainfare_client import ClientSettings
 from trainfare_client.console import main
 from trainfare_client.spool import Spool
 
-from client.tests.faulty import Answer, faulty_server
+from client.tests.faulty import Answer, faulty_server, problem
 from client.tests.runs import make_run
 from tests.support.terminal import Terminal
 
@@ -141,6 +141,26 @@ def test_address_that_is_none_is_wrong_usage(
     Path("runs.csv").write_text("workload,duration_seconds\nw,1\n")
 
     assert main([*command, "--url", "nowhere"]) == 2
+
+
+@pytest.mark.parametrize("option", ["--api-key", "--key"])
+@pytest.mark.parametrize(
+    "command",
+    [["ci", "report", "runs.csv", "--commit", "1f2e3d"], ["import", "csv", "runs.csv"], ["flush"]],
+)
+def test_key_is_sent_by_either_name(
+    command: list[str], option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRAINFARE_SPOOL", "spool.jsonl")
+    Path("runs.csv").write_text("workload,duration_seconds\nw,1\n")
+    Spool(Path("spool.jsonl")).append([make_run("w")])
+
+    with faulty_server(problem(403, "forbidden")) as server:
+        main([*command, option, "tf_key", "--url", server.url])
+
+    (_, _, headers, _) = server.heard[0]
+    assert headers["Authorization"] == "Bearer tf_key"
 
 
 def test_service_command_line_flushes_too(

@@ -1,10 +1,15 @@
 """Settings: what is given, else the environment, else the defaults."""
 
+import re
 from pathlib import Path
 
 import pytest
+import trainfare_client
 from trainfare_client import ClientSettings, read_settings
 from trainfare_client.errors import SettingsError
+
+from app.cli.client import KEY_VARIABLES
+from app.settings import unknown_variables
 
 
 def test_environment_is_read_and_what_is_given_goes_first() -> None:
@@ -22,6 +27,25 @@ def test_environment_is_read_and_what_is_given_goes_first() -> None:
     assert read.spool == Path("here.jsonl")
     assert (given.url, given.spool) == ("http://other", Path("there.jsonl"))
     assert "secret" not in repr(read)
+
+
+def test_older_name_of_the_key_is_read_where_the_other_is_not_set() -> None:
+    older = read_settings(environ={"TRAINFARE_KEY": "older"})
+    both = read_settings(environ={"TRAINFARE_KEY": "older", "TRAINFARE_API_KEY": "newer"})
+
+    assert (older.api_key, both.api_key) == ("older", "newer")
+
+
+def test_service_takes_no_variable_of_its_clients_for_a_mistake() -> None:
+    sources = Path(trainfare_client.__file__).parent.rglob("*.py")
+    named = {
+        name
+        for source in sources
+        for name in re.findall(r"TRAINFARE_[A-Z][A-Z_]*[A-Z]", source.read_text(encoding="utf-8"))
+    }
+
+    assert {"TRAINFARE_URL", "TRAINFARE_TIMEOUT_S"} <= named
+    assert not unknown_variables({*named, *KEY_VARIABLES})
 
 
 def test_spool_lies_with_the_users_state() -> None:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import argparse
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
-def add_service(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which service is asked, and with which key."""
+def add_service(parser: argparse.ArgumentParser, taken: Collection[str] = ()) -> None:
+    """Add the options that say which service is asked, and with which key.
+
+    `--key` is another name of the latter, as on the service's command line, where it is not
+    `taken` by an option of the command's own.
+    """
     parser.add_argument("--url", help="address of the service (TRAINFARE_URL)")
-    parser.add_argument("--api-key", help="key of the project (TRAINFARE_API_KEY)")
+    names = [name for name in ("--api-key", "--key") if name not in taken]
+    parser.add_argument(*names, help="key of the project (TRAINFARE_API_KEY)")
 
 
 def number(text: str) -> float:

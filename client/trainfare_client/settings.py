@@ -88,9 +88,9 @@ def read_settings(
 ) -> ClientSettings:
     """Return settings: what is given, else the environment, else the defaults.
 
-    The environment's names are `TRAINFARE_URL`, `TRAINFARE_API_KEY`, `TRAINFARE_TIMEOUT_S`,
-    `TRAINFARE_SPOOL` and `TRAINFARE_OFFLINE` (`1`: runs are kept for `trainfare ci report` or a
-    flush).
+    The environment's names are `TRAINFARE_URL`, `TRAINFARE_API_KEY` (or `TRAINFARE_KEY`),
+    `TRAINFARE_TIMEOUT_S`, `TRAINFARE_SPOOL` and `TRAINFARE_OFFLINE` (`1`: runs are kept for
+    `trainfare ci report` or a flush).
 
     Raises
     ------
@@ -104,11 +104,12 @@ def read_settings(
         raise SettingsError(
             f"TRAINFARE_TIMEOUT_S {named_timeout!r} is no number of seconds.", "Mend it."
         ) from None
+    named_key = environ.get("TRAINFARE_API_KEY") or environ.get("TRAINFARE_KEY")
     file = spool or environ.get("TRAINFARE_SPOOL") or _default_spool(environ)
     # Secrets and variables that are read from files end with a newline.
     return ClientSettings(
         url=(url or environ.get("TRAINFARE_URL") or LOCAL_URL).strip().rstrip("/"),
-        api_key=(api_key or environ.get("TRAINFARE_API_KEY") or "").strip() or None,
+        api_key=(api_key or named_key or "").strip() or None,
         timeout_s=seconds,
         spool=Path(file).expanduser(),
         offline=environ.get("TRAINFARE_OFFLINE", "").casefold() in {"1", "true", "yes"},

@@ -298,7 +298,7 @@ def test_wrong_key_is_refused(terminal: Terminal) -> None:
 
     assert said.exit_code == 1
     assert "unauthenticated" in said.err
-    assert "--key" in said.err
+    assert "--api-key (TRAINFARE_API_KEY)" in said.err
 
 
 @pytest.mark.parametrize("option", ["--key", "--api-key"])

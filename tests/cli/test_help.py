@@ -36,6 +36,21 @@ def test_help_of_questions_lists_their_fields(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    ["upload", "fit", "forecast", "recommend", "workloads", "profile", "flush", "ci report",
+     "import csv", "import bencher"],
+)  # fmt: skip
+def test_every_command_of_the_service_takes_its_key_by_one_name(
+    terminal: Terminal, command: str
+) -> None:
+    said = terminal.type(*command.split(), "--help").out
+
+    assert "--url" in said
+    assert "--api-key" in said
+    assert "TRAINFARE_API_KEY" in said
+
+
+@pytest.mark.parametrize(
     "command", ["serve", "fitter", "doctor", "audit", "keys list", "projects limit", "backup"]
 )
 def test_help_names_the_database_that_a_command_opens(terminal: Terminal, command: str) -> None:

@@ -194,7 +194,7 @@ def test_misspelt_field_is_refused_with_the_nearest(field: str, meant: str) -> N
         ("?on_invalid=skip takes the good runs.", "--skip-invalid takes the good runs."),
         (
             "Send `Authorization: Bearer KEY`; an operator makes keys.",
-            "Give it by --key (TRAINFARE_KEY); an operator makes keys.",
+            "Give it by --api-key (TRAINFARE_API_KEY); an operator makes keys.",
         ),
         ("Ask for a fit: POST /v1/workloads/a.b/fits", "Ask for a fit: `trainfare fit a.b`"),
         (NoRegressorError.remedy, "Upload succeeded runs, then type `trainfare fit WORKLOAD`."),

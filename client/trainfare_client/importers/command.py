@@ -92,7 +92,7 @@ def _add_common(parser: argparse.ArgumentParser, source: Source) -> None:
         "--skip-invalid", action="store_true", help="import the good rows, name the bad ones"
     )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
-    add_service(parser)
+    add_service(parser, taken={flag for flag, _ in source.arguments})
 
 
 def _run(options: argparse.Namespace, source: Source) -> int:
