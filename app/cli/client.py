@@ -173,14 +173,14 @@ def forecast(
 ) -> None:
     """Forecast duration and cost of a configuration or a grid."""
     from app.cli.asking import show_forecasts
-    from app.cli.connection import connected
+    from app.cli.connection import connected, path_of
     from app.cli.fields import split_fields
     from app.cli.output import print_json
     from app.cli.remedies import in_cli_words
 
     asked = split_fields(fields or [])
     is_grid = any("," in value for value in asked.values())
-    path = f"/v1/workloads/{workload}/forecast"
+    path = path_of(workload, "forecast")
     with connected(url, key) as connection:
         if not is_grid and not as_json:
             typer.echo(in_cli_words(connection.text(path, params=asked)), nl=False)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import quote
 
 import httpx2
 import stamina
@@ -183,6 +184,24 @@ def connected(url: str, key: str | None) -> Iterator[Connection]:
         yield connection
     finally:
         connection.close()
+
+
+def path_of(workload: str, *parts: str) -> str:
+    """Return the path of a workload, or of what belongs to it.
+
+    Raises
+    ------
+    UsageError
+        If the name is none: it is empty, or leads to another path.
+
+    Examples
+    --------
+    >>> path_of("resnet 50", "fits")
+    '/v1/workloads/resnet%2050/fits'
+    """
+    if workload in {"", ".", ".."} or "/" in workload:
+        raise UsageError(f"{workload!r} is no workload's name.", "`trainfare workloads` lists all.")
+    return "/".join(("/v1/workloads", quote(workload, safe=""), *parts))
 
 
 def is_refusal(answer: httpx2.Response) -> bool:

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from app.cli.asking import show_forecasts, show_recommendation
 from app.cli.background import BackgroundService, background_service
-from app.cli.connection import Connection, connected
+from app.cli.connection import Connection, connected, path_of
 from app.cli.failures import FitFailedError, RefusedError, UsageError
 from app.cli.following import follow, request_fit
 from app.cli.output import out, print_note, print_table
@@ -122,7 +122,7 @@ def _fit(connection: Connection, workload: str) -> dict[str, object]:
 
 def _forecast(connection: Connection, question: Question) -> list[dict[str, Any]]:
     _headline(f"What would {question.workload} take?", question.sentence)
-    path = f"/v1/workloads/{question.workload}/forecast"
+    path = path_of(question.workload, "forecast")
     document = connection.get(path, params=question.what_if, telling="forecasts")
     forecasts: list[dict[str, Any]] = document["forecasts"]
     show_forecasts(forecasts)

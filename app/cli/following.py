@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from app.cli.connection import Connection
+from app.cli.connection import Connection, path_of
 from app.cli.output import share_progress
 
 _LOOK_EVERY_S: Final = 0.5
@@ -16,7 +16,7 @@ def request_fit(
 ) -> dict[str, Any]:
     """Ask for a fit; return it, or the active one."""
     asked = {name: value for name, value in options.items() if value is not None}
-    fit: dict[str, Any] = connection.post(f"/v1/workloads/{workload}/fits", asked, telling="fit_id")
+    fit: dict[str, Any] = connection.post(path_of(workload, "fits"), asked, telling="fit_id")
     return fit
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from app.cli.client import check_fit
-from app.cli.connection import Connection
+from app.cli.connection import Connection, path_of
 from app.cli.failures import ExitCode, RefusedError, UnreachableError, UsageError
 from app.cli.following import follow, request_fit
 from app.cli.machine import Machine
@@ -131,7 +131,7 @@ class Profiler:
 
     @property
     def _path(self) -> str:
-        return f"/v1/workloads/{self._wanted.workload}"
+        return path_of(self._wanted.workload)
 
     def _unknown(self) -> RefusedError | None:
         """Return how the service says that it does not know the workload, None where it does."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from app.cli.connection import Connection
+from app.cli.connection import Connection, path_of
 
 _LARGER: Final = 4
 _MAX_WORKERS_FACTOR: Final = 4
@@ -25,7 +25,7 @@ class Question:
     def path_of_one(self) -> str:
         """Path and query of the what-if's last configuration, which is answered in sentences."""
         last = {name: values.rpartition(",")[2] for name, values in self.what_if.items()}
-        return f"/v1/workloads/{self.workload}/forecast?{urlencode(last)}"
+        return f"{path_of(self.workload, 'forecast')}?{urlencode(last)}"
 
 
 def _doublings(most: int) -> list[int]:
@@ -54,7 +54,7 @@ def _work(features: dict[str, Any]) -> dict[str, Any]:
 
 def ask_about(connection: Connection, workload: str) -> Question:
     """Return a question about more data and more workers than were measured."""
-    features = connection.get(f"/v1/workloads/{workload}", telling="features")["features"]
+    features = connection.get(path_of(workload), telling="features")["features"]
     gpu_types = features.get("gpu_type", {}).get("values", [])
     most = features.get("workers", {}).get("max", 1)
     workers = _doublings(int(most) * _MAX_WORKERS_FACTOR)

@@ -61,6 +61,37 @@ def test_spreadsheet_with_empty_columns_and_rows_is_read(
     assert "Not read" not in answer.err
 
 
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+def test_lines_end_as_on_any_system(importing: Importing, tmp_path: Path, end: str) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(end.join(["workload,duration_s", "w,5", "w,6", "w,7,8", ""]).encode())
+
+    said = importing("csv", file, "--dry-run", "--skip-invalid")
+
+    assert [row["duration_seconds"] for row in said.rows] == ["5", "6"]
+    assert f"Left out: {file}:4: The row has 3 cells" in said.err
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_of_a_cell_stay_apart(importing: Importing, tmp_path: Path, end: str) -> None:
+    file = tmp_path / "a.csv"
+    table = f'workload,duration_s,external_id,label.note{end}w,5,r1,"two{end}lines"{end}'
+    file.write_bytes(table.encode())
+
+    (row,) = importing.dry("csv", file)
+
+    assert row["label.note"].splitlines() == ["two", "lines"]
+
+
+def test_id_of_several_lines_is_refused(uploading: Importing, tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", 'workload,duration_s,external_id\nw,5,"two\nlines"\n')
+
+    said = uploading("csv", file)
+
+    assert said.exit_code == 1
+    assert "external_id 'two\\nlines': It has characters that cannot be printed" in said.err
+
+
 def test_cell_beside_the_table_is_named(importing: Importing, tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", "workload,duration_seconds,,\nw,1.5,,seen\n")
 
@@ -159,6 +190,18 @@ def test_another_content_under_the_same_id_is_a_conflict(
 
     assert answer.exit_code == 1
     assert "run_conflict" in answer.err
+
+
+def test_conflict_over_what_is_missing_names_the_field(
+    uploading: Importing, workload: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.csv"
+    table = f"workload,run_id,duration_seconds,label.branch\n{workload},r1,1,%s\n"
+    uploading("csv", written(file, table % "main"))
+
+    answer = uploading("csv", written(file, table % ""))
+
+    assert f"{file}:2: label.branch: Run 'r1' is stored with main; this row has" in answer.err
 
 
 def test_table_comes_by_standard_input_and_compressed(

@@ -97,8 +97,8 @@ def path_of(*parts: str | int) -> str:
 
     Examples
     --------
-    >>> path_of("gpus", "NVIDIA A100/40GB")
-    '/v1/gpus/NVIDIA%20A100%2F40GB'
+    >>> path_of("workloads", "resnet 50", "runs")
+    '/v1/workloads/resnet%2050/runs'
     """
     return "/v1/" + "/".join(_quoted(str(part)) for part in parts)
 
@@ -106,6 +106,9 @@ def path_of(*parts: str | int) -> str:
 def _quoted(part: str) -> str:
     if part in {"", ".", ".."}:
         raise BadNameError(f"{part!r} names nothing.", "Is a variable empty?")
+    if "/" in part:
+        # Also quoted it would part the path: servers read it as a slash.
+        raise BadNameError(f"{part!r} is no name: it has a slash.", "Say the name alone.")
     return quote(part, safe="")
 
 

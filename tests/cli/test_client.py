@@ -310,6 +310,19 @@ def test_key_that_is_none_is_refused_and_not_shown(terminal: Terminal, option: s
     assert "two words" not in said.err
 
 
+@pytest.mark.parametrize("name", ["", "..", "w/runs", "../gpus"])
+@pytest.mark.parametrize(
+    "line", [("forecast",), ("fit",), ("profile", "-t", "workers=2", "true", "--workload")]
+)
+def test_name_that_leads_elsewhere_is_wrong_usage(
+    terminal: Terminal, line: tuple[str, ...], name: str
+) -> None:
+    said = terminal.type(*line, name)
+
+    assert said.exit_code == 2
+    assert f"{name!r} is no workload's name" in said.err
+
+
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [

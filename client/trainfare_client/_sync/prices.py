@@ -55,5 +55,5 @@ class Gpus:
         AmbiguousGpuError
             If the name means several; the remedy names them.
         """
-        request: Request[Gpu] = get(path_of("gpus", name))
+        request: Request[Gpu] = get(path_of("gpus", *name.split("/")))
         return self._transport.send(request)

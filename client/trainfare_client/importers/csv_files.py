@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from typing import TYPE_CHECKING, Final, Literal
 
 from trainfare_client.importers.faults import Report, SourceError, at_line
@@ -18,19 +19,24 @@ if TYPE_CHECKING:
 
 _MARKS: Final = ",;\t|"
 _TOLD: Final = "sep="
+_AFTER_RETURN: Final = re.compile(r"(?<=\r)(?!\n)")
 
 
 class _Lines:
-    """Feeds the reader and remembers where it is."""
+    """Feeds the reader with lines and their ends, and remembers where it is."""
 
     def __init__(self, path: str) -> None:
-        self._lines = text_lines(path)
+        self._path = path
         self.place = at_line(path, 1)
 
     def __iter__(self) -> Iterator[str]:
-        for place, line in self._lines:
-            self.place = place
-            yield line
+        number = 0
+        for _, text in text_lines(self._path):
+            # The lines of old Macs end with a carriage return alone.
+            for line in _AFTER_RETURN.split(text + "\n"):
+                number += 1
+                self.place = at_line(self._path, number)
+                yield line
 
 
 def read_csv(paths: Sequence[str], report: Report, options: Options) -> Iterator[ImportedRow]:

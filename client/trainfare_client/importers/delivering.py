@@ -70,5 +70,6 @@ def _with_places(rows: RowFile, error: ProblemError) -> Exception:
 
 def _fault(place: str, told: Any) -> Fault:
     field, value = told.get("field"), told.get("value")
-    subject = f"{field} {value!r}: " if field and value is not None else ""
+    value_shown = "" if value is None else f" {value!r}"
+    subject = f"{field}{value_shown}: " if field else ""
     return Fault(place, f"{subject}{told.get('message', '')}", str(told.get("remedy") or ""))
