@@ -138,8 +138,9 @@ def test_refusal_is_told_once_whatever_was_complained_of_before(
 
 
 def test_wrong_settings_in_the_environment_never_reach_the_training(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setenv("TRAINFARE_SPOOL", str(tmp_path / "spool.jsonl"))
     monkeypatch.setenv("TRAINFARE_URL", "ftp://nowhere")
 
     with caplog.at_level(logging.WARNING), record("w") as run:
