@@ -40,7 +40,7 @@ BAD: list[Any] = [
     {"workload": "a", "configuration": {"gpu": "T4"}},
     {"workload": "a", "configuration": {"gpu_type": ""}},
     {"workload": "a", "configuration": {"gpu_type": "x" * 101}},
-    {"workload": "a", "configuration": {"gpu_type": "T4\n"}},
+    {"workload": "a", "configuration": {"gpu_type": "T4\nT4"}},
     {"workload": "a", "configuration": None},
     {"workload": "a", "configuration": {"workers": 0}},
     {"workload": "a", "configuration": {"workers": 1.5}},

@@ -13,7 +13,7 @@ counts = st.sampled_from([1, 8, 1_000_000, 8.0, "8", None, 0, 1.5, True, 10**30,
 sizes = st.sampled_from([1, 2.5, "2.5", None, 1e18, 0, -1, 1e19, True, [1], float("inf")])
 names = st.sampled_from(["T4", "A100 ", None, "", "x" * 101, "T4\n", 4, "ü"])
 values: st.SearchStrategy[Any] = st.sampled_from(
-    [1, 0.5, -0.0, "fp16", "1", True, None, "", {}, float("nan")]
+    [1, 0.5, -0.0, "fp16", " fp16 ", " ", "1", True, None, "", {}, float("nan")]
 )
 MEMBERS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "configuration": {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, WrapValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import RequestModel, ResponseModel
@@ -142,7 +142,7 @@ class AllocateIn(RequestModel):
     capacity: Annotated[
         Mapping[Name, Count],
         Field(min_length=1, max_length=50, description="GPUs by type; `any` has no type"),
-        AfterValidator(check_types),
+        WrapValidator(check_types),
     ]
     jobs: Annotated[list[ElasticJobIn], Field(max_length=MAX_JOBS), AfterValidator(check_refs)]
     objective: Goal = Goal.MEAN_COMPLETION

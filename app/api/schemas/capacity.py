@@ -5,7 +5,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, WrapValidator, model_validator
 from typing_extensions import override
 
 from app.api.schemas.allocations import PlacedIn
@@ -82,7 +82,7 @@ class CapacityIn(RequestModel):
             max_length=50,
             description="GPUs by type; a type not named has as many as needed",
         ),
-        AfterValidator(check_types),
+        WrapValidator(check_types),
     ]
     hours: Annotated[int, Field(ge=1, le=336)] = 24
     confidence: Annotated[Probability, Field(description="of the bounds of the peak")] = 0.9

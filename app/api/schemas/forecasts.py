@@ -8,14 +8,15 @@ from pydantic import AfterValidator, Field, StrictBool, TypeAdapter
 
 from app.api.schemas.base import Refusal, RequestModel, check_slug
 from app.api.schemas.instants import Instant
-from app.api.schemas.texts import Printable
+from app.api.schemas.texts import IS_PRINTABLE, STRIPPED, Verbatim
 from app.domain.billing import NO_EXTRAS, Extras, Serverless
 from app.domain.configurations import Configuration, ParameterValue, Purchase, Work
 from app.domain.energy import NO_ENERGY_TERMS, EnergyTerms
 from app.domain.forecasts import NO_SPOT_TERMS, SpotTerms
 from app.domain.prices import ANY_PRICE, PriceQuery
 
-Name = Annotated[Printable, Field(min_length=1, max_length=100)]
+Name = Annotated[str, STRIPPED, Field(min_length=1, max_length=100), IS_PRINTABLE]
+ParameterName = Annotated[Verbatim, Field(min_length=1, max_length=100)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Size = Annotated[float, Field(gt=0, le=1e18)]
 Seconds = Annotated[float, Field(gt=0, le=1e12)]
@@ -29,8 +30,10 @@ CallSeconds = Annotated[Decimal, Field(ge=1, le=10**7, max_digits=10)]
 CallStep = Annotated[Decimal, Field(ge=Decimal("0.001"), le=3600, max_digits=7)]
 _LEAST_RATE: Final = 1e-9
 MAX_BILLED_S = 31 * 86_400
-Currency = Annotated[str, Field(pattern="^[A-Z]{3}$", description="ISO 4217 code")]
-WorkloadId = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(check_slug)]
+Currency = Annotated[str, STRIPPED, Field(pattern="^[A-Z]{3}$", description="ISO 4217 code")]
+WorkloadId = Annotated[
+    str, STRIPPED, Field(min_length=1, max_length=120), AfterValidator(check_slug)
+]
 ParameterIn = Annotated[
     StrictBool | float | Name,
     Refusal(
@@ -38,7 +41,7 @@ ParameterIn = Annotated[
         remedy="Send one of these; leave an unknown parameter out.",
     ),
 ]
-Parameters = Annotated[Mapping[Name, ParameterIn], Field(max_length=300)]
+Parameters = Annotated[Mapping[ParameterName, ParameterIn], Field(max_length=300)]
 
 
 def to_parameters(given: Mapping[str, bool | float | str]) -> dict[str, ParameterValue]:

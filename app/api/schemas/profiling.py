@@ -10,8 +10,8 @@ from app.api.schemas.forecast_answers import BandOut, WarningOut
 from app.api.schemas.forecasts import (
     Amount,
     ConfigurationIn,
-    Name,
     ParameterIn,
+    ParameterName,
     Parameters,
     PricingIn,
     Probability,
@@ -84,7 +84,7 @@ class ProfilingSearchIn(SearchIn):
     ] = None
     epochs: Annotated[_Sizes, Field(description="default: the targets', and 1")] = None
     parameters: Annotated[
-        Mapping[Name, _Values], Field(max_length=100, description="default: the targets'")
+        Mapping[ParameterName, _Values], Field(max_length=100, description="default: the targets'")
     ] = {}
 
     def to_profiling(self) -> ProfilingSearch:

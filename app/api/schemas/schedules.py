@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, ValidatorFunctionWrapHandler
 from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import RequestModel, ResponseModel
@@ -19,7 +19,7 @@ from app.api.schemas.forecasts import (
     to_parameters,
 )
 from app.api.schemas.instants import Instant
-from app.api.schemas.texts import Printable
+from app.api.schemas.texts import Verbatim
 from app.domain.configurations import Scenario
 from app.domain.identifiers import Slug
 from app.domain.schedules import Placement, Policy, QueuedJob, RankRequest
@@ -27,7 +27,7 @@ from app.pricing.gpus import gpu_key
 
 MAX_JOBS = 10_000
 Ref = Annotated[
-    Printable, Field(min_length=1, max_length=200, description="the caller's name of the job")
+    Verbatim, Field(min_length=1, max_length=200, description="the caller's name of the job")
 ]
 Progress = Annotated[float, Field(ge=0, lt=1, description="share of the work that is done")]
 Elapsed = Annotated[
@@ -82,11 +82,12 @@ def check_refs(jobs: Sequence[Any]) -> Sequence[Any]:
     return jobs
 
 
-def check_types(capacity: Mapping[str, int]) -> Mapping[str, int]:
-    """Return a capacity that names each GPU type in one spelling; for use in `AfterValidator`."""
+def check_types(given: Any, check: ValidatorFunctionWrapHandler) -> Mapping[str, int]:
+    """Return a capacity that names each GPU type in one spelling; for use in `WrapValidator`."""
+    capacity: Mapping[str, int] = check(given)
     seen: dict[str, str] = {}
-    for name in capacity:
-        if (earlier := seen.setdefault(gpu_key(name), name)) != name:
+    for name in given:
+        if (earlier := seen.setdefault(gpu_key(name.strip()), name)) != name:
             raise PydanticCustomError(
                 "repeated_gpu_type",
                 "{earlier} and {name} are one GPU type",

@@ -1,8 +1,8 @@
-"""Texts that every database and every answer can carry."""
+"""Texts that every database and every answer can carry, without white space around them."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, StringConstraints
 from pydantic_core import PydanticCustomError
 
 _BREAKS = str.maketrans("", "", "\n\t")
@@ -28,7 +28,12 @@ def _paragraphs(text: str) -> str:
     return text
 
 
-Printable = Annotated[str, AfterValidator(_printable)]
+IS_PRINTABLE: Final = AfterValidator(_printable)
+STRIPPED: Final = StringConstraints(strip_whitespace=True)
+"""As uploads of runs read every cell: what was stored is found by what was sent."""
+Printable = Annotated[str, STRIPPED, IS_PRINTABLE]
 """One line of text."""
-Paragraphs = Annotated[str, AfterValidator(_paragraphs)]
+Verbatim = Annotated[str, IS_PRINTABLE]
+"""One line of text as the caller wrote it: a name that is told back, or a member's."""
+Paragraphs = Annotated[str, STRIPPED, AfterValidator(_paragraphs)]
 """Text with line breaks."""

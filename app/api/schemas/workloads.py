@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import RequestModel, ResponseModel
+from app.api.schemas.forecasts import Currency
 from app.api.schemas.quantities import Quantity
 from app.api.schemas.texts import Paragraphs, Printable
 from app.domain.fits import Fit, FitState
@@ -95,7 +96,7 @@ class WorkloadIn(RequestModel):
         _Unit | None, Field(description="what dataset_size counts; fixed once runs exist")
     ] = None
     parameters: Annotated[Mapping[_ParameterName, ParameterBody], Field(max_length=200)] = {}
-    currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] = "USD"
+    currency: Currency = "USD"
     labels: Annotated[
         Mapping[
             Annotated[Printable, Field(min_length=1, max_length=100)],
