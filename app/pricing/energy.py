@@ -12,8 +12,11 @@ from app.pricing.gpus import specifications, variants_of
 
 _JOULES_PER_KWH: Final = 3.6e6
 Figure = TypeVar("Figure", float, npt.NDArray[np.float64])
-MeasuredPowers = Mapping[str | None, MeasuredPower]
-"""What runs measured, by GPU type; None for runs without one."""
+MeasuredPowers = Mapping[tuple[str | None, str | None], MeasuredPower]
+"""What runs measured, by GPU type; of runs without one also by the instance type.
+
+The other of both is None.
+"""
 
 
 @cache
@@ -24,13 +27,18 @@ def _design_watts(gpu_type: str) -> float | None:
 
 
 def power_draw(
-    gpu_type: str | None, terms: EnergyTerms, measured: MeasuredPowers
+    gpu_type: str | None,
+    terms: EnergyTerms,
+    measured: MeasuredPowers,
+    *,
+    instance_type: str | None = None,
 ) -> PowerDraw | None:
     """Return the mean power of a worker, from the best ground that there is; None without any.
 
-    What is given goes before what the workload's runs measured on the GPU type, that before its
-    design power times the utilisation that is given or was measured. The design power alone is an
-    upper estimate: no accelerator draws more on average, most draw less.
+    What is given goes before what the workload's runs measured on the GPU type, where none names it
+    on the instance type whose GPU it is, that before its design power times the utilisation that is
+    given or was measured. The design power alone is an upper estimate: no accelerator draws more on
+    average, most draw less.
 
     Examples
     --------
@@ -39,7 +47,9 @@ def power_draw(
     """
     if terms.watts_per_worker is not None:
         return PowerDraw(terms.watts_per_worker, "given")
-    known = measured.get(gpu_type)
+    known = measured.get((gpu_type, None))
+    if known is None and instance_type is not None:
+        known = measured.get((None, instance_type))
     if terms.utilization is None and known is not None and known.watts is not None:
         return PowerDraw(known.watts, "measured")
     design = None if gpu_type is None else _design_watts(gpu_type)

@@ -162,9 +162,7 @@ def _hardware(
 def _of_instance(
     name: str, served: ServedRegressor, measured: Sequence[Hardware], book: PriceBook
 ) -> list[Hardware]:
-    return with_instance(name, measured) or [
-        (implied_gpu(name, served.portfolio.report.category_levels.get("gpu_type"), book), name)
-    ]
+    return with_instance(name, measured) or [(implied_gpu(name, served.gpu_types, book), name)]
 
 
 def with_instance(name: str, measured: Iterable[Hardware]) -> list[Hardware]:

@@ -14,6 +14,8 @@ from app.domain.runs import RunColumns
 from app.services.context import ServiceContext
 from app.services.forecasts import ForecastService
 from app.services.frames import PARAMETER_PREFIX
+from app.services.implied_gpus import known_gpus, with_implied_gpus
+from app.services.prices import PriceService
 from app.services.workload_names import require_workload
 
 _MAX_MEASURED: Final = 1000
@@ -22,9 +24,12 @@ _MAX_MEASURED: Final = 1000
 class CurveService:
     """Use cases of forecasts along one axis."""
 
-    def __init__(self, context: ServiceContext, forecasts: ForecastService) -> None:
+    def __init__(
+        self, context: ServiceContext, forecasts: ForecastService, prices: PriceService
+    ) -> None:
         self._context = context
         self._forecasts = forecasts
+        self._prices = prices
 
     def curve(self, project_id: ProjectId, request: ForecastRequest, axis: Axis) -> Curve:
         """Return the forecasts along an axis.
@@ -56,6 +61,8 @@ class CurveService:
         with self._context.database.reading() as stores:
             workload = require_workload(stores, project_id, forecast.workload)
             runs = stores.runs.usable_for_fit(workload.workload_id)
+        book = self._prices.book(project_id)
+        runs = with_implied_gpus(runs, known_gpus(runs, book), book)
         configuration = replace(forecast.scenario.configuration, nodes=nodes)
         return _alike(runs, replace(forecast.scenario, configuration=configuration), axis)
 

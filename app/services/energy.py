@@ -111,7 +111,8 @@ def energy_rate(
 ) -> EnergyRate:
     """Return what a configuration draws and emits; unknown figures come with the reason."""
     workers, pue = configuration.workers, terms.power_usage_effectiveness
-    draw = power_draw(configuration.gpu_type, terms, measured)
+    gpu_type, instance_type = configuration.gpu_type, configuration.instance_type
+    draw = power_draw(gpu_type, terms, measured, instance_type=instance_type)
     if draw is None:
         return EnergyRate(workers, pue, reason=_NO_POWER)
     factor = None if terms.kg_co2e_per_kwh is not None else grid.factor(*place, as_of)

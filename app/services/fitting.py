@@ -13,7 +13,7 @@ from app.pricing.resolution import PriceBook
 from app.services.computing import Contest, FitOutcome, FitTask, Incumbent, Pool
 from app.services.context import ServiceContext
 from app.services.frames import evidence, hardware_descriptions, run_table
-from app.services.implied_gpus import gpus_of_runs, with_implied_gpus
+from app.services.implied_gpus import known_gpus, with_implied_gpus
 from app.services.publications import publish_version
 from app.services.refits import request_refits
 from app.storage.stores import Stores
@@ -110,13 +110,13 @@ class FittingService:
         seen_until = max(columns.created_at, default=_BEGINNING)
         with self._context.database.transaction() as stores:
             stores.leases.note_seen(claim, max(seen_until, included_at or _BEGINNING))
-        measured = gpus_of_runs(columns)
-        runs = run_table(with_implied_gpus(columns, measured, book))
+        known = known_gpus(columns, book)
+        runs = run_table(with_implied_gpus(columns, known, book))
         return FitTask(
             request=request,
             runs=runs,
             hardware=hardware_descriptions(_gpu_types(runs, pool)),
-            evidence=evidence(replace(others, runs=with_implied_gpus(others.runs, measured, book))),
+            evidence=evidence(replace(others, runs=with_implied_gpus(others.runs, known, book))),
             incumbent=self._incumbent(claim),
             pool=pool,
         )

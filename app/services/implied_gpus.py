@@ -13,8 +13,8 @@ def implied_gpu(
 ) -> str | None:
     """Return the GPU that an instance type on sale has, in the words of the runs.
 
-    None where that is unknown, where it has several types, or where no run names a GPU
-    (`measured` is None): a regressor that knows no GPU types is asked for none.
+    None where that is unknown, where it has several types, or where a regressor knows no GPU types
+    (`measured` is None): it is asked for none.
     """
     gpus = set() if measured is None else book.gpu_types_of(instance_type)
     if measured is None or len(gpus) != 1:
@@ -28,24 +28,61 @@ def gpus_of_runs(columns: RunColumns) -> list[str]:
     return sorted({canonical_gpu_name(name) for name in columns.gpu_type if name is not None})
 
 
-def with_implied_gpus(
-    columns: RunColumns, measured: Collection[str], book: PriceBook
-) -> RunColumns:
+def known_gpus(columns: RunColumns, book: PriceBook) -> list[str]:
+    """Return the GPU types that a regressor of runs knows, sorted.
+
+    Those that runs name. Where none names one, those of their instance types, if each of these
+    has one: what runs on processors, or on machines of unknown GPUs, has no GPU type.
+    """
+    if named := gpus_of_runs(columns):
+        return named
+    implied = {implied_gpu(instance, (), book) for instance in _silent(columns)}
+    return sorted(gpu for gpu in implied if gpu is not None) if None not in implied else []
+
+
+def _silent(columns: RunColumns) -> set[str]:
+    """Return the instance types of the runs that name no GPU."""
+    pairs = zip(columns.gpu_type, columns.instance_type, strict=True)
+    return {instance for gpu, instance in pairs if gpu is None and instance is not None}
+
+
+def with_implied_gpus(columns: RunColumns, known: Collection[str], book: PriceBook) -> RunColumns:
     """Return runs with the GPUs of those that name their instance type alone.
 
-    Only where other runs name theirs (`measured`). A question about such an instance type is put
+    Only where a regressor knows GPU types (`known`). A question about such an instance type is put
     with its GPU, and would be one about a type that no run had.
     """
-    silent = {
-        instance
-        for gpu, instance in zip(columns.gpu_type, columns.instance_type, strict=True)
-        if gpu is None and instance is not None
-    }
-    if not measured or not silent:
+    silent = _silent(columns)
+    if not known or not silent:
         return columns
     implied: Mapping[str | None, str | None] = {
-        instance: implied_gpu(instance, measured, book) for instance in silent
+        instance: implied_gpu(instance, known, book) for instance in silent
     }
     pairs = zip(columns.gpu_type, columns.instance_type, strict=True)
     filled = [implied.get(instance) if gpu is None else gpu for gpu, instance in pairs]
     return replace(columns, gpu_type=filled)
+
+
+def with_implied_pairs(
+    measured: Mapping[tuple[str | None, str | None], float | None],
+    known: Collection[str] | None,
+    book: PriceBook,
+) -> dict[tuple[str | None, str | None], float | None]:
+    """Return the measured pairs of GPU type and instance type as a regressor knows them.
+
+    Parameters
+    ----------
+    measured
+        What runs name, with the most workers of one node.
+    known
+        The GPU types of the regressor, None where it knows none.
+    book
+        Tells the GPUs of machines.
+    """
+    found: dict[tuple[str | None, str | None], float | None] = {}
+    for (gpu, instance), most in measured.items():
+        if gpu is None and instance is not None:
+            gpu = implied_gpu(instance, known, book)  # noqa: PLW2901 - as the regressor knows it
+        told = [each for each in (found.get((gpu, instance)), most) if each is not None]
+        found[gpu, instance] = max(told, default=None)
+    return found

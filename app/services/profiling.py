@@ -24,6 +24,7 @@ from app.pricing.billing import bill, costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
+from app.services.implied_gpus import with_implied_pairs
 from app.services.prices import PriceService
 from app.services.profiling_candidates import (
     Identity,
@@ -153,6 +154,8 @@ class ProfilingService:
             workload = require_workload(stores, project_id, request.workload)
             measured = stores.forecasts.measured_hardware(workload.workload_id)
             runs = stores.runs.usable_for_fit(workload.workload_id) if served is None else None
+        if served is not None:
+            measured = with_implied_pairs(measured, served.gpu_types, book)
         candidates = candidate_scenarios(request, measured)
         resolve = named_cold if served is None else Questioner(served, book).ask
         pricing = request.pricing

@@ -50,7 +50,7 @@ class Questioner:
 
     def __init__(self, served: ServedRegressor, book: PriceBook | None = None) -> None:
         self._report, self._placement = served.portfolio.report, served.portfolio.placement
-        self._book = book
+        self._book, self._gpu_types = book, served.gpu_types
         self._numbers = {
             column.removeprefix(PARAMETER_PREFIX)
             for column in self._report.numeric_ranges
@@ -138,8 +138,8 @@ class Questioner:
         if gpu_type is not None:
             gpu = resolve_gpu(gpu_type, self._report.category_levels.get(_GPU, ()))
         elif instance_type is not None:
-            measured = self._report.category_levels.get(_GPU)
-            gpu = None if self._book is None else implied_gpu(instance_type, measured, self._book)
+            known = self._gpu_types
+            gpu = None if self._book is None else implied_gpu(instance_type, known, self._book)
         instance = _as_measured(instance_type, self._report)
         if self._placement is None:
             return _Known((gpu, instance), None)

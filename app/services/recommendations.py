@@ -22,6 +22,7 @@ from app.services.answers import Answer, answer_all
 from app.services.candidates import candidate_configurations, part_by_room
 from app.services.context import ServiceContext
 from app.services.evaluation import Evaluated, evaluate
+from app.services.implied_gpus import with_implied_pairs
 from app.services.nearest import Asked, constraints_of, nearest_of
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache
@@ -60,7 +61,8 @@ class RecommendationService:
         served = self._regressors.get(project_id, request.workload, request.regressor_version)
         book = self._prices.book(project_id)
         with self._context.database.reading() as stores:
-            measured = stores.forecasts.measured_hardware(served.workload_id)
+            named = stores.forecasts.measured_hardware(served.workload_id)
+        measured = with_implied_pairs(named, served.gpu_types, book)
         searched = candidate_configurations(request, served, measured, book)
         crowded: Sequence[Configuration] = []
         if request.search.nodes:

@@ -52,6 +52,11 @@ class ServedRegressor:
     power: MeasuredPowers = field(default_factory=dict)
     artifact_bytes: int = 0
 
+    @property
+    def gpu_types(self) -> tuple[str, ...] | None:
+        """The GPU types that it knows, None where it was fitted without any."""
+        return self.portfolio.report.category_levels.get("gpu_type")
+
     def ask(self, features: FeatureTable) -> tuple[Inquiry, ForecastDistribution]:
         """Return the answers to questions, each made when it is asked for, and their forecasts.
 

@@ -181,7 +181,7 @@ class Services:
     def curves(self) -> "CurveService":
         from app.services.curves import CurveService
 
-        return CurveService(self.context, self.forecasts)
+        return CurveService(self.context, self.forecasts, self.prices)
 
     @Once
     def beliefs(self) -> "BeliefReader":

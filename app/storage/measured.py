@@ -135,32 +135,41 @@ def _members(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.S
 
 def measured_power(
     session: Session, usable: Sequence[sa.ColumnElement[bool]]
-) -> dict[str | None, MeasuredPower]:
+) -> dict[tuple[str | None, str | None], MeasuredPower]:
     """Return what the newest runs that meet `usable` tell of power, by GPU type.
+
+    Of runs that name none also by their instance type; the other of both is None.
 
     Watts are all energy over all seconds of workers, so that long runs count for more; the
     utilisation likewise.
     """
     rows = session.execute(
-        sa.select(RunRow.gpu_type, RunRow.duration_seconds, RunRow.workers, RunRow.resources)
+        sa.select(
+            RunRow.gpu_type,
+            RunRow.instance_type,
+            RunRow.duration_seconds,
+            RunRow.workers,
+            RunRow.resources,
+        )
         .where(*usable, RunRow.resources.is_not(None))
         .order_by(RunRow.id.desc())
         .limit(_MAX_RUNS_WITH_POWER)
     )
-    sums: defaultdict[str | None, list[float]] = defaultdict(lambda: [0.0] * 4)
-    for gpu_type, seconds, workers, resources in rows:
+    sums: defaultdict[tuple[str | None, str | None], list[float]] = defaultdict(lambda: [0.0] * 4)
+    for gpu_type, instance_type, seconds, workers, resources in rows:
         measured = resources or {}
         energy, share = measured.get("energy_joules"), measured.get("gpu_utilization")
-        figures = sums[gpu_type]
-        if energy is not None:
-            figures[0] += energy
-            figures[1] += seconds * workers
-        if share is not None:
-            figures[2] += share * seconds * workers
-            figures[3] += seconds * workers
+        machine = instance_type if gpu_type is None else None
+        for figures in [sums[hardware] for hardware in {(gpu_type, None), (gpu_type, machine)}]:
+            if energy is not None:
+                figures[0] += energy
+                figures[1] += seconds * workers
+            if share is not None:
+                figures[2] += share * seconds * workers
+                figures[3] += seconds * workers
     return {
-        gpu_type: MeasuredPower(_share(energy, of_energy), _share(busy, of_busy))
-        for gpu_type, (energy, of_energy, busy, of_busy) in sums.items()
+        hardware: MeasuredPower(_share(energy, of_energy), _share(busy, of_busy))
+        for hardware, (energy, of_energy, busy, of_busy) in sums.items()
         if of_energy or of_busy
     }
 

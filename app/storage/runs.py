@@ -221,7 +221,9 @@ class RunStore:
             phases=[values or {} for values in phases],
         )
 
-    def measured_power(self, workload_id: WorkloadId) -> dict[str | None, MeasuredPower]:
+    def measured_power(
+        self, workload_id: WorkloadId
+    ) -> dict[tuple[str | None, str | None], MeasuredPower]:
         """Return what a workload's usable runs measured of power, by GPU type; the newest count."""
         return measured_power(self._session, _usable(workload_id))
 

@@ -122,3 +122,155 @@ def test_runs_that_name_their_machine_alone_are_measured_on_its_gpu(
     assert asked["warnings"] == []
     assert asked["duration_seconds"]["median"] == pytest.approx(2030, rel=0.05)
     assert by_gpu["duration_seconds"]["median"] == pytest.approx(2030, rel=0.2)
+
+
+@pytest.fixture
+def by_machine_alone(client: TestClient, services: Services) -> TestClient:
+    """Return a service whose runs name two machines of its own prices and never a GPU."""
+    machines = (("q4", "V100-16GB", 4, 1.0), ("q8", "A100-40GB", 8, 2.0))
+    prices = [
+        {"instance_type": name, "gpu_type": gpu, "gpu_count": gpus, "price_per_hour": gpus}
+        for name, gpu, gpus, _speed in machines
+    ]
+    _post(client, "prices", prices)
+    runs = [
+        {
+            "duration_seconds": 20 + size * 0.02 / workers / speed,
+            "configuration": {"instance_type": name, "workers": workers, "nodes": 1},
+            "work": {"dataset_size": size},
+            "resources": {"energy_joules": 200.0 * workers * (20 + size * 0.02 / workers / speed)},
+        }
+        for name, _gpu, _gpus, speed in machines
+        for workers in (1, 2, 4)
+        for size in (10000, 40000, 100000)
+    ]
+    _publish(client, services, runs)
+    return client
+
+
+_ASKED = {"dataset_size": 40000}
+_SECONDS = 20 + 40000 * 0.02 / 4
+_WAYS: list[dict[str, str]] = [
+    {"instance_type": "q4"},
+    {"instance_type": "q4", "gpu_type": "V100-16GB"},
+    {"gpu_type": "V100-16GB"},
+]
+
+
+def test_a_machine_and_its_gpu_are_one_where_runs_name_machines_alone(
+    by_machine_alone: TestClient,
+) -> None:
+    by_machine, by_both, by_gpu = (
+        _forecast(by_machine_alone, {**way, "workers": 4, "nodes": 1}, work=_ASKED) for way in _WAYS
+    )
+
+    assert by_machine["basis"] == by_both["basis"] == "measured"
+    assert by_machine["duration_seconds"] == by_both["duration_seconds"]
+    assert by_machine["energy"] == by_both["energy"]
+    assert by_machine["energy"]["kilowatt_hours"] == pytest.approx(
+        200 * 4 * by_machine["duration_seconds"]["median"] / 3.6e6, rel=1e-3
+    )
+    for forecast in (by_machine, by_gpu):
+        assert forecast["duration_seconds"]["median"] == pytest.approx(_SECONDS, rel=0.2)
+        assert forecast["duration_seconds"]["upper"] < 2 * _SECONDS
+
+
+def test_capacity_by_gpu_knows_runs_that_name_machines_alone(by_machine_alone: TestClient) -> None:
+    job = {"ref": "a", "workload": "w", "work": _ASKED, "worker_counts": [4]}
+
+    [placed] = _post(
+        by_machine_alone,
+        "schedules:allocate",
+        {"capacity": {"V100-16GB": 4}, "jobs": [job]},
+    )["allocated"]
+    view = _post(
+        by_machine_alone,
+        "schedules:capacity",
+        {
+            "running": [],
+            "queued": [
+                {
+                    "ref": "a",
+                    "workload": "w",
+                    "configuration": {"instance_type": "q4", "workers": 4},
+                    "work": _ASKED,
+                }
+            ],
+            "capacity": {"V100-16GB": 4},
+        },
+    )
+
+    assert placed["expected_completion_seconds"]["expected"] == pytest.approx(_SECONDS, rel=0.2)
+    assert [each["gpu_type"] for each in view["demand"]] == ["V100-16GB"]
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"instance_types": ["q4"]},
+        {"instance_types": ["q4"], "gpu_types": ["V100-16GB"]},
+        {"gpu_types": ["V100-16GB"]},
+    ],
+    ids=["machine", "both", "gpu"],
+)
+def test_searches_know_the_gpus_of_measured_machines(
+    by_machine_alone: TestClient, search: dict[str, Any]
+) -> None:
+    ranked = _post(
+        by_machine_alone,
+        "recommendations",
+        {"workload": "w", "work": _ASKED, "search": {**search, "workers": [4]}},
+    )["ranked"]
+    plan = _post(
+        by_machine_alone,
+        "workloads/w/profiling-plans",
+        {
+            "target": {"configuration": {"gpu_type": "V100-16GB", "workers": 8}, "work": _ASKED},
+            "search": {**search, "workers": [3]},
+            "runs": 1,
+            "stop": {"min_narrowing": 0},
+        },
+    )
+
+    [best] = [each["forecast"] for each in ranked]
+    assert best["basis"] == "measured"
+    for configuration in (best["configuration"], plan["runs"][0]["configuration"]):
+        told = configuration["gpu_type"], configuration["instance_type"]
+        assert told == ("V100-16GB", "q4")
+
+
+def test_a_curve_shows_runs_that_name_machines_alone(by_machine_alone: TestClient) -> None:
+    path = "/v1/workloads/w/curve?over=workers&from=1&to=4&dataset_size=40000&nodes=1"
+
+    by_both = by_machine_alone.get(f"{path}&gpu_type=V100-16GB&instance_type=q4").json()
+    by_machine = by_machine_alone.get(f"{path}&instance_type=q4").json()
+
+    assert [each["value"] for each in by_both["measured"]] == [1, 2, 4]
+    assert by_machine["measured"] == by_both["measured"]
+
+
+@pytest.mark.parametrize("other", ["c5.large", "nobody sells it"])
+def test_a_machine_without_a_known_gpu_leaves_runs_without_gpu_types(
+    client: TestClient, services: Services, other: str
+) -> None:
+    prices = [
+        {"instance_type": "q4", "gpu_type": "V100-16GB", "gpu_count": 4, "price_per_hour": 4},
+        {"instance_type": "c5.large", "gpu_count": 0, "price_per_hour": 1},
+    ]
+    _post(client, "prices", prices)
+    runs = [
+        {
+            "duration_seconds": 30 + 4000 / workers,
+            "configuration": {"instance_type": name, "workers": workers},
+        }
+        for name in ("q4", other)
+        for workers in (1, 2, 4)
+    ]
+    _publish(client, services, runs)
+
+    version = client.get("/v1/workloads/w/regressors/1").json()
+    asked = _forecast(client, {"instance_type": "q4", "workers": 2})
+
+    assert "gpu_type" not in {feature["name"] for feature in version["features"]}
+    assert asked["basis"] == "measured"
+    assert asked["configuration"]["gpu_type"] is None

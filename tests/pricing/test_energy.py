@@ -9,7 +9,7 @@ def test_type_without_a_told_power_has_none_from_its_data_sheet() -> None:
 
 
 def test_type_without_a_told_power_has_what_is_given_or_measured() -> None:
-    measured: MeasuredPowers = {"TPU-v5e": MeasuredPower(watts=150.0, utilization=None)}
+    measured: MeasuredPowers = {("TPU-v5e", None): MeasuredPower(watts=150.0, utilization=None)}
 
     assert power_draw("TPU-v5e", EnergyTerms(), measured) == PowerDraw(150.0, "measured")
     given = power_draw("TPU-v5e", EnergyTerms(watts_per_worker=120.0), measured)
