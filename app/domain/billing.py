@@ -89,8 +89,12 @@ class Serverless:
         per_second = _EXACT.multiply(self.memory_gb, self.per_gb_second)
         return _EXACT.multiply(per_second, _SECONDS_PER_HOUR)
 
-    def usage(self, seconds: Decimal, workers: int) -> tuple[Decimal, int]:
+    def usage(
+        self, seconds: Decimal, workers: int, least_s: Decimal = _ZERO
+    ) -> tuple[Decimal, int]:
         """Return the GB-seconds and calls that are billed for a duration on some workers.
+
+        Of each worker the seconds of its calls are billed, and never fewer than `least_s`.
 
         Examples
         --------
@@ -106,7 +110,7 @@ class Serverless:
             )
             rest = seconds - whole * self.max_call_s
         billed = whole * self._stepped(self.max_call_s or _ZERO) + self._stepped(rest)
-        gb_seconds = _EXACT.multiply(billed * workers, self.memory_gb)
+        gb_seconds = _EXACT.multiply(max(billed, least_s) * workers, self.memory_gb)
         return (
             max(gb_seconds - self.free_gb_seconds, _ZERO),
             max((whole + 1) * workers - self.free_calls, 0),

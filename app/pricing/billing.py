@@ -109,7 +109,8 @@ def _compute(price: Price, instances: int, seconds: float) -> list[_Charge]:
     if terms is None:
         hours = _hours(price, seconds, instances)
         return [_charge("compute", hours, _unit(price), price.price_per_hour)]
-    gb_seconds, calls = terms.usage(Decimal(repr(seconds)), instances)
+    least_s = billed_seconds(price, seconds)
+    gb_seconds, calls = terms.usage(Decimal(repr(seconds)), instances, least_s)
     charges = [_charge("compute", gb_seconds, "GB-second", terms.per_gb_second)]
     if terms.per_call:
         charges.append(_charge("calls", Decimal(calls), "call", terms.per_call))

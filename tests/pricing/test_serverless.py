@@ -1,11 +1,13 @@
 """Functions are billed by GB-seconds and calls, as a provider's own example says."""
 
+from dataclasses import replace
 from decimal import Decimal
+from math import ceil
 
 import numpy as np
 import pytest
 
-from app.domain.billing import Serverless
+from app.domain.billing import Extras, Serverless
 from app.domain.prices import PriceQuery
 from app.pricing.billing import affordable_seconds, bill, costs_of, exact_cost
 from app.pricing.offers import Offer
@@ -58,6 +60,44 @@ def test_each_call_is_billed_in_whole_steps(seconds: float, gb_seconds: str, cal
 
     assert terms.usage(Decimal(repr(seconds)), 1) == (Decimal(gb_seconds), calls)
     assert terms.usage(Decimal(repr(seconds)), 3) == (3 * Decimal(gb_seconds), 3 * calls)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "minimum_s", "step_s", "billed_s"),
+    [
+        (100.0, None, None, "100"),
+        (100.0, 3600, None, "3600"),
+        (4000.5, 3600, None, "4000.5"),
+        (100.0, 130, 60, "180"),
+        (0.25, None, 60, "60"),
+    ],
+)
+def test_the_rules_of_a_price_hold_for_functions_and_extras_alike(
+    seconds: float, minimum_s: int | None, step_s: int | None, billed_s: str
+) -> None:
+    functions = make_functions(2, per_call=Decimal("0.01"), max_call_s=Decimal(60))
+    price = replace(functions.price, minimum_billed_s=minimum_s, billing_step_s=step_s)
+    extras = Extras(other_nodes=1, other_node_per_hour=Decimal(3600))
+    offer = Offer(price, 2, extras)
+
+    cost = bill(offer, seconds, seconds, seconds)
+
+    compute, calls, other = cost.line_items
+    n_calls = 2 * ceil(seconds / 60)
+    assert compute.quantity == 2 * 2 * Decimal(billed_s)
+    assert calls.quantity == n_calls
+    assert other.amount == pytest.approx(Decimal(billed_s), rel=Decimal("1e-8"))
+    assert cost.median == cost.lower == cost.upper
+    assert float(exact_cost(offer, seconds)) == pytest.approx(
+        float(costs_of([offer], np.array([seconds]))[0])
+    )
+
+
+def test_a_budget_below_the_minimum_of_functions_pays_for_nothing() -> None:
+    price = replace(make_functions().price, minimum_billed_s=3600)
+
+    assert affordable_seconds(Offer(price, 1), Decimal("0.5")) == 0.0
+    assert affordable_seconds(Offer(price, 1), Decimal("0.72")) == 3600.0
 
 
 def test_costs_of_many_functions_equal_their_bills_and_rise() -> None:
