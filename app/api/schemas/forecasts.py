@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, Field, StrictBool, TypeAdapter
+from pydantic import AfterValidator, Field, StrictBool, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import Refusal, RequestModel, check_slug
 from app.api.schemas.instants import Instant
@@ -30,6 +31,7 @@ CallSeconds = Annotated[Decimal, Field(ge=1, le=10**7, max_digits=10)]
 CallStep = Annotated[Decimal, Field(ge=Decimal("0.001"), le=3600, max_digits=7)]
 _LEAST_RATE: Final = 1e-9
 MAX_BILLED_S = 31 * 86_400
+ONE_PRICE: Final = "A price is one of an hour or one of a GB-second"
 Currency = Annotated[str, STRIPPED, Field(pattern="^[A-Z]{3}$", description="ISO 4217 code")]
 WorkloadId = Annotated[
     str, STRIPPED, Field(min_length=1, max_length=120), AfterValidator(check_slug)
@@ -198,6 +200,16 @@ class PricingIn(RequestModel):
         ServerlessIn | None, Field(description="an inline price of functions")
     ] = None
     spot: SpotIn = SpotIn()
+
+    @model_validator(mode="after")
+    def _has_one_price(self) -> Self:
+        if self.price_per_hour is not None and self.serverless is not None:
+            raise PydanticCustomError(
+                "needs_one_price",
+                ONE_PRICE,
+                {"remedy": "Send price_per_hour or serverless, not both."},
+            )
+        return self
 
     def to_domain(self) -> PriceQuery:
         """Return which price is wanted."""

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from app.api.schemas.base import PageQuery, RequestModel, ResponseModel
 from app.api.schemas.forecasts import (
     MAX_BILLED_S,
+    ONE_PRICE,
     CallPrice,
     CallSeconds,
     CallStep,
@@ -97,7 +98,7 @@ class PriceIn(RequestModel):
         if (self.price_per_hour is None) == (self.price_per_gb_second is None):
             raise PydanticCustomError(
                 "needs_one_price",
-                "A price is one of an hour or one of a GB-second",
+                ONE_PRICE,
                 {"remedy": "Send price_per_hour, or memory_gb and price_per_gb_second."},
             )
         of_functions = {name: getattr(self, name) for name in _OF_FUNCTIONS}
