@@ -35,7 +35,6 @@ _WORTH_BYTES: Final = 1 << 16
 """Some hundred entries: shorter documents are sooner read whole."""
 
 _PATH = "/v1/forecasts:batch"
-_NESTED = ("configuration", "work", "parameters", "pricing")
 _BEGIN, _NEXT = b'{"forecasts":[', b"},"
 _REFS = frozenset({str, int, float, bool, NoneType})
 
@@ -217,17 +216,12 @@ def _read(batch: BatchIn) -> tuple[Sequence[ForecastRequest | DomainError], Sequ
 
 def _first(batch: BatchIn) -> Document:
     """Return the first request with the defaults."""
-    return _complete(batch.defaults, _nested(batch), batch.requests[0])
+    return _complete(batch.defaults, batch.requests[0])
 
 
 def _completed(batch: BatchIn) -> list[Document]:
     """Return the requests with the defaults."""
-    nested = _nested(batch)
-    return [_complete(batch.defaults, nested, entry) for entry in batch.requests]
-
-
-def _nested(batch: BatchIn) -> Mapping[str, Document]:
-    return {name: base for name in _NESTED if isinstance(base := batch.defaults.get(name), dict)}
+    return [_complete(batch.defaults, entry) for entry in batch.requests]
 
 
 def _no_ref() -> InvalidRequestError:
@@ -235,14 +229,22 @@ def _no_ref() -> InvalidRequestError:
     return InvalidRequestError("The ref is invalid.", [fault])
 
 
-def _complete(
-    defaults: Mapping[str, Any], nested: Mapping[str, Document], entry: Document
-) -> Document:
-    """Return the request with the defaults; members of nested objects are completed one by one."""
+def _complete(defaults: Mapping[str, Any], entry: Document) -> Document:
+    """Return the request with the defaults; members of objects are completed one by one.
+
+    Examples
+    --------
+    >>> defaults = {"pricing": {"extras": {"other_nodes": 1, "egress_gb": 2}}}
+    >>> _complete(defaults, {"ref": "a", "pricing": {"extras": {"other_nodes": 3}}})
+    {'pricing': {'extras': {'other_nodes': 3, 'egress_gb': 2}}}
+    """
     merged = {**defaults, **entry}
     merged.pop("ref", None)
-    for name, base in nested.items():
-        own = entry.get(name)
-        if isinstance(own, dict):
-            merged[name] = {**base, **own}
+    levels: list[tuple[Document, Mapping[str, Any], Document]] = [(merged, defaults, entry)]
+    for level, base, own in levels:  # a document may be too deep for calls within calls
+        for name, shared in base.items():
+            brought = own.get(name)
+            if isinstance(shared, dict) and isinstance(brought, dict):
+                level[name] = joined = {**shared, **brought}
+                levels.append((joined, shared, brought))
     return merged

@@ -59,6 +59,58 @@ def test_members_of_defaults_are_completed_one_by_one(
     assert (configuration["gpu_type"], configuration["workers"]) == ("T4", 2)
 
 
+DEEP: dict[str, Any] = {
+    "pricing": {
+        "price_per_hour": "1",
+        "extras": {"other_nodes": 1, "other_node_per_hour": "10"},
+        "spot": {"interruptions_per_hour": 5, "restart_s": 1},
+    },
+    "energy": {"kg_co2e_per_kwh": 0.4, "watts_per_worker": 100},
+}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"pricing": {"extras": {"other_nodes": 2}}},
+        {"pricing": {"purchase": "spot", "spot": {"restart_s": 2}}},
+        {"energy": {"watts_per_worker": 300}},
+    ],
+    ids=["extras", "spot", "energy"],
+)
+@pytest.mark.parametrize("n_requests", [1, 400])
+def test_defaults_are_completed_at_all_depths(
+    client: TestClient, published: Services, own: dict[str, Any], n_requests: int
+) -> None:
+    [group] = own
+    joined = {
+        name: {**base, **brought} if isinstance(base := DEEP[group].get(name), dict) else brought
+        for name, brought in own[group].items()
+    }
+    whole = {**DEFAULTS, **DEEP, group: {**DEEP[group], **joined}, "record": False}
+    expected = client.post("/v1/forecasts", json=whole).json()
+
+    # Many requests that are written alike are read in columns.
+    answers = batch(client, [{"ref": 1, **own}] * n_requests, defaults={**DEFAULTS, **DEEP})
+
+    assert answers["failed"] == 0
+    assert expected["cost"] is not None
+    assert all(entry["forecast"] == expected for entry in answers["forecasts"])
+
+
+def test_a_document_of_objects_within_objects_is_refused(
+    client: TestClient, published: Services
+) -> None:
+    deep = '{"pricing":' * 1000 + "{}" + "}" * 1000
+
+    answer = client.post(
+        "/v1/forecasts:batch", content=f'{{"defaults": {deep}, "requests": [{deep}]}}'
+    )
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["failed"] == 1
+
+
 def test_bad_entries_are_problems_beside_good_ones(client: TestClient, published: Services) -> None:
     answers = batch(
         client,

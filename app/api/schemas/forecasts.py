@@ -284,7 +284,7 @@ MAX_BATCH = 10_000
 
 
 class BatchIn(RequestModel):
-    """Many questions; `defaults` are completed by each request, member by member."""
+    """Many questions; `defaults` are completed by each request, member by member at all depths."""
 
     defaults: Annotated[
         Mapping[str, Any],
