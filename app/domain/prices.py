@@ -18,7 +18,8 @@ class Price:
 
     `price_id` is None for a row of the built-in catalogue. A duration is billed for at least
     `minimum_billed_s` seconds and rounded up to a multiple of `billing_step_s`; None where it is
-    billed as it is. A `serverless` price is for one worker and billed by its own terms alone.
+    billed as it is. A `serverless` price is for one worker and billed by its own terms; these rules
+    hold beside them.
     """
 
     price_per_hour: Decimal

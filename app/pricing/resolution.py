@@ -94,6 +94,11 @@ class PriceBook:
         return cls(facts.prices, now, facts.rates, facts.factors)
 
     @property
+    def day(self) -> datetime:
+        """The first instant of the day, from which on a question's own price is said to hold."""
+        return self.now.replace(hour=0, minute=0, second=0, microsecond=0)
+
+    @property
     def changes_at(self) -> datetime | None:
         """When the next of the facts begins to hold."""
         return min((date for date in self.facts.dates if date > self.now), default=None)
@@ -269,7 +274,7 @@ class PriceBook:
             price_per_hour=price_per_hour,
             currency=currency or "USD",
             purchase=query.purchase or configuration.purchase or Purchase.ON_DEMAND,
-            valid_from=query.as_of or self.now,
+            valid_from=query.as_of or self.day,
             source=INLINE_SOURCE,
             provider=query.provider or configuration.provider,
             region=query.region or configuration.region,

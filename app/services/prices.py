@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from app.domain.access import Principal
 from app.domain.errors import Fault, InvalidRequestError, NotFoundError, StorageUnavailableError
@@ -19,6 +19,8 @@ from app.services.renewals import Renewals
 _CATALOGUE_TOKEN = "catalogue."  # noqa: S105 - a page token, no secret
 _LONGEST_OFFSET = 9
 _ALL_PRICES = PriceFilter()
+_DAY = timedelta(days=1)
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -28,7 +30,13 @@ class _Kept:
     project_id: ProjectId
     book: PriceBook
     read_at: datetime
+    day_ends_at: datetime
     is_reading: bool = False
+
+    @classmethod
+    def of(cls, project_id: ProjectId, book: PriceBook, read_at: datetime) -> "_Kept":
+        """Return prices that were read just now."""
+        return cls(project_id, book, read_at, book.day + _DAY)
 
 
 class PriceService:
@@ -131,7 +139,7 @@ class PriceService:
         if kept is None:
             book = PriceBook.of(self._read(project_id), now)
             with self._lock:
-                self._kept[project_id] = _Kept(project_id, book, now)
+                self._kept[project_id] = _Kept.of(project_id, book, now)
             return book
         kept.is_reading = True
         try:
@@ -148,7 +156,8 @@ class PriceService:
         if kept is None:
             return None
         age = now - kept.read_at
-        if age > self._fresh_for and not kept.is_reading:
+        is_old = age > self._fresh_for or now >= kept.day_ends_at
+        if is_old and not kept.is_reading:
             return None
         if age > self._renew_after:
             self._renewals.renew(project_id, lambda: self._read_anew(kept))
@@ -163,7 +172,7 @@ class PriceService:
         with self._lock:
             # What was forgotten meanwhile may be older than what made it forgotten.
             if self._kept.get(kept.project_id) is kept:
-                self._kept[kept.project_id] = _Kept(kept.project_id, book, now)
+                self._kept[kept.project_id] = _Kept.of(kept.project_id, book, now)
 
     def _read(self, project_id: ProjectId) -> PricingFacts:
         with self._context.database.reading() as stores:
@@ -185,10 +194,8 @@ class PriceService:
 
 def _renew(book: PriceBook, facts: PricingFacts, now: datetime) -> PriceBook:
     """Return the known book while it says the same; it remembers what it resolved."""
-    if book.facts != facts:
-        return PriceBook.of(facts, now)
-    has_changed = book.changes_at is not None and book.changes_at <= now
-    return PriceBook.of(facts, now) if has_changed or now - book.now > timedelta(hours=1) else book
+    ends_at = min(book.now + timedelta(hours=1), book.day + _DAY, book.changes_at or _NEVER)
+    return PriceBook.of(facts, now) if book.facts != facts or now >= ends_at else book
 
 
 def _listed(wanted: PriceFilter) -> list[Price]:

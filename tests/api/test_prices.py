@@ -261,25 +261,3 @@ def test_billing_rules_survive_export_and_import(client: TestClient) -> None:
 
     own = client.get("/v1/prices?origin=own").json()["prices"]
     assert [{name: each[name] for name in rules} for each in own] == [rules, rules]
-
-
-def test_a_question_has_one_price(client: TestClient) -> None:
-    functions = {"memory_gb": 1, "price_per_gb_second": "0.0001"}
-    question = {"workload": "w", "pricing": {"price_per_hour": "1", "serverless": functions}}
-    job = {**question, "ref": "a"}
-    documents: dict[str, dict[str, Any]] = {
-        "forecasts": question,
-        "recommendations": question,
-        "schedules:rank": {"policy": "shortest_service_first", "jobs": [job]},
-    }
-
-    answers = [client.post(f"/v1/{path}", json=body) for path, body in documents.items()]
-    batch = client.post("/v1/forecasts:batch", json={"requests": [question, question]}).json()
-
-    faults = [answer.json()["errors"] for answer in answers]
-    faults += [entry["problem"]["errors"] for entry in batch["forecasts"]]
-    assert [answer.status_code for answer in answers] == [422] * 3
-    for [fault] in faults:
-        assert fault["message"] == "A price is one of an hour or one of a GB-second"
-        assert fault["remedy"] == "Send price_per_hour or serverless, not both."
-        assert fault["pointer"].endswith("/pricing")

@@ -1,0 +1,68 @@
+"""Prices that come with a question."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.domain.access import DEFAULT_PROJECT
+from app.services.wiring import Services
+from tests.support.clock import FakeClock
+from tests.support.regressors import publish_regressor
+
+
+@pytest.fixture
+def published(services: Services) -> Services:
+    publish_regressor(services)
+    return services
+
+
+def test_a_question_has_one_price(client: TestClient) -> None:
+    functions = {"memory_gb": 1, "price_per_gb_second": "0.0001"}
+    question = {"workload": "w", "pricing": {"price_per_hour": "1", "serverless": functions}}
+    job = {**question, "ref": "a"}
+    documents: dict[str, dict[str, Any]] = {
+        "forecasts": question,
+        "recommendations": question,
+        "schedules:rank": {"policy": "shortest_service_first", "jobs": [job]},
+    }
+
+    answers = [client.post(f"/v1/{path}", json=body) for path, body in documents.items()]
+    batch = client.post("/v1/forecasts:batch", json={"requests": [question, question]}).json()
+
+    faults = [answer.json()["errors"] for answer in answers]
+    faults += [entry["problem"]["errors"] for entry in batch["forecasts"]]
+    assert [answer.status_code for answer in answers] == [422] * 3
+    for [fault] in faults:
+        assert fault["message"] == "A price is one of an hour or one of a GB-second"
+        assert fault["remedy"] == "Send price_per_hour or serverless, not both."
+        assert fault["pointer"].endswith("/pricing")
+
+
+def test_a_price_of_the_question_holds_from_its_day_on(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    dates = []
+    question = {
+        "workload": "fitted",
+        "configuration": {"gpu_type": "T4"},
+        "work": {"dataset_size": 1000},
+        "pricing": {"price_per_hour": "1"},
+    }
+
+    for seconds in (11.9 * 3600, 300, 600):  # from noon to ten minutes before midnight and on
+        clock.advance(seconds)
+        answer = client.post("/v1/forecasts", json=question)
+        dates.append(answer.json()["cost"]["price"]["valid_from"])
+
+    assert dates == ["2026-11-01T00:00:00Z", "2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z"]
+
+
+def test_the_day_ends_for_prices_that_are_still_fresh(services: Services, clock: FakeClock) -> None:
+    prices, project = services.prices, DEFAULT_PROJECT
+    clock.advance(12 * 3600 - 0.25)
+    before = prices.book(project)
+    clock.advance(0.5)
+
+    assert prices.book_in_memory(project, clock()) is None
+    assert (prices.book(project).day - before.day).days == 1
