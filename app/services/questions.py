@@ -69,7 +69,7 @@ class Questioner:
         AmbiguousGpuError, UnknownGpuError
             If the GPU is neither measured for the workload nor known by its data sheet.
         UnknownFieldError
-            If a parameter is none of the workload's.
+            If parameters are none of the workload's; each is named.
         InvalidRequestError
             If a parameter that is a number is given as a word, or is beyond `MAX_PARAMETER`.
         """
@@ -79,6 +79,7 @@ class Questioner:
             if configuration is scenario.configuration:
                 return scenario
             return Scenario(configuration, scenario.work, asked)
+        _refuse_unknown(asked, report)
         parameters = {name: _typed(name, value, report) for name, value in asked.items()}
         if configuration is scenario.configuration and parameters == asked:
             return scenario
@@ -191,13 +192,18 @@ def to_cluster(configuration: Configuration, report: FitReport) -> Configuration
     return replace(configuration, instance_type=None)
 
 
+def _refuse_unknown(asked: Mapping[str, ParameterValue], report: FitReport) -> None:
+    known = report.category_levels.keys() | report.numeric_ranges.keys()
+    unknown = sorted(name for name in asked if PARAMETER_PREFIX + name not in known)
+    if unknown:
+        raise UnknownFieldError([_unknown_parameter(name, asked[name], report) for name in unknown])
+
+
 def _typed(name: str, value: ParameterValue, report: FitReport) -> ParameterValue:
-    column = PARAMETER_PREFIX + name
-    if column in report.category_levels:
-        return value if isinstance(value, str) else _as_word(value, report.category_levels[column])
-    if column not in report.numeric_ranges:
-        raise UnknownFieldError([_unknown_parameter(name, value, report)])
-    return _as_number(name, value)
+    levels = report.category_levels.get(PARAMETER_PREFIX + name)
+    if levels is None:
+        return _as_number(name, value)
+    return value if isinstance(value, str) else _as_word(value, levels)
 
 
 def _as_word(value: float, levels: tuple[str, ...]) -> str:

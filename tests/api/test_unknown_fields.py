@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from app.services.wiring import Services
+from tests.support.regressors import publish_regressor
 from tests.support.uploads import faults, post_csv
 
 FORECAST = {"workload": "fitted"}
@@ -85,3 +87,27 @@ def test_unknown_field_of_a_what_if_is_told_what_it_means(
 
     [fault] = answer.json()["errors"]
     assert (fault["field"], fault["remedy"]) == (name, remedy)
+
+
+def test_unknown_fields_come_in_one_order_wherever_they_were_written(client: TestClient) -> None:
+    shared, own = {"zeta": 1, "beta": 2}, {"gamma": 3, "alpha": 4}
+
+    single = client.post("/v1/forecasts", json={**FORECAST, **own, **shared})
+    batch = client.post(
+        "/v1/forecasts:batch", json={"defaults": {**FORECAST, **shared}, "requests": [own]}
+    )
+
+    faults = single.json()["errors"]
+    assert [fault["field"] for fault in faults] == ["alpha", "beta", "gamma", "zeta"]
+    assert batch.json()["forecasts"][0]["problem"]["errors"] == faults
+
+
+def test_all_parameters_that_a_workload_has_not_are_named(
+    client: TestClient, services: Services
+) -> None:
+    publish_regressor(services)
+    asked = {**FORECAST, "work": {"dataset_size": 1000}}
+
+    named = _named(client, "/v1/forecasts", {**asked, "parameters": {"deep": 2, "batch": 1}})
+
+    assert list(named) == ["param.batch", "param.deep"]

@@ -66,9 +66,10 @@ class RequestModel(BaseModel):
         if not isinstance(data, dict) or data.keys() <= _known_names(cls):
             return data
         known = _known_names(cls)
-        unknown = [n for n in data if n not in known and not cls.accepts_extra(str(n))]
+        unknown = [str(n) for n in data if n not in known and not cls.accepts_extra(str(n))]
         if unknown:
-            each = [cls._unknown(str(name)) for name in unknown[:MAX_NAMED]]
+            # Defaults of a batch change the order of members, and are to change no answer.
+            each = [cls._unknown(name) for name in sorted(unknown)[:MAX_NAMED]]
             message = "Unknown field {name}: {hint}"
             raise PydanticCustomError("unknown_field", message, {**each[0], "each": each})
         return data
