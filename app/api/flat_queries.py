@@ -1,5 +1,6 @@
 """Reads the flat fields of a what-if query: the columns of an upload, comma lists as a grid."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
@@ -10,6 +11,8 @@ from app.domain.spelling import nearest_field
 
 MAX_POINTS: Final = 10_000
 _PARAMETER: Final = "param."
+_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
+_PART: Final = re.compile(rf"\s*{_QUOTED.pattern}\s*(?=,|$)|[^,]+")
 _CONFIGURATION: Final = (
     "gpu_type",
     "instance_type",
@@ -47,6 +50,8 @@ _FLAGS: Final = frozenset({"explain"})
 _TEXTS: Final = frozenset(
     {"gpu_type", "instance_type", "provider", "region", "purchase", "framework", "currency"}
 )
+
+_LIST: Final = "a value or a comma list; a value with commas stands in double quotes"
 
 Documents = list[dict[str, Any]]
 
@@ -127,7 +132,22 @@ def _place(name: str) -> tuple[str, ...] | None:
 def _values(name: str, text: str) -> list[str]:
     if name in _SINGLE_PLACES:
         return [text.strip()]
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    parts = map(_unquoted, _PART.findall(text))
+    return list(dict.fromkeys(part for part in parts if part))
+
+
+def _unquoted(part: str) -> str:
+    """Return a value of a list; one with commas stands in quotes, as a cell of CSV does.
+
+    Examples
+    --------
+    >>> [_unquoted(part) for part in _PART.findall('a, "b,c" ,"d ""e"" f",5" disk')]
+    ['a', 'b,c', 'd "e" f', '5" disk']
+    """
+    part = part.strip()
+    if _QUOTED.fullmatch(part):
+        return part[1:-1].replace('""', '"').strip()
+    return part
 
 
 def _document(point: Mapping[str, str], workload: str) -> dict[str, Any]:
@@ -170,7 +190,7 @@ def query_parameters(names: Sequence[str] = FLAT_FIELDS) -> list[dict[str, Any]]
             "name": name,
             "in": "query",
             "required": False,
-            "description": "one value" if name in _SINGLE_PLACES else "a value or a comma list",
+            "description": "one value" if name in _SINGLE_PLACES else _LIST,
             "schema": _schema(name),
         }
         for name in names

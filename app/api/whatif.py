@@ -28,8 +28,9 @@ _TEXTS: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in (TEXT
     "/forecast",
     summary="Ask what if",
     description="The fields are the columns of an upload, `param.NAME` for parameters; a comma"
-    " list makes a grid. `Accept: text/plain` answers a sentence or an aligned table, `text/csv`"
-    " rows. One point is answered by the forecast itself, a grid by `forecasts`.",
+    " list makes a grid, in which a value with commas stands in double quotes. `Accept:"
+    " text/plain` answers a sentence or an aligned table, `text/csv` rows. One point is answered by"
+    " the forecast itself, a grid by `forecasts`.",
     responses={
         **FORECAST_PROBLEMS,
         200: {"model": ForecastOut | GridOut, "content": _TEXTS, "description": "The forecasts"},

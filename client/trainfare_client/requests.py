@@ -159,7 +159,12 @@ def _word(value: Any) -> str:
 
 
 def _comma_list(values: Iterable[Any]) -> str:
-    return ",".join(_word(value) for value in values)
+    return ",".join(_listed(_word(value)) for value in values)
+
+
+def _listed(word: str) -> str:
+    """Return a value as it stands in a list: one with commas in quotes, as a cell of CSV."""
+    return '"' + word.replace('"', '""') + '"' if "," in word else word
 
 
 def _plain(value: Any) -> Any:

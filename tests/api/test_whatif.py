@@ -263,3 +263,26 @@ def test_curve_where_more_workers_cost_less_has_no_gain_per_money(
     curve = get(client, f"{CURVE}?from=1&to=2&instance_type=g4dn.12xlarge&dataset_size=1000")
 
     assert curve["points"][1]["seconds_saved_per_money"] is None
+
+
+def test_a_value_with_commas_stands_in_quotes(client: TestClient, services: Services) -> None:
+    runs = [
+        {"workload": "w", "duration_seconds": seconds, "parameters": {"layout": layout}}
+        for layout, seconds in (("a,b", 10.0), ("c", 20.0), ('d "e"', 30.0))
+        for _ in range(3)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "w")
+
+    one = client.get("/v1/workloads/w/forecast", params={"param.layout": '"a,b"'}).json()
+    grid = client.get(
+        "/v1/workloads/w/forecast", params={"param.layout": 'c, "a,b", "d ""e""", d "e"'}
+    ).json()
+
+    assert (one["parameters"], one["basis"]) == ({"layout": "a,b"}, "measured")
+    assert [forecast["parameters"]["layout"] for forecast in grid["forecasts"]] == [
+        "c",
+        "a,b",
+        'd "e"',
+    ]
+    assert {forecast["basis"] for forecast in grid["forecasts"]} == {"measured"}
