@@ -1,6 +1,7 @@
 """Which configurations a recommendation looks at."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import inf
@@ -13,6 +14,7 @@ from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
 from app.services.implied_gpus import implied_gpu
 from app.services.questions import Hardware, Questioner
+from app.services.searched_terms import narrowed
 from app.services.serving import ServedRegressor
 from models import nodes_for
 
@@ -49,8 +51,9 @@ def candidate_configurations(
     Raises
     ------
     InvalidRequestError
-        If the search has too many configurations.
+        If the search has too many configurations, or its pricing allows none.
     """
+    request = replace(request, search=narrowed(request.search, request.pricing))
     search = request.search
     hardware = _hardware(request, served, list(measured), book)
     workers = search.workers or _worker_counts(served)

@@ -130,8 +130,15 @@ def _that_ends(
         spot = replace(request.spot, checkpoint_interval_s=needed)
         return replace(asked, request=replace(request, spot=spot)), configuration
     is_priced_so = request.pricing.purchase is not None
-    constraint = "pricing.purchase" if is_priced_so else "search.purchase"
-    changes.append(NeededChange(constraint, str(Purchase.SPOT), str(Purchase.ON_DEMAND)))
+    is_searched_so = bool(request.search.purchase)
+    if is_priced_so and Purchase.ON_DEMAND in request.search.purchase:
+        is_searched_so = False
+    named = ("pricing", is_priced_so), ("search", is_searched_so)
+    changes += [
+        NeededChange(f"{place}.purchase", str(Purchase.SPOT), str(Purchase.ON_DEMAND))
+        for place, is_so in named
+        if is_so
+    ]
     pricing = replace(
         request.pricing, purchase=Purchase.ON_DEMAND if is_priced_so else request.pricing.purchase
     )

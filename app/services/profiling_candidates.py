@@ -3,13 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Final
+from typing import Final, TypeVar
 
-from app.domain.configurations import Configuration, ParameterValue, Scenario, Work
+from app.domain.configurations import Configuration, ParameterValue, Purchase, Scenario, Work
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.profiling import ProfilingRequest
 from app.services.candidates import with_gpu, with_instance
 from app.services.questions import Hardware
+from app.services.searched_terms import narrowed
+
+_Name = TypeVar("_Name", str, Purchase)
 
 MAX_CANDIDATES: Final = 2_000
 _SHARES: Final = (0.125, 0.25, 0.5, 1.0)
@@ -53,7 +56,7 @@ def candidate_scenarios(
     Raises
     ------
     InvalidRequestError
-        If there are too many.
+        If there are too many, or the pricing of the search allows none.
     """
     if request.candidates:
         return distinct(request.candidates)
@@ -74,11 +77,12 @@ def candidate_scenarios(
 def _configurations(
     request: ProfilingRequest, measured: Mapping[Hardware, float | None]
 ) -> list[Configuration]:
-    search, asked = request.search.hardware, [each.configuration for each in request.targets]
+    search, pricing = narrowed(request.search.hardware, request.pricing), request.pricing
+    asked = [each.configuration for each in request.targets]
     places = product(
-        search.providers or dict.fromkeys(each.provider for each in asked),
-        search.regions or dict.fromkeys(each.region for each in asked),
-        search.purchase or dict.fromkeys(each.purchase for each in asked),
+        search.providers or _unless(pricing.provider, [each.provider for each in asked]),
+        search.regions or _unless(pricing.region, [each.region for each in asked]),
+        search.purchase or _unless(pricing.purchase, [each.purchase for each in asked]),
         search.nodes or (None,),
         search.workers or _powers_of_two(max(each.workers for each in asked)),
     )
@@ -95,6 +99,11 @@ def _configurations(
             places, _hardware(request, list(measured))
         )
     ]
+
+
+def _unless(priced: str | None, asked: Sequence[_Name | None]) -> list[_Name | None]:
+    """Return what the targets name, nothing where pricing tells by what the bill is made."""
+    return list(dict.fromkeys(asked)) if priced is None else [None]
 
 
 def _hardware(request: ProfilingRequest, measured: Sequence[Hardware]) -> list[Hardware]:

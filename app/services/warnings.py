@@ -73,6 +73,7 @@ class Warnings:
         as_of = pricing.as_of or self._now
         return (
             *self._on_regressor,
+            *_on_contradictions(configuration, pricing),
             *_on_price(configuration, offer, as_of),
             *_on_factor(factor, as_of),
         )
@@ -156,6 +157,33 @@ def _on_regressor(served: ServedRegressor) -> Iterator[ForecastWarning]:
             f" version {served.version}.",
             "Ask again later.",
         )
+
+
+def _on_contradictions(
+    configuration: Configuration, pricing: PriceQuery
+) -> tuple[ForecastWarning, ...]:
+    # Nearly every question leaves these to the configuration.
+    if pricing.provider is None and pricing.region is None and pricing.purchase is None:
+        return ()
+    pairs = (
+        ("provider", configuration.provider, pricing.provider),
+        ("region", configuration.region, pricing.region),
+        ("purchase", configuration.purchase, pricing.purchase),
+    )
+    apart = [
+        f"pricing.{name} {priced}, not of configuration.{name} {asked}"
+        for name, asked, priced in pairs
+        if asked is not None and priced is not None and asked.casefold() != priced.casefold()
+    ]
+    if not apart:
+        return ()
+    return (
+        ForecastWarning(
+            "pricing_overrules",
+            f"The bill is of {'; of '.join(apart)}.",
+            "Name it once, in the configuration or in pricing.",
+        ),
+    )
 
 
 def _on_price(

@@ -212,6 +212,21 @@ def test_spot_that_no_checkpoint_saves_is_bought_on_demand(
     assert answer["nearest"]["forecast"]["cost"]["price"]["purchase"] == "on_demand"
 
 
+def test_spot_that_both_pricing_and_search_name_is_bought_on_demand_by_both(
+    published: TestClient,
+) -> None:
+    spot = {"interruptions_per_hour": 3600, "checkpoint_s": 600}
+    pricing = {"price_per_hour": "1.00", "spot": spot, "purchase": "spot"}
+    search = {**FITTED["search"], "purchase": ["spot"]}
+
+    answer = recommend(published, {**FITTED, "pricing": pricing, "search": search})
+
+    assert set(changes_of(answer)) == {"pricing.purchase", "search.purchase"}
+    pricing["purchase"], search["purchase"] = "on_demand", ["on_demand"]
+    again = recommend(published, {**FITTED, "pricing": pricing, "search": search})
+    assert again["recommended"] is not None
+
+
 @pytest.mark.parametrize(
     ("objective", "energy", "constraint"),
     [
