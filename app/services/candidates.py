@@ -10,10 +10,9 @@ from typing import Final
 from app.domain.configurations import Configuration, Purchase
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.recommendations import ANYWHERE, Objective, RecommendationRequest
-from app.pricing.price_index import gpu_names
 from app.pricing.resolution import PriceBook
-from app.services.implied_gpus import implied_gpu
 from app.services.questions import Hardware, Questioner
+from app.services.searched_hardware import hardware_of
 from app.services.searched_terms import narrowed
 from app.services.serving import ServedRegressor
 from models import nodes_for
@@ -51,11 +50,12 @@ def candidate_configurations(
     Raises
     ------
     InvalidRequestError
-        If the search has too many configurations, or its pricing allows none.
+        If the search has too many configurations, names GPUs that its instance types have not, or
+        its pricing allows none.
     """
     request = replace(request, search=narrowed(request.search, request.pricing))
     search = request.search
-    hardware = _hardware(request, served, list(measured), book)
+    hardware = hardware_of(search, list(measured), served, book) or [(None, None)]
     workers = search.workers or _worker_counts(served)
     placed = [(pair, terms) for pair in hardware for terms in _terms(pair, request, book)]
     nodes = search.nodes or (None,)
@@ -136,55 +136,6 @@ def _terms(pair: Hardware, request: RecommendationRequest, book: PriceBook) -> l
 def _is_among(name: str | None, wanted: Sequence[str]) -> bool:
     folded = {each.casefold() for each in wanted}
     return not folded or ANYWHERE in folded or (name or "").casefold() in folded
-
-
-def _hardware(
-    request: RecommendationRequest,
-    served: ServedRegressor,
-    measured: Sequence[Hardware],
-    book: PriceBook,
-) -> list[Hardware]:
-    search = request.search
-    if search.instance_types:
-        pairs = [
-            pair
-            for name in search.instance_types
-            for pair in _of_instance(name, served, measured, book)
-        ]
-        wanted = {alias for name in search.gpu_types for alias in gpu_names(name)}
-        return _distinct(
-            (gpu, instance)
-            for gpu, instance in pairs
-            if not wanted or gpu is None or wanted & set(gpu_names(gpu))
-        )
-    if search.gpu_types:
-        return _distinct(pair for name in search.gpu_types for pair in _of_gpu(name, measured))
-    return _distinct(measured) or [(None, None)]
-
-
-def _of_instance(
-    name: str, served: ServedRegressor, measured: Sequence[Hardware], book: PriceBook
-) -> list[Hardware]:
-    return with_instance(name, measured) or [(implied_gpu(name, served.gpu_types, book), name)]
-
-
-def with_instance(name: str, measured: Iterable[Hardware]) -> list[Hardware]:
-    """Return the measured hardware of an instance type."""
-    return [pair for pair in measured if pair[1] and pair[1].casefold() == name.casefold()]
-
-
-def _of_gpu(name: str, measured: Sequence[Hardware]) -> list[Hardware]:
-    return with_gpu(name, measured) or [(name, None)]
-
-
-def with_gpu(name: str, measured: Iterable[Hardware]) -> list[Hardware]:
-    """Return the measured hardware with a GPU, in whatever spelling it is named."""
-    wanted = set(gpu_names(name))
-    return [pair for pair in measured if pair[0] is not None and wanted & set(gpu_names(pair[0]))]
-
-
-def _distinct(pairs: Iterable[Hardware]) -> list[Hardware]:
-    return list(dict.fromkeys(pairs))
 
 
 def _worker_counts(served: ServedRegressor) -> tuple[int, ...]:

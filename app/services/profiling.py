@@ -156,7 +156,7 @@ class ProfilingService:
             runs = stores.runs.usable_for_fit(workload.workload_id) if served is None else None
         if served is not None:
             measured = with_implied_pairs(measured, served.gpu_types, book)
-        candidates = candidate_scenarios(request, measured)
+        candidates = candidate_scenarios(request, measured, served, book)
         resolve = named_cold if served is None else Questioner(served, book).ask
         pricing = request.pricing
         request = replace(

@@ -8,9 +8,11 @@ from typing import Final, TypeVar
 from app.domain.configurations import Configuration, ParameterValue, Purchase, Scenario, Work
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.profiling import ProfilingRequest
-from app.services.candidates import with_gpu, with_instance
+from app.pricing.resolution import PriceBook
 from app.services.questions import Hardware
+from app.services.searched_hardware import hardware_of
 from app.services.searched_terms import narrowed
+from app.services.serving import ServedRegressor
 
 _Name = TypeVar("_Name", str, Purchase)
 
@@ -37,7 +39,10 @@ def distinct(scenarios: Iterable[Scenario]) -> list[Scenario]:
 
 
 def candidate_scenarios(
-    request: ProfilingRequest, measured: Mapping[Hardware, float | None]
+    request: ProfilingRequest,
+    measured: Mapping[Hardware, float | None],
+    served: ServedRegressor | None,
+    book: PriceBook,
 ) -> Sequence[Scenario]:
     """Return every configuration that may be measured.
 
@@ -52,15 +57,19 @@ def candidate_scenarios(
         Candidates or a search, and the targets.
     measured
         The pairs of GPU type and instance type that runs have, with the most workers of one node.
+    served
+        The regressor, None where none is published.
+    book
+        What is on sale where.
 
     Raises
     ------
     InvalidRequestError
-        If there are too many, or the pricing of the search allows none.
+        If there are too many, or the search contradicts itself or its pricing.
     """
     if request.candidates:
         return distinct(request.candidates)
-    configurations = _configurations(request, measured)
+    configurations = _configurations(request, measured, served, book)
     works, parameters = _works(request), _parameter_sets(request)
     total = len(configurations) * len(works) * len(parameters)
     if total > MAX_CANDIDATES:
@@ -75,10 +84,14 @@ def candidate_scenarios(
 
 
 def _configurations(
-    request: ProfilingRequest, measured: Mapping[Hardware, float | None]
+    request: ProfilingRequest,
+    measured: Mapping[Hardware, float | None],
+    served: ServedRegressor | None,
+    book: PriceBook,
 ) -> list[Configuration]:
     search, pricing = narrowed(request.search.hardware, request.pricing), request.pricing
     asked = [each.configuration for each in request.targets]
+    hardware = hardware_of(search, list(measured), served, book) or _asked_hardware(request)
     places = product(
         search.providers or _unless(pricing.provider, [each.provider for each in asked]),
         search.regions or _unless(pricing.region, [each.region for each in asked]),
@@ -95,9 +108,7 @@ def _configurations(
             nodes=nodes or (1 if workers <= (measured.get(pair) or 0.0) else None),
             workers=workers,
         )
-        for (provider, region, purchase, nodes, workers), pair in product(
-            places, _hardware(request, list(measured))
-        )
+        for (provider, region, purchase, nodes, workers), pair in product(places, hardware)
     ]
 
 
@@ -106,25 +117,10 @@ def _unless(priced: str | None, asked: Sequence[_Name | None]) -> list[_Name | N
     return list(dict.fromkeys(asked)) if priced is None else [None]
 
 
-def _hardware(request: ProfilingRequest, measured: Sequence[Hardware]) -> list[Hardware]:
-    """Return the pairs searched; a name that was measured brings its partner."""
-    search = request.search.hardware
-    if search.instance_types:
-        return _paired(search.instance_types, 1, measured)
-    if search.gpu_types:
-        return _paired(search.gpu_types, 0, measured)
-    asked = (
-        (each.configuration.gpu_type, each.configuration.instance_type) for each in request.targets
-    )
-    return list(dict.fromkeys(measured or asked))
-
-
-def _paired(names: Sequence[str], side: int, measured: Sequence[Hardware]) -> list[Hardware]:
-    pairs: list[Hardware] = []
-    for name in names:
-        known = (with_instance if side else with_gpu)(name, measured)
-        pairs += known or [(name, None) if side == 0 else (None, name)]
-    return list(dict.fromkeys(pairs))
+def _asked_hardware(request: ProfilingRequest) -> list[Hardware]:
+    """Return the hardware of the targets, which counts where none was measured or is named."""
+    asked = [each.configuration for each in request.targets]
+    return list(dict.fromkeys((each.gpu_type, each.instance_type) for each in asked))
 
 
 def _powers_of_two(most: int) -> list[int]:

@@ -1,0 +1,103 @@
+"""Hardware that recommendations and profiling plans search, measured on machines of one's own."""
+
+from math import ceil
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.services.wiring import Services
+from tests.support.regressors import fit
+
+V100: dict[str, Any] = {"gpu_type": "V100-16GB", "instance_type": "q4"}
+A100: dict[str, Any] = {"gpu_type": "A100-40GB", "instance_type": "q8"}
+GPUS = {"q4": 4, "q8": 8}
+WORK = {"dataset_size": 50_000}
+TARGET = {"configuration": {"gpu_type": "A100-40GB", "workers": 16}, "work": WORK}
+
+
+@pytest.fixture(autouse=True)
+def own_machines(client: TestClient, services: Services) -> None:
+    """Runs on machines of four V100 and of eight A100, which one laboratory sells."""
+    runs = [
+        {
+            "workload": "dense",
+            "duration_seconds": 20.0 + size * 0.02 / workers / share,
+            "configuration": {
+                **hardware,
+                "workers": workers,
+                "nodes": ceil(workers / GPUS[hardware["instance_type"]]),
+            },
+            "work": {"dataset_size": size},
+        }
+        for hardware, share in ((V100, 1), (A100, 2))
+        for size in (10_000, 40_000, 100_000)
+        for workers in (1, 2, 4, 8)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    prices = [
+        {
+            **hardware,
+            "gpu_count": GPUS[hardware["instance_type"]],
+            "provider": "lab",
+            "region": region,
+            "price_per_hour": price,
+        }
+        for hardware, region, price in ((V100, "a", "8"), (V100, "b", "6"), (A100, "a", "20"))
+    ]
+    assert client.post("/v1/prices", json=prices).status_code == 201
+    fit(services, "dense")
+
+
+def recommend(client: TestClient, search: dict[str, Any], **more: Any) -> Any:
+    body = {"workload": "dense", "work": WORK, "search": search, **more}
+    return client.post("/v1/recommendations", json=body)
+
+
+def plan(client: TestClient, search: dict[str, Any], **more: Any) -> Any:
+    body = {
+        "target": TARGET,
+        "repeat": True,
+        "stop": {"min_narrowing": 0},
+        "search": search,
+        **more,
+    }
+    return client.post("/v1/workloads/dense/profiling-plans", json=body)
+
+
+def configurations(answer: Any) -> list[dict[str, Any]]:
+    assert answer.status_code == 200, answer.text
+    document = answer.json()
+    found = document.get("runs") or [each["forecast"] for each in document.get("ranked", ())]
+    return [each["configuration"] for each in found]
+
+
+BOTH = pytest.mark.parametrize("ask", [recommend, plan])
+
+
+@BOTH
+def test_instance_types_are_searched_with_the_gpus_that_are_named(
+    client: TestClient, ask: Any
+) -> None:
+    search = {"instance_types": ["q4", "Q8"], "gpu_types": ["A100-40GB"], "workers": [4]}
+
+    found = configurations(ask(client, search))
+
+    assert {(each["gpu_type"], each["instance_type"]) for each in found} == {("A100-40GB", "q8")}
+
+
+@BOTH
+@pytest.mark.parametrize("instance_type", ["q4", "p3.16xlarge"])
+def test_instance_types_without_any_of_the_gpus_named_are_refused(
+    client: TestClient, ask: Any, instance_type: str
+) -> None:
+    search = {"instance_types": [instance_type], "gpu_types": ["A100-80GB"], "workers": [4]}
+
+    answer = ask(client, search)
+
+    assert answer.status_code == 422
+    (fault,) = answer.json()["errors"]
+    assert (fault["field"], fault["pointer"]) == ("search.gpu_types", "/search/gpu_types")
+    assert instance_type in fault["message"]
+    assert "A100-80GB" in fault["message"]
+    assert "leave one of the two lists out" in fault["remedy"]
