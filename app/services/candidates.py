@@ -7,25 +7,18 @@ from itertools import product
 from math import inf
 from typing import Final
 
-from app.domain.configurations import Configuration, Purchase
-from app.domain.errors import Fault, InvalidRequestError
-from app.domain.recommendations import ANYWHERE, Objective, RecommendationRequest
+from app.domain.configurations import Configuration
+from app.domain.recommendations import Objective, RecommendationRequest
 from app.pricing.resolution import PriceBook
 from app.services.questions import Hardware, Questioner
 from app.services.searched_hardware import hardware_of
-from app.services.searched_terms import narrowed
+from app.services.searched_terms import Buying, Terms, narrowed, refuse_beyond
 from app.services.serving import ServedRegressor
 from models import nodes_for
 
 MAX_CANDIDATES: Final = 10_000
 _BEYOND: Final = 4
 """How far beyond the measured number of workers a search goes by itself."""
-
-Place = tuple[str | None, str | None]
-"""A provider and a region."""
-
-Terms = tuple[Place, Purchase | None]
-"""Where hardware is bought, and how."""
 
 
 def candidate_configurations(
@@ -57,14 +50,11 @@ def candidate_configurations(
     search = request.search
     hardware = hardware_of(search, list(measured), served, book) or [(None, None)]
     workers = search.workers or _worker_counts(served)
-    placed = [(pair, terms) for pair in hardware for terms in _terms(pair, request, book)]
-    nodes = search.nodes or (None,)
-    total = len(placed) * len(nodes) * len(workers)
-    if total > MAX_CANDIDATES:
-        raise InvalidRequestError(
-            f"The search has {total} configurations; at most {MAX_CANDIDATES}.",
-            [Fault("The lists multiply.", "Shorten them.", field="search")],
-        )
+    nodes, buying = search.nodes or (None,), _buying(request, book)
+    each = len(nodes) * len(workers)
+    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * each)
+    placed = buying.placed(hardware)
+    refuse_beyond(MAX_CANDIDATES, len(placed) * each)
     questioner = Questioner(served, book)
     dense = tuple((pair, terms, questioner.density(*pair)) for pair, terms in placed)
     return _product(dense, nodes, workers)
@@ -115,27 +105,18 @@ def _product(
     )
 
 
-def _terms(pair: Hardware, request: RecommendationRequest, book: PriceBook) -> list[Terms]:
-    """Return where and how to buy hardware; without any place the cheapest will be found."""
+def _buying(request: RecommendationRequest, book: PriceBook) -> Buying:
     search, pricing = request.search, request.pricing
-    ways = search.purchase or (None,)
-    named = [*search.providers, *search.regions]
-    is_open = not named and pricing.provider is None and pricing.region is None
-    if ANYWHERE not in named and not (is_open and request.objective is Objective.CARBON):
-        places = product(search.providers or (None,), search.regions or (None,))
-        return list(product(places, ways))
-    # A place may sell hardware in one of the ways alone.
-    return [
-        (place, purchase)
-        for purchase in ways
-        for place in book.places(Configuration(*pair, purchase=purchase), pricing)
-        if _is_among(place[0], search.providers) and _is_among(place[1], search.regions)
-    ] or [((None, None), purchase) for purchase in ways]
-
-
-def _is_among(name: str | None, wanted: Sequence[str]) -> bool:
-    folded = {each.casefold() for each in wanted}
-    return not folded or ANYWHERE in folded or (name or "").casefold() in folded
+    places = *search.providers, *search.regions, pricing.provider, pricing.region
+    is_open = not any(places)
+    return Buying(
+        search.providers or (None,),
+        search.regions or (None,),
+        search.purchase or (None,),
+        pricing,
+        book,
+        is_everywhere=is_open and request.objective is Objective.CARBON,
+    )
 
 
 def _worker_counts(served: ServedRegressor) -> tuple[int, ...]:

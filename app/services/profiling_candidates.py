@@ -6,12 +6,11 @@ from itertools import product
 from typing import Final, TypeVar
 
 from app.domain.configurations import Configuration, ParameterValue, Purchase, Scenario, Work
-from app.domain.errors import Fault, InvalidRequestError
 from app.domain.profiling import ProfilingRequest
 from app.pricing.resolution import PriceBook
 from app.services.questions import Hardware
 from app.services.searched_hardware import hardware_of
-from app.services.searched_terms import narrowed
+from app.services.searched_terms import Buying, Terms, narrowed, refuse_beyond
 from app.services.serving import ServedRegressor
 
 _Name = TypeVar("_Name", str, Purchase)
@@ -69,36 +68,47 @@ def candidate_scenarios(
     """
     if request.candidates:
         return distinct(request.candidates)
-    configurations = _configurations(request, measured, served, book)
     works, parameters = _works(request), _parameter_sets(request)
-    total = len(configurations) * len(works) * len(parameters)
-    if total > MAX_CANDIDATES:
-        raise InvalidRequestError(
-            f"The search has {total} configurations; at most {MAX_CANDIDATES}.",
-            [Fault("The lists multiply.", "Shorten them.", field="search", pointer="/search")],
-        )
+    placed = _placed(request, measured, served, book, len(works) * len(parameters))
     return [
         Scenario(configuration, work, dict(chosen))
-        for configuration, work, chosen in product(configurations, works, parameters)
+        for configuration, work, chosen in product(
+            _configurations(request, measured, placed), works, parameters
+        )
     ]
+
+
+def _placed(
+    request: ProfilingRequest,
+    measured: Mapping[Hardware, float | None],
+    served: ServedRegressor | None,
+    book: PriceBook,
+    works: int,
+) -> list[tuple[Hardware, Terms]]:
+    """Return the hardware of a search with its terms, where each of its `works` may be made."""
+    search, pricing = narrowed(request.search.hardware, request.pricing), request.pricing
+    asked = [each.configuration for each in request.targets]
+    hardware = hardware_of(search, list(measured), served, book) or _asked_hardware(request)
+    buying = Buying(
+        search.providers or _unless(pricing.provider, [each.provider for each in asked]),
+        search.regions or _unless(pricing.region, [each.region for each in asked]),
+        search.purchase or _unless(pricing.purchase, [each.purchase for each in asked]),
+        pricing,
+        book,
+    )
+    each = len(search.nodes or (None,)) * len(_workers(request)) * works
+    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * each)
+    placed = buying.placed(hardware)
+    refuse_beyond(MAX_CANDIDATES, len(placed) * each)
+    return placed
 
 
 def _configurations(
     request: ProfilingRequest,
     measured: Mapping[Hardware, float | None],
-    served: ServedRegressor | None,
-    book: PriceBook,
+    placed: Sequence[tuple[Hardware, Terms]],
 ) -> list[Configuration]:
-    search, pricing = narrowed(request.search.hardware, request.pricing), request.pricing
-    asked = [each.configuration for each in request.targets]
-    hardware = hardware_of(search, list(measured), served, book) or _asked_hardware(request)
-    places = product(
-        search.providers or _unless(pricing.provider, [each.provider for each in asked]),
-        search.regions or _unless(pricing.region, [each.region for each in asked]),
-        search.purchase or _unless(pricing.purchase, [each.purchase for each in asked]),
-        search.nodes or (None,),
-        search.workers or _powers_of_two(max(each.workers for each in asked)),
-    )
+    counts = product(request.search.hardware.nodes or (None,), _workers(request))
     return [
         Configuration(
             *pair,
@@ -108,8 +118,13 @@ def _configurations(
             nodes=nodes or (1 if workers <= (measured.get(pair) or 0.0) else None),
             workers=workers,
         )
-        for (provider, region, purchase, nodes, workers), pair in product(places, hardware)
+        for (pair, ((provider, region), purchase)), (nodes, workers) in product(placed, counts)
     ]
+
+
+def _workers(request: ProfilingRequest) -> Sequence[int]:
+    asked = max(each.configuration.workers for each in request.targets)
+    return request.search.hardware.workers or _powers_of_two(asked)
 
 
 def _unless(priced: str | None, asked: Sequence[_Name | None]) -> list[_Name | None]:

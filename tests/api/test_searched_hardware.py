@@ -101,3 +101,43 @@ def test_instance_types_without_any_of_the_gpus_named_are_refused(
     assert instance_type in fault["message"]
     assert "A100-80GB" in fault["message"]
     assert "leave one of the two lists out" in fault["remedy"]
+
+
+def places(answer: Any) -> set[tuple[str | None, str | None, str | None]]:
+    found = configurations(answer)
+    return {(each["instance_type"], each["provider"], each["region"]) for each in found}
+
+
+@pytest.mark.parametrize(
+    "search", [{"providers": ["*"]}, {"regions": ["*"]}, {"providers": ["*"], "regions": ["b"]}]
+)
+def test_plan_expands_places_and_measures_at_the_cheapest(
+    client: TestClient, search: dict[str, Any]
+) -> None:
+    answer = plan(client, {"instance_types": ["q4"], "workers": [4], **search})
+
+    assert places(answer) == {("q4", "lab", "b")}
+    assert all(run["price"] is not None for run in answer.json()["runs"])
+
+
+def test_plan_expands_places_in_each_way_in_which_they_sell(client: TestClient) -> None:
+    spot = {**V100, "gpu_count": 4, "provider": "hut", "price_per_hour": "1", "purchase": "spot"}
+    assert client.post("/v1/prices", json=spot).status_code == 201
+    search = {"instance_types": ["q4"], "workers": [4], "providers": ["*"]}
+
+    answer = plan(client, {**search, "purchase": ["on_demand", "spot"]})
+
+    assert places(answer) == {("q4", "hut", None)}
+    assert {run["purchase"] for run in configurations(answer)} == {"spot"}
+
+
+@BOTH
+def test_search_that_is_too_large_is_refused_before_places_are_looked_up(
+    client: TestClient, ask: Any
+) -> None:
+    named = [f"p{each}" for each in range(1000)]
+
+    answer = ask(client, {"providers": named, "regions": named})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/search"
