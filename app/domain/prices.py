@@ -72,6 +72,11 @@ class PriceQuery:
     extras: Extras = NO_EXTRAS
     serverless: Serverless | None = None
 
+    @property
+    def is_inline(self) -> bool:
+        """Whether it brings its price along."""
+        return self.price_per_hour is not None or self.serverless is not None
+
     @override
     def __hash__(self) -> int:
         # Looked up for each answer: of all members these tell most queries apart.

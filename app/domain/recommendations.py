@@ -62,6 +62,14 @@ class RecommendationRequest:
     energy: EnergyTerms = NO_ENERGY_TERMS
     regressor_version: int | None = None
 
+    @property
+    def needs_cost(self) -> bool:
+        """Whether a candidate of which no price is known does not qualify."""
+        return self.budget is not None or self.objective in {
+            Objective.COST,
+            Objective.COST_DURATION_PRODUCT,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class RejectedCandidate:

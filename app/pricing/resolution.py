@@ -195,7 +195,7 @@ class PriceBook:
 
     def _offers(self, configuration: Configuration, wanted: _Wanted) -> list[Offer]:
         query, currency, nodes_assumed = wanted
-        if query.price_per_hour is not None or query.serverless is not None:
+        if query.is_inline:
             return [self._inline(configuration, query, currency)]
         asked = [configuration]
         if nodes_assumed and configuration.nodes is not None:

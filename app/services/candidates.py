@@ -48,9 +48,10 @@ def candidate_configurations(
     """
     request = replace(request, search=narrowed(request.search, request.pricing))
     search = request.search
-    hardware = hardware_of(search, list(measured), served, book) or [(None, None)]
+    known = list(measured)
+    hardware = hardware_of(search, known, served, book) or [(None, None)]
     workers = search.workers or _worker_counts(served)
-    nodes, buying = search.nodes or (None,), _buying(request, book)
+    nodes, buying = search.nodes or (None,), _buying(request, known, book)
     each = len(nodes) * len(workers)
     refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * each)
     placed = buying.placed(hardware)
@@ -105,7 +106,9 @@ def _product(
     )
 
 
-def _buying(request: RecommendationRequest, book: PriceBook) -> Buying:
+def _buying(
+    request: RecommendationRequest, measured: Sequence[Hardware], book: PriceBook
+) -> Buying:
     search, pricing = request.search, request.pricing
     places = *search.providers, *search.regions, pricing.provider, pricing.region
     is_open = not any(places)
@@ -116,6 +119,8 @@ def _buying(request: RecommendationRequest, book: PriceBook) -> Buying:
         pricing,
         book,
         is_everywhere=is_open and request.objective is Objective.CARBON,
+        measured=() if search.instance_types else measured,
+        needs_price=request.needs_cost,
     )
 
 

@@ -83,7 +83,7 @@ def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | 
         interval_s = found.infeasible[0].checkpoint_interval_s
         asked, configuration = _that_ends(asked, configuration, interval_s, changes)
         found = asked.evaluate(configuration)
-    currency = found.foreign_currencies[0] if _is_cost_needed(asked.request) else None
+    currency = found.foreign_currencies[0] if asked.request.needs_cost else None
     if currency is not None:
         asked = _in_currency(asked, currency, changes)
         found = asked.evaluate(configuration)
@@ -155,13 +155,6 @@ def _in_currency(asked: Asked, currency: str, changes: list[NeededChange]) -> As
     return replace(asked, request=replace(request, pricing=pricing))
 
 
-def _is_cost_needed(request: RecommendationRequest) -> bool:
-    return request.budget is not None or request.objective in {
-        Objective.COST,
-        Objective.COST_DURATION_PRODUCT,
-    }
-
-
 def _missed(asked: Asked, found: Evaluated, currency: str | None) -> list[NeededChange]:
     """Return what one candidate that can end still misses; amounts are in `currency` if any."""
     request, candidates = asked.request, found.candidates
@@ -185,7 +178,7 @@ def _unknown(asked: Asked, found: Evaluated, duration_s: float) -> list[NeededCh
     """Return what would have to be known of a candidate."""
     request, candidates = asked.request, found.candidates
     changes = []
-    if _is_cost_needed(request) and np.isnan(candidates.cost_bound[0]):
+    if request.needs_cost and np.isnan(candidates.cost_bound[0]):
         changes.append(_price(asked, found, duration_s))
     is_green = request.objective in {Objective.ENERGY, Objective.CARBON}
     if is_green and np.isnan(objective_values(candidates, request.objective)[0]):

@@ -95,6 +95,8 @@ def _placed(
         search.purchase or _unless(pricing.purchase, [each.purchase for each in asked]),
         pricing,
         book,
+        measured=() if search.instance_types else measured,
+        needs_price=request.budget is not None,
     )
     each = len(search.nodes or (None,)) * len(_workers(request)) * works
     refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * each)

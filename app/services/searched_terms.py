@@ -1,6 +1,6 @@
 """Where and how a search buys hardware: what it names, as far as its pricing allows it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeVar
@@ -33,6 +33,10 @@ class Buying:
         Which prices count, and those that there are.
     is_everywhere
         Whether every place counts all the same.
+    measured
+        Hardware that its GPU alone may stand for where it is not on sale: other machines have it.
+    needs_price
+        Whether what no place sells is not wanted, where no place is named.
     """
 
     providers: Sequence[str | None]
@@ -41,35 +45,78 @@ class Buying:
     pricing: PriceQuery
     book: PriceBook
     is_everywhere: bool = False
+    measured: Collection[Hardware] = ()
+    needs_price: bool = False
 
     @property
     def fewest(self) -> int:
-        """How many terms one piece of hardware has at least."""
+        """How many terms one piece of hardware has at least, places that are looked up apart."""
         places = 1 if self._is_anywhere else len(self.providers) * len(self.regions)
         return places * len(self.ways)
 
     def placed(self, hardware: Sequence[Hardware]) -> list[tuple[Hardware, Terms]]:
         """Return hardware with its terms, each once."""
-        return [(pair, terms) for pair in hardware for terms in self._terms(pair)]
+        moving = {pair for pair in hardware if self._may_move(pair)}
+        sold = {pair: self._sold(pair) for pair in {*moving, *map(_alone, moving)}}
+        taken = {(_alone(pair), terms) for pair in moving for terms in sold[pair]}
+        found: dict[tuple[Hardware, Terms], None] = {}
+        for pair in hardware:
+            alone = _alone(pair)
+            if pair in moving:
+                placed = [(pair, terms) for terms in sold[pair]]
+                placed += [(alone, each) for each in sold[alone] if (alone, each) not in taken]
+            else:
+                placed = [(pair, terms) for terms in self._sold(pair)] if self._is_anywhere else []
+            found.update(dict.fromkeys([*placed, *self._unsold(pair, placed)]))
+        return list(found)
+
+    def _unsold(
+        self, pair: Hardware, placed: Sequence[tuple[Hardware, Terms]]
+    ) -> list[tuple[Hardware, Terms]]:
+        """Return hardware where it is asked for and not on sale: of that no price is known."""
+        covered = {terms for _hardware, terms in placed}
+        if covered and self._is_anywhere:
+            return []
+        return [(pair, terms) for terms in self._named if terms not in covered]
 
     @property
     def _is_anywhere(self) -> bool:
         return self.is_everywhere or ANYWHERE in {*self.providers, *self.regions}
 
-    def _terms(self, pair: Hardware) -> list[Terms]:
-        """Return where and how to buy hardware; without any place the cheapest will be found."""
-        if not self._is_anywhere:
-            return list(product(product(self.providers, self.regions), self.ways))
-        return self._on_sale(pair) or [((None, None), way) for way in self.ways]
+    @property
+    def _named(self) -> list[Terms]:
+        """What is asked for; where every place counts, the cheapest that may yet be found."""
+        if self._is_anywhere:
+            return [((None, None), way) for way in self.ways]
+        return list(product(product(self.providers, self.regions), self.ways))
 
-    def _on_sale(self, pair: Hardware) -> list[Terms]:
+    def _may_move(self, pair: Hardware) -> bool:
+        pricing = self.pricing
+        if None in pair or pair not in self.measured or pricing.is_inline:
+            return False
+        places = {*self.providers, *self.regions, pricing.provider, pricing.region}
+        return self.is_everywhere or self.needs_price or places != {None}
+
+    def _sold(self, pair: Hardware) -> list[Terms]:
         """Return where hardware is on sale; a place may sell it in one of the ways alone."""
+        if not self._is_anywhere:
+            return [terms for terms in self._named if self._is_sold(pair, terms)]
         return [
             (place, way)
             for way in self.ways
             for place in self.book.places(Configuration(*pair, purchase=way), self.pricing)
             if _is_among(place[0], self.providers) and _is_among(place[1], self.regions)
         ]
+
+    def _is_sold(self, pair: Hardware, terms: Terms) -> bool:
+        (provider, region), way = terms
+        asked = Configuration(*pair, provider=provider, region=region, purchase=way)
+        return bool(self.book.places(asked, self.pricing))
+
+
+def _alone(pair: Hardware) -> Hardware:
+    """Return the GPU without the machine that it was measured in."""
+    return pair[0], None
 
 
 def _is_among(name: str | None, wanted: Sequence[str | None]) -> bool:

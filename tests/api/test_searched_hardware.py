@@ -141,3 +141,107 @@ def test_search_that_is_too_large_is_refused_before_places_are_looked_up(
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/search"
+
+
+def store_cloud_price(client: TestClient, **changes: Any) -> None:
+    machine = {"gpu_type": "A100-40GB", "instance_type": "their-8x", "gpu_count": 8}
+    price = {"provider": "aws", "region": "here", "price_per_hour": "30", **changes}
+    assert client.post("/v1/prices", json={**machine, **price}).status_code == 201
+
+
+@BOTH
+@pytest.mark.parametrize("search", [{"gpu_types": ["a100-40gb"]}, {}])
+@pytest.mark.parametrize("is_priced", [True, False])
+def test_measured_gpu_is_searched_where_its_own_machines_are_not_sold(
+    client: TestClient, ask: Any, search: dict[str, Any], *, is_priced: bool
+) -> None:
+    store_cloud_price(client)
+    place = {"region": "here"} if is_priced else {}
+    named = {} if is_priced else {"providers": ["AWS"], "regions": ["here"]}
+
+    answer = ask(client, {**search, **named, "workers": [8]}, pricing=place)
+
+    found = [each for each in configurations(answer) if each["gpu_type"] == "A100-40GB"]
+    assert {each["instance_type"] for each in found} == {None}
+    reasons = answer.json()["rejected"]
+    assert not [each for each in reasons if each["configuration"]["gpu_type"] == "A100-40GB"]
+
+
+def test_gpu_is_recommended_elsewhere_as_it_is_forecast(client: TestClient) -> None:
+    store_cloud_price(client)
+    search = {"gpu_types": ["A100-40GB"], "workers": [8], "providers": ["aws"], "regions": ["here"]}
+    configuration = {"gpu_type": "A100-40GB", "workers": 8, "provider": "aws", "region": "here"}
+
+    (ranked,) = recommend(client, search).json()["ranked"]
+    asked = {"workload": "dense", "work": WORK, "configuration": configuration}
+    forecast = client.post("/v1/forecasts", json=asked).json()
+
+    for part in ("duration_seconds", "cost", "warnings", "basis"):
+        assert ranked["forecast"][part] == forecast[part]
+
+
+@BOTH
+def test_star_adds_places_that_sell_the_gpu_alone(client: TestClient, ask: Any) -> None:
+    store_cloud_price(client, price_per_hour="0.1")
+    search = {"gpu_types": ["A100-40GB"], "workers": [8], "providers": ["*"]}
+
+    answer = ask(client, search, runs=100) if ask is plan else ask(client, search, limit=100)
+
+    found = places(answer)
+    assert {("q8", "lab", "a"), (None, "aws", "here")} <= found
+    assert not {each for each in found if each[0] is None and each[1] == "lab"}
+
+
+@BOTH
+def test_instance_types_that_are_named_are_searched_alone(client: TestClient, ask: Any) -> None:
+    store_cloud_price(client)
+    search = {"instance_types": ["q8"], "gpu_types": ["A100-40GB"], "workers": [8]}
+
+    everywhere = ask(client, {**search, "providers": ["*"]})
+    elsewhere = recommend(client, {**search, "providers": ["aws"]}).json()
+
+    assert places(everywhere) == {("q8", "lab", "a")}
+    assert elsewhere["rejected_by_reason"] == {"price_unknown": 1}
+
+
+def test_place_that_sells_no_machine_of_the_gpu_leaves_the_measured_one(
+    client: TestClient,
+) -> None:
+    search = {"gpu_types": ["A100-40GB"], "workers": [8], "regions": ["mars-1"]}
+
+    answer = recommend(client, search).json()
+
+    (rejected,) = answer["rejected"]
+    assert rejected["configuration"]["instance_type"] == "q8"
+    assert rejected["reason"] == "price_unknown"
+
+
+def test_price_of_the_question_is_that_of_the_measured_machines(client: TestClient) -> None:
+    search = {"gpu_types": ["A100-40GB"], "workers": [8], "providers": ["aws"]}
+
+    answer = recommend(client, search, pricing={"price_per_hour": "5"})
+
+    assert places(answer) == {("q8", "aws", None)}
+
+
+def test_machines_without_a_price_are_replaced_where_a_cost_is_needed(
+    client: TestClient, services: Services
+) -> None:
+    runs = [
+        {
+            "workload": "unpriced",
+            "duration_seconds": 100.0 / workers,
+            "configuration": {**A100, "instance_type": "rack", "workers": workers},
+        }
+        for workers in (1, 2, 4)
+    ]
+    assert client.post("/v1/runs", json=runs).status_code == 201
+    fit(services, "unpriced")
+
+    by_cost, by_duration = (
+        recommend(client, {"workers": [2]}, workload="unpriced", work={}, objective=objective)
+        for objective in ("cost", "duration")
+    )
+
+    assert {each["instance_type"] for each in configurations(by_cost)} == {None}
+    assert {each["instance_type"] for each in configurations(by_duration)} == {"rack"}
