@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from app.api.schemas.quantities import plain_number
 from app.domain.recommendations import NeededChange
-from app.domain.wording import say_number, say_seconds
+from app.domain.wording import say_count, say_number, say_seconds
 
 _SIX_DIGITS_UP: Final = Context(prec=6, rounding=ROUND_CEILING)
 
@@ -79,6 +79,9 @@ _MESSAGES: Mapping[str, _Words] = {
     ),
     "pricing.purchase": _purchase,
     "search.purchase": _purchase,
+    "search.nodes": lambda asked, needed: (
+        f"Its workers would have to stand on {say_count(needed, 'node')} instead of {asked}."
+    ),
     "energy.watts_per_worker": lambda _asked, _needed: (
         "Its power is not known: say energy.watts_per_worker, or upload runs with"
         " resources.energy_joules."

@@ -1,10 +1,9 @@
 """Which configurations a recommendation looks at."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from math import inf
 from typing import Final
 
 from app.domain.configurations import Configuration
@@ -59,30 +58,6 @@ def candidate_configurations(
     questioner = Questioner(served, book)
     dense = tuple((pair, terms, questioner.density(*pair)) for pair, terms in placed)
     return _product(dense, nodes, workers)
-
-
-def part_by_room(
-    configurations: Sequence[Configuration],
-    measured: Mapping[Hardware, float | None],
-    book: PriceBook,
-) -> tuple[Sequence[Configuration], Sequence[Configuration]]:
-    """Return what has room on its nodes, and what has not.
-
-    That is what asks for more workers than its nodes have GPUs, and than any run had on one.
-    """
-    most: dict[Hardware, float] = {}
-    for pair in {(each.gpu_type, each.instance_type) for each in configurations}:
-        gpus = None if pair[1] is None else book.gpus_of(Configuration(*pair))
-        most[pair] = max(gpus, measured.get(pair) or 0.0) if gpus else inf
-    if min(most.values(), default=inf) == inf:
-        return configurations, []
-    roomy: list[Configuration] = []
-    crowded: list[Configuration] = []
-    for each in configurations:
-        room = most[each.gpu_type, each.instance_type]
-        has_room = each.nodes is None or each.workers <= each.nodes * room
-        (roomy if has_room else crowded).append(each)
-    return roomy, crowded
 
 
 # The same search is asked again and again with another objective, deadline or budget.

@@ -48,6 +48,17 @@ class Evaluated:
     infeasible: list[Infeasible]
     foreign_currencies: list[str | None]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was no candidate."""
+        return not (self.configurations or self.infeasible)
+
+
+def _nothing() -> Evaluated:
+    none = np.empty(0)
+    candidates = Candidates(none, none, none, none, none, none, none.astype(np.bool_), none)
+    return Evaluated([], candidates, [], [])
+
 
 def evaluate(
     request: RecommendationRequest,
@@ -57,6 +68,8 @@ def evaluate(
     now: datetime,
 ) -> Evaluated:
     """Return what candidates take, cost, draw and emit, and whether they fit, by one forecast."""
+    if not configurations:
+        return _nothing()
     scenarios = _scenarios(request, configurations, Questioner(served, book))
     features = features_of(scenarios, served)
     work = served.predict(features)

@@ -1,6 +1,7 @@
 """The candidate that comes nearest when none qualifies, and what would have to change for it."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -8,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from app.decisions.recommendation import Choice, Constraints, misfits, objective_values
+from app.decisions.recommendation import Choice, Constraints, choose, misfits, objective_values
 from app.domain.configurations import Configuration, Purchase, Scenario
 from app.domain.recommendations import NeededChange, Objective, RecommendationRequest
 from app.pricing.billing import exact_cost
@@ -16,6 +17,7 @@ from app.pricing.resolution import PriceBook
 from app.services.durations import features_of
 from app.services.evaluation import Evaluated, evaluate
 from app.services.questions import Questioner
+from app.services.room import Misplaced
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import interruptions_of
 
@@ -68,7 +70,7 @@ def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | 
     A cost that no rate converts is asked again in the currency of its price. What is still missed
     then is told by constraint.
     """
-    if choice.ranked.size or not (evaluated.configurations or evaluated.infeasible):
+    if choice.ranked.size or evaluated.is_empty:
         return None
     changes: list[NeededChange] = []
     if choice.nearest is not None:
@@ -89,6 +91,27 @@ def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | 
         found = asked.evaluate(configuration)
     changes += _missed(asked, found, currency)
     return Nearest(asked.request, configuration, tuple(changes))
+
+
+def nearest_on_other_nodes(
+    asked: Asked, refused: Iterable[tuple[Configuration, Misplaced]]
+) -> Nearest | None:
+    """Return the nearest of candidates that cannot stand on their nodes, on those that would do."""
+    request = asked.request
+    standing = list(dict.fromkeys(replace(each, nodes=why.nodes) for each, why in refused))
+    evaluated = evaluate(request, standing, asked.served, asked.book, asked.now)
+    choice = choose(evaluated.candidates, request.objective, constraints_of(request))
+    if choice.ranked.size:
+        best = evaluated.configurations[int(choice.ranked[0])]
+        found: Nearest | None = Nearest(request, best, ())
+    else:
+        found = nearest_of(asked, evaluated, choice)
+    if found is None or found.configuration.nodes is None:
+        return found
+    nodes = found.configuration.nodes
+    searched = min(request.search.nodes, key=lambda each: abs(each - nodes))
+    change = NeededChange("search.nodes", searched, nodes)
+    return replace(found, changes=(change, *found.changes))
 
 
 def _with_batch(asked: Asked, configuration: Configuration, changes: list[NeededChange]) -> Asked:

@@ -1,6 +1,6 @@
 """The use case of planning which configurations to measure next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import exp, log
@@ -31,6 +31,7 @@ from app.services.profiling_candidates import (
     candidate_scenarios,
     distinct,
     identity_of,
+    names_nodes,
 )
 from app.services.profiling_grounds import (
     ColdGround,
@@ -41,6 +42,7 @@ from app.services.profiling_grounds import (
 )
 from app.services.profiling_spending import Spending, currency_of, spending_of
 from app.services.questions import Questioner
+from app.services.room import Misplaced, misplaced
 from app.services.serving import RegressorCache, ServedRegressor
 from app.services.workload_names import require_workload
 from models import BoolArray, FloatArray
@@ -130,8 +132,8 @@ class ProfilingService:
         except NoRegressorError:
             served = None
         book = self._prices.book(project_id)
-        request, ground, scenarios = self._ground(project_id, request, served, book)
-        field = _field(request, ground, scenarios, book)
+        request, ground, scenarios, apart = self._ground(project_id, request, served, book)
+        field = _field(request, ground, scenarios, book, apart)
         design = ground.design(field.costs())
         scale = _scale(design.half_widths(), field.outlook.targets)
         limits = Limits(
@@ -149,7 +151,7 @@ class ProfilingService:
         request: ProfilingRequest,
         served: ServedRegressor | None,
         book: PriceBook,
-    ) -> tuple[ProfilingRequest, Ground, list[Scenario]]:
+    ) -> tuple[ProfilingRequest, Ground, list[Scenario], Mapping[int, Misplaced]]:
         with self._context.database.reading() as stores:
             workload = require_workload(stores, project_id, request.workload)
             measured = stores.forecasts.measured_hardware(workload.workload_id)
@@ -167,18 +169,26 @@ class ProfilingService:
             made=tuple(replace(run, scenario=resolve(run.scenario)) for run in request.made),
         )
         scenarios = distinct(resolve(each) for each in candidates)
+        standing = [each.configuration for each in scenarios]
+        apart = misplaced(standing, measured, book) if names_nodes(request) else {}
         if served is not None:
-            return request, FittedGround(request, scenarios, served), scenarios
+            return request, FittedGround(request, scenarios, served), scenarios, apart
         assert runs is not None
-        return request, ColdGround(request, scenarios, runs), scenarios
+        return request, ColdGround(request, scenarios, runs), scenarios, apart
 
 
 def _field(
-    request: ProfilingRequest, ground: Ground, scenarios: list[Scenario], book: PriceBook
+    request: ProfilingRequest,
+    ground: Ground,
+    scenarios: list[Scenario],
+    book: PriceBook,
+    apart: Mapping[int, Misplaced],
 ) -> _Field:
     outlook = ground.outlook(book)
     offers, prices = outlook.offers, _prices(outlook)
-    currency, reasons = currency_of(request, offers), _reasons(request, ground, scenarios, outlook)
+    currency = currency_of(request, offers)
+    reasons = _reasons(request, ground, scenarios, outlook)
+    reasons = [apart[row].reason if row in apart else each for row, each in enumerate(reasons)]
     return _Field(
         scenarios=scenarios,
         outlook=outlook,

@@ -37,6 +37,11 @@ def distinct(scenarios: Iterable[Scenario]) -> list[Scenario]:
     return list({_whole(scenario): scenario for scenario in scenarios}.values())
 
 
+def names_nodes(request: ProfilingRequest) -> bool:
+    """Whether a search names the nodes of its candidates: else they are given or filled in."""
+    return bool(request.search.hardware.nodes) and not request.candidates
+
+
 def candidate_scenarios(
     request: ProfilingRequest,
     measured: Mapping[Hardware, float | None],

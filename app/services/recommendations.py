@@ -9,7 +9,6 @@ from typing import Final
 from app.decisions.pareto import thin_front
 from app.decisions.recommendation import Choice, Rejection, choose
 from app.domain.configurations import Configuration, Scenario
-from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import ProjectId
 from app.domain.recommendations import (
@@ -19,23 +18,17 @@ from app.domain.recommendations import (
     RejectedCandidate,
 )
 from app.services.answers import Answer, answer_all
-from app.services.candidates import candidate_configurations, part_by_room
+from app.services.candidates import candidate_configurations
 from app.services.context import ServiceContext
 from app.services.evaluation import Evaluated, evaluate
 from app.services.implied_gpus import with_implied_pairs
-from app.services.nearest import Asked, constraints_of, nearest_of
+from app.services.nearest import Asked, constraints_of, nearest_of, nearest_on_other_nodes
 from app.services.prices import PriceService
+from app.services.room import Misplaced, misplaced
 from app.services.serving import RegressorCache
 
 _EXCHANGE_RATE_UNKNOWN: Final = "exchange_rate_unknown"
 _SPOT_INFEASIBLE: Final = "spot_infeasible"
-_TOO_FEW_GPUS: Final = "too_few_gpus"
-_NO_ROOM: Final = Fault(
-    "Every searched number of nodes has fewer GPUs than the workers need.",
-    "Search more nodes or fewer workers, or leave search.nodes out: nodes are filled in then.",
-    field="search.nodes",
-    pointer="/search/nodes",
-)
 
 
 class RecommendationService:
@@ -64,20 +57,21 @@ class RecommendationService:
             named = stores.forecasts.measured_hardware(served.workload_id)
         measured = with_implied_pairs(named, served.gpu_types, book)
         searched = candidate_configurations(request, served, measured, book)
-        crowded: Sequence[Configuration] = []
-        if request.search.nodes:
-            searched, crowded = part_by_room(searched, measured, book)
-        if not searched:
-            raise InvalidRequestError("No machine has as many GPUs.", [_NO_ROOM])
+        apart = misplaced(searched, measured, book) if request.search.nodes else {}
+        refused = [(searched[row], reason) for row, reason in apart.items()]
+        if apart:
+            searched = [each for row, each in enumerate(searched) if row not in apart]
         now = self._context.now()
         evaluated = evaluate(request, searched, served, book, now)
         choice = choose(evaluated.candidates, request.objective, constraints_of(request))
-        refused = [RejectedCandidate(each, _TOO_FEW_GPUS) for each in crowded]
         return _tell(Asked(request, served, book, now), evaluated, choice, refused)
 
 
 def _tell(
-    asked: Asked, evaluated: Evaluated, choice: Choice, refused: Sequence[RejectedCandidate]
+    asked: Asked,
+    evaluated: Evaluated,
+    choice: Choice,
+    refused: Sequence[tuple[Configuration, Misplaced]],
 ) -> Recommendation:
     request, served = asked.request, asked.served
     ranked = choice.ranked[: request.limit]
@@ -86,13 +80,16 @@ def _tell(
     best = [evaluated.configurations[index] for index in shown]
     beyond = [_with_one_more(best[0])] if best else []
     nearest = nearest_of(asked, evaluated, choice)
+    if refused and evaluated.is_empty:
+        nearest = nearest_on_other_nodes(asked, refused)
     questions = [_question(request, each) for each in (*best, *beyond)]
     if nearest is not None:
         questions.append(_question(nearest.request, nearest.configuration))
     answers = answer_all(questions, served, asked.book, asked.now)
     told = zip(shown, answers[: len(best)], strict=True)
     forecasts = {index: _placed(answer) for index, answer in told if isinstance(answer, Forecast)}
-    rejected = [*refused, *_rejected(evaluated, choice)]
+    misfits = [RejectedCandidate(each, why.reason) for each, why in refused]
+    rejected = [*misfits, *_rejected(evaluated, choice)]
     return Recommendation(
         request=request,
         regressor_version=served.version,

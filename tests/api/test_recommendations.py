@@ -342,10 +342,6 @@ def test_nodes_with_fewer_gpus_than_workers_are_rejected_by_name(
     search = {"instance_types": ["m1", "m8"], "workers": [8], "nodes": [1]}
 
     found = recommend(client, **machines, search=search)
-    refused = client.post(
-        "/v1/recommendations",
-        json={**machines, "search": {**search, "instance_types": ["m1"]}},
-    )
 
     assert [each["forecast"]["configuration"]["instance_type"] for each in found["ranked"]] == [
         "m8"
@@ -354,5 +350,3 @@ def test_nodes_with_fewer_gpus_than_workers_are_rejected_by_name(
         (each["configuration"]["instance_type"], each["reason"]) for each in found["rejected"]
     ] == [("m1", "too_few_gpus")]
     assert (found["considered"], found["rejected_by_reason"]) == (2, {"too_few_gpus": 1})
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["pointer"] == "/search/nodes"

@@ -245,7 +245,13 @@ class RejectedRunOut(ResponseModel):
     configuration: ConfigurationOut
     work: WorkOut
     parameters: dict[str, float | str]
-    reason: str
+    reason: Annotated[
+        str,
+        Field(
+            description="measured, excluded, price_unknown, other_currency, spot_infeasible,"
+            " too_few_gpus (fewer on its nodes than workers) or too_few_workers (than nodes)"
+        ),
+    ]
 
 
 class ProfilingPlanOut(ResponseModel):

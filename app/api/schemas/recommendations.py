@@ -140,7 +140,14 @@ class RejectedOut(ResponseModel):
     """A candidate that does not qualify, and why."""
 
     configuration: ConfigurationOut
-    reason: str
+    reason: Annotated[
+        str,
+        Field(
+            description="deadline, budget, out_of_memory, beyond_range, price_unknown,"
+            " exchange_rate_unknown, energy_unknown, carbon_unknown, spot_infeasible, too_few_gpus"
+            " (fewer on its nodes than workers) or too_few_workers (than nodes)"
+        ),
+    ]
 
 
 class ChangeOut(ResponseModel):
