@@ -14,6 +14,8 @@ _REASONS = {
     "deadline": "no option keeps its deadline with the confidence asked",
     "price_unknown": "no price is known",
     "too_large": "its fewest workers exceed every GPU type it may use",
+    "no_such_gpu": "the capacity has none of its GPU types",
+    "no_worker_count": "none of its worker counts lies between its fewest and most workers",
     "capacity": "the capacity is used by jobs of more weight",
 }
 _UNITS = {

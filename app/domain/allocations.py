@@ -41,6 +41,8 @@ class Omission(StrEnum):
     DEADLINE = "deadline"
     PRICE_UNKNOWN = "price_unknown"
     TOO_LARGE = "too_large"
+    NO_SUCH_GPU = "no_such_gpu"
+    NO_WORKER_COUNT = "no_worker_count"
     CAPACITY = "capacity"
 
 

@@ -9,7 +9,14 @@ import numpy as np
 
 from app.decisions.allocation import IntArray
 from app.decisions.durations import DurationBeliefs, FloatArray
-from app.domain.allocations import ANY_TYPE, AllocationRequest, ElasticJob, Goal, Placed
+from app.domain.allocations import (
+    ANY_TYPE,
+    AllocationRequest,
+    ElasticJob,
+    Goal,
+    Omission,
+    Placed,
+)
 from app.domain.configurations import Configuration, Scenario
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest
@@ -83,6 +90,16 @@ def options_of(request: AllocationRequest) -> list[Option]:
             fault = Fault("The options multiply.", "Name fewer of them.", field="jobs")
             raise InvalidRequestError(f"The jobs have over {MAX_OPTIONS} options.", [fault])
     return options
+
+
+def why_none(request: AllocationRequest, job: ElasticJob) -> Omission:
+    """Return why a job has no option, whatever its forecasts say."""
+    wanted = set(map(gpu_key, job.gpu_types))
+    if wanted and wanted.isdisjoint(map(gpu_key, request.capacity)):
+        return Omission.NO_SUCH_GPU
+    # With as many GPUs as it could take the numbers alone decide.
+    enough = max(job.worker_counts, default=job.min_workers)
+    return Omission.TOO_LARGE if worker_counts(job, enough) else Omission.NO_WORKER_COUNT
 
 
 def worker_counts(job: ElasticJob, gpus: int) -> list[int]:

@@ -34,6 +34,7 @@ from app.services.allocation_options import (
     is_kept,
     options_of,
     questions_of,
+    why_none,
 )
 from app.services.beliefs import BeliefReader, Beliefs
 from app.services.context import ServiceContext
@@ -165,7 +166,7 @@ def _omitted(
     for index in sorted(set(range(len(request.jobs))) - set(problem.jobs.tolist())):
         job = request.jobs[index]
         if index not in asked:
-            omitted.append(OmittedJob(job, Omission.TOO_LARGE))
+            omitted.append(OmittedJob(job, why_none(request, job)))
         elif index not in known:
             omitted.append(OmittedJob(job, Omission.NO_FORECAST, refusals[index]))
         elif index not in punctual:

@@ -128,7 +128,7 @@ def test_jobs_that_get_nothing_say_why(
         "late": "deadline",
         "new": "no_forecast",
         "huge": "too_large",
-        "elsewhere": "too_large",
+        "elsewhere": "no_such_gpu",
     }
     problem = next(each["problem"] for each in answer["left_out"] if each["ref"] == "new")
     assert problem["code"] == "unknown_workload"

@@ -52,6 +52,30 @@ def test_where_nothing_can_be_placed_every_job_says_why(
     assert (answer["exact"], answer["gap"]) == (True, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("limits", "reason", "words"),
+    [
+        ({"gpu_types": ["H100"]}, "no_such_gpu", "the capacity has none of its GPU types"),
+        ({"gpu_types": ["H100"], "min_workers": 9}, "no_such_gpu", "none of its GPU types"),
+        ({"worker_counts": [2], "min_workers": 4}, "no_worker_count", "none of its worker counts"),
+        ({"worker_counts": [6], "max_workers": 4}, "no_worker_count", "none of its worker counts"),
+        ({"worker_counts": [2, 16], "min_workers": 4}, "too_large", "its fewest workers exceed"),
+        ({"gpu_types": ["H100", "t4"], "min_workers": 9}, "too_large", "its fewest workers exceed"),
+    ],
+)
+def test_job_that_no_forecast_could_place_says_what_keeps_it_out(
+    client: TestClient, services: Services, limits: dict[str, Any], reason: str, words: str
+) -> None:
+    publish_regressor(services)
+    body = {"capacity": {"T4": 8}, "jobs": [job("out", **limits)]}
+
+    answer = client.post("/v1/schedules:allocate", json=body)
+    said = client.post("/v1/schedules:allocate", json=body, headers={"Accept": "text/plain"}).text
+
+    assert [each["reason"] for each in answer.json()["left_out"]] == [reason]
+    assert words in said
+
+
 @pytest.mark.parametrize("goal", Goal)
 def test_no_job_is_an_allocation_of_nothing(
     client: TestClient, services: Services, goal: Goal
