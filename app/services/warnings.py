@@ -211,9 +211,10 @@ def _on_price(
     if is_of_machine and gpu_count and nodes and gpu_count * nodes < workers:
         yield ForecastWarning(
             "workers_exceed_gpus",
-            f"{workers} workers are asked on {say_count(nodes, 'node')} with"
-            f" {say_count(gpu_count, 'GPU')} each.",
-            "Check nodes and workers; each worker is one GPU.",
+            f"The duration is that of {say_count(workers, 'worker')} on"
+            f" {say_count(nodes, 'node')}; the machines billed have {say_count(gpu_count, 'GPU')}"
+            " each.",
+            "Say the nodes on which the workers are to stand; each worker is one GPU.",
         )
 
 

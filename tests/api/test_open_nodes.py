@@ -127,6 +127,9 @@ def test_where_no_machine_has_room_for_the_assumed_nodes_smaller_ones_are_billed
     assert asked["configuration"]["nodes"] == 2
     assert asked["cost"]["price"]["instances"] == 8
     assert told["cost"] is None
+    warned = {each["code"]: each["message"] for each in asked["warnings"]}["workers_exceed_gpus"]
+    assert "8 workers on 2 nodes; the machines billed have 1 GPU each" in warned
+    assert "asked" not in warned
 
 
 def test_corrected_price_of_a_machine_replaces_the_one_with_other_gpus(
