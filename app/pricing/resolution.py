@@ -326,7 +326,7 @@ class PriceBook:
         agreed = (
             price
             for price in prices
-            if _agrees(price.provider, provider) and _agrees(price.region, region)
+            if agrees(price.provider, provider) and agrees(price.region, region)
         )
         return latest_of(agreed, query.as_of or self.now)
 
@@ -356,7 +356,8 @@ def _with_rules(price: Price, query: PriceQuery) -> Price:
     return price
 
 
-def _agrees(offered: str | None, asked: str | None) -> bool:
+def agrees(offered: str | None, asked: str | None) -> bool:
+    """Whether a price is of a provider or a region that is asked for; None is of any."""
     return offered is None or asked is None or offered.casefold() == asked.casefold()
 
 

@@ -9,7 +9,7 @@ from app.domain.configurations import Configuration, Purchase
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.prices import PriceQuery
 from app.domain.recommendations import ANYWHERE, Search
-from app.pricing.resolution import PriceBook
+from app.pricing.resolution import PriceBook, agrees
 from app.services.questions import Hardware
 
 Place = tuple[str | None, str | None]
@@ -99,19 +99,26 @@ class Buying:
 
     def _sold(self, pair: Hardware) -> list[Terms]:
         """Return where hardware is on sale; a place may sell it in one of the ways alone."""
+        offered = {
+            way: self.book.places(Configuration(*pair, purchase=way), self.pricing)
+            for way in self.ways
+        }
         if not self._is_anywhere:
-            return [terms for terms in self._named if self._is_sold(pair, terms)]
+            return [
+                (place, way)
+                for place, way in self._named
+                if any(_agree(each, place) for each in offered[way])
+            ]
         return [
             (place, way)
             for way in self.ways
-            for place in self.book.places(Configuration(*pair, purchase=way), self.pricing)
+            for place in offered[way]
             if _is_among(place[0], self.providers) and _is_among(place[1], self.regions)
         ]
 
-    def _is_sold(self, pair: Hardware, terms: Terms) -> bool:
-        (provider, region), way = terms
-        asked = Configuration(*pair, provider=provider, region=region, purchase=way)
-        return bool(self.book.places(asked, self.pricing))
+
+def _agree(offered: Place, asked: Place) -> bool:
+    return all(map(agrees, offered, asked))
 
 
 def _alone(pair: Hardware) -> Hardware:

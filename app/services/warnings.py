@@ -162,8 +162,12 @@ def _on_regressor(served: ServedRegressor) -> Iterator[ForecastWarning]:
 def _on_contradictions(
     configuration: Configuration, pricing: PriceQuery
 ) -> tuple[ForecastWarning, ...]:
-    # Nearly every question leaves these to the configuration.
-    if pricing.provider is None and pricing.region is None and pricing.purchase is None:
+    # Nearly every question names each of these once, which is told soonest so.
+    if (
+        (pricing.provider is None or configuration.provider is None)
+        and (pricing.region is None or configuration.region is None)
+        and (pricing.purchase is None or configuration.purchase is None)
+    ):
         return ()
     pairs = (
         ("provider", configuration.provider, pricing.provider),
