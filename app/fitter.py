@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from opentelemetry.trace import TracerProvider
 
 from app.domain import log_fields
-from app.domain.errors import StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem
 from app.services.computing import (
     ComputationLostError,

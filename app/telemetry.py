@@ -16,7 +16,7 @@ from opentelemetry.trace import Span, Status, StatusCode, Tracer, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from typing_extensions import override
 
-from app.domain.errors import MissingExtraError
+from app.domain.availability_errors import MissingExtraError
 from app.domain.fits import ClaimedFit
 from app.services.wiring import Services
 from app.settings import Settings, check_endpoint

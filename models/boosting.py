@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from typing_extensions import override
 
+from models.law_priors import TERMS
 from models.layout import Layout
 from models.lightgbm_text import read_trees
-from models.power_laws import TERMS
 from models.regressor import PortfolioRegressor, State
 from models.scaling_laws import ScalingLaw
 from models.tables import FloatArray

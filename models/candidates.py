@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from models.boosting import BoostedTrees, ResidualTrees
 from models.gaussian import GaussianProcess
+from models.law_priors import TERMS
 from models.layout import Layout
-from models.power_laws import TERMS
 from models.regressor import PortfolioRegressor
 from models.scaling_laws import LogLinearLaw, ScalingLaw
 

@@ -9,8 +9,9 @@ from models.distribution import NORMAL_KNOTS
 from models.encoding import Encoder
 from models.hardware import HardwareDescription
 from models.joint import JointForecast, stack
+from models.law_priors import TEMPLATES, TERMS, law_prior
 from models.layout import Layout
-from models.power_laws import TEMPLATES, TERMS, evaluate_law, law_prior
+from models.power_laws import evaluate_law
 from models.tables import FeatureTable, FloatArray, RunTable
 
 SCALE_SD = 3.0

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from models.power_laws import TERMS, Term
+from models.law_priors import TERMS, Term
 from models.tables import FloatArray, IntArray
 
 TermName = Literal["computation", "overhead", "communication", "fixed"]

@@ -6,8 +6,8 @@ import numpy as np
 
 from models.encoding import Encoder
 from models.features import NumericFeature
+from models.law_priors import TEMPLATES, Term
 from models.pooling import PooledPrior
-from models.power_laws import TEMPLATES, Term
 from models.summaries import feature_name, parameter_names
 
 _TERMS: tuple[Term, ...] = ("compute",)

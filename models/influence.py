@@ -10,8 +10,9 @@ from models.boosting import ResidualTrees
 from models.conditioning import conditioning_rows
 from models.explanation import TERM_NAMES, TermName
 from models.gaussian import MAX_PROCESS_CONFIGURATIONS, GaussianProcess
+from models.law_priors import TERMS
 from models.layout import Layout
-from models.power_laws import TERMS, FittedLaw, evaluate_law, jacobian_factors
+from models.power_laws import FittedLaw, evaluate_law, jacobian_factors
 from models.regressor import PortfolioRegressor
 from models.run_names import RunNames
 from models.scaling_laws import MAX_LAW_CONFIGURATIONS, ScalingLaw

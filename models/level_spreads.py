@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.encoding import Encoder
+from models.law_priors import Template
 from models.layout import Layout
-from models.power_laws import Template
 from models.scaling_laws import LogLinearLaw
 from models.tables import FeatureTable, FloatArray
 

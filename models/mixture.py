@@ -9,8 +9,9 @@ import numpy as np
 from models.boosting import ResidualTrees
 from models.gaussian import GaussianProcess
 from models.kernels import ServingKernel
+from models.law_priors import MAX_TERMS, TERMS
 from models.layout import Layout
-from models.power_laws import MAX_TERMS, TERMS, FittedLaw, jacobian_factors, stack_coefficients
+from models.power_laws import FittedLaw, jacobian_factors, stack_coefficients
 from models.regressor import PortfolioRegressor
 from models.scaling_laws import ScalingLaw
 from models.tables import FloatArray

@@ -11,9 +11,10 @@ import numpy as np
 from models.aliases import aliased_columns, without_columns
 from models.encoding import Encoded, Encoder
 from models.hardware import UNKNOWN_SD, HardwareDescription
+from models.law_priors import TEMPLATES
 from models.layout import Layout
 from models.level_effects import LevelEffects, pool_levels, untold_effects
-from models.power_laws import TEMPLATES, FittedLaw
+from models.power_laws import FittedLaw
 from models.reports import PoolingReport
 from models.scaling_laws import LogLinearLaw
 from models.summaries import (

@@ -8,10 +8,11 @@ from models.accidents import ACCIDENT_SD, accident_probability
 from models.configurations import Configurations
 from models.encoding import Encoder
 from models.gaussian import GaussianProcess
+from models.law_priors import TEMPLATES, LawPrior, law_prior
 from models.layout import Layout, Role
 from models.log_grid import on_log_grid
 from models.outliers import farthest
-from models.power_laws import TEMPLATES, LawPrior, evaluate_law, law_prior
+from models.power_laws import evaluate_law
 from models.regimes import FEW_CONFIGURATIONS
 from models.reports import Outlier
 from models.scaling_laws import spread_subset

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.law_priors import TERMS
 from models.layout import Layout
-from models.power_laws import TERMS, FittedLaw
+from models.power_laws import FittedLaw
 from models.regimes import FEW_CONFIGURATIONS
 from models.scaling_laws import LogLinearLaw, ScalingLaw
 from models.tables import FloatArray

@@ -9,18 +9,9 @@ import numpy as np
 from typing_extensions import override
 
 from models.checks import MAX_LOG, check_bounded, check_weights, demand
+from models.law_priors import TEMPLATES, LawPrior, Template, Term, law_prior, n_parameters
 from models.layout import Layout, LayoutPrior
-from models.power_laws import (
-    TEMPLATES,
-    FittedLaw,
-    LawPrior,
-    Template,
-    Term,
-    evaluate_law,
-    fit_law,
-    law_prior,
-    n_parameters,
-)
+from models.power_laws import FittedLaw, evaluate_law, fit_law
 from models.regressor import PortfolioRegressor, State
 from models.tables import FloatArray, IntArray
 from models.typed_json import read_number

@@ -4,7 +4,7 @@ import numpy as np
 
 from models.encoding import Encoder
 from models.features import NumericFeature, learn_logarithmic
-from models.power_laws import TERMS
+from models.law_priors import TERMS
 from models.scaling_laws import ScalingLaw
 from models.tables import FeatureTable, FloatArray
 

@@ -10,7 +10,8 @@ from models.aliases import aliased_columns, without_columns
 from models.configurations import collapse
 from models.encoding import Encoder
 from models.features import NumericFeature
-from models.power_laws import TEMPLATES, TERMS, FittedLaw, Template, Term, fit_law, law_prior
+from models.law_priors import TEMPLATES, TERMS, Template, Term, law_prior
+from models.power_laws import FittedLaw, fit_law
 from models.scaling_laws import spread_subset
 from models.tables import FloatArray, IntArray, RunTable
 from models.threads import single_thread

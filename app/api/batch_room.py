@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from app.api.schemas.forecasts import MAX_BATCH
-from app.domain.errors import BatchesUnderWayError
+from app.domain.availability_errors import BatchesUnderWayError
 
 _LARGE: Final = 1_000
 """Entries from which on a batch leaves memory behind that is worth giving back."""

@@ -7,7 +7,7 @@ from pydantic import AfterValidator
 
 from app.api.schemas.base import check_slug
 from app.domain.access import Principal, Scope
-from app.domain.errors import ForbiddenError
+from app.domain.access_errors import ForbiddenError
 from app.domain.identifiers import Slug
 from app.services.wiring import Services
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from app.api import problems
-from app.api.problems import KINDS, ProblemKind
+from app.api import problem_kinds
+from app.api.problem_kinds import KINDS, ProblemKind
 from app.domain.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -23,23 +23,23 @@ router = APIRouter(include_in_schema=False)
 _TEMPLATES: Final = "templates"
 _CODE: Final = re.compile("`([^`]+)`")
 _OWN_MEANINGS: Final = {
-    problems.INTERNAL.code: (
+    problem_kinds.INTERNAL.code: (
         "The service failed on this request; its log has the details under the request's id.",
         "Retry; if it fails again, report the X-Request-ID of the answer.",
     ),
-    problems.METHOD_NOT_ALLOWED.code: (
+    problem_kinds.METHOD_NOT_ALLOWED.code: (
         "The resource exists but does not take this method.",
         "Use a method that the Allow header names.",
     ),
-    problems.MALFORMED_HTTP.code: (
+    problem_kinds.MALFORMED_HTTP.code: (
         "What the connection sent is no HTTP request.",
         "Speak HTTP/1.1, without TLS unless a proxy in front speaks it.",
     ),
-    problems.HEAD_TIMEOUT.code: (
+    problem_kinds.HEAD_TIMEOUT.code: (
         "The headers of a request did not arrive in time.",
         "Send the request again, whole and without delay.",
     ),
-    problems.HEAD_TOO_LARGE.code: (
+    problem_kinds.HEAD_TOO_LARGE.code: (
         "The headers of a request are larger than 64 KiB.",
         "Put large data into the body.",
     ),
@@ -91,7 +91,7 @@ def _pages() -> _Pages:
 
 def problem_pages() -> dict[str, ProblemPage]:
     """Return what is known about each code: the meaning and remedy of each of its errors."""
-    pages = {kind.code: ProblemPage(kind, []) for kind in problems.all_kinds()}
+    pages = {kind.code: ProblemPage(kind, []) for kind in problem_kinds.all_kinds()}
     for error, kind in KINDS.items():
         meaning = (error.__doc__ or "").partition("\n")[0]
         pages[kind.code].meanings.append((meaning, error.remedy))

@@ -23,7 +23,8 @@ from app.api.middleware.exchanges import exchange_of, json_headers
 from app.api.told_forecasts import answer_again, answer_at_once
 from app.domain.access import Principal
 from app.domain.access import Scope as AccessScope
-from app.domain.errors import DomainError, ForbiddenError
+from app.domain.access_errors import ForbiddenError
+from app.domain.errors import DomainError
 from app.services.wiring import Services
 
 _JSON_TYPES: Final = frozenset({b"application/json", b"application/json; charset=utf-8"})

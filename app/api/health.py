@@ -12,7 +12,7 @@ from app.api.counted import Counted
 from app.api.problems import problem_responses
 from app.api.schemas.base import ResponseModel
 from app.api.watching import OneReading
-from app.domain.errors import NotReadyError
+from app.domain.availability_errors import NotReadyError
 from app.services.health import HealthService
 
 if TYPE_CHECKING:

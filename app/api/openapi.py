@@ -7,7 +7,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from app.api.bodies import COMPONENTS
-from app.api.problems import KINDS, MEDIA_TYPE, RESPONSE_SCHEMA
+from app.api.problem_kinds import KINDS
+from app.api.problems import MEDIA_TYPE, RESPONSE_SCHEMA
 from app.api.schemas.ci import CiReportIn
 from app.api.schemas.exchange_rates import ExchangeRateIn
 from app.api.schemas.forecasts import BatchIn, ForecastIn

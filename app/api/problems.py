@@ -1,9 +1,8 @@
-"""Turns every error into an RFC 9457 problem; the one table of codes and statuses."""
+"""Turns every error into an RFC 9457 problem."""
 
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -13,87 +12,29 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from app.api.problem_kinds import INTERNAL, KINDS, METHOD_NOT_ALLOWED, ProblemKind, kind_of
 from app.api.schemas.base import told_apart
 from app.domain import errors as domain
 from app.domain import log_fields
+from app.domain.access_errors import (
+    ForbiddenError,
+    IssuerUnavailableError,
+    ProjectLimitError,
+    QuotaExceededError,
+    UnauthenticatedError,
+)
+from app.domain.availability_errors import (
+    DeadlineExceededError,
+    OverloadedError,
+    StorageUnavailableError,
+)
 from app.domain.errors import DomainError, Fault
-from app.domain.regressors import ArtifactRemovedError
 from app.domain.wording import say_count
 
 _logger = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemKind:
-    """A code of the contract with its HTTP status and title."""
-
-    code: str
-    status: int
-    title: str
-
-
-KINDS: Mapping[type[DomainError], ProblemKind] = {
-    domain.UnknownWorkloadError: ProblemKind("unknown_workload", 404, "Unknown workload"),
-    domain.NotFoundError: ProblemKind("not_found", 404, "Not found"),
-    domain.ReportWithoutRunsError: ProblemKind("not_found", 404, "Not found"),
-    domain.NoRegressorError: ProblemKind("no_regressor", 409, "No published regressor"),
-    domain.FitPendingError: ProblemKind("no_regressor", 409, "No published regressor"),
-    domain.NotEnoughRunsError: ProblemKind("no_regressor", 409, "Not enough runs"),
-    domain.RunConflictError: ProblemKind("run_conflict", 409, "Run stored with other content"),
-    domain.UnitChangeError: ProblemKind("unit_change", 409, "Dataset unit is fixed"),
-    domain.SchemaDriftError: ProblemKind("schema_drift", 422, "Parameter changed its type"),
-    domain.InvalidRowsError: ProblemKind("invalid_rows", 422, "Invalid rows"),
-    domain.InvalidRunsError: ProblemKind("invalid_rows", 422, "Invalid rows"),
-    domain.InvalidRequestError: ProblemKind("invalid_request", 422, "Invalid request"),
-    domain.InvalidNameError: ProblemKind("invalid_request", 422, "Invalid request"),
-    ArtifactRemovedError: ProblemKind("invalid_request", 422, "Invalid request"),
-    domain.UnknownFieldError: ProblemKind("unknown_field", 422, "Unknown field"),
-    domain.UnknownGpuError: ProblemKind("unknown_gpu", 422, "Unknown GPU type"),
-    domain.AmbiguousGpuError: ProblemKind("ambiguous_gpu", 422, "Ambiguous GPU type"),
-    domain.SpotInfeasibleError: ProblemKind("spot_infeasible", 422, "Spot run cannot finish"),
-    domain.InsufficientCapacityError: ProblemKind(
-        "insufficient_capacity", 422, "Not enough GPUs for the least that jobs need"
-    ),
-    domain.IdempotencyKeyReusedError: ProblemKind(
-        "idempotency_key_reused", 422, "Idempotency key reused"
-    ),
-    domain.InProgressError: ProblemKind("in_progress", 409, "Request still in progress"),
-    domain.PayloadTooLargeError: ProblemKind("payload_too_large", 413, "Payload too large"),
-    domain.TooManyRowsError: ProblemKind("payload_too_large", 413, "Payload too large"),
-    domain.TooManyValuesError: ProblemKind("payload_too_large", 413, "Payload too large"),
-    domain.UnsupportedMediaTypeError: ProblemKind(
-        "unsupported_media_type", 415, "Unsupported media type"
-    ),
-    domain.UnauthenticatedError: ProblemKind("unauthenticated", 401, "Not authenticated"),
-    domain.IssuerUnavailableError: ProblemKind(
-        "issuer_unavailable", 503, "Token issuer unavailable"
-    ),
-    domain.ForbiddenError: ProblemKind("forbidden", 403, "Not allowed"),
-    domain.RefitPolicyForbiddenError: ProblemKind("forbidden", 403, "Not allowed"),
-    domain.ProjectLimitError: ProblemKind("quota_exceeded", 429, "Project limit reached"),
-    domain.QuotaExceededError: ProblemKind("quota_exceeded", 429, "Rate limit exceeded"),
-    domain.RegressorUnavailableError: ProblemKind(
-        "regressor_unavailable", 503, "Regressor unavailable"
-    ),
-    domain.StorageUnavailableError: ProblemKind(
-        "database_unavailable", 503, "Database unavailable"
-    ),
-    domain.StorageUnusableError: ProblemKind("database_unavailable", 503, "Database unavailable"),
-    domain.DeadlineExceededError: ProblemKind("deadline_exceeded", 503, "Not answered in time"),
-    domain.StoppingError: ProblemKind("deadline_exceeded", 503, "Not answered in time"),
-    domain.OverloadedError: ProblemKind("overloaded", 503, "Too many requests at once"),
-    domain.BatchesUnderWayError: ProblemKind("overloaded", 503, "Too many requests at once"),
-    domain.MissingExtraError: ProblemKind("not_ready", 503, "Not ready"),
-    domain.NotReadyError: ProblemKind("not_ready", 503, "Not ready"),
-    domain.SchemaMismatchError: ProblemKind("not_ready", 503, "Not ready"),
-    domain.SchemaAheadError: ProblemKind("not_ready", 503, "Not ready"),
-}
-INTERNAL = ProblemKind("internal", 500, "Internal error")
-METHOD_NOT_ALLOWED = ProblemKind("method_not_allowed", 405, "Method not allowed")
-MALFORMED_HTTP = ProblemKind("malformed_http", 400, "No HTTP request")
-HEAD_TIMEOUT = ProblemKind("request_timeout", 408, "Headers took too long")
-HEAD_TOO_LARGE = ProblemKind("headers_too_large", 431, "Headers too large")
 _NOT_FOUND = KINDS[domain.NotFoundError]
 _INVALID = KINDS[domain.InvalidRequestError]
 _RETRY_AFTER_S = 2
@@ -104,22 +45,6 @@ _OBJECTS = frozenset({"model_type", "model_attributes_type", "dict_type", "mappi
 _NAME_ITSELF = "[key]"
 """Where pydantic says that a member is wrong by its name, not by its value."""
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-
-
-def all_kinds() -> list[ProblemKind]:
-    """Return every problem kind of the service, each code once."""
-    own = (INTERNAL, METHOD_NOT_ALLOWED, MALFORMED_HTTP, HEAD_TIMEOUT, HEAD_TOO_LARGE)
-    kinds = {kind.code: kind for kind in (*KINDS.values(), *own)}
-    kinds["no_regressor"] = KINDS[domain.NoRegressorError]
-    return list(kinds.values())
-
-
-def kind_of(error: DomainError) -> ProblemKind:
-    """Return the entry of the nearest class in the error's line of descent."""
-    for ancestor in type(error).__mro__:
-        if ancestor in KINDS:
-            return KINDS[ancestor]
-    return INTERNAL
 
 
 def _fault(fault: Fault) -> dict[str, Any]:
@@ -193,7 +118,7 @@ def respond_to(error: DomainError, *, instance: str) -> Response:
     """Return the response for a domain error, with `Retry-After` where waiting helps."""
     headers: dict[str, str] = {}
     kind = kind_of(error)
-    if isinstance(error, domain.QuotaExceededError | domain.ProjectLimitError):
+    if isinstance(error, QuotaExceededError | ProjectLimitError):
         if error.retry_after_s is not None:
             headers["Retry-After"] = str(error.retry_after_s)
     elif kind.status == 503 or isinstance(error, domain.InProgressError):  # noqa: PLR2004 - HTTP
@@ -370,13 +295,13 @@ RESPONSE_SCHEMA: dict[str, Any] = {
 def problem_responses(*errors: type[DomainError]) -> dict[int | str, dict[str, Any]]:
     """Return the `responses` of a route: the given errors and those every route may answer."""
     everywhere = (
-        domain.UnauthenticatedError,
-        domain.ForbiddenError,
-        domain.QuotaExceededError,
-        domain.StorageUnavailableError,
-        domain.IssuerUnavailableError,
-        domain.DeadlineExceededError,
-        domain.OverloadedError,
+        UnauthenticatedError,
+        ForbiddenError,
+        QuotaExceededError,
+        StorageUnavailableError,
+        IssuerUnavailableError,
+        DeadlineExceededError,
+        OverloadedError,
         domain.InvalidRequestError,
         domain.UnsupportedMediaTypeError,
         domain.PayloadTooLargeError,

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from app.domain.accuracy import RealisedAccuracy
-from app.domain.errors import StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.health import FitActivity
 from app.services.health import HealthService
 from app.services.realised import RealisedService

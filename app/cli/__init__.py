@@ -15,7 +15,8 @@ from app.cli import backups, client, keys, operator, profiling, projects, prunin
 from app.cli.extensions import GROUP, add_extensions
 from app.cli.failures import CommandError, ExitCode
 from app.cli.remedies import in_cli_words, where_listed
-from app.domain.errors import DomainError, NotFoundError, StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
+from app.domain.errors import DomainError, NotFoundError
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 refused by the service, or doctor found something; 2 wrong usage;"

@@ -9,8 +9,8 @@ import orjson
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.api import problems
-from app.api.problems import ProblemKind
+from app.api import problem_kinds, problems
+from app.api.problem_kinds import ProblemKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,14 +71,14 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._arm()
             self._head_bytes += len(data)
             if self._head_bytes > _MAX_HEAD_BYTES:
-                self._refuse(problems.HEAD_TOO_LARGE, f"They exceed {_MAX_HEAD_BYTES} bytes.")
+                self._refuse(problem_kinds.HEAD_TOO_LARGE, f"They exceed {_MAX_HEAD_BYTES} bytes.")
         elif self._goes_on:
             self._unused_bytes = 0
         else:
             self._unused_bytes += len(data)
             if self._unused_bytes > _MAX_HEAD_BYTES:
                 detail = f"Trailers, or what is beside the chunks, exceed {_MAX_HEAD_BYTES} bytes."
-                self._refuse(problems.HEAD_TOO_LARGE, detail)
+                self._refuse(problem_kinds.HEAD_TOO_LARGE, detail)
 
     def _feed(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -151,7 +151,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def send_400_response(self, msg: str) -> None:
-        self._refuse(problems.MALFORMED_HTTP, msg)
+        self._refuse(problem_kinds.MALFORMED_HTTP, msg)
 
     def _arm(self) -> None:
         self._deadline = self.loop.call_later(self.head_timeout_s, self._give_up)
@@ -166,7 +166,9 @@ class GuardedProtocol(HttpToolsProtocol):
             # An earlier request of the connection is still being answered.
             self._arm()
             return
-        self._refuse(problems.HEAD_TIMEOUT, f"They took longer than {self.head_timeout_s:g} s.")
+        self._refuse(
+            problem_kinds.HEAD_TIMEOUT, f"They took longer than {self.head_timeout_s:g} s."
+        )
 
     def _refuse(self, kind: ProblemKind, detail: str) -> None:
         """Answer with a problem and close; the connection says nothing that could be read on."""

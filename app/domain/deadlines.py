@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import ClassVar
 
-from app.domain.errors import DeadlineExceededError, StoppingError
+from app.domain.availability_errors import DeadlineExceededError, StoppingError
 
 
 class Deadline:

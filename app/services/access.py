@@ -23,13 +23,9 @@ from app.domain.access import (
     Scope,
     check_name,
 )
-from app.domain.errors import (
-    DomainError,
-    MissingExtraError,
-    NotFoundError,
-    StorageUnavailableError,
-    UnauthenticatedError,
-)
+from app.domain.access_errors import UnauthenticatedError
+from app.domain.availability_errors import MissingExtraError, StorageUnavailableError
+from app.domain.errors import DomainError, NotFoundError
 from app.domain.identifiers import KeyId, ProjectId, new_identifier
 from app.services.anonymous import AnonymousCaller
 from app.services.context import ServiceContext

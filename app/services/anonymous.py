@@ -7,7 +7,7 @@ from typing import Final
 
 from app.domain import deadlines
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
-from app.domain.errors import StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
 from app.services.context import ServiceContext
 
 _FRESH_FOR: Final = timedelta(seconds=5)

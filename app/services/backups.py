@@ -16,8 +16,8 @@ from typing import IO, Any, Final
 
 import zstandard
 
+from app.domain.availability_errors import SchemaAheadError, SchemaMismatchError
 from app.domain.backups import BackupError, BackupSummary, RefusedRowError, TableDump
-from app.domain.errors import SchemaAheadError, SchemaMismatchError
 from app.services.context import ServiceContext
 from app.storage.migration import (
     MigrationBlockedError,

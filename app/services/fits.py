@@ -7,13 +7,8 @@ from contextlib import suppress
 from typing import Final
 
 import models
-from app.domain.errors import (
-    Fault,
-    InvalidRequestError,
-    NotEnoughRunsError,
-    NotFoundError,
-    StorageUnavailableError,
-)
+from app.domain.availability_errors import StorageUnavailableError
+from app.domain.errors import Fault, InvalidRequestError, NotEnoughRunsError, NotFoundError
 from app.domain.fits import Fit, FitRequest
 from app.domain.identifiers import FitId, KeyId, ProjectId, Slug, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from app.domain.errors import RegressorUnavailableError, StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
+from app.domain.errors import RegressorUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem, PublishMode
 from app.domain.workloads import Pooling
 from app.pricing.resolution import PriceBook

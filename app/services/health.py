@@ -3,7 +3,8 @@
 from datetime import timedelta
 from typing import Final
 
-from app.domain.errors import Fault, NotReadyError, StorageUnavailableError
+from app.domain.availability_errors import NotReadyError, StorageUnavailableError
+from app.domain.errors import Fault
 from app.domain.health import Check, FitActivity, Fitters
 from app.domain.wording import say_count
 from app.services.context import ServiceContext

@@ -12,8 +12,8 @@ import httpx2
 import jwt
 import orjson
 
+from app.domain.access_errors import IssuerUnavailableError, UnauthenticatedError
 from app.domain.addresses import is_safe_url
-from app.domain.errors import IssuerUnavailableError, UnauthenticatedError
 
 _logger = logging.getLogger(__name__)
 _DISCOVERY: Final = "/.well-known/openid-configuration"

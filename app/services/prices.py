@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from app.domain.access import Principal
-from app.domain.errors import Fault, InvalidRequestError, NotFoundError, StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
+from app.domain.errors import Fault, InvalidRequestError, NotFoundError
 from app.domain.identifiers import PriceId, ProjectId, is_identifier, new_identifiers
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.prices import Price, PriceFilter, PriceOrigin

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from app.domain.access import Project
-from app.domain.errors import ProjectLimitError
+from app.domain.access_errors import ProjectLimitError
 from app.domain.identifiers import ProjectId
 from app.domain.quotas import Limit, Quota
 from app.services.context import ServiceContext

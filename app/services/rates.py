@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from app.domain.errors import StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.identifiers import ProjectId
 from app.services.context import ServiceContext
 

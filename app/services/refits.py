@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.domain.errors import ProjectLimitError
+from app.domain.access_errors import ProjectLimitError
 from app.domain.fits import Fit, FitReason, FitRequest
 from app.domain.identifiers import KeyId, ProjectId, WorkloadId
 from app.domain.workloads import RefitMode, Workload

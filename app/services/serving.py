@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from app.domain import deadlines
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import (
     FitPendingError,
     NoRegressorError,
     NotFoundError,
     RegressorUnavailableError,
-    StorageUnavailableError,
     UnknownWorkloadError,
 )
 from app.domain.identifiers import ProjectId, Slug, WorkloadId

@@ -12,7 +12,8 @@ from typing import Any, Final
 import jwt
 
 from app.domain.access import Principal, Scope
-from app.domain.errors import StorageUnavailableError, UnauthenticatedError
+from app.domain.access_errors import UnauthenticatedError
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.identifiers import KeyId, ProjectId
 from app.services.context import ServiceContext
 from app.services.issuer_keys import IssuerKeys, SigningKey

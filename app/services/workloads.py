@@ -4,13 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from app.domain.access import Principal, Scope
-from app.domain.errors import (
-    Fault,
-    InvalidRequestError,
-    RefitPolicyForbiddenError,
-    SchemaDriftError,
-    UnitChangeError,
-)
+from app.domain.access_errors import RefitPolicyForbiddenError
+from app.domain.errors import Fault, InvalidRequestError, SchemaDriftError, UnitChangeError
 from app.domain.fits import Fit
 from app.domain.identifiers import KeyId, ProjectId, Slug
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import sqlalchemy as sa
 
-from app.domain.errors import StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.runs import NewRuns, RunContent
 
 if TYPE_CHECKING:

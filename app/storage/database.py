@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.domain import deadlines
-from app.domain.errors import StorageUnavailableError, StorageUnusableError
+from app.domain.availability_errors import StorageUnavailableError, StorageUnusableError
 from app.storage.stores import Stores
 from app.storage.types import json_text
 

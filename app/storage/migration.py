@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from app.domain.errors import SchemaAheadError, SchemaMismatchError
+from app.domain.availability_errors import SchemaAheadError, SchemaMismatchError
 from app.storage.database import Database
 from app.storage.stores import Stores
 from app.storage.tables import Base

@@ -10,7 +10,7 @@ from starlette.types import Message, Scope
 
 from app.api.batch_room import BatchRoom, release_memory
 from app.api.schemas.forecasts import MAX_BATCH
-from app.domain.errors import BatchesUnderWayError
+from app.domain.availability_errors import BatchesUnderWayError
 from app.main import build_app
 from app.services.context import ServiceContext
 from app.services.wiring import build_services

@@ -19,8 +19,8 @@ from app.api.middleware.exchanges import ExchangeMiddleware
 from app.api.middleware.metrics import RequestMetrics
 from app.domain import deadlines
 from app.domain.access import DEFAULT_PROJECT, Project
+from app.domain.availability_errors import DeadlineExceededError, StorageUnavailableError
 from app.domain.deadlines import Deadline
-from app.domain.errors import DeadlineExceededError, StorageUnavailableError
 from app.domain.identifiers import ProjectId, Slug
 from app.main import build_app
 from app.services.context import ServiceContext

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api import problems
+from app.api import problem_kinds
 
 _GUIDE = Path(__file__).parents[2] / "docs" / "api.md"
 _PAGES = ["/docs", "/problems", "/problems/invalid_rows"]
@@ -41,7 +41,7 @@ def test_policy_allows_the_empty_icon_of_the_pages(client: TestClient) -> None:
 
 def test_every_problem_type_resolves_to_its_page(client: TestClient) -> None:
     index = client.get("/problems").text
-    for kind in problems.all_kinds():
+    for kind in problem_kinds.all_kinds():
         page = client.get(f"/problems/{kind.code}")
         assert page.status_code == 200
         assert kind.title in page.text
@@ -88,7 +88,7 @@ def test_document_names_this_service_and_its_keys(client: TestClient) -> None:
 def test_guide_lists_every_problem_code_with_its_status() -> None:
     listed = re.findall(r"^\| `(\w+)` \| (\d+) \| (.+) \|$", _GUIDE.read_text(), re.MULTILINE)
 
-    kinds = {(kind.code, str(kind.status)) for kind in problems.all_kinds()}
+    kinds = {(kind.code, str(kind.status)) for kind in problem_kinds.all_kinds()}
     assert {(code, status) for code, status, _ in listed} == kinds
     assert len(listed) == len(kinds)
 

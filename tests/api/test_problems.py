@@ -5,7 +5,7 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api import problems
+from app.api import problem_kinds
 from app.domain.errors import DomainError
 
 
@@ -18,12 +18,12 @@ def test_every_domain_error_is_in_the_table_and_names_a_remedy() -> None:
     errors = _descendants(DomainError)
 
     assert errors
-    assert errors == set(problems.KINDS)
+    assert errors == set(problem_kinds.KINDS)
     assert all(error.remedy for error in errors)
 
 
 def test_codes_are_unique_words() -> None:
-    codes = [kind.code for kind in problems.all_kinds()]
+    codes = [kind.code for kind in problem_kinds.all_kinds()]
 
     assert len(codes) == len(set(codes))
     assert all(re.fullmatch("[a-z_]+", code) for code in codes)

@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 
 import migrations
 from app.cli.schema import migrate_schema
-from app.domain.errors import SchemaAheadError, SchemaMismatchError
+from app.domain.availability_errors import SchemaAheadError, SchemaMismatchError
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import (

@@ -6,10 +6,10 @@ import numpy as np
 
 from models import RunTable, dumps, loads
 from models.encoding import Encoder
+from models.law_priors import law_prior
 from models.layout import Layout
 from models.level_spreads import with_level_spreads
 from models.metrics import mape
-from models.power_laws import law_prior
 from tests.models.workloads import fit, make_features
 
 Row = dict[str, float | str]

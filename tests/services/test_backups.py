@@ -14,8 +14,8 @@ import zstandard
 from fastapi.testclient import TestClient
 
 from app.domain.access import Scope
+from app.domain.availability_errors import SchemaMismatchError
 from app.domain.backups import BackupError
-from app.domain.errors import SchemaMismatchError
 from app.main import build_app
 from app.services.backups import BackupService, check_backup
 from app.services.context import ServiceContext

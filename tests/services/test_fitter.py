@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import override
 
 from app.domain.access import DEFAULT_PROJECT
-from app.domain.errors import StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.fits import Fit, FitState
 from app.domain.identifiers import Slug
 from app.fitter import Fitter, run, run_until

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.domain.errors import IssuerUnavailableError, UnauthenticatedError
+from app.domain.access_errors import IssuerUnavailableError, UnauthenticatedError
 from app.services.issuer_keys import IssuerKeys
 from tests.support.clock import FakeClock
 from tests.support.issuer import Issuer, running_issuer

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT
-from app.domain.errors import StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.forecasts import LedgerEntry, LedgerQuestion, LedgerRecord
 from app.domain.identifiers import ForecastId, Slug, WorkloadId, new_identifiers
 from app.services.context import ServiceContext

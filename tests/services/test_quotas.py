@@ -11,7 +11,8 @@ from threading import Barrier
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
-from app.domain.errors import NotFoundError, ProjectLimitError
+from app.domain.access_errors import ProjectLimitError
+from app.domain.errors import NotFoundError
 from app.domain.fits import Fit, FitRequest
 from app.domain.identifiers import RunId, Slug
 from app.domain.quotas import Limit, Quota

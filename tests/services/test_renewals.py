@@ -5,7 +5,7 @@ from threading import Event
 import pytest
 
 from app.domain.access import DEFAULT_PROJECT
-from app.domain.errors import StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.identifiers import Slug
 from app.services.renewals import Renewals
 from app.services.serving import RegressorCache

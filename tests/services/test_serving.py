@@ -6,12 +6,8 @@ import pytest
 import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT
-from app.domain.errors import (
-    NoRegressorError,
-    RegressorUnavailableError,
-    StorageUnavailableError,
-    UnknownWorkloadError,
-)
+from app.domain.availability_errors import StorageUnavailableError
+from app.domain.errors import NoRegressorError, RegressorUnavailableError, UnknownWorkloadError
 from app.domain.fits import FitRequest, PublishMode
 from app.domain.identifiers import ProjectId, Slug
 from app.services.context import ServiceContext

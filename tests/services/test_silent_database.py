@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
 from app.domain.access import DEFAULT_PROJECT, Scope
-from app.domain.errors import StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.identifiers import Slug
 from app.domain.quotas import Limit
 from app.main import build_app

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from app.domain.errors import StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.forecasts import LedgerQuestion, LedgerRecord
 from app.domain.identifiers import ForecastId, WorkloadId, new_identifiers
 from app.services.context import ServiceContext

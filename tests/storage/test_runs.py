@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT
-from app.domain.errors import NotEnoughRunsError, StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError
+from app.domain.errors import NotEnoughRunsError
 from app.domain.identifiers import RunId, Slug, new_identifiers
 from app.domain.runs import NewRuns, RunContent, RunStatus
 from app.domain.workloads import CategoryLevels, NumberRange, Workload

@@ -7,8 +7,8 @@ from typing import Final, Protocol
 from anyio import to_thread
 from starlette.types import Scope
 
+from app.domain.availability_errors import OverloadedError
 from app.domain.deadlines import Deadline
-from app.domain.errors import OverloadedError
 
 _UPLOADS: Final = frozenset(
     {"/v1/runs", "/v1/ci/reports", "/v1/prices", "/v1/exchange-rates", "/v1/grid-factors"}

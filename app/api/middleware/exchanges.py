@@ -18,7 +18,7 @@ from app.api import problems
 from app.api.middleware.deadlines import DeadlineWatch
 from app.api.middleware.metrics import NO_ROUTE, RequestMetrics
 from app.domain import deadlines, log_fields
-from app.domain.errors import OverloadedError
+from app.domain.availability_errors import OverloadedError
 from app.domain.identifiers import random_bytes
 
 _logger = logging.getLogger(__name__)

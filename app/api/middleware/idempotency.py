@@ -16,13 +16,8 @@ from app.api import problems
 from app.api.dependencies import READING, Authorization
 from app.api.middleware.exchanges import exchange_of
 from app.domain import deadlines
-from app.domain.errors import (
-    DomainError,
-    Fault,
-    InProgressError,
-    InvalidRequestError,
-    StorageUnavailableError,
-)
+from app.domain.availability_errors import StorageUnavailableError
+from app.domain.errors import DomainError, Fault, InProgressError, InvalidRequestError
 from app.domain.idempotency import IdempotencyTicket, Replay
 from app.services.idempotency import IdempotencyService
 

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import problems
 from app.api.middleware.exchanges import exchange_of
-from app.domain.errors import QuotaExceededError
+from app.domain.access_errors import QuotaExceededError
 from app.services.rates import Allowance, RequestRates
 
 if TYPE_CHECKING:

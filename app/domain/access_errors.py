@@ -1,0 +1,68 @@
+"""Refusals of who asks, and of how much is asked for."""
+
+from app.domain.errors import DomainError
+
+
+class UnauthenticatedError(DomainError):
+    """No key, or one that is unknown, expired or revoked."""
+
+    remedy = "Send `Authorization: Bearer KEY`; an operator makes keys by `trainfare keys create`."
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Authentication failed: {reason}.")
+
+
+class IssuerUnavailableError(DomainError):
+    """The issuer of tokens does not answer, and its keys are not known."""
+
+    remedy = "Retry; if it persists, the operator's log tells why."
+
+    def __init__(self) -> None:
+        super().__init__("The keys of the token's issuer cannot be had at the moment.")
+
+
+class ForbiddenError(DomainError):
+    """The key lacks a scope."""
+
+    remedy = "Ask the operator for a key with the named scope."
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"The key has no scope {scope!r}.")
+        self.scope = scope
+
+
+class RefitPolicyForbiddenError(ForbiddenError):
+    """The key may declare workloads, not say when they are fitted anew."""
+
+    remedy = (
+        "Send the refit_policy that GET /v1/workloads/{workload} shows (a new workload has none:"
+        " leave it out), or ask the operator for a key with the named scope."
+    )
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(scope)
+        self.args = (f"{self} A change of refit_policy takes it: fits follow from it.",)
+
+
+class QuotaExceededError(DomainError):
+    """The caller asks more often than its rate limit allows."""
+
+    remedy = "Wait as long as Retry-After says."
+
+    def __init__(self, *, limit: str, retry_after_s: int) -> None:
+        super().__init__(f"The rate limit of {limit} is exhausted.")
+        self.retry_after_s = retry_after_s
+
+
+class ProjectLimitError(DomainError):
+    """A project would have or ask more than it may."""
+
+    remedy = "Remove what is not needed any more, or ask the operator for a higher limit."
+
+    def __init__(
+        self, what: str, *, limit: int, count: int, retry_after_s: int | None = None
+    ) -> None:
+        super().__init__(
+            f"The project may have {limit} {what}; this would make it {count}. Nothing was stored."
+        )
+        self.what, self.limit, self.retry_after_s = what, limit, retry_after_s

@@ -1,0 +1,107 @@
+"""Refusals of a service that cannot answer, now or as it is installed."""
+
+from collections.abc import Sequence
+
+from app.domain.errors import DomainError, Fault
+
+
+class StorageUnavailableError(DomainError):
+    """The database does not answer."""
+
+    remedy = "Retry; nothing of the request was stored."
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__("The database does not answer at the moment.")
+        self.reason = reason
+        """What the driver says: for operators, since it names servers and files."""
+
+
+class StorageUnusableError(StorageUnavailableError):
+    """There is no database where one is looked for, or none that can be used: no retry helps."""
+
+    remedy = "Check TRAINFARE_DATABASE_URL or TRAINFARE_DATA_DIR, and who may write there."
+
+    def __init__(self, reason: str) -> None:
+        DomainError.__init__(self, "The database cannot be used.")
+        self.reason = reason
+
+
+class SchemaMismatchError(DomainError):
+    """The database's schema is not the one that this release needs."""
+
+    remedy = "Run `trainfare migrate` (or serve with --migrate)."
+
+    def __init__(self, *, found: str | None, needed: str) -> None:
+        super().__init__(
+            f"The database is at schema {found or 'none'}, this release needs {needed}."
+        )
+
+
+class SchemaAheadError(SchemaMismatchError):
+    """A later release migrated the database."""
+
+    remedy = "Use the release that migrated the database, or restore a backup from before."
+
+    def __init__(self, *, found: str, needed: str) -> None:
+        DomainError.__init__(
+            self,
+            f"The database is at schema {found} of a later release; this one knows up to {needed}.",
+        )
+
+
+class DeadlineExceededError(DomainError):
+    """A request was not answered within its time."""
+
+    remedy = "Retry with the same Idempotency-Key, later or with less at once."
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(
+            f"The request was not answered within {limit_s:g} s and was given up;"
+            " what it had not stored by then is not stored."
+        )
+
+
+class StoppingError(DeadlineExceededError):
+    """A request was not answered before the process that worked for it had to end."""
+
+    def __init__(self) -> None:
+        DomainError.__init__(
+            self,
+            "The process that worked for the request was told to end before it had answered;"
+            " what it had not stored by then is not stored.",
+        )
+
+
+class OverloadedError(DomainError):
+    """More requests wait than the process may keep waiting."""
+
+    remedy = "Retry as Retry-After says; nothing of the request was begun."
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(f"{waiting} requests wait already.")
+
+
+class BatchesUnderWayError(OverloadedError):
+    """A batch would bring more entries than the process may work on at once."""
+
+    def __init__(self, entries: int) -> None:
+        DomainError.__init__(self, f"Batches of about {entries} entries are under way already.")
+
+
+class MissingExtraError(DomainError):
+    """A setting asks for what an optional part of the installation does."""
+
+    remedy = "Install the named extra, or unset the setting."
+
+    def __init__(self, extra: str, setting: str) -> None:
+        super().__init__(f"{setting} is set, but 'trainfare[{extra}]' is not installed.")
+
+
+class NotReadyError(DomainError):
+    """The service lives but cannot do all its work; the faults name what is missing."""
+
+    remedy = "Mend what the errors name; `trainfare doctor` tells more."
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        names = ", ".join(str(fault.field) for fault in faults)
+        super().__init__(f"The service is not ready: {names}.", faults=faults)
