@@ -302,6 +302,7 @@ def _check_numeric(feature: NumericFeature) -> None:
     demand(believed and not (feature.used and feature.exponent), "an exponent is out of range")
     may_fade = feature.may_fade or feature.fades == "none"
     demand(may_fade, "what fades is no batch and no parameter")
+    demand(feature.origin == 0 or feature.transform == "scaled", "a scale has no such origin")
     demand(feature.unit > 0 and not (is_log and feature.floor <= 0), "a unit is not positive")
 
 

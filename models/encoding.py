@@ -125,6 +125,7 @@ class Encoder:
         self._linear = np.array([f.transform == "scaled" for f in numeric], dtype=bool)
         self._log1p = np.array([f.transform == "log1p" for f in numeric], dtype=bool)
         self._unit = np.array([f.unit for f in numeric])
+        self._origin = np.array([f.origin for f in numeric])
         self._floor = np.array([f.floor for f in numeric])
         self._off = np.array([f.off for f in numeric])
         self._switches = np.array([f.is_switch for f in numeric], dtype=bool)
@@ -352,7 +353,7 @@ class Encoder:
         return raw
 
     def _transform(self, raw: FloatArray) -> FloatArray:
-        scaled = raw / self._unit
+        scaled = (raw - self._origin) / self._unit
         values = np.maximum(scaled, self._floor)
         is_off = scaled <= 0
         if is_off.any():

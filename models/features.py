@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,9 @@ DUPLICATE_CORRELATION = 0.9995
 
 MIN_MISSING_SHARE = 0.02
 """Missing values get an indicator unless nearly none or nearly all are missing."""
+
+MAX_NARROW_RATIO = 1.05
+"""Parameters whose values lie closer together count from the smallest: years, versions, times."""
 
 _FLOOR = 1e-3
 """Positive values below this share of the smallest measured one count as it."""
@@ -55,7 +58,8 @@ class NumericFeature:
     a missing one; `flagged` says that an indicator of missing values accompanies the feature;
     `used` is False for a column from which nothing could be learned; its exponent is then believed
     to be `exponent`, give or take `exponent_sd` (`models.exponents`); `fades` says where its trend
-    does not go on beyond the measured range (`models.trends`).
+    does not go on beyond the measured range (`models.trends`); `origin` is what a linear column
+    counts from.
 
     Zero and what is below have no ratio to a measured value: something is off that was on. Where
     the logarithm is taken they stand one unit below the smallest measured value, and any value but
@@ -79,6 +83,7 @@ class NumericFeature:
     exponent: float = 0.0
     exponent_sd: float = UNIDENTIFIED_SD
     fades: Fading = "none"
+    origin: float = 0.0
 
     @property
     def may_fade(self) -> bool:
@@ -209,25 +214,50 @@ def _learn(name: str, raw: FloatArray, workers: FloatArray | None) -> NumericFea
     values = quotient_of(raw, workers, quotient)
     if np.isnan(values).all():
         quotient, values = "", raw
-    return _measure(name, quotient, values, _choose_transform(values[~np.isnan(values)]))
+    known = values[~np.isnan(values)]
+    if name not in CORE_ROLES and not quotient and _is_narrow(known):
+        low = float(known.min())
+        scaling = _Scaling("scaled", float(known.max()) - low, -LARGEST, low)
+    else:
+        scaling = _choose_transform(known)
+    return _measure(name, quotient, values, scaling)
+
+
+def _is_narrow(known: FloatArray) -> bool:
+    """Whether positive values are so close together that powers of them tell nothing.
+
+    They would need exponents that nobody believes in, and ten times their range would lie next to
+    it.
+    """
+    low, high = float(known.min()), float(known.max())
+    return low > 0 and 1 + SWITCH_TOLERANCE < high / low < MAX_NARROW_RATIO
 
 
 def learn_logarithmic(feature: NumericFeature, features: FeatureTable) -> NumericFeature:
     """Return a column with zeros, and no quotient, by its logarithm instead of as it is."""
     values = snapped(features.numeric[feature.column])
     smallest = float(values[values > 0].min())
-    return _measure(feature.column, feature.quotient, values, ("log1p", smallest, 0.0))
+    return _measure(feature.column, feature.quotient, values, _Scaling("log1p", smallest, 0.0))
+
+
+class _Scaling(NamedTuple):
+    """How a column is transformed; `floor` is the smallest value it takes, in units."""
+
+    transform: Transform
+    unit: float
+    floor: float
+    origin: float = 0.0
 
 
 def _measure(
-    name: str, quotient: Quotient, values: FloatArray, scale: tuple[Transform, float, float]
+    name: str, quotient: Quotient, values: FloatArray, scaling: _Scaling
 ) -> NumericFeature:
-    """Return the feature of a column's values, given transform, unit and smallest value."""
+    """Return the feature of a column's values, given how they are transformed."""
     role = CORE_ROLES.get(name, "parameter")
-    transform, unit, floor = scale
+    transform, unit, floor, origin = scaling
     draft = NumericFeature(
         name, role, quotient, transform, unit, floor, 0, 0, 0, 0, 0,
-        always_known=True, flagged=False, used=True,
+        always_known=True, flagged=False, used=True, origin=origin,
     )  # fmt: skip
     known = apply_transform(draft, values)
     known = known[~np.isnan(known)]
@@ -244,6 +274,7 @@ def _measure(
         always_known=share == 0,
         flagged=MIN_MISSING_SHARE <= share <= 1 - MIN_MISSING_SHARE,
         used=spread > 0 or name in CORE_COLUMNS,
+        origin=origin,
     )  # fmt: skip
 
 
@@ -259,22 +290,21 @@ def _choose_quotient(name: str, raw: FloatArray, workers: FloatArray | None) -> 
     return "per_worker" if per_worker.var() < PER_WORKER_VARIANCE_RATIO * total else ""
 
 
-def _choose_transform(known: FloatArray) -> tuple[Transform, float, float]:
-    """Return transform, unit and the smallest value it takes, in units."""
+def _choose_transform(known: FloatArray) -> _Scaling:
     positive = known[known > 0]
     if len(positive) == len(known):
-        return "log", 1.0, float(positive.min()) * _FLOOR
+        return _Scaling("log", 1.0, float(positive.min()) * _FLOOR)
     largest = float(np.abs(known).max())
     few_decades = bool(len(positive)) and largest <= MAX_LINEAR_RATIO * positive.min()
     if known.min() < 0 or few_decades or largest == 0:
-        return "scaled", largest or 1.0, -LARGEST
-    return "log1p", float(positive.min()), 0.0
+        return _Scaling("scaled", largest or 1.0, -LARGEST)
+    return _Scaling("log1p", float(positive.min()), 0.0)
 
 
 def apply_transform(feature: NumericFeature, values: FloatArray) -> FloatArray:
     """Return transformed, centred values; NaN stays NaN."""
     if feature.transform == "scaled":
-        return prolonged(values / feature.unit) - feature.center
+        return prolonged((values - feature.origin) / feature.unit) - feature.center
     if feature.transform == "log":
         floored = np.where(values <= 0, feature.off, np.maximum(values, feature.floor))
         return np.log(floored) - feature.center

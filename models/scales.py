@@ -11,6 +11,7 @@ from models.features import SWITCH_TOLERANCE, NumericFeature
 class Scale(NamedTuple):
     """How one value of a feature is transformed, and where it was measured."""
 
+    origin: float
     unit: float
     floor: float
     off: float
@@ -31,6 +32,7 @@ class Scale(NamedTuple):
     def of(cls, feature: NumericFeature) -> "Scale":
         """Return what one value of a feature is told by."""
         return cls(
+            feature.origin,
             feature.unit,
             feature.floor,
             feature.off,
@@ -50,7 +52,7 @@ class Scale(NamedTuple):
 
     def value(self, raw: float) -> float:
         """Return what `Encoder._transform` does for one value; NaN stays NaN."""
-        scaled = raw / self.unit
+        scaled = (raw - self.origin) / self.unit
         if self.is_log:
             # In this order: the maximum of NaN and a number is NaN.
             floored = (self.off if scaled <= 0 else max(scaled, self.floor)) + self.added

@@ -317,7 +317,7 @@ def _measured_range(feature: NumericFeature) -> tuple[float, float]:
     """Return the measured range in the column's own units."""
     ends = np.array([feature.low, feature.high]) + feature.center
     if feature.transform == "scaled":
-        values = ends * feature.unit
+        values = ends * feature.unit + feature.origin
     else:
         values = np.exp(ends) if feature.transform == "log" else np.expm1(ends) * feature.unit
     low, high = (float(f"{value:.12g}") for value in values)
