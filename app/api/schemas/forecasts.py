@@ -17,6 +17,8 @@ from app.domain.forecasts import NO_SPOT_TERMS, SpotTerms
 from app.domain.prices import ANY_PRICE, PriceQuery
 
 Name = Annotated[str, STRIPPED, Field(min_length=1, max_length=100), IS_PRINTABLE]
+Level = Annotated[str, STRIPPED, Field(min_length=1, max_length=500), IS_PRINTABLE]
+"""A category's value, as long as uploads take it."""
 ParameterName = Annotated[Verbatim, Field(min_length=1, max_length=100)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Size = Annotated[float, Field(gt=0, le=1e18)]
@@ -37,9 +39,9 @@ WorkloadId = Annotated[
     str, STRIPPED, Field(min_length=1, max_length=120), AfterValidator(check_slug)
 ]
 ParameterIn = Annotated[
-    StrictBool | float | Name,
+    StrictBool | float | Level,
     Refusal(
-        "A parameter is a finite number, true or false, or a text of 1 to 100 printable characters",
+        "A parameter is a finite number, true or false, or a text of 1 to 500 printable characters",
         remedy="Send one of these; leave an unknown parameter out.",
     ),
 ]
