@@ -29,6 +29,9 @@ MIN_MISSING_SHARE = 0.02
 MAX_NARROW_RATIO = 1.05
 """Parameters whose values lie closer together count from the smallest: years, versions, times."""
 
+_NO_TREND = 2
+"""Levels that show none."""
+
 _FLOOR = 1e-3
 """Positive values below this share of the smallest measured one count as it."""
 
@@ -227,10 +230,11 @@ def _is_narrow(known: FloatArray) -> bool:
     """Whether positive values are so close together that powers of them tell nothing.
 
     They would need exponents that nobody believes in, and ten times their range would lie next to
-    it.
+    it. Two levels show no trend that could go on for so far.
     """
     low, high = float(known.min()), float(known.max())
-    return low > 0 and 1 + SWITCH_TOLERANCE < high / low < MAX_NARROW_RATIO
+    is_close = low > 0 and 1 + SWITCH_TOLERANCE < high / low < MAX_NARROW_RATIO
+    return is_close and len(np.unique(known)) > _NO_TREND
 
 
 def learn_logarithmic(feature: NumericFeature, features: FeatureTable) -> NumericFeature:
