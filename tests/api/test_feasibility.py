@@ -89,6 +89,7 @@ def test_registry_says_what_the_fit_took_from_other_runs(fitted: TestClient) -> 
     assert version["evidence"] == {
         "memory": {"measured_peaks": 4, "out_of_memory": 1, "succeeded": 0},
         "unfinished": {"as_lower_bounds": 0, "by_progress": 0, "uninformative": 0},
+        "incomplete": 0,
         "change_points": [],
         "outliers": [],
         "convergence": None,
