@@ -42,7 +42,7 @@ def prune(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Remove old recorded forecasts, artefacts of regressors, and CI reports.
+    """Remove old forecasts, artefacts of regressors and CI reports.
 
     Forecasts stay that a run names by its forecast_id: they tell how accurate forecasts were. Of
     a regressor version the record stays, but it cannot answer or be published again; versions that
