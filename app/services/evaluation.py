@@ -80,17 +80,18 @@ def evaluate(
         seconds=work.median().tolist(),
         nodes_assumed=not request.search.nodes,
     )
-    named = list(scenarios.configurations)
+    named, offered = list(scenarios.configurations), list(offers)
     spot = {
         row: (request.spot, machines_of(configuration, offer))
-        for row, (configuration, offer) in enumerate(zip(named, offers, strict=True))
+        for row, (configuration, offer) in enumerate(zip(named, offered, strict=True))
         if _is_spot(request, configuration, offer)
     }
     forecast, refusals = with_interruptions(work, spot)
-    kept = np.array([row for row in range(len(named)) if row not in refusals], dtype=np.intp)
+    rows = [row for row in range(len(named)) if row not in refusals]
+    kept = np.array(rows, dtype=np.intp)
     duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
-    known = [named[row] for row in kept]
-    bought = [offers[row] for row in kept]
+    known = [named[row] for row in rows]
+    bought = [offered[row] for row in rows]
     foreign = [
         None if offer is None or offer.is_as_asked else offer.price.currency for offer in bought
     ]
