@@ -14,6 +14,7 @@ from models.optimisation import minimise_in_box
 from models.positive_definite import invert_lower
 from models.power_laws import FittedLaw, evaluate_law
 from models.regressor import PortfolioRegressor, State
+from models.repetitions import BELIEVED_NOISE, believed_variance
 from models.scaling_laws import LogLinearLaw, ScalingLaw, spread_subset
 from models.tables import FloatArray
 from models.training_kernel import Told, training_kernel
@@ -28,8 +29,8 @@ MAX_PROCESS_CONFIGURATIONS = 300
 _BOX = 3.5
 _MAX_LOG_PARAMETER = 50.0
 
-_NOISE_SD, _NOISE_DOF = 0.02, 3
-"""Standard deviation of repetitions that is believed where fewer degrees of freedom tell it."""
+_NOISE_DOF = 3
+"""Fewer degrees of freedom tell the noise of repetitions together with what is believed of it."""
 
 _Measured = tuple[FloatArray, FloatArray, FloatArray]
 """Rows, log durations and numbers of repetitions of configurations."""
@@ -81,7 +82,7 @@ class GaussianProcess(PortfolioRegressor):
         layout: Layout,
         law: ScalingLaw | None = None,
         held: bool = False,  # noqa: FBT001, FBT002 - an estimator's parameters are set by name
-        noise_sd: float = 0.02,
+        noise_sd: float = BELIEVED_NOISE,
         noise_dof: int = 0,
         start: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
         max_iterations: int = 30,
@@ -332,8 +333,8 @@ class GaussianProcess(PortfolioRegressor):
 
     def _hyper_prior(self) -> tuple[FloatArray, FloatArray]:
         n_numeric, n_categories = self.layout.n_numeric, len(self.layout.levels)
-        dof, believed = self.noise_dof, max(_NOISE_DOF - self.noise_dof, 0)
-        variance = (dof * self.noise_sd**2 + believed * _NOISE_SD**2) / (dof + believed)
+        dof = self.noise_dof
+        variance = believed_variance(self.noise_sd**2, dof, max(_NOISE_DOF - dof, 0))
         noise = max(float(np.sqrt(variance)), 1e-4)
         noise_width = 1 / np.sqrt(2 * dof) + 0.05 if dof else 1.0
         strengths = [0.5 * min(factor, 1.0) for factor in self.layout.relevances]

@@ -5,7 +5,21 @@ import numpy as np
 from models.configurations import UNBOUNDED, Configurations
 from models.tables import FloatArray
 
-_LEAST_DOF, _BELIEVED_NOISE = 2, 0.02
+BELIEVED_NOISE = 0.02
+"""Log standard deviation of repetitions that is believed before any tell it."""
+
+_LEAST_DOF = 2
+
+
+def believed_variance(variance: float, dof: int, believed_dof: int) -> float:
+    """Return the variance of repetitions with degrees of freedom of `BELIEVED_NOISE` beside theirs.
+
+    Examples
+    --------
+    >>> believed_variance(0.01, 0, 3) == BELIEVED_NOISE**2, round(believed_variance(0.01, 1, 1), 4)
+    (True, 0.0052)
+    """
+    return (dof * variance + believed_dof * BELIEVED_NOISE**2) / (dof + believed_dof)
 
 
 def half_widths_of_repetitions(configurations: Configurations) -> FloatArray:
@@ -35,8 +49,7 @@ def half_widths_of_repetitions(configurations: Configurations) -> FloatArray:
     dof = configurations.noise_dof
     if dof < _LEAST_DOF:
         return found
-    pooled = configurations.noise_variance
-    believed = (dof * pooled + _BELIEVED_NOISE**2) / (dof + 1)
+    believed = believed_variance(configurations.noise_variance, dof, 1)
     deviations = configurations.spreads * np.sqrt(believed * (1 + 1 / configurations.counts))
     apart = configurations.ranges[:, 1] - configurations.ranges[:, 0]
     least = apart * np.sqrt(2 / configurations.counts)
