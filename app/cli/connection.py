@@ -258,12 +258,8 @@ def _stranger(answer: httpx2.Response) -> UnreachableError:
     )
 
 
-def _problem_of(answer: httpx2.Response) -> dict[str, Any]:
-    return document_of(answer, "code", "title", "status", "detail")
-
-
 def _refusal(answer: httpx2.Response) -> Exception:
-    problem = _problem_of(answer)
+    problem = document_of(answer, "code", "title", "status", "detail")
     _show_faults(problem.get("errors", []))
     code, detail = problem["code"], problem["detail"]
     headline = in_cli_words(f"{problem['title']} ({problem['status']} {code}): {detail}")
