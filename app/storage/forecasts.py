@@ -25,9 +25,12 @@ from app.storage.tables import ForecastRow, ProjectRow, RunRow, WorkloadRow
 _MAX_LINKED = 1000
 _MAX_REALISED = 10_000
 MAX_RECORDED = 50_000
+MAX_SEARCHED = 200_000
+"""So many of a workload's forecasts, the newest, are looked through for scenarios."""
+
 _KEY_CHARACTERS: Final = 16
-"""So much of a digest is stored: 64 bits tell the scenarios of one workload apart, and an index of
-whole ones is three times as large. Releases before revision 0015 stored all 64 characters."""
+"""So much of a digest is stored: 64 bits tell the scenarios of one workload apart. Releases before
+revision 0015 stored all 64 characters."""
 
 
 def _columns(records: Sequence[LedgerRecord]) -> Mapping[str, Sequence[object]]:
@@ -118,17 +121,22 @@ class ForecastStore:
     ) -> list[RecordedForecast]:
         """Return a workload's recorded forecasts of these names or scenarios, the oldest first.
 
-        Of more than `MAX_RECORDED` the newest. The digest of another scenario is None.
+        Scenarios are looked for among its newest `MAX_SEARCHED` forecasts. Of more than
+        `MAX_RECORDED` the newest. The digest of another scenario is None.
         """
         row = ForecastRow
         by_key = {_key(digest): digest for digest in scenario_sha256}
         keys = [*by_key, *scenario_sha256]
-        # Two joins: of one condition with OR, SQLite makes a scan of the workload's whole ledger.
-        wanted = sa.union(
-            self._of_workload(workload_id, row.id, forecast_ids),
-            self._of_workload(workload_id, row.scenario_sha256, keys),
+        # Apart: of one condition with OR, SQLite makes a scan of the workload's whole ledger.
+        named = sa.select(row.id).where(row.id.in_(each_text(self._session, forecast_ids)))
+        wanted = sa.union(named, self._alike(workload_id, keys)).subquery()
+        newest = (
+            sa.select(row.id, row.regressor_version, row.created_at, row.scenario_sha256)
+            .join(wanted, wanted.c.id == row.id)
+            .where(row.workload_id == workload_id)
+            .order_by(row.id.desc())
+            .limit(MAX_RECORDED)
         )
-        newest = wanted.order_by(wanted.selected_columns.id.desc()).limit(MAX_RECORDED)
         found = self._session.execute(newest).all()
         return [
             RecordedForecast(
@@ -172,18 +180,17 @@ class ForecastStore:
         old = sa.select(sa.func.count()).select_from(ForecastRow).where(_made_before(before))
         return self._session.scalars(old.where(*_unnamed(project_id))).one()
 
-    def _of_workload(
-        self,
-        workload_id: WorkloadId,
-        column: sa.orm.InstrumentedAttribute[str] | sa.orm.InstrumentedAttribute[str | None],
-        texts: Sequence[str],
-    ) -> sa.Select[str, int, datetime, str | None]:
-        row, given = ForecastRow, each_text(self._session, texts).subquery()
-        return (
-            sa.select(row.id, row.regressor_version, row.created_at, row.scenario_sha256)
-            .join(given, given.c[0] == column)
-            .where(row.workload_id == workload_id)
+    def _alike(self, workload_id: WorkloadId, keys: Sequence[str]) -> sa.Select[str]:
+        # All columns stand in one index, which follows time: rows are not read, nor sorted.
+        newest = (
+            sa.select(ForecastRow.id, ForecastRow.scenario_sha256)
+            .where(ForecastRow.workload_id == workload_id)
+            .order_by(ForecastRow.id.desc())
+            .limit(MAX_SEARCHED)
+            .subquery()
         )
+        given = each_text(self._session, keys)
+        return sa.select(newest.c.id).where(newest.c.scenario_sha256.in_(given))
 
     def _linked(self, project_id: ProjectId, forecast_id: ForecastId) -> tuple[LinkedRun, ...]:
         rows = self._session.execute(

@@ -277,7 +277,10 @@ class ForecastRow(Base):
 
     __tablename__ = "forecast"
     __table_args__ = (
-        sa.Index("ix_forecast_workload_id_scenario_sha256", "workload_id", "scenario_sha256"),
+        # By time, so that what is appended stays together: not by digest, which is nowhere near.
+        sa.Index(
+            "ix_forecast_workload_id_id_scenario_sha256", "workload_id", "id", "scenario_sha256"
+        ),
     )
 
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)

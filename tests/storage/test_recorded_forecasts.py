@@ -4,6 +4,7 @@ from contextlib import closing
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -14,6 +15,7 @@ from app.domain.identifiers import ForecastId, WorkloadId, new_identifiers
 from app.services.context import ServiceContext
 from app.services.wiring import Services
 from app.settings import Settings
+from app.storage import forecasts
 from app.storage.database import PAGE_BYTES, Database
 from app.storage.migration import migrate
 from app.storage.tables import ForecastRow
@@ -101,3 +103,37 @@ def test_what_earlier_releases_wrote_is_found(context: ServiceContext) -> None:
     found = find(context, workload_id, [], ["a"])
 
     assert found == [(early, digest("a")), (late, digest("a"))]
+
+
+def test_scenarios_are_looked_for_among_the_newest_and_names_everywhere(
+    context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecasts, "MAX_SEARCHED", 2)
+    workload_id = store_runs(context, "w")
+    early, _, late = record(context, workload_id, "a", "b", "a")
+
+    assert find(context, workload_id, [], ["a"]) == [(late, digest("a"))]
+    assert find(context, workload_id, [early], ["a"]) == [(early, digest("a")), (late, digest("a"))]
+
+
+def test_search_for_scenarios_reads_one_index(context: ServiceContext) -> None:
+    if not context.database.is_sqlite:
+        pytest.skip("on PostgreSQL the plan follows the size of the table")
+    workload_id = store_runs(context, "w")
+    record(context, workload_id, "a")
+    asked: list[tuple[str, Any]] = []
+    sa.event.listen(
+        context.database.engine,
+        "before_cursor_execute",
+        lambda _, __, statement, parameters, *___: asked.append((statement, parameters)),
+    )
+
+    find(context, workload_id, [], ["a"])
+
+    [(statement, parameters)] = [each for each in asked if "scenario_sha256" in each[0]]
+    with context.database.engine.connect() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+    details = [row[3] for row in plan]
+    index = "COVERING INDEX ix_forecast_workload_id_id_scenario_sha256 (workload_id=?)"
+    assert f"SEARCH forecast USING {index}" in details
+    assert not any(detail.startswith("SCAN forecast") for detail in details)

@@ -1,0 +1,1 @@
+"""What a recorded forecast costs the longer the ledger is."""
