@@ -1,6 +1,7 @@
-"""Guards connections around requests: slow or endless headers and trailers, what is no HTTP."""
+"""Guards connections: slow or endless headers and trailers, what is no HTTP, readers that stop."""
 
 import asyncio
+import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -15,6 +16,7 @@ from app.api.problem_kinds import ProblemKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_logger = logging.getLogger(__name__)
 _MAX_HEAD_BYTES: Final = 1 << 16
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
@@ -33,10 +35,17 @@ class GuardedProtocol(HttpToolsProtocol):
     An offer to speak another protocol (`Upgrade`) is declined by going on as if it had not been
     made (RFC 9110, section 7.8). Uvicorn alone loses the body of such a request, and may take it
     for the next one.
+
+    A reader that stops in the midst of its answer is let go: what it holds up (the room of a
+    batch, a transaction of an export) is freed.
     """
 
     head_timeout_s: ClassVar[float] = 10.0
     """How long the headers of a request may take from the connection or their first byte on."""
+
+    reader_timeout_s: ClassVar[float] = 30.0
+    least_read_bytes: ClassVar[int] = 1 << 18
+    """So much of an answer that waits for its reader is taken within the timeout, or all of it."""
 
     answer_within_s: ClassVar[float] = 8.0
     """How long answers may take to begin when the server ends; a little later it waits no more."""
@@ -50,6 +59,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Whether what came last was of use: a head's end or bytes of a body."""
         self._is_declining = False
         self._deadline: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
@@ -59,7 +69,18 @@ class GuardedProtocol(HttpToolsProtocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self._end_watch()
         super().connection_lost(exc)
+
+    @override
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reader()
+
+    @override
+    def resume_writing(self) -> None:
+        self._end_watch()
+        super().resume_writing()
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -169,6 +190,26 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refuse(
             problem_kinds.HEAD_TIMEOUT, f"They took longer than {self.head_timeout_s:g} s."
         )
+
+    def _watch_reader(self) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        self._reading = self.loop.call_later(self.reader_timeout_s, self._judge_reader, waiting)
+
+    def _end_watch(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def _judge_reader(self, waited: int) -> None:
+        """Go on with a reader that took enough of what waited for it, let another one go."""
+        taken = waited - self.transport.get_write_buffer_size()
+        if taken >= self.least_read_bytes:
+            self._watch_reader()
+            return
+        told = {"taken_bytes": taken, "within_s": self.reader_timeout_s}
+        _logger.warning("a reader takes too little of its answer and is let go", extra=told)
+        # Closed in the usual way, the connection would wait for its reader.
+        self.transport.abort()
 
     def _refuse(self, kind: ProblemKind, detail: str) -> None:
         """Answer with a problem and close; the connection says nothing that could be read on."""

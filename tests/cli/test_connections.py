@@ -1,11 +1,16 @@
 """Connections that never become a request are ended with a problem, and others go on."""
 
 import asyncio
+import contextlib
 import json
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+import uvicorn
 from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from uvicorn.server import ServerState
 
 from app.cli.connections import GuardedProtocol
 from app.cli.direct_connections import DirectProtocol
@@ -188,3 +193,74 @@ def test_offers_without_a_body_are_answered_one_after_the_other(application: Fas
     answers = _converse(application, offer * 3 + _SECOND).split(b"HTTP/1.1 ")[1:]
 
     assert [answer[:3] for answer in answers] == [b"200"] * 4
+
+
+class _Reader:
+    """The connection of a reader for whom much waits, on a loop whose timers a test ends."""
+
+    def __init__(self, application: FastAPI) -> None:
+        config = uvicorn.Config(application, lifespan="off", log_config=None)
+        self.loop, self.transport = MagicMock(), MagicMock()
+        self.waits(1 << 20)
+        self.connection = GuardedProtocol(config, ServerState(), {}, _loop=self.loop)
+        self.connection.connection_made(self.transport)
+        self.connection.pause_writing()
+
+    def waits(self, size: int) -> None:
+        self.transport.get_write_buffer_size.return_value = size
+
+    def end_timer(self) -> None:
+        seconds, judge, waited = self.loop.call_later.call_args.args
+        assert seconds == GuardedProtocol.reader_timeout_s
+        judge(waited)
+
+
+def test_reader_that_takes_next_to_nothing_is_let_go(
+    application: FastAPI, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = _Reader(application)
+
+    reader.waits((1 << 20) - GuardedProtocol.least_read_bytes)
+    reader.end_timer()
+    reader.transport.abort.assert_not_called()
+    reader.waits((1 << 20) - 2 * GuardedProtocol.least_read_bytes + 1)
+    reader.end_timer()
+
+    reader.transport.abort.assert_called_once_with()
+    assert caplog.messages == ["a reader takes too little of its answer and is let go"]
+
+
+def test_reader_who_has_taken_all_is_watched_no_more(application: FastAPI) -> None:
+    reader = _Reader(application)
+    timer = reader.loop.call_later.return_value
+    timer.cancel.reset_mock()
+
+    reader.connection.resume_writing()
+
+    timer.cancel.assert_called_once_with()
+
+
+def test_answer_that_nobody_reads_is_cut_off() -> None:
+    class Unforgiving(GuardedProtocol):
+        reader_timeout_s = 0.05
+
+    piece, n_pieces = bytes(1 << 20), 64
+    application = FastAPI()
+
+    @application.get("/pieces")
+    async def answer() -> StreamingResponse:
+        return StreamingResponse(iter([piece] * n_pieces))
+
+    async def stop_reading() -> int:
+        read = 0
+        async with listening(application, Unforgiving) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(b"GET /pieces HTTP/1.1\r\nHost: x\r\n\r\n")
+            await served.receives(len(piece))  # it never does: until the connection is closed
+            with contextlib.suppress(ConnectionError):
+                while part := await reader.read(len(piece)):
+                    read += len(part)
+            writer.close()
+        return read
+
+    assert asyncio.run(stop_reading()) < n_pieces * len(piece)
