@@ -1,5 +1,6 @@
 """The joint distribution of many forecasts: what a run of one would say about another."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +11,17 @@ from models.intervals import tempered
 from models.jitter import Jitter
 from models.mixture import RegimeModel
 from models.portfolio import FittedPortfolio
-from models.tables import FeatureTable, FloatArray, IntArray
+from models.regressor import PortfolioRegressor
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
+from models.transfer import Expansion
 
 _CONFIDENCE_OF_CURVE = 2
 """Position of 90 % among the levels of a calibrated curve."""
 
 
 _LEAST_NOISE = 1e-6
+_AT_ONCE = 4_000_000
+"""How many covariances of stand-ins are held at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +113,9 @@ def joint_forecast(
     inquiry = portfolio.ask(stack(candidates, targets))
     rows, encoded = inquiry.features, inquiry.encoded
     regimes = portfolio.regime_map.of_rows(portfolio.encoder, encoded.distances, encoded.codes)
-    spread = _Spread.of(portfolio, rows, encoded)
     n, asked = candidates.n_rows, np.array(regimes[candidates.n_rows :])
+    weights = [portfolio.regimes[each].weights for each in dict.fromkeys(asked.tolist())]
+    spread = _Spread.of(portfolio, rows, encoded, np.max(weights, axis=0) > 0)
     joints = []
     for regime in dict.fromkeys(asked.tolist()):
         which = np.flatnonzero(asked == regime)
@@ -131,26 +137,28 @@ class _Spread:
     shared: FloatArray
 
     @classmethod
-    def of(cls, portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encoded) -> "_Spread":
+    def of(
+        cls, portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encoded, counts: BoolArray
+    ) -> "_Spread":
+        """Return what the members say of rows, covariances of those that count alone."""
         expansion = portfolio.transfer.expand(encoded, rows)
         members = list(portfolio.members.values())
         noises = [member.run_variance for member in members]
         shared = _common_unknowns(portfolio, encoded)
         if expansion is None:
             means = [member.predict(encoded.X) for member in members]
-            covariances = [member.covariance(encoded.X, encoded.X) for member in members]
-            return cls(means, covariances, noises, shared)
+            each = np.arange(rows.n_rows)
+            stands = _Stands(encoded.X, np.ones(rows.n_rows), each, each)
+            return cls(means, stands.covariances(members, counts), noises, shared)
         X = expansion.X
-        gather = np.zeros((rows.n_rows, len(X)))
-        gather[expansion.source, np.arange(len(X))] = expansion.weights
-        logs = np.mean([member.predict(X) + expansion.shift for member in members], axis=0)
-        between = gather @ logs**2 - (gather @ logs) ** 2
-        level_sd = np.sqrt(gather @ expansion.variance + np.maximum(between, 0.0))
+        stands = _Stands.of(expansion, rows.n_rows)
+        told = [member.predict(X) + expansion.shift for member in members]
+        logs = np.mean(told, axis=0)
+        between = stands.mean(logs**2) - stands.mean(logs) ** 2
+        level_sd = np.sqrt(stands.mean(expansion.variance) + np.maximum(between, 0.0))
         shared = shared + np.outer(level_sd, level_sd) * _same_levels(portfolio, rows, encoded)
-        means = [gather @ (member.predict(X) + expansion.shift) for member in members]
-        own = [member.covariance(X, X) for member in members]
-        gathered = [None if each is None else gather @ each @ gather.T for each in own]
-        return cls(means, gathered, noises, shared)
+        means = [stands.mean(each) for each in told]
+        return cls(means, stands.covariances(members, counts), noises, shared)
 
     def of_mixture(
         self, model: RegimeModel, kept: IntArray, jitter: Jitter | None
@@ -178,6 +186,58 @@ class _Spread:
         if jitter is not None:
             noises = jitter.told(noises, weights @ means)
         return within + between + self.shared[np.ix_(kept, kept)], noises
+
+
+@dataclass(frozen=True, slots=True)
+class _Stands:
+    """The stand-ins of questions, those of each beside one another.
+
+    Question i is the sum of the rows of `X` from ``starts[i]`` on, each times its weight. `order`
+    tells where they stood in the expansion.
+    """
+
+    X: FloatArray
+    weights: FloatArray
+    starts: IntArray
+    order: IntArray
+
+    @classmethod
+    def of(cls, expansion: Expansion, n: int) -> "_Stands":
+        """Return the stand-ins of n questions."""
+        order = np.argsort(expansion.source, kind="stable")
+        starts = np.searchsorted(expansion.source[order], np.arange(n))
+        return cls(expansion.X[order], expansion.weights[order], starts, order)
+
+    def mean(self, values: FloatArray) -> FloatArray:
+        """Return the mean for each question of values of an expansion's rows."""
+        weighted = self.weights * values[self.order]
+        return np.asarray(np.add.reduceat(weighted, self.starts), dtype=np.float64)
+
+    def covariances(
+        self, members: Sequence[PortfolioRegressor], counts: BoolArray
+    ) -> list[FloatArray | None]:
+        """Return the covariance of the questions by each member that counts."""
+        return [
+            self._covariance(member) if is_asked else None
+            for member, is_asked in zip(members, counts, strict=True)
+        ]
+
+    def _covariance(self, member: PortfolioRegressor) -> FloatArray | None:
+        """Return what a member says, some questions at once.
+
+        Six stand-ins of each question have 36 times its covariances, gigabytes of 2,000 questions.
+        """
+        n, ends = len(self.starts), np.append(self.starts[1:], len(self.X))
+        found = np.empty((n, n))
+        for rows in np.array_split(np.arange(n), min(n, -(-(len(self.X) ** 2) // _AT_ONCE))):
+            first, last = self.starts[rows[0]], ends[rows[-1]]
+            own = member.covariance(self.X[first:last], self.X)
+            if own is None:
+                return None
+            by_row = np.add.reduceat(own * self.weights, self.starts, axis=1)
+            weighted = by_row * self.weights[first:last, None]
+            found[rows] = np.add.reduceat(weighted, self.starts[rows] - first, axis=0)
+        return found
 
 
 def _common_unknowns(portfolio: FittedPortfolio, encoded: Encoded) -> FloatArray:

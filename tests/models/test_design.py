@@ -1,5 +1,7 @@
 """Which runs are chosen: joint forecasts, the greedy design, the prior and Ernest's design."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -74,6 +76,25 @@ def test_targets_are_grouped_by_their_kind_of_question() -> None:
 
     assert sorted(row for joint in joints for row in joint.targets.tolist()) == [0, 1]
     assert len(joints) == 2
+
+
+def test_many_questions_with_open_levels_are_told_as_few_are_and_in_little_memory() -> None:
+    runs = make_runs(grid((1, 2, 4), (1000, 2000), ("V100", "K80", "T4")))
+    portfolio = fit(runs, regressors=LAWS)
+    open_rows = [
+        {"workers": 1.0 + row % 8, "dataset_size": 900.0 + row, "epochs": 2.0} for row in range(900)
+    ]
+    few = joint_forecast(portfolio, make_features(open_rows[:5]), make_features(open_rows[-3:]))
+
+    tracemalloc.start()
+    many = joint_forecast(portfolio, make_features(open_rows[:897]), make_features(open_rows[897:]))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    kept = [0, 1, 2, 3, 4, 897, 898, 899]
+    assert many[0].covariance[np.ix_(kept, kept)] == pytest.approx(few[0].covariance, rel=1e-9)
+    # Three stand-ins of each have nine times the covariances, for each of five members.
+    assert peak_bytes < 250e6
 
 
 def test_joint_forecast_without_rows_is_refused() -> None:
