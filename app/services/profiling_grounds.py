@@ -19,6 +19,7 @@ from app.services.durations import features_of, interrupted, offers_for, predict
 from app.services.frames import hardware_descriptions, scenario_features
 from app.services.profiling_candidates import identity_of
 from app.services.serving import ServedRegressor
+from app.services.spot_terms import InterruptedForecast
 from models import (
     Design,
     FloatArray,
@@ -79,7 +80,7 @@ class FittedGround:
             offers=offers,
             mean_s=mean_seconds(forecast.moments),
             is_scaled=True,
-            durations=_intervals(forecast.moments, confidence),
+            durations=_intervals(forecast, confidence),
             targets=_intervals(target, confidence),
             impossible=frozenset(refusals),
         )
@@ -183,7 +184,9 @@ def _question(request: ProfilingRequest, scenario: Scenario) -> ForecastRequest:
     )
 
 
-def _intervals(forecast: ForecastDistribution, confidence: float) -> list[Interval | None]:
+def _intervals(
+    forecast: ForecastDistribution | InterruptedForecast, confidence: float
+) -> list[Interval | None]:
     lower, upper = forecast.interval(confidence)
     columns = zip(forecast.median().tolist(), lower.tolist(), upper.tolist(), strict=True)
     return [Interval(median, low, high, confidence) for median, low, high in columns]

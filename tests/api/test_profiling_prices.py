@@ -68,6 +68,25 @@ def test_gains_are_weighed_by_what_is_billed(client: TestClient, workload: str) 
     assert plan["runs"][0]["work"] == most["work"]
 
 
+@pytest.mark.parametrize("per_hour", [0.01, 3.0])
+def test_durations_of_spot_runs_are_those_of_their_forecasts(
+    client: TestClient, services: Services, per_hour: float
+) -> None:
+    publish_regressor(services)
+    terms = {"interruptions_per_hour": per_hour, "checkpoint_interval_s": 300, "restart_s": 600}
+    pricing = {"purchase": "spot", "price_per_hour": "1", "spot": terms}
+
+    plan = ask(client, **{**ALL, "pricing": pricing})
+
+    assert len(plan["runs"]) == len(CANDIDATES)
+    for run in plan["runs"]:
+        asked = {key: run[key] for key in ("configuration", "work", "parameters")}
+        question = {"workload": "fitted", "pricing": pricing, **asked}
+        forecast = client.post("/v1/forecasts", json=question).json()
+        for name, seconds in run["duration_seconds"].items():
+            assert seconds == pytest.approx(forecast["duration_seconds"][name], rel=1e-4)
+
+
 def made(workers: int, seconds: float, **changes: Any) -> dict[str, Any]:
     return {**scenario(workers, 4000.0, **changes), "duration_seconds": seconds}
 
