@@ -12,6 +12,8 @@ from app.domain.profiling import StopReason, StopRule
 BoolArray = npt.NDArray[np.bool_]
 _LARGEST = 30.0
 """Half widths beyond a factor of e^30 are all the same."""
+_NOISE = 1e-12
+"""What sums of prices may be off by, as a share: three of 0.10 are within 0.30."""
 
 
 class Step(Protocol):
@@ -97,11 +99,12 @@ def plan_runs(
     """
     widths = first = width_of(scale * design.half_widths())
     left, spent, runs = allowed.copy(), 0.0, list[ChosenRun]()
+    most = np.inf if limits.budget is None else limits.budget * (1.0 + _NOISE)
     while True:
         stop = _before(widths, len(runs), left, limits)
         if stop is not None:
             break
-        affordable = left if limits.budget is None else left & (spent + prices <= limits.budget)
+        affordable = left & (spent + prices <= most)
         if not affordable.any():
             stop = StopReason.BUDGET_SPENT
             break

@@ -275,6 +275,20 @@ def test_further_charges_and_hourly_billing_reach_the_ranking(
     assert items["egress"]["amount"] == "5.00"
 
 
+@pytest.mark.parametrize(("price", "workers", "budget"), [("0.1", 3, "0.3"), ("1.1", 6, "6.6")])
+def test_budget_that_is_the_bill_pays_for_it(
+    client: TestClient, published: Services, price: str, workers: int, budget: str
+) -> None:
+    by_the_hour = {"price_per_hour": price, "minimum_billed_s": 3600}
+    asked: dict[str, Any] = {"work": {"dataset_size": 100}, "pricing": by_the_hour}
+
+    answer = recommend(client, **asked, search={"workers": [workers]}, budget=budget)
+
+    forecast = answer["recommended"]["forecast"]
+    assert float(forecast["cost"]["upper"]) == float(budget)
+    assert forecast["probability"]["budget"] == 1.0
+
+
 def test_prices_of_two_currencies_are_never_compared(
     client: TestClient, published: Services
 ) -> None:

@@ -110,3 +110,12 @@ def test_forbidden_candidates_are_never_taken() -> None:
 
     assert [run.candidate for run in schedule.runs] == [0]
     assert schedule.stop is StopReason.CANDIDATES_EXHAUSTED
+
+
+def test_budget_of_as_many_equal_prices_pays_for_all() -> None:
+    prices, limits = [0.1] * 3, Limits(10, 0.3, StopRule(min_narrowing=0.0))
+    design, allowed = HalvingDesign([0.1] * 3, prices), np.ones(3, dtype=np.bool_)
+
+    schedule = plan_runs(design, np.array(prices), limits, np.ones(1), allowed)
+
+    assert len(schedule.runs) == 3

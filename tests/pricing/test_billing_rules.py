@@ -160,3 +160,15 @@ def test_cost_of_a_quantile_is_the_quantile_of_the_cost() -> None:
         at = int(share * 2000)
         expected = costs_of([offer], durations[at : at + 1])[0]
         assert np.sort(costs)[at] == expected
+
+
+@pytest.mark.parametrize("text", ["0.1", "0.7", "1.1", "0.07", "3.06"])
+@pytest.mark.parametrize("workers", [1, 2, 3, 6, 7])
+def test_bills_in_steps_are_those_of_whole_numbers(text: str, workers: int) -> None:
+    stepped = make_offer(text, minimum_billed_s=3600, billing_step_s=3600)
+    offers = [replace(stepped, instances=workers)] * 9
+    seconds = [3600.0 * hours - 1 for hours in range(1, 10)]
+
+    costs = costs_of(offers, np.array(seconds))
+
+    assert costs.tolist() == [float(Decimal(text) * workers * hours) for hours in range(1, 10)]
