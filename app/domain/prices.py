@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing_extensions import override
 
 from app.domain.billing import NO_EXTRAS, Extras, Serverless
-from app.domain.configurations import Purchase
+from app.domain.configurations import Configuration, Purchase
 from app.domain.identifiers import PriceId
 
 
@@ -76,6 +76,10 @@ class PriceQuery:
     def is_inline(self) -> bool:
         """Whether it brings its price along."""
         return self.price_per_hour is not None or self.serverless is not None
+
+    def purchase_of(self, configuration: Configuration) -> Purchase | None:
+        """Return how a configuration is bought: what is said here overrules what it says."""
+        return self.purchase or configuration.purchase
 
     @override
     def __hash__(self) -> int:

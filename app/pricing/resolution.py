@@ -273,7 +273,7 @@ class PriceBook:
         price = Price(
             price_per_hour=price_per_hour,
             currency=currency or "USD",
-            purchase=query.purchase or configuration.purchase or Purchase.ON_DEMAND,
+            purchase=query.purchase_of(configuration) or Purchase.ON_DEMAND,
             valid_from=query.as_of or self.day,
             source=INLINE_SOURCE,
             provider=query.provider or configuration.provider,
@@ -362,5 +362,5 @@ def agrees(offered: str | None, asked: str | None) -> bool:
 
 
 def _purchases(configuration: Configuration, query: PriceQuery) -> tuple[Purchase, ...]:
-    asked = query.purchase or configuration.purchase
+    asked = query.purchase_of(configuration)
     return _ANY_PURCHASE if asked is None else (asked,)

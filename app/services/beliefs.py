@@ -107,7 +107,7 @@ class BeliefReader:
 
 def _needs_prices(request: ForecastRequest) -> bool:
     configuration = request.scenario.configuration
-    is_spot = Purchase.SPOT in {request.pricing.purchase, configuration.purchase}
+    is_spot = request.pricing.purchase_of(configuration) is Purchase.SPOT
     return is_spot or may_need_prices(configuration)
 
 

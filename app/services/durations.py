@@ -115,7 +115,7 @@ def is_spot(request: ForecastRequest, offer: Offer | None) -> bool:
     """Whether a request is for capacity that may be taken away."""
     if offer is not None:
         return offer.price.purchase is Purchase.SPOT
-    return Purchase.SPOT in {request.pricing.purchase, request.scenario.configuration.purchase}
+    return request.pricing.purchase_of(request.scenario.configuration) is Purchase.SPOT
 
 
 def is_any_spot(requests: Sequence[ForecastRequest], scenarios: Sequence[Scenario]) -> bool:

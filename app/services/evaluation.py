@@ -126,7 +126,7 @@ def _is_spot(
 ) -> bool:
     if offer is not None:
         return offer.price.purchase is Purchase.SPOT
-    return Purchase.SPOT in {request.pricing.purchase, configuration.purchase}
+    return request.pricing.purchase_of(configuration) is Purchase.SPOT
 
 
 def _scenarios(

@@ -122,3 +122,38 @@ def test_terms_that_are_no_numbers_any_more_are_refused(
         assert [fault["pointer"] for fault in answer["errors"]] == [f"/pricing/spot/{name}"]
     else:
         assert answer["duration_seconds"]["median"] > 0
+
+
+NOWHERE: dict[str, Any] = {"region": "nowhere", "spot": {"interruptions_per_hour": 0.2}}
+
+
+@pytest.mark.parametrize("place", ["configuration", "pricing"])
+def test_spot_without_a_price_is_told_beside_uninterrupted_work(
+    client: TestClient, published: Services, place: str
+) -> None:
+    hardware = {"gpu_type": "T4", "workers": 2}
+    asked: dict[str, Any] = {"configuration": hardware, "pricing": NOWHERE}
+    plain = ask(client, configuration=hardware)
+
+    answer = ask(client, **{**asked, place: {**asked[place], "purchase": "spot"}})
+
+    on_demand, spot = answer["purchases"]
+    assert answer["cost"] is None
+    assert on_demand["duration_seconds"] == plain["duration_seconds"]
+    assert spot["duration_seconds"] == answer["duration_seconds"] != plain["duration_seconds"]
+
+
+def test_purchase_of_pricing_overrules_without_a_price_too(
+    client: TestClient, published: Services
+) -> None:
+    hardware = {"gpu_type": "T4", "workers": 2}
+    plain = ask(client, configuration=hardware)
+
+    answer = ask(
+        client,
+        configuration={**hardware, "purchase": "spot"},
+        pricing={**NOWHERE, "purchase": "on_demand"},
+    )
+
+    assert answer["spot"] is None
+    assert answer["duration_seconds"] == plain["duration_seconds"]
