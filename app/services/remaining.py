@@ -9,7 +9,7 @@ import numpy as np
 
 from app.decisions.durations import DurationBeliefs, FloatArray
 from app.decisions.progress import RemainingBeliefs, Stretch, remaining_after
-from app.domain.configurations import Scenario
+from app.domain.configurations import Scenario, configuration_fact
 from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest, Interval
 from app.domain.identifiers import ProjectId
@@ -91,12 +91,17 @@ def _question(request: RemainingRequest) -> ForecastRequest:
 def _elsewhere(request: RemainingRequest, questioner: Questioner) -> list[Segment]:
     """Return the segments on other configurations; those on the present one are part of it.
 
-    Names are compared as the regressor understands them, with the nodes that they leave open.
+    Names are compared as the regressor understands them, with the nodes that they leave open;
+    where capacity is bought and how it is paid for makes no other configuration.
     """
     if request.progress is None:
         return list(request.segments)
-    present = questioner.named(request.scenario.configuration)
-    return [each for each in request.segments if questioner.named(each.configuration) != present]
+    present = configuration_fact(questioner.named(request.scenario.configuration))
+    return [
+        each
+        for each in request.segments
+        if configuration_fact(questioner.named(each.configuration)) != present
+    ]
 
 
 def _completed(request: RemainingRequest) -> RemainingRequest:

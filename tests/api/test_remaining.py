@@ -119,11 +119,15 @@ def test_segment_on_another_configuration_tells_the_rate_of_this_one(
     assert width(further) < width(ask(client, progress=0.75))
 
 
+@pytest.mark.parametrize(
+    "bought", [{}, {"purchase": "spot"}, {"provider": "aws", "region": "us-east-1"}]
+)
 def test_segment_of_the_same_configuration_is_the_job_itself(
-    client: TestClient, published: Services
+    client: TestClient, published: Services, bought: dict[str, str]
 ) -> None:
     whole = ask(client, progress=0.6, elapsed_s=0.9 * WHOLE)
-    segments = [{"configuration": JOB["configuration"], "elapsed_s": 0.6 * WHOLE, "progress": 0.4}]
+    same = {**JOB["configuration"], **bought}
+    segments = [{"configuration": same, "elapsed_s": 0.5 * WHOLE, "progress": 0.4}]
 
     parts = ask(client, progress=0.6, elapsed_s=0.9 * WHOLE, segments=segments)
 
