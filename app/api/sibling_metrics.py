@@ -32,8 +32,9 @@ _Family: TypeAlias = tuple[str, str, str, list[_Sample]]
 class SiblingMetrics(Collector):
     """The metrics of this process and of its siblings as those of one.
 
-    Each process writes what it counts to a file of its own once a second. Counters and histograms
-    of processes that have ended stay in the sum; what they held (gauges) does not.
+    Each process writes what it counts to a file of its own, once a second and before it tells it,
+    so that no sibling tells less afterwards. Counters and histograms of processes that have ended
+    stay in the sum; what they held (gauges) does not.
 
     Parameters
     ----------
@@ -48,6 +49,7 @@ class SiblingMetrics(Collector):
         self._folder = folder
         self._path = folder / f"{os.getpid()}.json"
         self._has_failed = False
+        self._writing = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
 
@@ -68,7 +70,7 @@ class SiblingMetrics(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        for name, words, kind, samples in _added([_told(self._own), *self._read_others()]):
+        for name, words, kind, samples in _added([self._write(), *self._read_others()]):
             metric = Metric(name, words, kind)
             for sample in samples:
                 metric.add_sample(*sample)
@@ -101,11 +103,15 @@ class SiblingMetrics(Collector):
         while not self._stop.wait(_WRITE_EVERY_S):
             self._write()
 
-    def _write(self) -> None:
-        try:
-            _put(self._path, _told(self._own))
-        except OSError as error:
-            self._tell_failure(error)
+    def _write(self) -> list[_Family]:
+        """Let siblings read what this process counts, and return it."""
+        with self._writing:
+            families = _told(self._own)
+            try:
+                _put(self._path, families)
+            except OSError as error:
+                self._tell_failure(error)
+            return families
 
     def _tell_failure(self, error: OSError) -> None:
         """Log once that siblings cannot be reached: the metrics of this one are told without."""

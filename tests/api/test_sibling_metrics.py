@@ -75,6 +75,27 @@ def test_what_ended_processes_counted_stays_and_what_they_held_does_not(
     assert (told['answers_total{route="/"}'], told["seconds_count"], told["entries"]) == (7, 7, 3)
 
 
+def test_what_was_told_stays_though_the_process_that_told_it_is_killed(
+    tmp_path: Path, ended: int
+) -> None:
+    asked = SiblingMetrics(_Process(answers=5, entries=7).registry, tmp_path)
+    first = _told(asked)
+    (tmp_path / f"{os.getpid()}.json").rename(tmp_path / f"{ended}.json")
+
+    told = _told(SiblingMetrics(_Process(answers=0, entries=3).registry, tmp_path))
+
+    assert first['answers_total{route="/"}'] == told['answers_total{route="/"}'] == 5
+
+
+def test_a_sibling_that_is_asked_next_tells_no_less(tmp_path: Path) -> None:
+    first = _told(SiblingMetrics(_Process(answers=5, entries=7).registry, tmp_path))
+    (tmp_path / f"{os.getpid()}.json").rename(tmp_path / f"{_ALIVE}.json")
+
+    told = _told(SiblingMetrics(_Process(answers=2, entries=3).registry, tmp_path))
+
+    assert (first["seconds_count"], told["seconds_count"]) == (5, 7)
+
+
 def test_ended_processes_leave_one_file_whoever_had_the_number(tmp_path: Path, ended: int) -> None:
     _Process(answers=5, entries=7).write(tmp_path, ended)
     _Process(answers=11, entries=7).write(tmp_path, os.getpid())
