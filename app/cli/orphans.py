@@ -1,9 +1,11 @@
 """Ends a process whose parent died without telling it."""
 
+import multiprocessing
 import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import Final
 
 _SOME_BYTES: Final = 1024
@@ -17,6 +19,20 @@ def end_when_orphaned() -> None:
         # Unbuffered: a buffer's lock, held by a daemon thread, is fatal when Python ends.
         while os.read(standard_input, _SOME_BYTES):
             continue
+
+    _end_after(wait)
+
+
+def end_with_parent() -> None:
+    """End this process as by SIGTERM when the one that started it by multiprocessing dies."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        _end_after(parent.join)
+
+
+def _end_after(wait: Callable[[], None]) -> None:
+    def watch() -> None:
+        wait()
         os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=wait, daemon=True, name="parent-watch").start()
+    threading.Thread(target=watch, daemon=True, name="parent-watch").start()

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from app.cli import collecting
 from app.cli.ending import end_within
+from app.cli.orphans import end_with_parent
 from app.domain.threads import ONE_THREAD
 from app.settings import Settings
 
@@ -28,6 +29,8 @@ def build(settings: Settings, siblings: Path | None = None) -> FastAPI:
 
     `siblings` is the folder in which several web processes share what they count.
     """
+    # Nobody else would: it would go on answering, and hold the address that a new start needs.
+    end_with_parent()
     # Before numpy is imported: the products of one answer are small, and a second thread costs
     # them more than it saves. What the operator chose stays.
     for name, count in ONE_THREAD.items():

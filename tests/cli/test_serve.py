@@ -160,6 +160,16 @@ def test_children_end_when_their_supervisor_is_killed(sqlite_url: str) -> None:
     assert "fitter stopped" in "".join(service.lines)
 
 
+def test_web_processes_end_when_the_one_that_started_them_is_killed(sqlite_url: str) -> None:
+    with running_service(sqlite_url, "--workers", "2") as service:
+        httpx2.get(f"{service.url}/healthz", timeout=30)
+        service.process.kill()
+        service.wait()  # until the last of them has closed its standard error
+
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(f"{service.url}/healthz", timeout=30)
+
+
 def test_serve_migrates_when_it_is_told_to(tmp_path: Path) -> None:
     with running_service(f"sqlite:///{tmp_path}/new.db", "--migrate") as service:
         assert httpx2.get(f"{service.url}/healthz").status_code == 200
