@@ -118,6 +118,7 @@ def test_metrics_count_by_route_template_and_status(client: TestClient) -> None:
     client.get("/problems/internal")
     client.get("/problems/nonsense")
     client.get("/v1/nothing")
+    client.get("/v1/fits/fit_none")
 
     text = client.get("/metrics").text
 
@@ -125,6 +126,7 @@ def test_metrics_count_by_route_template_and_status(client: TestClient) -> None:
         'trainfare_http_requests_total{method="GET",route="/problems/{code}",status="200"} 2.0'
     )
     assert counted in text
+    assert 'route="/v1/fits/{fit}",status="404"' in text
     assert 'route="/problems/{code}",status="404"} 1.0' in text
     assert 'route="(none)",status="404"} 1.0' in text
     assert "trainfare_build_info{version=" in text

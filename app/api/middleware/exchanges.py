@@ -266,4 +266,4 @@ class ExchangeMiddleware:
         if route is None and status in _REFUSED:
             matching = (each for each in self._routes if each.matches(scope)[0] is Match.FULL)
             route = next(matching, None)
-        return getattr(route, "path", NO_ROUTE)
+        return getattr(route, "path_format", NO_ROUTE)
