@@ -13,8 +13,8 @@ from app.storage.stores import Stores
 
 _RECENT: Final = timedelta(hours=1)
 _MEND_THE_DATABASE: Final = (
-    "Start the database, mend TRAINFARE_DATABASE_URL, run `trainfare migrate` where it is empty,"
-    " or restore a backup."
+    "Start the database, mend TRAINFARE_DATABASE_URL or who may write there, run"
+    " `trainfare migrate` where it is empty, or restore a backup."
 )
 _START_A_FITTER: Final = "Start one: `trainfare fitter`, or serve with --with-fitter."
 _START_RAY: Final = "Start the Ray cluster, or correct TRAINFARE_RAY_ADDRESS of the fitters."
@@ -63,7 +63,7 @@ class HealthService:
             # What another schema tells of fitters is not known.
             return [*checks, self._check_fitter(reveal=reveal)] if checks[-1].is_ok else checks
         except StorageUnavailableError as error:
-            return [_unavailable(f"{error} {error.__cause__}" if reveal else str(error))]
+            return [_unavailable(f"{error} It says: {error.reason}" if reveal else str(error))]
 
     def count_queue(self) -> tuple[int, Fitters]:
         """Return how many fits wait, and the fitters that live."""

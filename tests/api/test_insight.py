@@ -83,6 +83,20 @@ def test_diagnosis_names_a_published_regressor_that_cannot_be_loaded(
     assert "resnet version 1" in checks["regressors"].detail
 
 
+def test_diagnosis_tells_a_database_out_of_use_in_one_line(
+    services: Services, database: Database
+) -> None:
+    take_away(database)
+
+    check = services.diagnosis.diagnose()[0]
+
+    assert (check.name, check.is_ok) == ("database", False)
+    assert " It says: " in check.detail
+    assert "\n" not in check.detail
+    assert "sqlalche.me" not in check.detail
+    assert "who may write there" in check.remedy
+
+
 @pytest.mark.parametrize("path", ["/v1/workloads", "/v1/nothing", "/healthz", "/metrics"])
 def test_browsers_may_do_nothing_with_an_answer(client: TestClient, path: str) -> None:
     headers = client.get(path).headers
