@@ -15,12 +15,16 @@ from app.cli.output import notes, print_note
 from app.cli.proxies import proxy_to, unproxied
 from app.cli.remedies import in_cli_words
 from app.domain.addresses import without_login
+from app.domain.wording import say_seconds
 
 _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 4
 _RETRIED: Final = frozenset({429, 502, 503, 504})
 _SHOWN_FAULTS: Final = 20
-_MAX_PAUSE_S: Final = 10.0
+_LONGEST_PAUSE_S: Final = 60.0
+"""A limit a minute is waited for; what asks for more is told at once."""
+
+_TOLD_PAUSE_S: Final = 3.0
 _ERRORS_FROM: Final = 400
 _KEY: Final = re.compile(r"[!-~]+")
 
@@ -33,16 +37,24 @@ class _RetryLaterError(Exception):
         self.answer = answer
 
 
+def _asked_pause_s(answer: httpx2.Response) -> float | None:
+    asked = answer.headers.get("retry-after", "")
+    return float(asked) if asked.isdecimal() else None
+
+
 def _pause(error: Exception) -> bool | float:
     if isinstance(error, _RetryLaterError):
-        asked = error.answer.headers.get("retry-after", "")
-        return min(float(asked), _MAX_PAUSE_S) if asked.isdecimal() else True
+        asked_s = _asked_pause_s(error.answer)
+        if asked_s is None or asked_s > _LONGEST_PAUSE_S:
+            return asked_s is None
+        return asked_s
     return isinstance(error, httpx2.TransportError)
 
 
 def _tell_retry(details: stamina.instrumentation.RetryDetails) -> None:
     if details.retry_num == 1:
-        print_note(f"No answer yet ({details.caused_by}); trying again.")
+        later = f" in {details.wait_for:.0f} s" if details.wait_for >= _TOLD_PAUSE_S else ""
+        print_note(f"No answer yet ({details.caused_by}); trying again{later}.")
 
 
 class Connection:
@@ -264,6 +276,9 @@ def _refusal(answer: httpx2.Response) -> Exception:
     code, detail = problem["code"], problem["detail"]
     headline = in_cli_words(f"{problem['title']} ({problem['status']} {code}): {detail}")
     remedy = in_cli_words(problem.get("remedy", ""))
+    pause_s = _asked_pause_s(answer) or 0.0
+    if pause_s >= _TOLD_PAUSE_S:
+        remedy = f"{remedy} Try again in {say_seconds(pause_s)}.".strip()
     return RefusedError(headline, remedy, code=code, detail=detail)
 
 

@@ -14,6 +14,8 @@ _WORDS: Final = tuple(
         (r"\b(?:pricing\.spot|pricing|energy)\.(?=[a-z])", ""),
         (r"\bsearch\.(gpu_type|instance_type|provider|region)s\b", r"\1"),
         (r"\bsearch\.(?=[a-z])", ""),
+        (r"^Wait as long as Retry-After says\.$", ""),
+        (r"^Retry as Retry-After says; nothing", "Nothing"),
         (r", then `trainfare", ", then type `trainfare"),
     )
 )

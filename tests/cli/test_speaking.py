@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -227,7 +228,7 @@ def test_table_shows_lists_and_nothing(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @contextmanager
-def _answering(*answers: tuple[int, Any]) -> Iterator[str]:
+def _answering(*answers: tuple[int, Any], retry_after_s: int = 0) -> Iterator[str]:
     """Yield the address of a service that gives these answers one after the other."""
     left = list(answers)
 
@@ -238,7 +239,7 @@ def _answering(*answers: tuple[int, Any]) -> Iterator[str]:
             self.send_response(status)
             self.send_header("Content-Type", "application/problem+json")
             self.send_header("Content-Length", str(len(body)))
-            self.send_header("Retry-After", "0")
+            self.send_header("Retry-After", str(retry_after_s))
             self.end_headers()
             self.wfile.write(body)
 
@@ -279,6 +280,31 @@ def test_service_that_stays_away_is_told_by_its_problem(terminal: Terminal) -> N
 
     assert said.exit_code == 1
     assert "database_unavailable" in said.err
+
+
+_LIMITED = {
+    "title": "Rate limit exceeded", "status": 429, "code": "quota_exceeded",
+    "detail": "The rate limit is exhausted.", "remedy": "Wait as long as Retry-After says.",
+}  # fmt: skip
+
+
+def test_pause_that_the_service_asks_for_is_told_and_kept(terminal: Terminal) -> None:
+    began = time.monotonic()
+    with _answering((429, _LIMITED), (200, _NONE), retry_after_s=3) as url:
+        said = terminal.type("workloads", "--url", url)
+
+    assert said.exit_code == 0
+    assert "No answer yet (status 429); trying again in 3 s." in said.err
+    assert time.monotonic() - began >= 3
+
+
+def test_pause_of_hours_is_told_and_not_waited_for(terminal: Terminal) -> None:
+    with _answering((429, _LIMITED), retry_after_s=7200) as url:
+        said = terminal.type("workloads", "--url", url)
+
+    assert said.exit_code == 1
+    assert "trying again" not in said.err
+    assert "Remedy: Try again in 2 h." in said.err
 
 
 def test_lists_are_read_page_after_page(terminal: Terminal) -> None:
