@@ -1,18 +1,16 @@
 """Reads the flat fields of a what-if query: the columns of an upload, comma lists as a grid."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any, Final
 
+from app.domain.comma_lists import split_list
 from app.domain.errors import Fault, InvalidRequestError, UnknownFieldError
 from app.domain.spelling import nearest_field
 
 MAX_POINTS: Final = 10_000
 _PARAMETER: Final = "param."
-_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
-_PART: Final = re.compile(rf"\s*{_QUOTED.pattern}\s*(?=,|$)|[^,]+")
 _CONFIGURATION: Final = (
     "gpu_type",
     "instance_type",
@@ -132,22 +130,7 @@ def _place(name: str) -> tuple[str, ...] | None:
 def _values(name: str, text: str) -> list[str]:
     if name in _SINGLE_PLACES:
         return [text.strip()]
-    parts = map(_unquoted, _PART.findall(text))
-    return list(dict.fromkeys(part for part in parts if part))
-
-
-def _unquoted(part: str) -> str:
-    """Return a value of a list; one with commas stands in quotes, as a cell of CSV does.
-
-    Examples
-    --------
-    >>> [_unquoted(part) for part in _PART.findall('a, "b,c" ,"d ""e"" f",5" disk')]
-    ['a', 'b,c', 'd "e" f', '5" disk']
-    """
-    part = part.strip()
-    if _QUOTED.fullmatch(part):
-        return part[1:-1].replace('""', '"').strip()
-    return part
+    return split_list(text)
 
 
 def _document(point: Mapping[str, str], workload: str) -> dict[str, Any]:

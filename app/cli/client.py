@@ -177,9 +177,10 @@ def forecast(
     from app.cli.fields import split_fields
     from app.cli.output import print_json
     from app.cli.remedies import in_cli_words
+    from app.domain.comma_lists import split_list
 
     asked = split_fields(fields or [])
-    is_grid = any("," in value for value in asked.values())
+    is_grid = any(len(split_list(value)) > 1 for value in asked.values())
     path = path_of(workload, "forecast")
     with connected(url, key) as connection:
         if not is_grid and not as_json:

@@ -1,11 +1,14 @@
 """The flat `name=value` fields that commands take, and what a misspelt one most likely means."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from app.cli.failures import UsageError
 from app.cli.numbers import number_or_text
+from app.domain.comma_lists import split_list
 from app.domain.spelling import nearest_field
+
+Value = TypeVar("Value")
 
 WORK: Final = ("dataset_size", "epochs", "batch_size")
 _SEARCH: Final = {
@@ -17,6 +20,7 @@ _SEARCH: Final = {
     "nodes": "nodes",
     "purchase": "purchase",
 }
+_TEXTS: Final = frozenset({"gpu_type", "instance_type", "provider", "region", "purchase"})
 _PRICES: Final = ("price_per_hour", "currency", "as_of")
 _SPOT: Final = ("interruptions_per_hour", "checkpoint_interval_s", "checkpoint_s", "restart_s")
 _ENERGY: Final = ("watts_per_worker", "kg_co2e_per_kwh")
@@ -97,8 +101,45 @@ def _place(name: str) -> tuple[str, ...]:
 
 def _value(name: str, text: str) -> object:
     if name in _SEARCH:
-        return [number_or_text(name, item) for item in text.split(",")]
-    return text if name in _PRICES else number_or_text(name, text)
+        return values_of(name, text)
+    if name.startswith("param."):
+        # The service knows which are numbers: of a category 1.10 is not 1.1.
+        return _only(name, split_list(text), text)
+    return text if name in _PRICES else value_of(name, text)
+
+
+def values_of(name: str, text: str) -> list[float | int | str]:
+    """Return the values of a comma list; hardware and its places are texts, be they digits.
+
+    Raises
+    ------
+    UsageError
+        If there is none, or a number has no end.
+    """
+    values = split_list(text)
+    if not values:
+        raise UsageError(f"{name} has no value.", "Leave it out, or is a variable empty?")
+    return [value if name in _TEXTS else number_or_text(name, value) for value in values]
+
+
+def value_of(name: str, text: str) -> float | int | str:
+    """Return the one value of a field.
+
+    Raises
+    ------
+    UsageError
+        If there is none, are several, or a number has no end.
+    """
+    return _only(name, values_of(name, text), text)
+
+
+def _only(name: str, values: Sequence[Value], text: str) -> Value:
+    if len(values) == 1:
+        return values[0]
+    raise UsageError(
+        f"{name} takes one value here, not {text}.",
+        f'Give one. A value with commas stands in double quotes: {name}="a,b".',
+    )
 
 
 def unknown_field(

@@ -1,12 +1,15 @@
 """Reads the numbers of options and fields: those that the service and its JSON can take."""
 
 import math
+import re
 from typing import Any, Final
 
 import typer
 
 from app.cli.failures import UsageError
 
+_NAME: Final = re.compile(r"_|^[+-]?0\d")
+"""What makes a name of digits: it would lose it as a number."""
 _JSON_WHOLE: Final = 1 << 53
 """Whole numbers beyond are no more exact in JSON than others."""
 
@@ -24,13 +27,15 @@ def number_option(help_text: str, *, least: float | None = None) -> Any:
 
 
 def number_or_text(name: str, text: str) -> float | int | str:
-    """Return the number of a field where its text is one.
+    """Return the number of a field where its text is one: neither `018` nor `1_8`.
 
     Raises
     ------
     UsageError
         If it is infinite or none: neither has a meaning in any field.
     """
+    if _NAME.search(text):
+        return text
     try:
         number = float(text)
     except ValueError:

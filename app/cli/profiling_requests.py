@@ -8,9 +8,8 @@ from typing import Any, Final
 import orjson
 
 from app.cli.failures import UsageError
-from app.cli.fields import split_fields, unknown_field
+from app.cli.fields import split_fields, unknown_field, value_of, values_of
 from app.cli.machine import Machine
-from app.cli.numbers import number_or_text
 
 _CONFIGURATION: Final = (
     "gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers",
@@ -106,11 +105,11 @@ def scenario_from(fields: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     scenario: dict[str, dict[str, Any]] = {"configuration": {}, "work": {}, "parameters": {}}
     for name, text in fields.items():
         if name in _CONFIGURATION:
-            scenario["configuration"][name] = number_or_text(name, text)
+            scenario["configuration"][name] = value_of(name, text)
         elif name in _WORK:
-            scenario["work"][name] = number_or_text(name, text)
+            scenario["work"][name] = value_of(name, text)
         elif name.startswith("param."):
-            scenario["parameters"][name.removeprefix("param.")] = number_or_text(name, text)
+            scenario["parameters"][name.removeprefix("param.")] = value_of(name, text)
         else:
             raise _unknown(name)
     return scenario
@@ -119,7 +118,7 @@ def scenario_from(fields: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 def _search_from(fields: Mapping[str, str]) -> dict[str, Any]:
     search: dict[str, Any] = {}
     for name, text in fields.items():
-        values = [number_or_text(name, item) for item in text.split(",")]
+        values = values_of(name, text)
         if name in _LISTS:
             search[_LISTS[name]] = values
         elif name.startswith("param."):

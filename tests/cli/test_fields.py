@@ -1,0 +1,79 @@
+"""Flat fields of commands: lists and quotes as in a what-if, and texts that stay what they are."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.failures import UsageError
+from app.cli.fields import recommendation_request, value_of, values_of
+from app.cli.profiling_requests import scenario_from
+from tests.support.terminal import Terminal
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "values"),
+    [
+        ("workers", "1,,2, 4 ,2", [1, 2, 4]),
+        ("gpu_type", "4090,T4", ["4090", "T4"]),
+        ("region", "1", ["1"]),
+        ("param.layout", '"a,b",c,"d ""e"""', ["a,b", "c", 'd "e"']),
+        ("param.seed", "018,1_8,0,0.5,-1", ["018", "1_8", 0, 0.5, -1]),
+    ],
+)
+def test_list_is_read_as_a_what_ifs(name: str, text: str, values: list[object]) -> None:
+    assert values_of(name, text) == values
+
+
+@pytest.mark.parametrize("text", [",", '""', "fp32,fp16"])
+def test_one_value_is_needed_where_one_is_taken(text: str) -> None:
+    with pytest.raises(UsageError):
+        value_of("param.precision", text)
+    with pytest.raises(UsageError):
+        recommendation_request("w", {"param.precision": text})
+    with pytest.raises(UsageError):
+        scenario_from({"param.precision": text})
+
+
+def test_the_service_tells_which_parameters_are_numbers() -> None:
+    given = {"param.torch": "1.10", "param.layout": '"a,b"', "epochs": "2", "gpu_type": "4090"}
+
+    body = recommendation_request("w", given)
+
+    assert body["parameters"] == {"torch": "1.10", "layout": "a,b"}
+    assert body["work"] == {"epochs": 2}
+    assert body["search"] == {"gpu_types": ["4090"]}
+    assert scenario_from({"gpu_type": "4090", "workers": "4"})["configuration"] == {
+        "gpu_type": "4090", "workers": 4
+    }  # fmt: skip
+
+
+def test_a_value_in_quotes_and_a_list_of_one_ask_for_one_forecast(
+    terminal: Terminal, tmp_path: Path, service_url: str
+) -> None:
+    terminal.set(url=service_url)
+    file = tmp_path / "layouts.csv"
+    file.write_text(
+        "workload,workers,param.layout,param.torch,duration_seconds\n"
+        + "".join(
+            f'layouts,{workers},"{layout}",{torch},{base / workers + more}\n'
+            for workers in (1, 2, 4)
+            for layout, base in (("a,b", 40), ("c", 80))
+            for torch, more in (("1.1.0", 0), ("1.10", 200))
+        )
+    )
+    assert terminal.type("upload", file).exit_code == 0
+    assert terminal.type("fit", "layouts", "--time-budget", 5).exit_code == 0
+    asked = ("layouts", 'param.layout="a,b"', "param.torch=1.10")
+
+    sentences = terminal.type("forecast", *asked, "workers=2,")
+    document: Any = terminal.type("forecast", *asked, "workers=2,", "--json").document
+    grid: Any = terminal.type("forecast", *asked, "workers=2,4", "--json").document
+    found = terminal.type("recommend", *asked, "workers=2,4", "price_per_hour=1", "--json")
+
+    assert sentences.exit_code == 0
+    assert "param.layout a,b, param.torch 1.10:" in sentences.out
+    assert document["parameters"] == {"layout": "a,b", "torch": "1.10"}
+    assert [each["parameters"] for each in grid["forecasts"]] == [document["parameters"]] * 2
+    ranked = [each["forecast"] for each in found.document["ranked"]]
+    assert {each["basis"] for each in ranked} == {"measured"}
