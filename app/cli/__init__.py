@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import entry_points, version
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -108,8 +109,14 @@ def _run() -> None:
         application()
     finally:
         # A disk that is full is found here at the latest, not at the interpreter's end.
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
+
+
+def _open_streams() -> None:
+    """Let what was closed before the start (`>&-`) take what is printed, and lose it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
 
 
 def _leave_unwritten(error: OSError) -> ExitCode:
@@ -124,6 +131,7 @@ def _leave_unwritten(error: OSError) -> ExitCode:
 
 def main() -> None:
     """Run the command that the process was started with."""
+    _open_streams()
     # serve and fitter say how they log; the others speak for themselves.
     logging.getLogger().addHandler(logging.NullHandler())
     try:

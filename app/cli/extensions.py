@@ -58,7 +58,7 @@ def _refusal(name: str) -> Callable[[], None]:
     def refuse() -> None:
         raise UsageError(
             f"{name} comes with the client, which is not installed here.",
-            "pip install trainfare-client; in a clone of the project: pip install ./client.",
+            "In a clone: pip install ./client; docs/integrations tells how elsewhere.",
         )
 
     return refuse

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import importlib
 import json
-import os
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +18,7 @@ from trainfare_client.errors import (
 from trainfare_client.options import add_service
 from trainfare_client.settings import read_settings
 from trainfare_client.spool import Spool
+from trainfare_client.streams import leave_unwritten, open_streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,24 +46,16 @@ _OWN: Final = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `trainfare-client`; return the exit code."""
+    open_streams()
     try:
         exit_code = _main(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except OSError as error:
         if error.errno not in _UNWRITTEN:
             raise
-        _leave_unwritten(error)
+        leave_unwritten(error)
         return _REFUSED
     return exit_code
-
-
-def _leave_unwritten(error: OSError) -> None:
-    """Say why the output has no place; whoever closed a pipe has seen enough."""
-    with contextlib.suppress(OSError):
-        # What is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if not isinstance(error, BrokenPipeError):
-        sys.stderr.write(f"Error: The output cannot be written: {error.strerror}.\n")
 
 
 def _main(given: list[str]) -> int:

@@ -156,7 +156,7 @@ def test_recommendation_request_sorts_flat_fields_into_its_parts() -> None:
     assert recommendation_request("w", fields) == {
         "workload": "w",
         "work": {"epochs": 3},
-        "parameters": {"precision": "fp16", "depth": 0.5},
+        "parameters": {"precision": "fp16", "depth": "0.5"},
         "search": {"workers": [1, 2], "gpu_types": ["T4", "V100-16GB"]},
         "pricing": {"price_per_hour": "1.20"},
     }

@@ -14,7 +14,7 @@ from trainfare_client.ci.builds import Build, read_build
 from trainfare_client.ci.comments import CommentError, place, thread_of
 from trainfare_client.ci.refusals import RefusedRunsError
 from trainfare_client.ci.sources import read_files, with_categories
-from trainfare_client.ci.telling import hand_on, say, summarize, tell
+from trainfare_client.ci.telling import hand_on, put, say, summarize, tell
 from trainfare_client.errors import (
     ProblemError,
     QuotaExceededError,
@@ -249,7 +249,7 @@ def _told(runs: list[dict[str, Any]], error: ProblemError) -> TrainfareError:
 def _publish(options: argparse.Namespace, build: Build, report: CiReport) -> None:
     markdown = report["comment_markdown"]
     if options.json:
-        sys.stdout.write(json.dumps(report) + "\n")
+        put(json.dumps(report))
     else:
         tell(report, build)
     if options.output:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.ci.builds import GITHUB
 from trainfare_client.ci.comments import MARKER
+from trainfare_client.streams import leave_unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 _KINDS: Final = {"fail": "error", "warn": "warning"}
 _MOST_ANNOTATIONS: Final = 10
 """GitHub shows ten of each kind a step."""
+
+
+def put(line: str) -> None:
+    """Write a line to standard output; that it takes none changes no exit code."""
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        leave_unwritten(error, "Warning")
 
 
 def say(build: Build, kind: str, text: str) -> None:
@@ -33,14 +43,14 @@ def say(build: Build, kind: str, text: str) -> None:
         One sentence.
     """
     if build.system == GITHUB:
-        sys.stdout.write(f"::{kind} title=Trainfare::{_escaped(text)}\n")
+        put(f"::{kind} title=Trainfare::{_escaped(text)}")
     else:
-        sys.stdout.write(f"{kind.capitalize()}: {text}\n")
+        put(f"{kind.capitalize()}: {text}")
 
 
 def tell(report: CiReport, build: Build) -> None:
     """Write what a report found: its sentence, and what is wrong with single runs."""
-    sys.stdout.write(f"{report['summary']}\n")
+    put(report["summary"])
     for kind, text in list(_findings(report))[:_MOST_ANNOTATIONS]:
         say(build, kind, text)
     if report["verdict"] == "insufficient_data":
