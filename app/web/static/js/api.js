@@ -22,6 +22,14 @@ async function problemOf(response) {
   return new Problem({ title: `HTTP ${response.status}`, detail: response.statusText, code: "http" });
 }
 
+const unreachable = () =>
+  new Problem({
+    code: "unreachable",
+    title: "The service does not answer",
+    detail: "The request could not be sent, or its answer was lost.",
+    remedy: "Look whether the service runs, then try again.",
+  });
+
 async function send(path, options) {
   const key = currentKey();
   const headers = { Accept: "application/json", ...options.headers };
@@ -33,12 +41,7 @@ async function send(path, options) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
     heard(null);
-    throw new Problem({
-      code: "unreachable",
-      title: "The service does not answer",
-      detail: "The request could not be sent, or its answer was lost.",
-      remedy: "Look whether the service runs, then try again.",
-    });
+    throw unreachable();
   }
 }
 
@@ -54,12 +57,30 @@ export async function request(path, options = {}) {
   return response;
 }
 
+/** Return the document that a response holds; what a proxy's login page or the like answers is none. */
+export async function documentIn(response) {
+  let document = null;
+  try {
+    document = await response.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    if (!(error instanceof SyntaxError)) throw unreachable();
+  }
+  if (document && typeof document === "object" && !Array.isArray(document)) return document;
+  throw new Problem({
+    code: "stranger",
+    title: "Something else than the service answered",
+    detail: `HTTP ${response.status} came with no document, perhaps from a proxy between this page and the service.`,
+    remedy: "Load the page again; a login that has lapsed is then asked for.",
+  });
+}
+
 /** Return the document at a path; `query` may hold empty values, which are left out. */
 export async function get(path, query = {}, options = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== "");
   const search = new URLSearchParams(given).toString();
   const response = await request(search ? `${path}?${search}` : path, options);
-  return response.json();
+  return documentIn(response);
 }
 
 /** Post a document and return the answer. */
@@ -70,7 +91,7 @@ export async function post(path, document, options = {}) {
     ...options,
     headers: { "Content-Type": "application/json", ...options.headers },
   });
-  return response.json();
+  return documentIn(response);
 }
 
 /** Return a function that makes each call abort the one before, and swallows the aborted. */

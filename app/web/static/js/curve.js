@@ -7,6 +7,7 @@ import { byId, field, fill, h, select, settled, table } from "./dom.js";
 import { duration, durationTick, label, money, moneyNode, number, percent, short } from "./format.js";
 import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
+import { queryOf } from "./question.js";
 
 const WHOLE = ["workers", "nodes"];
 const BEYOND = 4;
@@ -142,7 +143,7 @@ export function installCurve(detail) {
     to.min = range.from;
     to.step = WHOLE.includes(over.value) ? 1 : "any";
     checkNumbers(form);
-    const query = { ...fields, over: over.value, from: range.from, to: to.value || range.to, points: range.points };
+    const query = { ...queryOf(fields), over: over.value, from: range.from, to: to.value || range.to, points: range.points };
     delete query.deadline_s;
     delete query.budget;
     // Nodes grow with the workers that stand on them.

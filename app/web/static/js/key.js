@@ -3,6 +3,7 @@
 import { byId } from "./dom.js";
 
 const STORE = "trainfare.key";
+const WORD = /^[\x21-\x7e]+$/;
 let asking = null;
 
 export const currentKey = () => sessionStorage.getItem(STORE);
@@ -31,8 +32,11 @@ export function askForKey(reason) {
     };
     dialog.querySelector("form").onsubmit = (event) => {
       event.preventDefault();
-      finish(input.value.trim());
+      const given = input.value.trim();
       input.value = "";
+      // Other signs cannot be sent in a header.
+      if (WORD.test(given)) finish(given);
+      else byId("key-note").textContent = "That is no key: one is a single word of plain letters, digits and signs.";
     };
     byId("key-cancel").onclick = () => finish("");
     dialog.oncancel = (event) => {

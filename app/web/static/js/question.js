@@ -123,7 +123,7 @@ async function suggestPrices(form) {
   }
 }
 
-/** Return the flat fields of the form, as the query of a what-if has them; a number that cannot be sent is refused. */
+/** Return the flat fields of the form; a number that cannot be sent is refused. */
 export function readFields(form) {
   checkNumbers(form);
   const fields = {};
@@ -132,6 +132,14 @@ export function readFields(form) {
   delete fields.deadline_h;
   if (fields.price_per_hour) fields.currency = form.dataset.currency;
   return fields;
+}
+
+const LISTED = /,|^\s*".*"\s*$/s;
+
+/** Return flat fields as a query takes them: a value that would be read as a list stands in quotes, as a cell of CSV does. */
+export function queryOf(fields) {
+  const quoted = (value) => (LISTED.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, quoted(value)]));
 }
 
 /** Write flat fields into the form; what is not named stays as it is. */

@@ -1,6 +1,6 @@
 /** Uploads files of runs, and tells what became of them. */
 
-import { Problem, request } from "./api.js";
+import { Problem, documentIn, request } from "./api.js";
 import { byId, fill, h } from "./dom.js";
 import { number, plural } from "./format.js";
 import { faultTable, problemPanel } from "./problem.js";
@@ -26,7 +26,7 @@ async function send(file, query) {
     });
   });
   const response = await request(`/v1/runs${query}`, { method: "POST", body, headers: headersOf(file.name) });
-  return response.json();
+  return documentIn(response);
 }
 
 function workloadLinks(runs) {

@@ -8,8 +8,9 @@ import { installCurve } from "./curve.js";
 import { byId, fill, h, settled } from "./dom.js";
 import { Fitting } from "./fitting.js";
 import { percent, plural, timeNode } from "./format.js";
+import { currentKey } from "./key.js";
 import { problemPanel } from "./problem.js";
-import { buildQuestion, fieldsOf, readFields, writeFields } from "./question.js";
+import { buildQuestion, fieldsOf, queryOf, readFields, writeFields } from "./question.js";
 import "./readiness.js";
 import { headlineAccuracy, showRegressor } from "./regressor.js";
 import { showRuns } from "./runs.js";
@@ -40,8 +41,9 @@ function facts(detail) {
 }
 
 function curlLine(fields) {
-  const query = new URLSearchParams(fields).toString();
-  const line = `curl -H 'Accept: text/plain' '${location.origin}${path}/forecast?${query}'`;
+  const query = new URLSearchParams(queryOf(fields)).toString();
+  const key = currentKey() ? " -H 'Authorization: Bearer KEY'" : "";
+  const line = `curl${key} -H 'Accept: text/plain' '${location.origin}${path}/forecast?${query}'`;
   return h("details", { class: "curl" }, h("summary", {}, "The same by curl"), h("pre", { tabindex: "0" }, h("code", {}, line)));
 }
 
@@ -50,14 +52,20 @@ const forecast = latest(async (signal) => {
   history.replaceState(null, "", `?${new URLSearchParams(fields)}`);
   const place = byId("answer");
   place.setAttribute("aria-busy", "true");
-  const answer = await get(`${path}/forecast`, { ...fields, explain: true }, { signal });
+  const answer = await get(`${path}/forecast`, { ...queryOf(fields), explain: true }, { signal });
   const add = h("button", { type: "button", class: "outline", id: "add", onclick: () => comparison.add(answer) }, "Add to comparison");
   fill(place, answerPanel(answer, add), curlLine(fields));
   sections.drawCurve(fields);
   sections.search(fields, answer.cost !== null);
 });
 
-const ask = () => forecast().catch((error) => fill(byId("answer"), problemPanel(error)));
+/** Take away what was drawn for the question before: it is none of this one's. */
+function showUnanswered(error) {
+  fill(byId("answer"), problemPanel(error));
+  for (const id of ["curve", "front"]) fill(byId(id), h("p", { class: "quiet" }, "Drawn once the question above is answered."));
+}
+
+const ask = () => forecast().catch(showUnanswered);
 
 /** Put the fields of a run or forecast into the question and ask it. */
 function use(scenario) {
