@@ -109,12 +109,20 @@ class Buying:
                 for place, way in self._named
                 if any(_agree(each, place) for each in offered[way])
             ]
-        return [
-            (place, way)
-            for way in self.ways
-            for place in offered[way]
+        return [(place, way) for way in self.ways for place in self._among(offered[way])]
+
+    def _among(self, offered: Sequence[Place]) -> list[Place]:
+        """Return those of the places offered that are searched, each once.
+
+        A provider's price without a region counts in each of its regions.
+        """
+        found = [
+            place
+            for place in offered
             if _is_among(place[0], self.providers) and _is_among(place[1], self.regions)
         ]
+        divided = {name.casefold() for name, region in found if name and region}
+        return [(name, at) for name, at in found if at or (name or "").casefold() not in divided]
 
 
 def _agree(offered: Place, asked: Place) -> bool:

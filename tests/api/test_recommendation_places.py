@@ -72,6 +72,22 @@ def test_star_makes_every_place_on_sale_a_candidate(
     assert places[:3] == ["south", "west", "north"]
 
 
+def test_price_of_all_regions_of_a_provider_is_no_place_beside_them(
+    client: TestClient, published: Services
+) -> None:
+    store_prices(client)
+    anywhere = {"gpu_type": "T4", "gpu_count": 1, "price_per_hour": "0.85", "provider": "lab"}
+    assert client.post("/v1/prices", json=anywhere).status_code == 201
+    search = {"gpu_types": ["T4"], "workers": [1], "providers": ["lab"], "regions": ["*"]}
+
+    answer = recommend(client, search=search)
+
+    told = [entry["forecast"] for entry in answer["ranked"]]
+    regions = {each["configuration"]["region"]: each["cost"]["price_per_hour"] for each in told}
+    assert regions == {"north": "0.85", "south": "0.80", "west": "0.85"}
+    assert answer["considered"] == 3
+
+
 def places_and_ways(answer: dict[str, Any]) -> list[tuple[str, str]]:
     bought = [each["forecast"]["configuration"] for each in answer["ranked"]]
     return [(each["provider"], each["purchase"]) for each in bought]
