@@ -18,6 +18,7 @@ from app.domain.fits import ClaimedFit, FitProblem
 from app.services.computing import (
     ComputationLostError,
     Computer,
+    ComputerRefusedError,
     FitOutcome,
     FitRefusedError,
     OnProgress,
@@ -126,6 +127,10 @@ class Fitter:
         except ComputationLostError as loss:
             detail = str(loss)
             return lambda: self._fitting.retry(claim, detail)
+        except ComputerRefusedError:
+            # So would the next fit be: this one is for fitters that can have it computed.
+            self._patiently(lambda: self._fitting.leave(claim))
+            raise
         except StorageUnavailableError:
             # The fitter stops while the database is away: the lease lapses.
             raise

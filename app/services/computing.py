@@ -120,6 +120,8 @@ class Computer(Protocol):
             If the task cannot be computed at all.
         ComputationLostError
             If the computation died under way.
+        ComputerRefusedError
+            If another release would compute it.
         """
 
     def is_ready(self) -> bool:
@@ -136,6 +138,24 @@ class Computer(Protocol):
 
     def close(self) -> None:
         """Release what the computer holds; it is not used afterwards."""
+
+
+def require_own_format(outcome: FitOutcome) -> FitOutcome:
+    """Return an outcome from elsewhere whose artefact this release reads.
+
+    Another one would be published, and fitted again as that of an earlier release, for ever.
+
+    Raises
+    ------
+    ComputerRefusedError
+        If another release computed it.
+    """
+    if outcome.format_version != models.FORMAT_VERSION:
+        raise ComputerRefusedError(
+            f"its nodes have another release of Trainfare, whose artefacts have format"
+            f" {outcome.format_version}, not {models.FORMAT_VERSION}."
+        )
+    return outcome
 
 
 class InProcessComputer(Computer):

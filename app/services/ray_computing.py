@@ -25,6 +25,7 @@ from app.services.computing import (
     FitRefusedError,
     FitTask,
     OnProgress,
+    require_own_format,
 )
 from app.services.fit_messages import Done, Progress, Refused, answer
 from app.services.fit_processes import TimedOutError, generous_limit_s
@@ -281,7 +282,7 @@ class RayComputer(Computer):
         except _LOST as error:
             raise ComputationLostError(f"The Ray cluster lost the fit: {error}") from error
         if isinstance(message, Done):
-            return message.outcome
+            return require_own_format(message.outcome)
         if message.trace:
             _logger.error("fit failed unexpectedly\n%s", message.trace)
         raise FitRefusedError(message.problem)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,12 +13,20 @@ from app.domain.availability_errors import StorageUnavailableError
 from app.domain.fits import Fit, FitState
 from app.domain.identifiers import Slug
 from app.fitter import Fitter, run, run_until
-from app.services.computing import FitOutcome, FitTask, InProcessComputer, OnProgress
+from app.services.computing import (
+    ComputerRefusedError,
+    FitOutcome,
+    FitTask,
+    InProcessComputer,
+    OnProgress,
+    require_own_format,
+)
 from app.services.context import ServiceContext, utc_now
 from app.services.fitting import FittingService
 from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
+from models import FORMAT_VERSION
 from tests.support.outage import give_back, take_away
 from tests.support.regressors import QUICK, store_runs
 
@@ -216,3 +225,25 @@ def test_no_fit_is_claimed_while_its_computer_is_away(services: Services, asked:
     assert steps == [False, False]
     assert (waiting.state, waiting.attempts) == (FitState.QUEUED, 0)
     assert (ended.state, ended.attempts) == (FitState.SUCCEEDED, 1)
+
+
+class OlderComputer(InProcessComputer):
+    """Computes as a cluster does whose nodes have an earlier release."""
+
+    @override
+    def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+        outcome = super().compute(task, on_progress)
+        return require_own_format(replace(outcome, format_version=FORMAT_VERSION - 1))
+
+
+def test_fit_that_another_release_computed_is_left_to_fitters_of_this_one(
+    services: Services, asked: Fit
+) -> None:
+    context = services.context
+    fitter = Fitter(FittingService(context), OlderComputer(), context.settings, beat_s=0.0)
+
+    with pytest.raises(ComputerRefusedError, match="another release of Trainfare"):
+        fitter.step()
+
+    left = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
+    assert (left.state, left.attempts, left.regressor_version) == (FitState.QUEUED, 0, None)
