@@ -108,7 +108,10 @@ def migrate(
     SchemaAheadError
         If the database is at a revision that this version does not know.
     """
-    with _migrating(database, lock_timeout_s) as (connection, run):
+    with (
+        _whole_tables(database) as connection,
+        _migrating(database, connection, lock_timeout_s) as run,
+    ):
         before = _revision(connection)
         run(revision)
         return before, _revision(connection)
@@ -129,7 +132,11 @@ def rebuilding(
     SchemaAheadError
         If the database is at a revision that this version does not know.
     """
-    with _migrating(database, lock_timeout_s) as (connection, run):
+    with (
+        database.answering(),
+        database.engine.connect() as connection,
+        _migrating(database, connection, lock_timeout_s) as run,
+    ):
         if _revision(connection) not in {None, revision}:
             run("base")
         run(revision)
@@ -139,20 +146,40 @@ def rebuilding(
 
 
 @contextmanager
+def _whole_tables(database: Database) -> Iterator[sa.Connection]:
+    """Yield a connection on which a table may be replaced by another of its name.
+
+    SQLite has no other way to some changes, and takes the one that is dropped for a removal of all
+    its rows: what refers to them would go with them. Within a transaction it hears of no pragma.
+    """
+    with database.answering(), database.engine.connect() as connection:
+        if not database.is_sqlite:
+            yield connection
+            return
+        cursor = connection.connection.cursor()
+        cursor.execute("PRAGMA foreign_keys = OFF")
+        try:
+            yield connection
+        finally:
+            cursor.execute("PRAGMA foreign_keys = ON")
+            cursor.close()
+
+
+@contextmanager
 def _migrating(
-    database: Database, lock_timeout_s: float
-) -> Iterator[tuple[sa.Connection, Callable[[str], None]]]:
-    """Yield a transaction that nobody else migrates beside, and what migrates in it."""
+    database: Database, connection: sa.Connection, lock_timeout_s: float
+) -> Iterator[Callable[[str], None]]:
+    """Yield what migrates in a transaction that nobody else migrates beside."""
     config = _config()
     config.attributes["lock_timeout_s"] = lock_timeout_s
-    with database.answering(), _blocked(lock_timeout_s), database.engine.begin() as connection:
-        config.attributes["connection"] = connection
+    config.attributes["connection"] = connection
+    with _blocked(lock_timeout_s), connection.begin():
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         known = _revision(connection)
         if known is not None and known not in known_revisions():
             raise _mismatch(known)
-        yield connection, lambda revision: _run(config, _revision(connection), revision)
+        yield lambda revision: _run(config, _revision(connection), revision)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from alembic.script import ScriptDirectory
 import migrations
 from app.cli.schema import migrate_schema
 from app.domain.availability_errors import SchemaAheadError, SchemaMismatchError
+from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import (
@@ -23,6 +24,7 @@ from app.storage.migration import (
     require_head,
 )
 from app.storage.tables import Base
+from tests.support.regressors import publish_regressor
 
 
 def test_head_equals_the_tables_of_the_code(database: Database) -> None:
@@ -44,6 +46,46 @@ def test_each_step_goes_down_and_up_again(database: Database) -> None:
 
     assert tables <= {"alembic_version"}
     require_head(database)
+
+
+_LASTING = ("project", "workload", "run", "fit", "regressor", "publication", "audit")
+"""Tables that all schemas from 0006 on have."""
+
+
+def _rows(database: Database) -> dict[str, int]:
+    with database.engine.connect() as connection:
+        return {
+            name: connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
+            for name in _LASTING
+        }
+
+
+def test_way_down_and_up_again_keeps_what_all_schemas_on_it_hold(
+    database: Database, services: Services
+) -> None:
+    publish_regressor(services, "resnet")
+    before = _rows(database)
+
+    migrate(database, "0006")
+    below = _rows(database)
+    migrate(database)
+
+    assert min(before.values()) > 0
+    assert below == before
+    assert _rows(database) == before
+
+
+def test_references_are_kept_again_after_a_migration(database: Database) -> None:
+    migrate(database, "0016")
+    migrate(database)
+
+    with (
+        pytest.raises(sa.exc.IntegrityError),
+        database.engine.begin() as connection,
+    ):
+        connection.exec_driver_sql(
+            "INSERT INTO rate_window (project_id, minute, taken) VALUES ('none', 1, 1)"
+        )
 
 
 def test_migrating_twice_changes_nothing(database: Database) -> None:
