@@ -125,7 +125,11 @@ class AccuracyOut(ResponseModel):
     window_start: datetime
     window_end: datetime
     not_judged: Annotated[
-        int, Field(description="succeeded runs that no earlier forecast could be held against")
+        int,
+        Field(
+            description="succeeded runs that no earlier forecast could be held against: there was"
+            " none, or its regressor cannot be read any more"
+        ),
     ]
     truncated: Annotated[bool, Field(description="only the newest 10,000 runs were looked at")]
     overall: AccuracyFiguresOut | None
