@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import operator
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from trainfare_client import AsyncClient, Client, ClientSettings
+from trainfare_client import AsyncClient, Client, ClientSettings, documents
 
 from client.tests.calls import Story
+from client.tests.typed import misfits
 
 _COUNTED = re.compile(r'requests_total\{method="(?P<method>\w+)",route="(?P<route>[^"]+)"')
 
@@ -72,6 +74,20 @@ def test_every_route_of_the_contract_is_asked(heard: dict[str, Any], service_url
     asked = {(found["method"], re.sub(r":\w+}", "}", found["route"])) for found in counted}
 
     assert wanted - asked == set()
+
+
+def test_answers_are_of_their_types(heard: dict[str, Any]) -> None:
+    """A method's annotation names the document, alone or in a list, that it answers with."""
+    client, checked = Client(), 0
+    for name, answer in heard.items():
+        said = inspect.signature(operator.attrgetter(name)(client)).return_annotation
+        kind = getattr(documents, re.split(r"[\[\] |]+", said.rstrip("]"))[-1], None)
+        for item in answer if isinstance(answer, list) else [answer]:
+            if kind is not None and item is not None:
+                assert list(misfits(item, kind, name)) == []
+                checked += 1
+
+    assert checked > len(heard) / 2
 
 
 def test_profile_arrives_in_several_requests_with_one_answer(heard: dict[str, Any]) -> None:

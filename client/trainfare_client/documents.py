@@ -120,7 +120,7 @@ class Workload(TypedDict):
     workload: str
     description: str
     dataset_unit: str | None
-    parameters: dict[str, dict[str, str]]
+    parameters: dict[str, dict[str, str | None]]
     currency: str
     labels: dict[str, str]
     refit_policy: dict[str, Any]
@@ -195,7 +195,7 @@ class Forecast(TypedDict):
     probability: dict[str, float | None]
     support: dict[str, Any]
     basis: str
-    energy: dict[str, float | None]
+    energy: dict[str, Any]
     explanation: list[dict[str, Any]]
     taught_by: list[dict[str, Any]] | None
     to_target: dict[str, Any] | None
