@@ -1,8 +1,10 @@
 """What a block tells of the work that was done: its values, and its end."""
 
 import asyncio
+import dataclasses
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +135,21 @@ def test_coroutine_is_recorded_to_its_end(
         asyncio.run(train())
 
     assert _only_run(client, workload)["status"] == "out_of_memory"
+
+
+def test_what_a_collector_looks_up_first_is_no_part_of_the_run(
+    settings: ClientSettings, workload: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = tmp_path / "git"
+    git.write_text("#!/bin/sh\nsleep 1\n")
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("GITHUB_SHA", raising=False)
+    offline = dataclasses.replace(settings, offline=True)
+
+    with record(workload, dataset_size=1, settings=offline, quiet=True):
+        pass
+
+    (run,) = map(json.loads, settings.spool.read_text().splitlines())
+    assert run["duration_seconds"] < 0.5
+    assert run["phases"] == {}

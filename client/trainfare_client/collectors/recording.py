@@ -109,6 +109,9 @@ class Recorder:
         self._peak_memory: PeakMemory | None = None
         with self.guard:
             self._begin(place)
+        # What was looked up so far, such as by git on a slow disk, is no part of the training.
+        self.timing.started = self._mark = self._clock()
+        self._started_at = datetime.now(timezone.utc)
 
     def _begin(self, place: Place | None) -> None:
         self._check_names()
