@@ -143,3 +143,14 @@ def test_curve_runs_along_what_can_be_drawn(
     expect(page.locator("#curve-plot[aria-label*='rate']")).to_be_visible()
     ticks = page.locator("#curve-plot svg text", has_text=re.compile(r"^\d+$"))
     expect(ticks).to_have_text(["0", "2", "4", "6", "8", "10", "12"])
+
+
+def test_count_with_an_exponent_is_its_number(published_service: str, open_page: OpenPage) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    answer_of(page)
+
+    page.locator("#question [name=workers]").fill("1.6e1")
+    page.get_by_role("button", name="Forecast").click()
+
+    expect(page.locator("#answer .hardware")).to_contain_text("16 ")
+    expect(page).to_have_url(re.compile("workers=16&"))

@@ -9,6 +9,8 @@ const WORK = ["dataset_size", "batch_size", "epochs"];
 const PURCHASES = [["", "on demand"], ["spot", "spot"], ["reserved", "reserved"], ["owned", "owned"]];
 const CONFIDENCES = [0.5, 0.8, 0.9, 0.95, 0.99].map((level) => [level, `${level * 100}%`]);
 const PRICING = ["provider", "region", "price_per_hour", "currency"];
+// The service takes their digits alone, browsers also 1e3.
+const COUNTS = ["workers", "nodes"];
 const HOUR = 3600;
 
 /** More hours than any deadline has. */
@@ -127,7 +129,7 @@ async function suggestPrices(form) {
 export function readFields(form) {
   checkNumbers(form);
   const fields = {};
-  for (const [name, value] of new FormData(form)) if (value !== "") fields[name] = value;
+  for (const [name, value] of new FormData(form)) if (value !== "") fields[name] = COUNTS.includes(name) ? String(Number(value)) : value;
   if (fields.deadline_h) fields.deadline_s = String(Number(fields.deadline_h) * HOUR);
   delete fields.deadline_h;
   if (fields.price_per_hour) fields.currency = form.dataset.currency;
