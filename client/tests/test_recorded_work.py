@@ -5,6 +5,8 @@ import dataclasses
 import json
 import math
 import os
+import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,40 @@ def test_coroutine_is_recorded_to_its_end(
         asyncio.run(train())
 
     assert _only_run(client, workload)["status"] == "out_of_memory"
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_generator_is_recorded_to_its_end(
+    client: Client, settings: ClientSettings, workload: str, *, is_whole: bool
+) -> None:
+    @record(workload, dataset_size=10, settings=settings, quiet=True)
+    def train() -> Iterator[int]:
+        yield from range(2)
+        time.sleep(0.02)
+
+    epochs = train()
+    found = list(epochs) if is_whole else [next(epochs)]
+    del epochs
+    run = _only_run(client, workload)
+
+    assert found == ([0, 1] if is_whole else [0])
+    assert run["status"] == ("succeeded" if is_whole else "cancelled")
+    assert (run["duration_seconds"] >= 0.02) == is_whole
+
+
+def test_asynchronous_generator_is_recorded_to_its_end(
+    client: Client, settings: ClientSettings, workload: str
+) -> None:
+    @record(workload, dataset_size=10, settings=settings, quiet=True)
+    async def train() -> AsyncIterator[int]:
+        yield 1
+        await asyncio.sleep(0.02)
+
+    async def consume() -> list[int]:
+        return [number async for number in train()]
+
+    assert asyncio.run(consume()) == [1]
+    assert _only_run(client, workload)["duration_seconds"] >= 0.02
 
 
 def test_what_a_collector_looks_up_first_is_no_part_of_the_run(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from trainfare_client.collectors.outcomes import status_of
 from trainfare_client.collectors.recording import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
     from types import TracebackType
 
     from typing_extensions import Unpack
@@ -72,9 +73,16 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
         self._recorder.finish(status_of(error))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return a function whose every call is recorded as a run; a coroutine's to its end."""
+        """Return a function whose every call is recorded as a run.
+
+        That of a coroutine or a generator is recorded to its end.
+        """
         if inspect.iscoroutinefunction(function):
             return self._awaited(function)  # type: ignore[return-value] # R is awaitable
+        if inspect.isgeneratorfunction(function):
+            return self._generated(function)  # type: ignore[return-value] # R is a generator
+        if inspect.isasyncgenfunction(function):
+            return self._generated_awaited(function)  # type: ignore[return-value] # as above
 
         @functools.wraps(function)
         def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -88,5 +96,27 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
         async def recorded(*args: P.args, **kwargs: P.kwargs) -> T:
             with record(self._workload, **self._options):
                 return await function(*args, **kwargs)
+
+        return recorded
+
+    def _generated(
+        self, function: Callable[P, Generator[T, Any, Any]]
+    ) -> Callable[P, Generator[T, Any, Any]]:
+        @functools.wraps(function)
+        def recorded(*args: P.args, **kwargs: P.kwargs) -> Generator[T, Any, Any]:
+            with record(self._workload, **self._options):
+                return (yield from function(*args, **kwargs))
+
+        return recorded
+
+    def _generated_awaited(
+        self, function: Callable[P, AsyncGenerator[T, Any]]
+    ) -> Callable[P, AsyncGenerator[T, Any]]:
+        @functools.wraps(function)
+        async def recorded(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[T, Any]:
+            with record(self._workload, **self._options):
+                async with contextlib.aclosing(function(*args, **kwargs)) as generator:
+                    async for item in generator:
+                        yield item
 
         return recorded
