@@ -228,6 +228,8 @@ def test_service_that_is_away_warns_and_lets_the_build_go_on(
         ("runs.txt", "x"),
         ("runs.json", "[1]"),
         ("runs.json", "{"),
+        ("runs.json", '[{"workload": "w", "duration_seconds": NaN}]'),
+        ("runs.ndjson", '{"workload": "w", "duration_seconds": 1e400}'),
         ("runs.csv", "workload,duration_seconds\nw,1,2\n"),
         ("runs.csv", "workload,duration_seconds\n"),
         ("runs.csv", "workload;duration_seconds\nw;5\n"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trainfare_client.errors import UploadFileError
+from trainfare_client.requests import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -80,13 +82,23 @@ def _read(path: Path) -> Iterator[Run]:
         raise UploadFileError(f"{path} cannot be read: {error}.", "Name a file.") from error
     except (ValueError, csv.Error) as error:
         raise UploadFileError(f"{path} cannot be understood: {error}.", "Mend it.") from error
-    for run in runs:
+    for number, run in enumerate(runs, start=1):
         if not isinstance(run, dict):
             raise UploadFileError(
                 f"{path} holds something else than runs.",
                 'Write objects such as {"workload": "cnn", "duration_seconds": 12.5}.',
             )
+        _check_numbers(run, f"{path}, run {number}")
         yield run
+
+
+def _check_numbers(run: Run, place: str) -> None:
+    try:
+        encoded(run)
+    except ValueError as error:
+        raise UploadFileError(
+            f"{place}: a number of it is infinite or none.", "Leave it out, or write a finite one."
+        ) from error
 
 
 def _json(content: str, _path: Path) -> list[Any]:
@@ -123,4 +135,8 @@ def _value(name: str, cell: str) -> float | int | str:
     """
     if name in _TEXTS or name.startswith(_LABEL) or not _NUMBER.fullmatch(cell):
         return cell
-    return int(cell) if cell.isdecimal() else float(cell)
+    number = float(cell)
+    if math.isinf(number):
+        # The service says what is wrong with it, and where.
+        return cell
+    return int(cell) if cell.isdecimal() else number
