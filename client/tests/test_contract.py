@@ -13,6 +13,7 @@ import pytest
 from trainfare_client import AsyncClient, Client, ClientSettings, documents
 
 from client.tests.calls import Story
+from client.tests.runs import make_run
 from client.tests.typed import misfits
 
 _COUNTED = re.compile(r'requests_total\{method="(?P<method>\w+)",route="(?P<route>[^"]+)"')
@@ -95,6 +96,12 @@ def test_profile_arrives_in_several_requests_with_one_answer(heard: dict[str, An
 
     assert answer["created"] == 12
     assert [run["row"] for run in answer["runs"]] == list(range(1, 13))
+
+
+@pytest.mark.parametrize("rows", [0, -1])
+def test_requests_without_rows_are_refused(settings: ClientSettings, rows: int) -> None:
+    with Client(settings=settings) as client, pytest.raises(ValueError, match=f"not {rows}"):
+        client.runs.upload_many([make_run("unsent")], rows_per_request=rows)
 
 
 def test_lists_are_read_beyond_their_first_page(heard: dict[str, Any]) -> None:

@@ -74,11 +74,18 @@ def with_external_ids(runs: MeasuredRun | Iterable[MeasuredRun]) -> list[Measure
 def chunked(items: Iterable[T], size: int) -> Iterator[tuple[int, list[T]]]:
     """Yield lists of at most `size` items, each with the number of items before it.
 
+    Raises
+    ------
+    ValueError
+        If lists of this size hold nothing.
+
     Examples
     --------
     >>> list(chunked("abc", 2))
     [(0, ['a', 'b']), (2, ['c'])]
     """
+    if size < 1:
+        raise ValueError(f"A request holds one run at least, not {size}.")
     source = iter(items)
     for number in itertools.count():
         chunk = list(itertools.islice(source, size))
