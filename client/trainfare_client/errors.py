@@ -251,8 +251,14 @@ def _remedy(document: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) ->
     for fault in errors[:_SHOWN_FAULTS]:
         row = f"row {fault['row']}" if fault.get("row") is not None else ""
         place = ", ".join(part for part in (row, str(fault.get("field") or "")) if part)
-        said = f"{fault.get('message', '')} {fault.get('remedy', '')}".strip()
+        told = (_sentence(str(fault.get(part) or "")) for part in ("message", "remedy"))
+        said = " ".join(part for part in told if part)
         parts.append(f"{place}: {said}" if place else said)
     if len(errors) > _SHOWN_FAULTS:
         parts.append(f"... and {len(errors) - _SHOWN_FAULTS} more in `errors`.")
     return " ".join(dict.fromkeys(part for part in parts if part))
+
+
+def _sentence(text: str) -> str:
+    """Return a text with its full stop."""
+    return text if text.endswith((".", "!", "?")) or not text else f"{text}."
