@@ -91,6 +91,20 @@ def test_line_cut_by_a_crash_loses_no_other_run(
     assert json.loads(beside)["line"] == '{"workload": "cut in the mid'
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400"])
+def test_number_without_an_end_keeps_no_other_run_waiting(
+    settings: ClientSettings, client: Client, workload: str, number: str
+) -> None:
+    Spool(settings.spool).append([make_run(workload)])
+    with settings.spool.open("a") as stream:
+        stream.write(f'{{"workload": "{workload}", "duration_seconds": {number}}}\n')
+
+    report = client.flush()
+
+    assert (report.created, report.unreadable) == (1, 1)
+    assert Spool(settings.spool).waiting() == 0
+
+
 _README = b"""# Runs
 
 Each line is a run:

@@ -250,6 +250,8 @@ def _read(file: Path) -> tuple[list[MeasuredRun], list[str]]:
 def _run_of(line: bytes) -> MeasuredRun | None:
     try:
         run = json.loads(line)
+        # Python reads NaN and 1e400, which no request takes.
+        encoded(run)
     except ValueError:
         return None
     is_run = isinstance(run, dict) and run.keys() >= _ALWAYS
