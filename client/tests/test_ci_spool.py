@@ -126,3 +126,12 @@ def test_runs_that_cannot_leave_the_spool_change_no_verdict(
 
     assert said.code == 0
     assert "Warning: The disk is full. The next report sends its runs again." in said.out
+
+
+def test_file_that_is_no_spool_is_wrong_usage(step: Step, settings: ClientSettings) -> None:
+    settings.spool.write_text("workload,duration_seconds\nw,1\n")
+
+    said = step.report("--from-spool")
+
+    assert said.code == 2
+    assert "is no spool" in said.out

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str], *, program: str = "trainfare") -> int:
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted. Report again: no run is stored twice.\n")
         return _INTERRUPTED
-    except (SettingsError, UploadFileError, OSError) as error:
+    except (SettingsError, SpoolError, UploadFileError, OSError) as error:
         say(build, "error", str(error))
         return _WRONG_USE
     except TrainfareError as error:
