@@ -147,3 +147,20 @@ def test_keyboard_focus_of_a_summary_is_plain_to_see(
     )
 
     assert focused == ["SUMMARY", "2px", "rgb(15, 118, 110)"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_summary_that_is_open_reads_as_well_as_a_closed_one(
+    published_service: str, open_page: OpenPage, scheme: str
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}", scheme=scheme)
+    answer_of(page)
+    summary = page.locator("#question summary")
+    colour = "(element) => getComputedStyle(element).color"
+    closed = summary.evaluate(colour)
+
+    summary.click()
+    page.locator("#question [name=provider]").focus()
+
+    expect(page.locator("#question details")).to_have_attribute("open", "")
+    expect(summary).to_have_css("color", closed)
