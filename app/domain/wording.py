@@ -7,7 +7,9 @@ _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
 _YEAR: Final = 365 * _DAY
-_SHORT_S: Final = 10.0
+_SECOND_S: Final = 0.9995
+_SHORT_S: Final = 9.95
+"""From here on three digits of milliseconds, and tenths of a second, would round up."""
 
 
 def say_seconds(seconds: float) -> str:
@@ -17,10 +19,10 @@ def say_seconds(seconds: float) -> str:
     --------
     >>> [say_seconds(value) for value in (0.00042, 3.27, 59.7, 330, 33120, 200_000)]
     ['0.42 ms', '3.3 s', '1 min', '5 min 30 s', '9 h 12 min', '2 d 8 h']
-    >>> say_seconds(5e9)
-    '159 years'
+    >>> [say_seconds(value) for value in (0.9994, 0.9996, 9.94, 9.96, 5e9)]
+    ['999 ms', '1.0 s', '9.9 s', '10 s', '159 years']
     """
-    if seconds < 1:
+    if seconds < _SECOND_S:
         return f"{seconds * 1e3:.3g} ms"
     if seconds < _SHORT_S:
         return f"{seconds:.1f} s"

@@ -154,3 +154,16 @@ def test_count_with_an_exponent_is_its_number(published_service: str, open_page:
 
     expect(page.locator("#answer .hardware")).to_contain_text("16 ")
     expect(page).to_have_url(re.compile("workers=16&"))
+
+
+def test_durations_do_not_round_up_out_of_their_unit(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    source = "document.querySelector('script[type=module]').src.replace(/[^/]+$/, 'format.js')"
+
+    said = page.evaluate(
+        f"import({source}).then(({{duration}}) => [0.9994, 0.9996, 9.94, 9.96].map(duration))"
+    )
+
+    assert said == ["999 ms", "1.0 s", "9.9 s", "10 s"]

@@ -11,8 +11,9 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignif
 
 /** Return a duration with its two leading units: 33120 -> "9 h 12 min". */
 export function duration(seconds) {
-  if (seconds < 1) return `${Number((seconds * 1e3).toPrecision(3))} ms`;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  // Beyond these, three digits of milliseconds and tenths of a second would round up.
+  if (seconds < 0.9995) return `${Number((seconds * 1e3).toPrecision(3))} ms`;
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   if (seconds >= YEAR) return `${numbers.format(Number((seconds / YEAR).toPrecision(3)))} years`;
   const leading = (whole) => UNITS.findIndex(([, size]) => whole >= size);
   const finest = UNITS[Math.min(leading(Math.round(seconds)) + 1, 3)][1];
