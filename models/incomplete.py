@@ -8,11 +8,17 @@ from models.configurations import Configurations, collapse
 from models.encoding import Encoder
 from models.hardware import HardwareDescription
 from models.regimes import FEW_CONFIGURATIONS, N_FOLDS
-from models.scaling_laws import LogLinearLaw
-from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
+from models.scaling_laws import ScalingLaw
+from models.tables import BoolArray, FeatureTable, IntArray, RunTable
 
 _LEAST_GAIN = 0.1
-"""What a complete configuration must gain in log predictive density, in nats; a heuristic."""
+"""The share of their error that complete configurations must be rid of; a heuristic."""
+
+_MOST_COLUMNS = 4
+"""Columns that are looked at alone: each takes a dozen small fits."""
+
+_LEAST_ERROR = 0.01
+"""Held-out log errors below this count as much: no law is that exact."""
 
 
 def find_incomplete(
@@ -21,12 +27,12 @@ def find_incomplete(
     """Return which runs to set aside since they leave out what others tell, shape (n_runs,).
 
     A run without, say, its dataset size stands at the median of the others', and what its duration
-    owes to its own size looks like noise of all. Runs are complete cases or none, column by
-    column from the one that fewest leave out, as long as a third of the runs and 12 configurations
-    are left. They are set aside if a power law forecasts held-out complete configurations better
-    without them, by a tenth of a nat each in log predictive density. Where a category tells who
-    leaves a column out, it does not apply there and nothing is missing. A run stays that has a
-    level, or lies beyond a range, that no complete run shows.
+    owes to its own size looks like noise of all. Column by column, from the one that fewest leave
+    out, and at last for all of them, the runs that leave it out are set aside if a sum of power
+    laws forecasts held-out runs that tell it better without them, by a tenth of the mean
+    |log error|, and if a third of the runs and 12 configurations are left. Where a category tells
+    who leaves a column out, it does not apply there and nothing is missing. A run stays that has a
+    level, or lies beyond a range, that no other run shows.
 
     Parameters
     ----------
@@ -49,33 +55,45 @@ def find_incomplete(
     >>> find_incomplete(runs).nonzero()[0].tolist()
     [1, 5, 9, 13, 17, 21]
     """
-    nothing = np.zeros(runs.n_runs, dtype=np.bool_)
-    unknown = _unknown(runs.features)
-    if not unknown:
-        return nothing
-    incomplete = nothing
-    seconds = runs.duration_seconds
-    # By durations, so that neither names nor the order of columns matter.
-    for left_out in sorted(unknown, key=lambda mask: (mask.sum(), sorted(seconds[mask]))):
-        joined = incomplete | left_out
-        if 3 * joined.sum() <= 2 * runs.n_runs:
-            incomplete = joined
-    incomplete = incomplete & ~_alone(runs.features, incomplete)
-    if not incomplete.any():
-        return nothing
-    return incomplete if _gain(runs, incomplete, hardware, seed) >= _LEAST_GAIN else nothing
+    incomplete = np.zeros(runs.n_runs, dtype=np.bool_)
+    unknown = _unknown(runs)
+    each = [[mask] for mask in unknown[:_MOST_COLUMNS]]
+    for masks in [*each, unknown] if len(unknown) > 1 else each:
+        wider = _joined(incomplete, masks)
+        wider &= incomplete | ~_alone(runs.features, wider)
+        if (
+            wider.sum() > incomplete.sum()
+            and _gain(runs, incomplete, wider, hardware, seed) >= _LEAST_GAIN
+        ):
+            incomplete = wider
+    return incomplete
 
 
-def _unknown(features: FeatureTable) -> list[BoolArray]:
-    """Return for each column that some runs leave out, and no category tells which, who does."""
-    categories = features.categorical.values()
-    masks = [np.isnan(values) for values in features.numeric.values()]
+def _joined(incomplete: BoolArray, masks: Sequence[BoolArray]) -> BoolArray:
+    """Return the incomplete runs and those of masks, as long as a third of all runs is left."""
+    for mask in masks:
+        wider = incomplete | mask
+        if 3 * wider.sum() <= 2 * len(wider):
+            incomplete = wider
+    return incomplete
+
+
+def _unknown(runs: RunTable) -> list[BoolArray]:
+    """Return for each column that some runs leave out, and no category tells which, who does.
+
+    Those whom fewest leave out come first, then by durations, so that neither names nor the order
+    of columns matter.
+    """
+    categories = runs.features.categorical.values()
+    masks = [np.isnan(values) for values in runs.features.numeric.values()]
     masks += [np.array([level is None for level in levels]) for levels in categories]
-    return [
-        mask
+    distinct = {
+        mask.tobytes(): mask
         for mask in masks
         if mask.any() and not mask.all() and not any(_tells(levels, mask) for levels in categories)
-    ]
+    }
+    seconds = runs.duration_seconds
+    return sorted(distinct.values(), key=lambda mask: (mask.sum(), sorted(seconds[mask])))
 
 
 def _tells(levels: Sequence[str | None], mask: BoolArray) -> bool:
@@ -101,38 +119,37 @@ def _alone(features: FeatureTable, incomplete: BoolArray) -> BoolArray:
 def _gain(
     runs: RunTable,
     incomplete: BoolArray,
+    wider: BoolArray,
     hardware: Mapping[str, HardwareDescription] | None,
     seed: int,
 ) -> float:
-    """Return by how much the others' log predictive density rises without some, in nats each."""
-    every, alone = collapse(runs), collapse(runs.take(np.flatnonzero(~incomplete)))
+    """Return the share of the others' mean |log error| that they are rid of without more runs."""
+    before, alone = (collapse(runs.take(np.flatnonzero(~out))) for out in (incomplete, wider))
     known = set(alone.keys)
-    asked = np.array([row for row, key in enumerate(every.keys) if key in known])
+    asked = np.array([row for row, key in enumerate(before.keys) if key in known])
     if len(asked) < FEW_CONFIGURATIONS:
         return 0.0
-    with_all = _densities(every, asked, hardware, seed)
-    return float(_densities(alone, np.arange(len(asked)), hardware, seed).mean() - with_all.mean())
+    with_more = _held_out_error(before, asked, hardware, seed)
+    return 1 - _held_out_error(alone, np.arange(len(asked)), hardware, seed) / with_more
 
 
-def _densities(
+def _held_out_error(
     configurations: Configurations,
     asked: IntArray,
     hardware: Mapping[str, HardwareDescription] | None,
     seed: int,
-) -> FloatArray:
-    """Return the log densities of held-out folds of some rows, shape (n_asked,).
+) -> float:
+    """Return the mean |log error| of held-out folds of some rows.
 
-    What repetitions differ by is the least that a forecast can be off.
+    Templates are those of the law of all rows: the folds choose nothing.
     """
     encoder = Encoder.learn(configurations.features, hardware)
     X, y = encoder.encode(configurations.features).X, configurations.log_duration
-    found = np.zeros(len(asked))
+    law = ScalingLaw(encoder.layout, seed=seed).fit(X, y)
+    errors = np.zeros(len(asked))
     for fold in range(N_FOLDS):
         places = np.arange(fold, len(asked), N_FOLDS)
         train = np.setdiff1d(np.arange(len(y)), asked[places])
-        law = LogLinearLaw(encoder.layout, seed=seed).fit(X[train], y[train])
-        mean, variance = law.predict_moments(X[asked[places]])
-        assert variance is not None
-        variance = np.maximum(variance, configurations.noise_variance)
-        found[places] = -((y[asked[places]] - mean) ** 2 / variance + np.log(variance)) / 2
-    return found
+        told = law.refit_clone().fit(X[train], y[train])
+        errors[places] = np.abs(y[asked[places]] - told.predict(X[asked[places]]))
+    return float(np.maximum(errors, _LEAST_ERROR).mean())

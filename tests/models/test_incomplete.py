@@ -81,6 +81,28 @@ def test_run_that_alone_shows_a_level_or_an_end_of_a_range_stays() -> None:
     assert np.flatnonzero(found).tolist() == LEFT_OUT[2:]
 
 
+def test_column_without_influence_keeps_no_run_of_another_one_aside() -> None:
+    runs = _runs(left_out=LEFT_OUT[:6])
+    noise = np.where(np.arange(N) % 3 == 0, np.nan, runs.features.numeric["param.noise"])
+    numeric = {**runs.features.numeric, "param.noise": noise}
+    features = FeatureTable(numeric, runs.features.categorical, N)
+    found = find_incomplete(RunTable(features, runs.duration_seconds, runs.run_ids))
+
+    assert np.flatnonzero(found).tolist() == LEFT_OUT[:6]
+
+
+def test_sum_of_laws_sees_what_a_single_power_law_errs_more_than() -> None:
+    generator = np.random.default_rng(3)
+    workers = np.exp2(generator.integers(0, 5, N)).astype(float)
+    passes = generator.choice([1.0, 2.0, 3.0, 5.0, 9.0], N)
+    seconds = (20 * passes + 200 / workers) * np.exp(0.03 * generator.standard_normal(N))
+    told = np.where(np.isin(np.arange(N), LEFT_OUT), np.nan, passes)
+    features = FeatureTable({"workers": workers, "param.passes": told}, {}, N)
+    runs = RunTable(features, seconds, [f"run_{row}" for row in range(N)])
+
+    assert np.flatnonzero(find_incomplete(runs)).tolist() == LEFT_OUT
+
+
 def test_few_complete_configurations_set_nothing_aside() -> None:
     runs = _runs(left_out=range(11, N))
 
