@@ -23,6 +23,9 @@ PER_WORKER_VARIANCE_RATIO = 0.4
 
 DUPLICATE_CORRELATION = 0.9995
 
+MAX_DUPLICATE_RATIO = 10.0
+"""A column that varies so many times as much as another one is told by nothing of it."""
+
 MIN_MISSING_SHARE = 0.02
 """Missing values get an indicator unless nearly none or nearly all are missing."""
 
@@ -316,9 +319,15 @@ def apply_transform(feature: NumericFeature, values: FloatArray) -> FloatArray:
 
 
 def _duplicates(values: FloatArray, earlier: FloatArray) -> bool:
+    """Whether a column goes along with an earlier one, and about as far.
+
+    One that hardly varies repeats any other of two levels, and all of two runs.
+    """
     deviation, other = values - values.mean(), earlier - earlier.mean()
-    scale = np.sqrt((deviation @ deviation) * (other @ other))
-    return bool(scale > 0 and abs(deviation @ other) > DUPLICATE_CORRELATION * scale)
+    own, others = float(np.sqrt(deviation @ deviation)), float(np.sqrt(other @ other))
+    if not max(own, others) <= MAX_DUPLICATE_RATIO * min(own, others):
+        return False
+    return bool(abs(deviation @ other) > DUPLICATE_CORRELATION * own * others > 0)
 
 
 def _companion(

@@ -278,3 +278,21 @@ def test_nodes_that_went_with_the_workers_are_named_and_leave_the_forecast_to_ph
     assert four == pytest.approx(one, rel=0.05)
     assert widths[1] > 2 * widths[0]
     assert _support(portfolio, kept | {"nodes": 4.0}).unidentified == ("workers", "nodes")
+
+
+@pytest.mark.parametrize("repetitions", [1, 8])
+def test_column_that_hardly_varied_does_not_stand_for_one_that_did(repetitions: int) -> None:
+    rows: list[Row] = [
+        {"workers": 1.0, "dataset_size": 100000.0, "param.layers": 1.0},
+        {"workers": 1.0, "dataset_size": 100100.0, "param.layers": 4.0},
+    ]
+    portfolio = _fit(rows * repetitions, [100.0, 60.0] * repetitions)
+    asked = [rows[1], rows[1] | {"param.layers": 40.0}, rows[1] | {"dataset_size": 1e6}]
+
+    forecast = loads(dumps(portfolio)).predict(make_features(asked))
+
+    lower, upper = forecast.interval(0.9)
+    known, layers, data = (upper / lower).tolist()
+    assert layers > 2 * known
+    assert 3 * known < data < 1e4
+    assert forecast.median()[2] > 3 * forecast.median()[0]
