@@ -152,15 +152,23 @@ def _signing_keys(document: Mapping[str, Any]) -> dict[str | None, SigningKey]:
     entries = document.get("keys")
     keys: dict[str | None, SigningKey] = {}
     for entry in entries if isinstance(entries, list) else ():
-        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
-            continue
-        if entry.get("kty") not in {"RSA", "EC", "OKP"}:
+        if not isinstance(entry, dict) or not _is_for_signatures(entry):
             continue
         try:
             key = jwt.PyJWK(entry).key
-        except jwt.PyJWTError:
+        except (jwt.PyJWTError, ValueError, TypeError):
             continue
         keys[entry.get("kid")] = SigningKey(key, entry.get("alg"))
     if not keys:
         raise ValueError("the issuer has no usable key")
     return keys
+
+
+def _is_for_signatures(entry: Mapping[str, Any]) -> bool:
+    """Whether it is a public key for signatures, whose id and algorithm are texts if it has any."""
+    texts = (entry.get("kty"), entry.get("kid", ""), entry.get("alg", ""))
+    return (
+        all(isinstance(text, str) for text in texts)
+        and entry.get("use", "sig") == "sig"
+        and entry["kty"] in {"RSA", "EC", "OKP"}
+    )

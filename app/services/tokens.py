@@ -172,12 +172,13 @@ def _invalid(error: Exception) -> UnauthenticatedError:
 
 def _read(claims: Mapping[str, Any], settings: Settings, now: datetime) -> _Token:
     project = claims.get(settings.oidc_project_claim, settings.oidc_project)
-    if not isinstance(project, str) or not project:
+    # No project is called by what cannot be printed, and databases do not take all of it.
+    if not isinstance(project, str) or not project or not project.isprintable():
         raise UnauthenticatedError("the token names no project")
     subject = str(claims["sub"])
     caller = f"oidc:{subject}"
     if len(caller) > _KEY_ID_LENGTH or not caller.isprintable():
-        caller = f"oidc:{hashlib.sha256(subject.encode()).hexdigest()[:32]}"
+        caller = f"oidc:{hashlib.sha256(subject.encode(errors='surrogatepass')).hexdigest()[:32]}"
     granted = _scopes(claims.get(settings.oidc_scope_claim), settings.oidc_scope_map)
     return _Token(
         caller=KeyId(caller),

@@ -107,7 +107,7 @@ def test_token_of_another_project_sees_nothing_of_this_one(
 def test_one_who_removes_is_in_the_audit_log(
     client: TestClient, protected: Services, issuer: Issuer
 ) -> None:
-    for subject in ("ada", "x" * 200):
+    for subject in ("ada", "x" * 200, "\ud800"):
         token = issuer.token(scope="admin", sub=subject)
         _upload(client, token)
         client.delete("/v1/workloads/w", headers={"Authorization": f"Bearer {token}"})
@@ -139,6 +139,8 @@ def test_one_who_removes_is_in_the_audit_log(
         {"project": None},
         {"project": ["default"]},
         {"project": "nobody"},
+        {"project": "a\0b"},
+        {"project": "\ud800"},
     ],
 )
 def test_token_that_says_the_wrong_thing_is_refused(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -44,3 +45,27 @@ def test_issuer_that_hangs_is_given_up(issuer: Issuer, clock: FakeClock) -> None
 
     with pytest.raises(IssuerUnavailableError):
         asyncio.run(keys.find("first"))
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"kid": ["a"]},
+        {"kid": {}},
+        {"kty": []},
+        {"alg": ["RS256"]},
+        {"n": 7},
+        {"n": ""},
+        {"e": None},
+    ],
+)
+def test_key_that_is_told_strangely_spoils_no_other(
+    issuer: Issuer, clock: FakeClock, strange: dict[str, Any]
+) -> None:
+    told = {**issuer.keys[0], "kid": "strange", **strange}
+    issuer.keys = [told, *issuer.keys, told]
+    keys = IssuerKeys(issuer.url, None, clock)
+
+    found = asyncio.run(keys.find("first"))
+
+    assert found.algorithm == "RS256"
