@@ -16,6 +16,9 @@ from app.api.problem_kinds import ProblemKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from uvicorn._types import ASGI3Application
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
 _logger = logging.getLogger(__name__)
 _MAX_HEAD_BYTES: Final = 1 << 16
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -60,6 +63,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._is_declining = False
         self._deadline: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
+        self._answered: RequestResponseCycle | None = None
+        """The request that is being answered, or was last; `cycle` is the one that came last."""
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
@@ -70,7 +75,14 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
         self._end_watch()
+        self._tell_gone()
         super().connection_lost(exc)
+
+    @override
+    def eof_received(self) -> None:
+        # The transport closes itself now; uvicorn hears of it a turn of the loop later.
+        self._tell_gone()
+        self._watch_rest()
 
     @override
     def pause_writing(self) -> None:
@@ -81,6 +93,19 @@ class GuardedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         self._end_watch()
         super().resume_writing()
+        if self.transport.is_closing():
+            self._watch_rest()
+
+    @override
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._watch_rest()
+
+    @override
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._watch_rest()
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -183,13 +208,33 @@ class GuardedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _give_up(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._is_answering():
             # An earlier request of the connection is still being answered.
             self._arm()
             return
         self._refuse(
             problem_kinds.HEAD_TIMEOUT, f"They took longer than {self.head_timeout_s:g} s."
         )
+
+    @override
+    def _start_asgi_task(self, cycle: "RequestResponseCycle", app: "ASGI3Application") -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _is_answering(self) -> bool:
+        return self._answered is not None and not self._answered.response_complete
+
+    def _tell_gone(self) -> None:
+        """Tell the request that is being answered; uvicorn tells only the one that came last."""
+        answered = self._answered
+        if answered is not None and not answered.response_complete:
+            answered.disconnected = True
+            answered.message_event.set()
+
+    def _watch_rest(self) -> None:
+        """Watch what waits on a connection that closes: it may be too little to pause writing."""
+        if self._reading is None and self.transport.get_write_buffer_size():
+            self._watch_reader()
 
     def _watch_reader(self) -> None:
         waiting = self.transport.get_write_buffer_size()
@@ -216,10 +261,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._disarm()
         if self.transport.is_closing():
             return
-        cycle = self.cycle
-        if cycle is not None and cycle.response_started and not cycle.response_complete:
+        if self._answered is not None and self._is_answering() and self._answered.response_started:
             # It would be read as a part of the answer that has begun.
             self.transport.close()
+            self._watch_rest()
             return
         remedy = "Send the request again, whole and without delay."
         document = problems.problem_document(kind, detail, instance="/", remedy=remedy)
@@ -232,3 +277,4 @@ class GuardedProtocol(HttpToolsProtocol):
         )
         self.transport.write(head.encode("ascii") + body)
         self.transport.close()
+        self._watch_rest()

@@ -3,13 +3,17 @@
 import asyncio
 import contextlib
 import json
+import socket
+from collections.abc import AsyncIterator
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.background import BackgroundTask
+from typing_extensions import override
 from uvicorn.server import ServerState
 
 from app.cli.connections import GuardedProtocol
@@ -264,3 +268,95 @@ def test_answer_that_nobody_reads_is_cut_off() -> None:
         return read
 
     assert asyncio.run(stop_reading()) < n_pieces * len(piece)
+
+
+class _Narrow(GuardedProtocol):
+    """Little waits in the system and the rest in the transport, too little to pause writing."""
+
+    reader_timeout_s = 0.05
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        super().connection_made(transport)
+        self.timeout_keep_alive = 0
+
+
+@pytest.mark.parametrize("end", ["keep-alive", "close", "half-closed"])
+def test_rest_of_an_answer_that_nobody_reads_holds_no_connection(end: str) -> None:
+    application = FastAPI()
+    answered = asyncio.Event()
+
+    async def note() -> None:
+        answered.set()
+
+    @application.get("/")
+    async def answer() -> Response:
+        return Response(bytes(60_000), background=BackgroundTask(note))
+
+    async def stop_reading() -> None:
+        async with listening(application, _Narrow) as served:
+            with socket.socket() as reader:
+                reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                reader.settimeout(0)
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(reader, ("127.0.0.1", served.port))
+                connection = b"close" if end == "close" else b"keep-alive"
+                request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: %b\r\n\r\n" % connection
+                await loop.sock_sendall(reader, request)
+                if end == "half-closed":
+                    await answered.wait()
+                    reader.shutdown(socket.SHUT_WR)
+                async with asyncio.timeout(10):
+                    await served.receives(1 << 20)  # it never does: until the connection is closed
+
+    asyncio.run(stop_reading())
+
+
+async def _end_of(request: Request) -> None:
+    """Wait until the caller is gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def test_request_before_others_of_its_connection_hears_that_its_caller_is_gone() -> None:
+    application = FastAPI()
+    gone = asyncio.Event()
+
+    @application.get("/")
+    async def wait(request: Request) -> None:
+        await _end_of(request)
+        gone.set()
+
+    async def leave() -> None:
+        async with listening(application, GuardedProtocol) as served, asyncio.timeout(10):
+            _, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            await send_in_pieces(served, writer, [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 2])
+            writer.close()
+            await gone.wait()
+
+    asyncio.run(leave())
+
+
+def test_refusal_is_never_put_into_an_answer_that_has_begun() -> None:
+    application = FastAPI()
+
+    @application.get("/")
+    async def answer(request: Request) -> StreamingResponse:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"begun"
+            await _end_of(request)
+
+        return StreamingResponse(pieces())
+
+    async def talk() -> bytes:
+        async with listening(application, GuardedProtocol) as served, asyncio.timeout(10):
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            begun = await reader.readuntil(b"begun\r\n")
+            writer.write(_WHOLE + b"no HTTP\r\n\r\n")
+            rest = await reader.read()
+            writer.close()
+        return begun + rest
+
+    assert asyncio.run(talk()).count(b"HTTP/1.1") == 1
