@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.api.middleware.decoding import DECODERS, GzipDecoder, ZstdDecoder
+from app.domain.errors import InvalidRequestError
 from app.services.context import ServiceContext
 from app.services.wiring import build_services
 from app.settings import Settings
@@ -187,3 +188,12 @@ def test_a_bomb_is_handed_out_in_small_pieces() -> None:
 
     assert largest <= 1 << 18
     assert largest_zstd <= 1 << 23
+
+
+@pytest.mark.parametrize("name", ["gzip", "zstd"])
+def test_members_that_hold_nothing_are_bounded(name: str) -> None:
+    empty = _ENCODE[name](b"")
+
+    assert _decode(name, [empty * 10_000]) == []
+    with pytest.raises(InvalidRequestError, match="more than 10000 members"):
+        _decode(name, [empty * 10_001])

@@ -51,6 +51,18 @@ def test_more_rows_than_the_limit_are_refused(rows: int) -> None:
             assert sum(chunk.sent for chunk in chunks) == 5
 
 
+@pytest.mark.parametrize("empty", [10, 11])
+def test_empty_rows_are_bounded_too(empty: int) -> None:
+    csv_file = io.BytesIO(b"workload,duration_seconds\n" + b"\n" * empty)
+    chunks = read_csv(csv_file, FaultCollector(), max_rows=5)
+
+    if empty > 10:
+        with pytest.raises(TooManyRowsError, match="more than 10 rows"):
+            list(chunks)
+    else:
+        assert sum(chunk.sent for chunk in chunks) == 0
+
+
 @given(st.lists(_JSON, max_size=8), st.sampled_from([None, 2]))
 def test_arrays_are_read_element_by_element(values: list[object], indent: int | None) -> None:
     option = orjson.OPT_INDENT_2 if indent else None

@@ -14,6 +14,8 @@ _GZIP_WINDOW: Final = 31
 _ZSTD_MAX_WINDOW: Final = 1 << 23
 # A block of 4 bytes may stand for 128 KiB: 256 bytes never grow beyond 8 MiB at once.
 _ZSTD_SLICE_BYTES: Final = 256
+_MAX_MEMBERS: Final = 10_000
+"""Each takes microseconds to begin, also one of a few bytes that holds nothing."""
 
 
 class Decoder(Protocol):
@@ -32,11 +34,19 @@ def _corrupt(name: str, reason: object) -> InvalidRequestError:
     return InvalidRequestError(f"The body is not valid {name}: {reason}.")
 
 
+def _check_members(count: int) -> None:
+    if count > _MAX_MEMBERS:
+        raise InvalidRequestError(
+            f"The compressed body has more than {_MAX_MEMBERS} members. Compress it as one."
+        )
+
+
 class GzipDecoder:
     """Reads gzip, also several members in a row as `cat a.gz b.gz` makes them."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=_GZIP_WINDOW)
+        self._members = 1
         self._has_begun = False
 
     def decode(self, chunk: bytes) -> Iterator[bytes]:
@@ -44,6 +54,8 @@ class GzipDecoder:
         while chunk:
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=_GZIP_WINDOW)
+                self._members += 1
+                _check_members(self._members)
             self._has_begun = True
             try:
                 piece = self._member.decompress(chunk, _PIECE_BYTES)
@@ -66,6 +78,7 @@ class ZstdDecoder:
 
         self._zstandard = zstandard
         self._frame = self._new_frame()
+        self._frames = 1
         self._has_begun = False
 
     def _new_frame(self) -> "zstandard.ZstdDecompressionObj":
@@ -79,6 +92,8 @@ class ZstdDecoder:
             while rest:
                 if self._frame.eof:
                     self._frame = self._new_frame()
+                    self._frames += 1
+                    _check_members(self._frames)
                 self._has_begun = True
                 try:
                     piece = self._frame.decompress(rest)

@@ -36,11 +36,11 @@ def read_csv(
     UnknownFieldError
         If a column has a name that no field has.
     TooManyRowsError
-        If there are more than `max_rows`.
+        If there are more than `max_rows`, or twice as many with the empty ones.
     """
     text = TextIOWrapper(body, encoding="utf-8-sig", newline="")
     reader = csv.reader(_lines(text), strict=True)
-    first_row = 1
+    first_row, n_lines = 1, 0
     try:
         fields = _read_header(reader)
         # A row of nothing but commas takes eight times its text: no chunk keeps such rows whole.
@@ -48,8 +48,11 @@ def read_csv(
             rows = [cells for cells in lines if any(cells)]
             chunk = _to_chunk(rows, fields, first_row, faults)
             first_row += len(rows)
+            n_lines += len(lines)
             if first_row > max_rows + 1:
                 raise TooManyRowsError(max_rows)
+            if n_lines > 2 * max_rows:
+                raise TooManyRowsError(2 * max_rows)
             yield chunk
     except UnicodeDecodeError as error:
         raise InvalidRequestError(

@@ -1,6 +1,7 @@
 """Reads JSON values from a stream one after the other, so that a large array never stands whole."""
 
 import json
+import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -15,7 +16,7 @@ _BLOCK: Final = 1 << 16
 _LINES_BLOCK: Final = 1 << 17
 _BLOCK_LINES: Final = 4096
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_SPACE: Final = " \t\r\n"
+_NO_SPACE: Final = re.compile(r"[^ \t\r\n]")
 _UNTERMINATED: Final = "Unterminated string"
 """How the decoder begins to say that the text ends in a string, wherever that began."""
 _LONGEST_WORD: Final = 16
@@ -150,11 +151,11 @@ class _Document:
     def _next(self) -> str:
         """Return the next character that is not white space, '' at the end."""
         while True:
-            while self._position < len(self._buffer):
-                character = self._buffer[self._position]
-                if character not in _SPACE:
-                    return character
-                self._position += 1
+            found = _NO_SPACE.search(self._buffer, self._position)
+            if found is not None:
+                self._position = found.start()
+                return found[0]
+            self._position = len(self._buffer)
             if not self._fill():
                 return ""
 
