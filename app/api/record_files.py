@@ -2,10 +2,11 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 import orjson
@@ -27,6 +28,9 @@ from app.services.uploads.formulas import guard_formula
 from app.services.uploads.separators import refuse_other_separators
 
 MAX_RECORDS: Final = 10_000
+_MAX_LINES: Final = 2_000_000
+"""With the empty ones, which spreadsheets write."""
+_MAX_COLUMNS: Final = 100
 Record = TypeVar("Record", bound=BaseModel)
 
 
@@ -101,14 +105,11 @@ class RecordFile(Generic[Record]):
         return records
 
     def _csv_rows(self, body: bytes) -> list[object]:
-        try:
-            text = body.decode("utf-8-sig")
-            lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-        except UnicodeDecodeError as error:
-            raise InvalidRequestError("The file is not UTF-8.") from error
-        except csv.Error as error:
-            raise InvalidRequestError(f"The file is not valid CSV: {error}.") from error
-        filled = [line for line in lines if any(cell.strip() for cell in line)]
+        filled = list(islice(_filled_lines(body), MAX_RECORDS + 2))
+        if len(filled) > MAX_RECORDS + 1:
+            raise InvalidRequestError(
+                f"There are more than {MAX_RECORDS} {self.plural}; at most {MAX_RECORDS} at once."
+            )
         if not filled:
             raise InvalidRequestError("The file has no header line with column names.")
         header, *rows = filled
@@ -124,6 +125,8 @@ class RecordFile(Generic[Record]):
         return [self._filled(zip(names, row, strict=True)) for row in rows]
 
     def _check_header(self, names: Sequence[str]) -> None:
+        if len(names) > _MAX_COLUMNS:
+            raise InvalidRequestError(f"The file has {len(names)} columns; at most {_MAX_COLUMNS}.")
         unknown = [name for name in names if name not in (*self.columns, *self.read_only)]
         if unknown:
             raise UnknownFieldError([self._unknown(name) for name in unknown])
@@ -168,6 +171,21 @@ class RecordFile(Generic[Record]):
             CSV: {"schema": {"type": "string"}, "example": self.csv_example},
         }
         return {"requestBody": {"required": True, "content": content}}
+
+
+def _filled_lines(body: bytes) -> Iterator[list[str]]:
+    """Yield the lines of a CSV file that are not empty; none of the others is kept."""
+    text = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
+    try:
+        for number, line in enumerate(csv.reader(text, strict=True), start=1):
+            if number > _MAX_LINES:
+                raise InvalidRequestError(f"The file has more than {_MAX_LINES} lines.")
+            if any(cell.strip() for cell in line):
+                yield line
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError("The file is not UTF-8.") from error
+    except csv.Error as error:
+        raise InvalidRequestError(f"The file is not valid CSV: {error}.") from error
 
 
 def _json_rows(body: bytes) -> list[object]:

@@ -65,6 +65,9 @@ def _squeeze(name: str) -> str:
 
 
 def _with_typo(asked: str, known: Mapping[str, str]) -> str | None:
+    # Nothing of other lengths is alike enough, and to compare megabytes takes gigabytes.
+    if len(asked) > max(map(len, known), default=0) * (2 / _LIKENESS - 1):
+        return None
     match = get_close_matches(asked, known, n=1, cutoff=_LIKENESS)
     return known[match[0]] if match else None
 

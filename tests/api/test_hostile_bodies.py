@@ -1,14 +1,18 @@
 """No body that is deep, wide, huge or absurd harms the service, whatever operation it goes to."""
 
 import gzip
+import tracemalloc
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
 import pytest
 import zstandard
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from app.api import record_files
+from app.domain.spelling import nearest_field
 from app.main import build_app
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
@@ -165,3 +169,33 @@ def test_pointers_lead_into_the_document_that_was_sent(client: TestClient, opera
             faults = _send(client, operation, json=sent).json().get("errors", [])
             told = [fault["pointer"] for fault in faults if "pointer" in fault]
             assert all(_stands_in(sent, pointer) for pointer in told), (place, value, told)
+
+
+@pytest.mark.parametrize("path", ["/v1/prices", "/v1/exchange-rates", "/v1/grid-factors"])
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        (b"\n" * 101_000, "more than 100000 lines"),
+        (b"source\n" + b"x\n" * 10_001, "more than 10000"),
+        (b"," * 200, "no header"),
+        (b"a," * 200, "201 columns"),
+    ],
+)
+def test_tables_of_records_are_bounded_in_every_direction(
+    application: FastAPI, monkeypatch: pytest.MonkeyPatch, path: str, file: bytes, told: str
+) -> None:
+    monkeypatch.setattr(record_files, "_MAX_LINES", 100_000)
+    with TestClient(application) as client:
+        answer = client.post(path, content=file, headers={"Content-Type": "text/csv"})
+
+    assert answer.status_code == 422
+    assert told in answer.json()["detail"]
+
+
+def test_name_of_megabytes_is_compared_with_no_field() -> None:
+    tracemalloc.start()
+    try:
+        assert nearest_field("workers" * 200_000, ["workers", "nodes"]) is None
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
