@@ -353,7 +353,7 @@ def test_head_of_the_events_of_a_queued_fit_ends(client: TestClient) -> None:
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert unknown.status_code == 404
-    counted = 'method="HEAD",route="/v1/fits/{fit:segment}/events",status="200"} 1.0'
+    counted = 'method="HEAD",route="/v1/fits/{fit}/events",status="200"} 1.0'
     assert counted in client.get("/metrics").text
 
 
