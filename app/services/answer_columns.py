@@ -148,7 +148,10 @@ class AnswerColumns:
             return Repeated.alone(None, len(self.requests))
         reports: list[SpotReport | None] = [None] * len(self.requests)
         for row, (request, scenario) in enumerate(zip(self.requests, self.scenarios, strict=True)):
-            if may_be_spot(request, scenario) and is_spot(request, offer := self.offers[row]):
+            if not may_be_spot(request, scenario):
+                continue
+            offer = self.offers[row]
+            if is_spot(request.pricing, request.scenario.configuration, offer):
                 instances = machines_of(scenario.configuration, offer)
                 work_s = float(self._work.median()[row])
                 reports[row] = report_of(work_s, request.spot, instances)

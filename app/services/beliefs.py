@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from app.decisions.durations import DurationBeliefs
-from app.domain.configurations import Purchase, Scenario
+from app.domain.configurations import Scenario
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId, Slug
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
-from app.services.durations import interrupted, offers_for, predict
+from app.services.durations import interrupted, is_spot, offers_for, predict
 from app.services.prices import PriceService
 from app.services.questions import Questioner, may_need_prices
 from app.services.serving import RegressorCache, ServedRegressor
@@ -107,8 +107,7 @@ class BeliefReader:
 
 def _needs_prices(request: ForecastRequest) -> bool:
     configuration = request.scenario.configuration
-    is_spot = request.pricing.purchase_of(configuration) is Purchase.SPOT
-    return is_spot or may_need_prices(configuration)
+    return is_spot(request.pricing, configuration, None) or may_need_prices(configuration)
 
 
 def _gather(

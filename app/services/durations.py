@@ -93,7 +93,7 @@ def interrupted(
         for row, (request, scenario, offer) in enumerate(
             zip(requests, scenarios, offers, strict=True)
         )
-        if is_spot(request, offer)
+        if is_spot(request.pricing, request.scenario.configuration, offer)
     }
     later, refusals = with_interruptions(forecast, spot)
     return later, dict(refusals)
@@ -111,11 +111,11 @@ def machines_of(configuration: Configuration, offer: Offer | None) -> int:
     return nodes or offer.total_instances
 
 
-def is_spot(request: ForecastRequest, offer: Offer | None) -> bool:
-    """Whether a request is for capacity that may be taken away."""
+def is_spot(pricing: PriceQuery, configuration: Configuration, offer: Offer | None) -> bool:
+    """Whether what is asked for, or offered for it, is capacity that may be taken away."""
     if offer is not None:
         return offer.price.purchase is Purchase.SPOT
-    return request.pricing.purchase_of(request.scenario.configuration) is Purchase.SPOT
+    return pricing.purchase_of(configuration) is Purchase.SPOT
 
 
 def is_any_spot(requests: Sequence[ForecastRequest], scenarios: Sequence[Scenario]) -> bool:

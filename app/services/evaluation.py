@@ -9,12 +9,12 @@ import numpy as np
 from app.decisions.recommendation import Candidates
 from app.domain.alike import AlikeScenarios
 from app.domain.columns import Repeated
-from app.domain.configurations import Configuration, Purchase, Scenario
+from app.domain.configurations import Configuration, Scenario
 from app.domain.recommendations import Objective, RecommendationRequest
 from app.pricing.billing import costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
-from app.services.durations import features_of, machines_of
+from app.services.durations import features_of, is_spot, machines_of
 from app.services.energy import energy_rate, place_of
 from app.services.questions import Questioner
 from app.services.serving import ServedRegressor
@@ -84,7 +84,7 @@ def evaluate(
     spot = {
         row: (request.spot, machines_of(configuration, offer))
         for row, (configuration, offer) in enumerate(zip(named, offered, strict=True))
-        if _is_spot(request, configuration, offer)
+        if is_spot(request.pricing, configuration, offer)
     }
     forecast, refusals = with_interruptions(work, spot)
     rows = [row for row in range(len(named)) if row not in refusals]
@@ -119,14 +119,6 @@ def evaluate(
         ],
         foreign_currencies=foreign,
     )
-
-
-def _is_spot(
-    request: RecommendationRequest, configuration: Configuration, offer: Offer | None
-) -> bool:
-    if offer is not None:
-        return offer.price.purchase is Purchase.SPOT
-    return request.pricing.purchase_of(configuration) is Purchase.SPOT
 
 
 def _scenarios(
