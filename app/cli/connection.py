@@ -45,9 +45,9 @@ def _asked_pause_s(answer: httpx2.Response) -> float | None:
 def _pause(error: Exception) -> bool | float:
     if isinstance(error, _RetryLaterError):
         asked_s = _asked_pause_s(error.answer)
-        if asked_s is None or asked_s > _LONGEST_PAUSE_S:
-            return asked_s is None
-        return asked_s
+        if asked_s is None:
+            return True
+        return asked_s if asked_s <= _LONGEST_PAUSE_S else False
     return isinstance(error, httpx2.TransportError)
 
 

@@ -208,7 +208,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _give_up(self) -> None:
-        if self._is_answering():
+        if self._under_way() is not None:
             # An earlier request of the connection is still being answered.
             self._arm()
             return
@@ -221,15 +221,17 @@ class GuardedProtocol(HttpToolsProtocol):
         self._answered = cycle
         super()._start_asgi_task(cycle, app)
 
-    def _is_answering(self) -> bool:
-        return self._answered is not None and not self._answered.response_complete
+    def _under_way(self) -> "RequestResponseCycle | None":
+        """Return the request that is being answered."""
+        answered = self._answered
+        return None if answered is None or answered.response_complete else answered
 
     def _tell_gone(self) -> None:
         """Tell the request that is being answered; uvicorn tells only the one that came last."""
-        answered = self._answered
-        if answered is not None and not answered.response_complete:
-            answered.disconnected = True
-            answered.message_event.set()
+        under_way = self._under_way()
+        if under_way is not None:
+            under_way.disconnected = True
+            under_way.message_event.set()
 
     def _watch_rest(self) -> None:
         """Watch what waits on a connection that closes: it may be too little to pause writing."""
@@ -261,7 +263,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._disarm()
         if self.transport.is_closing():
             return
-        if self._answered is not None and self._is_answering() and self._answered.response_started:
+        under_way = self._under_way()
+        if under_way is not None and under_way.response_started:
             # It would be read as a part of the answer that has begun.
             self.transport.close()
             self._watch_rest()
