@@ -40,7 +40,7 @@ class CiReportRequest:
     """Runs that a CI system measured, as JSON run documents, and where they come from.
 
     `runs_per_month` is how often such a run is made in earnest, 1 or more; None takes the number
-    of usable runs of the last month.
+    of usable runs of the last month, of the workloads whose change of cost is told.
     """
 
     documents: Sequence[Any]

@@ -1,6 +1,6 @@
 """Judges the runs of a CI report: expectations, verdicts, drift, cost."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -126,15 +126,30 @@ def _cost(
     return RunCost(observed, expected, offer.price.currency)
 
 
-def cost_change(judged: Sequence[JudgedRun], runs_per_month: int) -> CostChange | None:
-    """Return the mean change of the runs with a cost, in the currency that most of them have."""
-    changes: defaultdict[str, list[Decimal]] = defaultdict(list)
-    for cost in (each.cost for each in judged if each.cost is not None):
-        changes[cost.currency].append(cost.observed - cost.expected)
-    if not changes:
+def cost_change(
+    judged: Sequence[JudgedRun], runs_per_month: int | None, lately: Mapping[Slug, int]
+) -> CostChange | None:
+    """Return the mean change of the runs with a cost, in the currency that most of them have.
+
+    Parameters
+    ----------
+    judged
+        The runs.
+    runs_per_month
+        How often such a run is made; None: as often as the workloads with a cost in that currency
+        were run lately.
+    lately
+        The runs of each workload in the last month.
+    """
+    priced: defaultdict[str, list[JudgedRun]] = defaultdict(list)
+    for each in judged:
+        if each.cost is not None:
+            priced[each.cost.currency].append(each)
+    if not priced:
         return None
-    counts = Counter({name: len(each) for name, each in changes.items()})
-    [(currency, number)] = counts.most_common(1)
-    per_run = sum(changes[currency], Decimal(0)) / number
-    per_month = per_run * runs_per_month if runs_per_month else None
-    return CostChange(per_run, per_month, runs_per_month, currency)
+    currency, told = max(priced.items(), key=lambda item: len(item[1]))
+    changes = [each.cost.observed - each.cost.expected for each in told if each.cost is not None]
+    per_run = sum(changes, Decimal(0)) / len(changes)
+    slugs = {each.run.workload for each in told}
+    number = runs_per_month or sum(lately.get(slug, 0) for slug in slugs)
+    return CostChange(per_run, per_run * number if number else None, number, currency)

@@ -148,11 +148,11 @@ class CiReportService:
         slugs = sorted({run.workload for run in runs})
         drifts = creeping(stores, slugs, histories) if request.is_on_base else {}
         workloads = stores.workloads.find_many(project_id, slugs)
-        keys = [workload.workload_id for workload in workloads.values()]
-        per_month = request.runs_per_month or sum(
-            stores.runs.count_usable(key, now - _MONTH) for key in keys
-        )
-        active = [stores.fits.active(key) for key in keys]
+        lately = {
+            slug: stores.runs.count_usable(workload.workload_id, now - _MONTH)
+            for slug, workload in workloads.items()
+        }
+        active = [stores.fits.active(workload.workload_id) for workload in workloads.values()]
         verdict = combine([each.verdict for each in judged], has_drift=bool(drifts))
         moment_ms = int(now.timestamp() * 1000)
         return CiReport(
@@ -164,7 +164,7 @@ class CiReportService:
             runs=tuple(judged),
             duplicates=_duplicates(result),
             drifts=drifts,
-            cost_change=cost_change(judged, per_month),
+            cost_change=cost_change(judged, request.runs_per_month, lately),
             fits=tuple(fit for fit in active if fit is not None),
         )
 

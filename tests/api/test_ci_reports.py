@@ -240,6 +240,26 @@ def test_the_cost_is_converted_to_the_currency_of_the_workload(client: TestClien
 
 
 @pytest.mark.usefixtures("published")
+def test_a_month_has_the_runs_whose_change_of_cost_is_told(
+    client: TestClient, services: Services
+) -> None:
+    publish_regressor(services, "abroad")
+    assert client.put("/v1/workloads/abroad", json={"currency": "EUR"}).status_code == 200
+    rate = {"from_currency": "USD", "to_currency": "EUR", "rate": "0.9", "source": "a bank"}
+    answer = client.post("/v1/exchange-rates", json={**rate, "valid_from": "2026-01-01"})
+    assert answer.status_code == 201
+    assert client.post("/v1/prices", json=PRICE).status_code == 201
+    seconds = 2 * usual()
+
+    change = report(
+        client, run(seconds), run(seconds, external_id="b"), run(seconds, workload="abroad")
+    )["cost_change"]
+
+    assert (change["currency"], change["runs_per_month"]) == ("USD", 14)
+    assert float(change["per_month"]) == pytest.approx(14 * float(change["per_run"]), rel=0.01)
+
+
+@pytest.mark.usefixtures("published")
 def test_the_cost_of_a_month_counts_the_runs_that_are_named(client: TestClient) -> None:
     assert client.post("/v1/prices", json=PRICE).status_code == 201
 

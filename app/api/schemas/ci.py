@@ -67,8 +67,8 @@ class CiReportIn(RequestModel):
         Field(
             ge=1,
             le=1_000_000_000,
-            description="how often such a run is made in earnest; default: the workload's usable"
-            " runs of the last 30 days",
+            description="how often such a run is made in earnest; default: the usable runs of the"
+            " last 30 days, of the workloads whose change of cost is told",
         ),
     ] = None
     gate: GateIn = GateIn()
