@@ -1,20 +1,23 @@
 """Workloads with runs of a known law, and regressors fitted on them."""
 
 import threading
+from datetime import datetime
 from hashlib import sha256
 
 from sqlalchemy.orm import Session
 
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import Fit, FitRequest
-from app.domain.identifiers import ProjectId, Slug, WorkloadId, new_identifiers
+from app.domain.identifiers import ProjectId, Slug, WorkloadId, earliest_identifier
 from app.fitter import Fitter
 from app.services.computing import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
 from app.services.wiring import Services
 from app.storage.tables import RunRow, WorkloadRow
+from tests.support.remembering import RememberingComputer
 
+_OWN_CHARACTERS = 11
 QUICK = FitRequest(regressors=("log_linear",))
 """A fit of milliseconds."""
 
@@ -36,7 +39,7 @@ def store_runs(
     """Store a new workload with runs on 1 to 8 workers for each dataset size."""
     now = context.now()
     points = [(workers, size) for size in sizes for workers in (1, 2, 4, 8)]
-    names = new_identifiers("run", len(points), now_ms=int(now.timestamp() * 1000))
+    names = _run_names(project_id, slug, now, len(points))
     with Session(context.database.engine) as session, session.begin():
         workload = WorkloadRow(project_id=project_id, slug=slug, created_at=now, updated_at=now)
         session.add(workload)
@@ -60,6 +63,13 @@ def store_runs(
         return WorkloadId(workload.id)
 
 
+def _run_names(project_id: ProjectId, slug: str, now: datetime, count: int) -> list[str]:
+    """Return names that are the same in all tests, so that their fits are, too."""
+    head = earliest_identifier("run", now)
+    own = sha256(f"{project_id}/{slug}".encode()).hexdigest()[:_OWN_CHARACTERS]
+    return [f"{head}{own}{number:04}" for number in range(count)]
+
+
 def make_fitter(context: ServiceContext, stop: threading.Event | None = None) -> Fitter:
     """Return a fitter that computes in the test's process and renews with every progress."""
     computer, fitting = InProcessComputer(), FittingService(context)
@@ -75,7 +85,9 @@ def fit(
 ) -> Fit:
     """Ask for a fit, compute it and return it ended."""
     asked, _ = services.fits.request_fit(project_id, Slug(workload), request)
-    while make_fitter(services.context).step():
+    context = services.context
+    fitter = Fitter(FittingService(context), RememberingComputer(), context.settings)
+    while fitter.step():
         pass
     return services.fits.get(project_id, asked.fit_id)
 

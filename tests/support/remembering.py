@@ -1,0 +1,41 @@
+"""Fits that are computed once for all tests that ask for the same."""
+
+import pickle
+from hashlib import sha256
+from typing import Final
+
+from typing_extensions import override
+
+from app.services.computing import Computer, FitOutcome, FitTask, OnProgress, compute_fit
+from models import FORMAT_VERSION
+
+_outcomes: Final[dict[bytes, tuple[FitOutcome, list[tuple[float, str]]]]] = {}
+
+
+class RememberingComputer(Computer):
+    """Computes in the calling process; the outcome of an equal task is what it was before.
+
+    A fit is a function of its task (`tests/models/test_reproducibility.py`), so that nothing is
+    asserted of it that computing it once more would tell.
+    """
+
+    @override
+    def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+        key = sha256(pickle.dumps((FORMAT_VERSION, task))).digest()
+        if key not in _outcomes:
+            told: list[tuple[float, str]] = []
+
+            def follow(share: float, step: str) -> None:
+                told.append((share, step))
+                on_progress(share, step)
+
+            _outcomes[key] = compute_fit(task, follow), told
+            return _outcomes[key][0]
+        outcome, told = _outcomes[key]
+        for share, step in told:
+            on_progress(share, step)
+        return outcome
+
+    @override
+    def close(self) -> None:
+        pass
