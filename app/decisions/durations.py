@@ -233,6 +233,22 @@ class DurationBeliefs:
         log_mass = self.log_mass + _log_ratio(kept, prior) + evidence
         return replace(self, log_mass=_normalized(log_mass), means=means, deviations=deviations)
 
+    def share_of(self, precision: FloatArray) -> FloatArray:
+        """Return how much of these beliefs an observation is that they took in, shape (n,).
+
+        Parameters
+        ----------
+        precision
+            That of the observation, as `observing` took it; 0 is no observation.
+
+        Notes
+        -----
+        Its share in the mean of each piece, averaged over the pieces by what is believed now: far
+        beyond the bounds of a forecast an observation is believed in spite of it.
+        """
+        share: FloatArray = (np.exp(self.log_mass) * self.deviations**2).sum(axis=1) * precision
+        return np.clip(share, 0.0, 1.0)
+
     def _units(self, logs: FloatArray) -> FloatArray:
         return (logs - self.means) / self.deviations
 

@@ -159,7 +159,7 @@ def remaining_after(
 
     Returns
     -------
-    The beliefs and the precision of the observation.
+    The beliefs and the share of the observation in them.
     """
     log_median = float(np.log(prior.median())[0])
     done = float(stretch.progress.sum())
@@ -169,9 +169,11 @@ def remaining_after(
     spent = 0.0 if elapsed_s is None else elapsed_s / rest
     share = rest if elapsed_s is not None else rest - (progress or 0.0)
     tails = np.array([SURPRISE if precision or spent else 0.0])
-    total = prior.with_surprises(tails).observing(np.array([observed]), np.array([precision]))
+    precisions = np.array([precision])
+    total = prior.with_surprises(tails).observing(np.array([observed]), precisions)
     total = total.exceeding(np.array([spent]))
-    return RemainingBeliefs(total, np.array([spent]), np.array([share])), precision
+    beliefs = RemainingBeliefs(total, np.array([spent]), np.array([share]))
+    return beliefs, float(total.share_of(precisions)[0])
 
 
 def _regress(

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
 import numpy as np
 
@@ -22,8 +21,6 @@ from app.services.prices import PriceService
 from app.services.questions import Questioner
 from app.services.serving import RegressorCache, ServedRegressor
 from models import joint_forecast
-
-_ONE_DEVIATION: Final = 0.8413447460685429
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +68,10 @@ class RemainingService:
         elsewhere = _elsewhere(request, questioner)
         current = _current(request, elsewhere)
         stretch = _stretch(request, elsewhere, served, questioner)
-        left, precision = remaining_after(
+        left, weight = remaining_after(
             prior, stretch, current.progress, current.elapsed_s, request.rate_variation
         )
-        return _tell(request, served, prior, left, precision, self._context.now())
+        return _tell(request, served, prior, left, weight, self._context.now())
 
 
 def _question(request: RemainingRequest) -> ForecastRequest:
@@ -182,7 +179,7 @@ def _tell(
     served: ServedRegressor,
     prior: DurationBeliefs,
     left: RemainingBeliefs,
-    precision: float,
+    weight: float,
     now: datetime,
 ) -> Remaining:
     confidence = request.confidence
@@ -194,8 +191,6 @@ def _tell(
             spent + left_s.median, spent + left_s.lower, spent + left_s.upper, confidence
         )
     forecast = _interval(prior, confidence)
-    upper, median = prior.quantile(_ONE_DEVIATION), prior.median()
-    variance = float(np.log(upper / median)[0]) ** 2
     expected = float(left.mean()[0])
     return Remaining(
         request=request,
@@ -205,7 +200,7 @@ def _tell(
         total_s=whole,
         forecast_s=forecast,
         ratio=float(left.total.median()[0]) / forecast.median,
-        weight=precision * variance / (1.0 + precision * variance),
+        weight=weight,
         ends_at=later(now, left_s.median),
         latest_end=later(now, left_s.upper),
         deadline_probability=_deadline(request, left, now),

@@ -65,6 +65,16 @@ def test_observed_rate_wins_as_the_job_goes_on(client: TestClient, published: Se
     assert late["total_seconds"]["median"] == pytest.approx(1.5 * WHOLE, rel=0.03)
 
 
+def test_job_that_goes_quite_differently_rests_on_what_was_seen(
+    client: TestClient, published: Services
+) -> None:
+    usual, strange = (ask(client, progress=0.4, elapsed_s=0.4 * pace * WHOLE) for pace in (1, 4))
+
+    assert usual["observed_weight"] < 0.5
+    assert strange["ratio"] == pytest.approx(4, rel=0.05)
+    assert strange["observed_weight"] > 0.95
+
+
 def test_progress_without_time_scales_the_forecast(client: TestClient, published: Services) -> None:
     answer = ask(client, progress=0.75)
 
