@@ -43,13 +43,36 @@ def summary(report: CiReport) -> str:
         return f"The durations of {slug} creep up: {change}{since}, over {drift.runs} runs."
     if report.verdict is GateVerdict.WARN and worst is not None:
         return f"Perhaps slower than forecast: {_change(worst)} on {_place(worst)}."
-    faster = [each for each in report.runs if _is_faster(each)]
-    judged = [each for each in report.runs if each.ratio is not None]
-    number = say_count(len(judged), "run")
-    note = f", {len(faster)} of them faster than that" if faster else ""
-    open_runs = len(report.runs) - len(judged)
-    open_note = f"; {open_runs} more could not be judged" if open_runs else ""
-    return f"As forecast: {number} within what was expected{note}{open_note}."
+    left = len(report.runs) - len(_judged(report))
+    open_note = f"; {left} more could not be judged" if left else ""
+    best = _best(report)
+    if best is not None:
+        return f"Faster than forecast: {_change(best)} on {_place(best)}{open_note}."
+    return f"As forecast: {_outcomes(_judged(report))}{open_note}."
+
+
+def _judged(report: CiReport) -> list[JudgedRun]:
+    return [each for each in report.runs if each.ratio is not None]
+
+
+def _best(report: CiReport) -> JudgedRun | None:
+    """Return the run of the largest gain where all of a passed report took less than expected."""
+    judged = _judged(report)
+    if report.verdict is not GateVerdict.PASS or not all(_is_faster(each) for each in judged):
+        return None
+    return min(judged, key=lambda each: each.ratio or 0, default=None)
+
+
+def _outcomes(judged: Sequence[JudgedRun]) -> str:
+    """Return how many runs lie within their intervals, and on which side the others do."""
+    faster = sum(_is_faster(each) for each in judged)
+    slower = sum(_is_slower(each) for each in judged)
+    counts = {
+        "within what was expected": len(judged) - faster - slower,
+        "faster": faster,
+        "slower, by no more than the gate allows": slower,
+    }
+    return ", ".join(f"{say_count(count, 'run')} {what}" for what, count in counts.items() if count)
 
 
 def comment(report: CiReport) -> str:
@@ -59,7 +82,7 @@ def comment(report: CiReport) -> str:
     columns = [*_COLUMNS[:-1], *([("cost", "---:")] if has_costs else []), _COLUMNS[-1]]
     lines = [
         f"<!-- trainfare:ci {' '.join(slugs)} -->",
-        f"### Training cost: {_HEADINGS[report.verdict]}",
+        f"### Training cost: {_heading(report)}",
         "",
         summary(report).translate(_ESCAPES),
         "",
@@ -76,10 +99,20 @@ def comment(report: CiReport) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _heading(report: CiReport) -> str:
+    return "faster than forecast" if _best(report) is not None else _HEADINGS[report.verdict]
+
+
 def _is_faster(each: JudgedRun) -> bool:
     """Whether a run took less than what was expected, its interval and not its median."""
     least = each.expected_lower_seconds
     return least is not None and each.run.duration_seconds < least
+
+
+def _is_slower(each: JudgedRun) -> bool:
+    """Whether a run took more than what was expected, its interval and not its median."""
+    most = each.expected_upper_seconds
+    return most is not None and each.run.duration_seconds > most
 
 
 def _worst(runs: Sequence[JudgedRun]) -> JudgedRun | None:

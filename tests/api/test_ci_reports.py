@@ -81,7 +81,21 @@ def test_a_faster_run_never_fails(client: TestClient) -> None:
     found = report(client, run(0.3 * usual()))
 
     assert (found["verdict"], found["exit_code"]) == ("pass", 0)
-    assert "1 of them faster" in found["summary"]
+    assert found["summary"].startswith("Faster than forecast: ")
+    assert "(-70%) on 4 x T4" in found["summary"]
+    assert "### Training cost: faster than forecast" in found["comment_markdown"]
+
+
+@pytest.mark.usefixtures("published")
+def test_runs_on_either_side_of_their_intervals_are_told_apart(client: TestClient) -> None:
+    runs = run(usual()), run(0.3 * usual(2), 2), run(1.6 * usual(1), 1)
+
+    found = report(client, *runs, gate={"min_effect": 1.0})
+
+    assert found["summary"] == (
+        "As forecast: 1 run within what was expected, 1 run faster,"
+        " 1 run slower, by no more than the gate allows."
+    )
 
 
 @pytest.mark.usefixtures("published")
