@@ -25,6 +25,8 @@ _ANSWER = (
     "basis",
     "within_range",
     "warnings",
+    "deadline_probability",
+    "budget_probability",
 )
 
 
@@ -62,6 +64,8 @@ def _row(forecast: Document) -> dict[str, object]:
         "basis": str(forecast["basis"]),
         "within_range": str(forecast["support"]["within_range"]).lower(),
         "warnings": " ".join(entry["code"] for entry in forecast["warnings"]),
+        "deadline_probability": forecast["probability"]["deadline"],
+        "budget_probability": forecast["probability"]["budget"],
     }
     return {name: _cell(value) for name, value in flat.items()}
 

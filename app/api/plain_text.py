@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.domain.wording import align, say_count, say_number, say_seconds
+from app.domain.wording import align, say_capacity, say_count, say_number, say_seconds
 
 Document = Mapping[str, Any]
 _CONFIGURATION = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
 _CATEGORIES = _CONFIGURATION[:5]
 _WORK = ("dataset_size", "batch_size", "epochs")
 _TOLD_SHARE, _TOLD_LESSONS = 0.01, 3
+_FIGURES = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
+_ODDS = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
 _BASIS = {
     "measured": "this configuration was measured",
     "interpolated": "inside the measured range",
@@ -54,9 +56,8 @@ def _cost_sentence(cost: Document | None) -> str:
         return "The cost is unknown: no price was found."
     price = cost["price"]
     instances = price.get("instances") or 1
-    unit = price.get("instance_type") or price.get("gpu_type")
     origin = "given with the question" if price["source"] == "inline" else price["source"]
-    details = [*([unit] if unit else []), origin, price["valid_from"][:10]]
+    details = [*_sold(price), origin, price["valid_from"][:10]]
     each = f"{instances} x " if instances > 1 else ""
     others = "".join(
         f" and {other['instances']} x {other['price_per_hour']} ({other['instance_type']})"
@@ -67,6 +68,12 @@ def _cost_sentence(cost: Document | None) -> str:
         f" at {each}{cost['price_per_hour']} {cost['currency']} an hour"
         f" ({', '.join(details)}){others}.{_conversion_sentence(cost.get('conversion'))}"
     )
+
+
+def _sold(price: Document) -> list[str]:
+    """Return what is billed, where it is sold, and how, as far as a price tells."""
+    unit = price.get("instance_type") or price.get("gpu_type")
+    return [*([unit] if unit else []), *say_capacity(price)]
 
 
 def _conversion_sentence(conversion: Document | None) -> str:
@@ -115,6 +122,12 @@ def _energy_sentences(energy: Document) -> list[str]:
     return [f"It draws about {say_number(energy['kilowatt_hours'])} kWh (power: {basis}){told}."]
 
 
+def _odds(forecast: Document) -> dict[str, float]:
+    """Return the probabilities of keeping what was asked for."""
+    told = forecast.get("probability") or {}
+    return {name: told[name] for name in _ODDS if told.get(name) is not None}
+
+
 def forecast_sentences(forecast: Document) -> str:
     """Return one forecast as a few lines of prose."""
     duration = forecast["duration_seconds"]
@@ -137,11 +150,10 @@ def forecast_sentences(forecast: Document) -> str:
         ),
     ]
     lines += [*_spot_sentences(forecast), *_energy_sentences(forecast.get("energy") or {})]
-    probability = forecast.get("probability") or {}
-    if probability.get("deadline") is not None:
-        lines.append(f"It keeps the deadline with probability {_percent(probability['deadline'])}.")
-    if probability.get("budget") is not None:
-        lines.append(f"It keeps the budget with probability {_percent(probability['budget'])}.")
+    lines += [
+        f"It {_ODDS[name]} with probability {_percent(odds)}."
+        for name, odds in _odds(forecast).items()
+    ]
     if forecast.get("to_target") is not None:
         lines.append(_target_sentence(forecast["to_target"]))
     lines.append(f"A time limit of {say_seconds(forecast['time_limit_seconds'])} would be safe.")
@@ -182,18 +194,24 @@ def _explanation(forecast: Document) -> list[str]:
     return lines
 
 
-def _outcome(forecast: Document) -> list[str]:
+def _outcome(forecast: Document, objective: str) -> dict[str, str]:
+    """Return what is told of a forecast, by the names of a table's columns."""
     duration, cost = forecast["duration_seconds"], forecast.get("cost")
-    money = ["-"] if cost is None else [f"{cost['median']} {cost['currency']}"]
-    return [
-        say_seconds(duration["median"]),
-        f"{say_seconds(duration['lower'])} .. {say_seconds(duration['upper'])}",
-        *money,
-        forecast["basis"],
-    ]
+    told = {
+        "duration": say_seconds(duration["median"]),
+        f"{_percent(duration['confidence'])} interval": (
+            f"{say_seconds(duration['lower'])} .. {say_seconds(duration['upper'])}"
+        ),
+        "cost": "-" if cost is None else f"{cost['median']} {cost['currency']}",
+        "basis": forecast["basis"],
+    }
+    if objective in _FIGURES:
+        member, unit = _FIGURES[objective]
+        told[objective] = f"{say_number(forecast['energy'][member])} {unit}"
+    return told | {_ODDS[name]: _percent(odds) for name, odds in _odds(forecast).items()}
 
 
-def forecast_table(forecasts: Sequence[Document]) -> str:
+def forecast_table(forecasts: Sequence[Document], objective: str = "") -> str:
     """Return many forecasts as an aligned table; what all have in common stands above it."""
     if not forecasts:
         return "Nothing was asked.\n"
@@ -201,14 +219,15 @@ def forecast_table(forecasts: Sequence[Document]) -> str:
     names = list(dict.fromkeys(name for row in asked for name in row))
     shared = [name for name in names if len({row.get(name) for row in asked}) == 1]
     varied = [name for name in names if name not in shared] or ["workers"]
-    confidence = _percent(forecasts[0]["duration_seconds"]["confidence"])
     common = ", ".join(f"{name} {asked[0][name]}" for name in shared if name not in varied)
+    outcomes = [_outcome(forecast, objective) for forecast in forecasts]
+    told = list(dict.fromkeys(name for outcome in outcomes for name in outcome))
     rows = [
-        [row.get(name, "-") for name in varied] + _outcome(forecast)
-        for row, forecast in zip(asked, forecasts, strict=True)
+        [row.get(name, "-") for name in varied] + [outcome.get(name, "-") for name in told]
+        for row, outcome in zip(asked, outcomes, strict=True)
     ]
     title = f"{forecasts[0]['workload']}{f': {common}' if common else ''}"
-    header = [*varied, "duration", f"{confidence} interval", "cost", "basis"]
+    header = [*varied, *told]
     table = align(header, rows, left=sum(name in _CATEGORIES for name in varied) or 1)
     codes: dict[str, Document] = {}
     for forecast in forecasts:
@@ -218,6 +237,14 @@ def forecast_table(forecasts: Sequence[Document]) -> str:
     return "\n".join([title, "", table, *([""] if notes else []), *notes]) + "\n"
 
 
+def _extra_money(gain: Document) -> str:
+    extra, currency = gain["extra_cost"], gain["currency"]
+    if extra is None:
+        return ""
+    amount = str(extra)
+    return f" for {amount.removeprefix('-')} {currency} {'less' if amount[:1] == '-' else 'more'}"
+
+
 def _further(answer: Document) -> list[str]:
     """Return what one worker more would bring, and why candidates do not qualify."""
     lines = []
@@ -225,11 +252,9 @@ def _further(answer: Document) -> list[str]:
     if gain is not None:
         saved = gain["seconds_saved"]
         change = "saves" if saved >= 0 else "loses"
-        money = ""
-        if gain["extra_cost"] is not None:
-            money = f" for {gain['extra_cost']} {gain['currency']} more"
         lines.append(
-            f"One worker more ({gain['workers']}) {change} {say_seconds(abs(saved))}{money}."
+            f"One worker more ({gain['workers']}) {change} {say_seconds(abs(saved))}"
+            f"{_extra_money(gain)}."
         )
     reasons = answer.get("rejected_by_reason") or {}
     if reasons:
@@ -247,8 +272,8 @@ def recommendation_text(answer: Document) -> str:
         if nearest is not None:
             changes = [f"- {change['message']}" for change in nearest["changes"]]
             lines += ["The nearest one, and what would have to change:", *changes, ""]
-            lines += [forecast_sentences(nearest["forecast"])]
-        return "\n".join(lines).rstrip() + "\n"
+            lines += [forecast_sentences(nearest["forecast"]).rstrip()]
+        return "\n".join([*lines, *_further(answer)]) + "\n"
     best = answer["recommended"]["forecast"]
     lines = [
         (
@@ -260,6 +285,6 @@ def recommendation_text(answer: Document) -> str:
     ]
     ranked = [entry["forecast"] for entry in answer.get("ranked") or ()]
     if len(ranked) > 1:
-        lines += ["", forecast_table(ranked).rstrip()]
+        lines += ["", forecast_table(ranked, answer["objective"]).rstrip()]
     lines += _further(answer)
     return "\n".join(lines) + "\n"

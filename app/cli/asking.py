@@ -8,11 +8,14 @@ from app.cli.fields import WORK
 from app.cli.output import out, print_note, print_table
 from app.cli.remedies import in_cli_words
 from app.cli.wording import interval, money, percent
-from app.domain.wording import say_count, say_number, say_seconds
+from app.domain.wording import say_capacity, say_count, say_number, say_seconds
 
 _FEW: Final = 20
 _TOLD_SHARE: Final = 0.01
-_CONFIGURATION: Final = ("gpu_type", "instance_type", "provider", "region", "nodes", "workers")
+_PLACE: Final = ("provider", "region", "purchase")
+_CONFIGURATION: Final = ("gpu_type", "instance_type", *_PLACE, "nodes", "workers")
+_FIGURES: Final = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
+"""What else is told where it is looked for: the member of a forecast's energy, and its unit."""
 
 
 def _asked(forecast: Mapping[str, Any]) -> dict[str, str]:
@@ -39,7 +42,7 @@ def _split_columns(asked: list[dict[str, str]]) -> tuple[dict[str, str], list[st
 
 
 def _row(
-    forecast: Mapping[str, Any], asked: Mapping[str, str], names: list[str]
+    forecast: Mapping[str, Any], asked: Mapping[str, str], names: list[str], objective: str
 ) -> dict[str, object]:
     band = forecast["duration_seconds"]
     return {
@@ -48,8 +51,16 @@ def _row(
         f"{percent(band['confidence'])} interval": interval(band),
         "cost": money(forecast.get("cost")),
         "basis": forecast["basis"],
+        **_figure(forecast, objective),
         **_told_when_asked(forecast),
     }
+
+
+def _figure(forecast: Mapping[str, Any], objective: str) -> dict[str, object]:
+    if objective not in _FIGURES:
+        return {}
+    member, unit = _FIGURES[objective]
+    return {objective: f"{say_number(forecast['energy'][member])} {unit}"}
 
 
 def _told_when_asked(forecast: Mapping[str, Any]) -> dict[str, object]:
@@ -77,13 +88,16 @@ def _parts(forecast: Mapping[str, Any]) -> str | None:
     return ", ".join(told) or None
 
 
-def show_forecasts(forecasts: list[dict[str, Any]]) -> None:
+def show_forecasts(forecasts: list[dict[str, Any]], objective: str = "") -> None:
     """Print forecasts: what they share in a line, what differs in a table, warnings once."""
     asked = [_asked(forecast) for forecast in forecasts]
     shared, names = _split_columns(asked)
     if shared:
         print_note("For " + ", ".join(f"{name} {value}" for name, value in shared.items()) + ":")
-    rows = [_row(forecast, row, names) for forecast, row in zip(forecasts, asked, strict=True)]
+    rows = [
+        _row(forecast, row, names, objective)
+        for forecast, row in zip(forecasts, asked, strict=True)
+    ]
     silent = {name for name in rows[0] if all(row[name] is None for row in rows)}
     print_table([{k: v for k, v in row.items() if k not in silent} for row in rows])
     _show_warnings(forecasts)
@@ -108,7 +122,8 @@ def place(configuration: Mapping[str, Any]) -> str:
     hardware = gpu or instance
     if hardware is None:
         return say_count(workers, "worker")
-    return f"{workers} x {hardware}" + (f" ({instance})" if gpu and instance else "")
+    further = [*([instance] if gpu and instance else []), *say_capacity(configuration)]
+    return f"{workers} x {hardware}" + (f" ({', '.join(further)})" if further else "")
 
 
 def _sentence(forecast: Mapping[str, Any]) -> str:
@@ -124,7 +139,7 @@ def show_recommendation(answer: Mapping[str, Any]) -> None:
     """Print what is recommended and what comes next, or what would have to change."""
     if answer["recommended"] is not None:
         out.print(f"Recommended: {_sentence(answer['recommended']['forecast'])}", markup=False)
-        show_forecasts([entry["forecast"] for entry in answer["ranked"]])
+        show_forecasts([entry["forecast"] for entry in answer["ranked"]], answer["objective"])
         return
     out.print(f"None of the {answer['considered']} considered meets the request.")
     if answer["nearest"] is not None:

@@ -1,7 +1,7 @@
 """Says seconds and amounts as a person would."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
@@ -10,6 +10,7 @@ _YEAR: Final = 365 * _DAY
 _SECOND_S: Final = 0.9995
 _SHORT_S: Final = 9.95
 """From here on three digits of milliseconds, and tenths of a second, would round up."""
+_OTHER_OFFERS: Final = {"spot", "reserved"}
 
 
 def say_seconds(seconds: float) -> str:
@@ -63,6 +64,21 @@ def say_count(count: int, noun: str) -> str:
     ('1 usable run', '12 usable runs')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def say_capacity(told: Mapping[str, Any]) -> list[str]:
+    """Return where capacity is, and how it is paid for where that makes it another offer.
+
+    Examples
+    --------
+    >>> say_capacity({"provider": "aws", "region": "us-west-2", "purchase": "spot"})
+    ['aws us-west-2', 'spot']
+    >>> say_capacity({"provider": None, "purchase": "on_demand"})
+    []
+    """
+    place = " ".join(told[name] for name in ("provider", "region") if told.get(name))
+    purchase = told.get("purchase")
+    return [*([place] if place else []), *([purchase] if purchase in _OTHER_OFFERS else [])]
 
 
 def align(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:

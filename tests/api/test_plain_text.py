@@ -101,6 +101,9 @@ def test_many_forecasts_are_an_aligned_table_of_what_differs() -> None:
         "interval",
         "cost",
         "basis",
+        "keeps",
+        "the",
+        "deadline",
     ]
     assert lines[3].startswith("V100-16GB  p3.16xlarge")
     assert lines[4].split()[:3] == ["T4", "-", "16"]
@@ -110,6 +113,62 @@ def test_many_forecasts_are_an_aligned_table_of_what_differs() -> None:
 def test_empty_grid_and_equal_rows_are_tables_too() -> None:
     assert forecast_table([]) == "Nothing was asked.\n"
     assert "workers" in forecast_table([make_forecast(), make_forecast()])
+
+
+def test_tables_tell_which_limits_each_row_keeps() -> None:
+    sure = make_forecast(probability={"deadline": 0.999, "budget": None})
+    dear = make_forecast(cost=None, probability={"deadline": 0.02, "budget": 0.5})
+
+    head, *rows = forecast_table([sure, dear]).splitlines()[2:]
+
+    assert head.endswith("basis  keeps the deadline  keeps the budget")
+    assert [row.split()[-2:] for row in rows] == [["99.9%", "-"], ["2%", "50%"]]
+
+
+def test_place_and_purchase_of_a_price_are_told() -> None:
+    cost = make_forecast()["cost"]
+    price = {**cost["price"], "provider": "aws", "region": "us-west-2", "purchase": "spot"}
+
+    text = forecast_sentences(make_forecast(cost={**cost, "price": price}))
+
+    assert "(p3.16xlarge, aws us-west-2, spot, own, 2026-07-20)" in text
+
+
+@pytest.mark.parametrize(
+    ("extra", "told"), [("0.91", "0.91 USD more"), ("-0.17", "0.17 USD less"), (None, "20 s.")]
+)
+def test_next_worker_costs_more_or_less(extra: str | None, told: str) -> None:
+    gain = {"workers": 9, "seconds_saved": 20.0, "extra_cost": extra, "currency": "USD"}
+    best = {"forecast": make_forecast()}
+    answer = {"objective": "cost", "considered": 1, "recommended": best, "next_worker": gain}
+
+    last = recommendation_text(answer).splitlines()[-1]
+
+    assert last.startswith("One worker more (9) saves 20 s")
+    assert told in last
+
+
+@pytest.mark.parametrize(("objective", "told"), [("energy", "1.5 kWh"), ("carbon", "0.5 kg CO2e")])
+def test_what_is_looked_for_has_a_column(objective: str, told: str) -> None:
+    energy = {"kilowatt_hours": 1.5, "kg_co2e": 0.5, "basis": "data_sheet"}
+    ranked = [{"forecast": make_forecast(energy=energy)}] * 2
+    answer = {"objective": objective, "considered": 2, "recommended": ranked[0], "ranked": ranked}
+
+    table = recommendation_text(answer).splitlines()[-2:]
+
+    assert all(told in row for row in table)
+
+
+def test_reasons_are_told_where_nothing_is_near() -> None:
+    answer = {
+        "objective": "cost",
+        "considered": 3,
+        "recommended": None,
+        "nearest": None,
+        "rejected_by_reason": {"out_of_memory": 3},
+    }
+
+    assert recommendation_text(answer).endswith("\n\nNot qualified: out_of_memory 3.\n")
 
 
 def test_recommendation_names_the_best_and_the_ranking() -> None:

@@ -92,6 +92,16 @@ def test_csv_has_the_columns_of_an_upload(client: TestClient, published: Service
     assert rows[0]["currency"] == "USD"
 
 
+def test_csv_tells_which_limits_each_row_keeps(client: TestClient, published: Services) -> None:
+    asked = f"{PATH}?gpu_type=T4&workers=2,4&param.precision=fp16&dataset_size=1000"
+
+    limited = csv.DictReader(get(client, f"{asked}&deadline_s=1e6", "text/csv").splitlines())
+    free = csv.DictReader(get(client, asked, "text/csv").splitlines())
+
+    assert [row["deadline_probability"] for row in limited] == ["1.0", "1.0"]
+    assert [row["deadline_probability"] + row["budget_probability"] for row in free] == ["", ""]
+
+
 def test_csv_leaves_an_unknown_cost_empty(client: TestClient, published: Services) -> None:
     text = get(client, f"{PATH}?workers=2", "text/csv")
 

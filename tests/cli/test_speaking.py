@@ -112,6 +112,23 @@ def test_what_was_asked_besides_has_columns_of_its_own(
     assert plain.splitlines()[0].split()[-1] == "basis"
 
 
+def test_ways_to_buy_capacity_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    places = [
+        {"gpu_type": "T4", "workers": 2, "provider": "aws", "region": "us-west-2", "purchase": way}
+        for way in ("on_demand", "spot")
+    ]
+    energy = {"kilowatt_hours": 1.5, "kg_co2e": None}
+    ranked = [{"forecast": _forecast(2, configuration=each, energy=energy)} for each in places]
+
+    show_recommendation({"recommended": ranked[1], "ranked": ranked, "objective": "energy"})
+
+    sentence, head, *rows = capsys.readouterr().out.splitlines()
+    assert sentence.startswith("Recommended: 2 x T4 (aws us-west-2, spot): 1 min")
+    assert head.split()[0] == "purchase"
+    assert [row.split()[0] for row in rows] == ["on_demand", "spot"]
+    assert all("1.5 kWh" in row for row in rows)
+
+
 def test_nearest_candidate_says_what_would_have_to_change(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -135,7 +152,7 @@ def test_nearest_candidate_says_what_would_have_to_change(
 def test_best_candidate_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     ranked = [{"forecast": _forecast(4)}, {"forecast": _forecast(2)}]
 
-    show_recommendation({"recommended": ranked[0], "ranked": ranked, "considered": 2})
+    show_recommendation({"recommended": ranked[0], "ranked": ranked, "objective": "cost"})
 
     assert "Recommended: 4 x T4 (g4dn.xlarge): 1 min" in capsys.readouterr().out
 
