@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from app.api.forecast_documents import Document, forecast_document
+from app.api.plain_text import told_odds
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.curves import Curve, CurvePoint, MeasuredPoint
 from app.domain.wording import align, say_count, say_number, say_seconds
@@ -70,7 +71,13 @@ def curve_text(document: Mapping[str, Any]) -> str:
         "s saved per money",
         "basis",
     ]
-    table = align(header, [_row(point) for point in document["points"]])
+    odds = [told_odds(point["forecast"]) for point in document["points"]]
+    limits = list(dict.fromkeys(name for told in odds for name in told))
+    rows = [
+        _row(point) + [told.get(name, "-") for name in limits]
+        for point, told in zip(document["points"], odds, strict=True)
+    ]
+    table = align([*header, *limits], rows)
     measured = len(document["measured"])
     return (
         f"{document['workload']}, {say_count(measured, 'run')} measured on this axis\n\n{table}\n"

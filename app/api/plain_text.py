@@ -9,7 +9,7 @@ Document = Mapping[str, Any]
 _CONFIGURATION = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
 _CATEGORIES = _CONFIGURATION[:5]
 _WORK = ("dataset_size", "batch_size", "epochs")
-_TOLD_SHARE, _TOLD_LESSONS = 0.01, 3
+_TOLD_SHARE, _TOLD_LESSONS, _LEAST_CHANCE = 0.01, 3, 1e-4
 _FIGURES = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
 _ODDS = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
 _BASIS = {
@@ -122,10 +122,14 @@ def _energy_sentences(energy: Document) -> list[str]:
     return [f"It draws about {say_number(energy['kilowatt_hours'])} kWh (power: {basis}){told}."]
 
 
-def _odds(forecast: Document) -> dict[str, float]:
-    """Return the probabilities of keeping what was asked for."""
+def told_odds(forecast: Document) -> dict[str, str]:
+    """Return how likely a forecast keeps what was asked for, by the words for it."""
     told = forecast.get("probability") or {}
-    return {name: told[name] for name in _ODDS if told.get(name) is not None}
+    return {_ODDS[name]: _chance(told[name]) for name in _ODDS if told.get(name) is not None}
+
+
+def _chance(share: float) -> str:
+    return "under 0.01%" if 0 < share < _LEAST_CHANCE else _percent(share)
 
 
 def forecast_sentences(forecast: Document) -> str:
@@ -150,10 +154,7 @@ def forecast_sentences(forecast: Document) -> str:
         ),
     ]
     lines += [*_spot_sentences(forecast), *_energy_sentences(forecast.get("energy") or {})]
-    lines += [
-        f"It {_ODDS[name]} with probability {_percent(odds)}."
-        for name, odds in _odds(forecast).items()
-    ]
+    lines += [f"It {what} with probability {odds}." for what, odds in told_odds(forecast).items()]
     if forecast.get("to_target") is not None:
         lines.append(_target_sentence(forecast["to_target"]))
     lines.append(f"A time limit of {say_seconds(forecast['time_limit_seconds'])} would be safe.")
@@ -208,7 +209,7 @@ def _outcome(forecast: Document, objective: str) -> dict[str, str]:
     if objective in _FIGURES:
         member, unit = _FIGURES[objective]
         told[objective] = f"{say_number(forecast['energy'][member])} {unit}"
-    return told | {_ODDS[name]: _percent(odds) for name, odds in _odds(forecast).items()}
+    return told | told_odds(forecast)
 
 
 def forecast_table(forecasts: Sequence[Document], objective: str = "") -> str:

@@ -117,12 +117,13 @@ def test_empty_grid_and_equal_rows_are_tables_too() -> None:
 
 def test_tables_tell_which_limits_each_row_keeps() -> None:
     sure = make_forecast(probability={"deadline": 0.999, "budget": None})
-    dear = make_forecast(cost=None, probability={"deadline": 0.02, "budget": 0.5})
+    dear = make_forecast(cost=None, probability={"deadline": 2e-8, "budget": 0.5})
 
     head, *rows = forecast_table([sure, dear]).splitlines()[2:]
 
     assert head.endswith("basis  keeps the deadline  keeps the budget")
-    assert [row.split()[-2:] for row in rows] == [["99.9%", "-"], ["2%", "50%"]]
+    assert [row.split()[-2:] for row in rows] == [["99.9%", "-"], ["0.01%", "50%"]]
+    assert "under 0.01%" in rows[1]
 
 
 def test_place_and_purchase_of_a_price_are_told() -> None:

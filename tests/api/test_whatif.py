@@ -220,6 +220,15 @@ def test_curve_reads_as_text_and_csv(client: TestClient, published: Services) ->
     assert len(rows.splitlines()) == 4
 
 
+def test_curve_tells_which_limits_each_point_keeps(client: TestClient, published: Services) -> None:
+    asked = f"{CURVE}?from=1&to=2&gpu_type=T4&dataset_size=1000&budget=1e-9&deadline_s=1e6"
+
+    head, *rows = get(client, asked, "text/plain").splitlines()[2:]
+
+    assert head.endswith("basis  keeps the deadline  keeps the budget")
+    assert [row.split()[-2:] for row in rows] == [["100%", "0%"]] * 2
+
+
 @pytest.mark.parametrize(
     ("query", "code"),
     [
