@@ -132,6 +132,20 @@ def test_long_name_of_a_gpu_needs_no_sideways_scrolling(
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
+def test_what_ifs_can_be_removed_without_scrolling(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}", width=390)
+    answer_of(page)
+    page.locator("#add").click()
+
+    table = page.locator("#comparison .table-scroll")
+    button, frame = table.locator("button.remove").bounding_box(), table.bounding_box()
+    assert button is not None
+    assert frame is not None
+    assert button["x"] + button["width"] <= frame["x"] + frame["width"]
+
+
 def test_keyboard_focus_of_a_summary_is_plain_to_see(
     published_service: str, open_page: OpenPage
 ) -> None:
