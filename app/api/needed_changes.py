@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from app.api.schemas.quantities import plain_number
 from app.domain.recommendations import NeededChange
-from app.domain.wording import say_count, say_number, say_seconds
+from app.domain.wording import say_count, say_enough_seconds, say_number, say_seconds
 
 _SIX_DIGITS_UP: Final = Context(prec=6, rounding=ROUND_CEILING)
 
@@ -58,7 +58,8 @@ def _purchase(_asked: object, _needed: object) -> str:
 _Words = Callable[[Any, Any], str]
 _MESSAGES: Mapping[str, _Words] = {
     "deadline_s": lambda asked, needed: (
-        f"The deadline would have to be {say_seconds(needed)} instead of {say_seconds(asked)}."
+        f"The deadline would have to be {say_enough_seconds(needed)}"
+        f" instead of {say_seconds(asked)}."
     ),
     "budget": lambda asked, needed: (
         f"The budget would have to be {say_number(needed)} instead of {say_number(asked)}."

@@ -205,7 +205,9 @@ def recommend(  # noqa: PLR0913 - each is an option
         ),
     ] = "cost",
     deadline: Annotated[float | None, number_option("Seconds.")] = None,
-    budget: Annotated[str | None, typer.Option(help="Money, in the workload's currency.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Money, in `currency`, else the workload's currency.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many to show.")] = 5,
     url: Url = LOCAL,
     key: Key = None,

@@ -1,5 +1,6 @@
 """Says seconds and amounts as a person would."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ _YEAR: Final = 365 * _DAY
 _SECOND_S: Final = 0.9995
 _SHORT_S: Final = 9.95
 """From here on three digits of milliseconds, and tenths of a second, would round up."""
+_FINEST: Final = ((_SHORT_S, 0.1), (_HOUR, 1.0), (_DAY, _MINUTE), (_YEAR, _HOUR))
+"""To what durations below a bound are told, from a second to a year."""
 _OTHER_OFFERS: Final = {"spot", "reserved"}
 
 
@@ -42,6 +45,22 @@ def say_seconds(seconds: float) -> str:
         if count:
             parts.append(f"{count} {name}")
     return " ".join(parts)
+
+
+def say_enough_seconds(seconds: float) -> str:
+    """Return a duration as `say_seconds` does, rounded up, so that what is told is enough.
+
+    Examples
+    --------
+    >>> [say_enough_seconds(value) for value in (34.2, 34.0, 43281.2, 3599.5, 3.21, 0.00042)]
+    ['35 s', '34 s', '12 h 2 min', '1 h', '3.3 s', '0.42 ms']
+    """
+    if seconds < _SECOND_S or seconds >= _YEAR:
+        unit = _YEAR if seconds >= _YEAR else 1e-3
+        step = unit * 10.0 ** (math.floor(math.log10(seconds / unit)) - 2)
+    else:
+        step = next(finest for end, finest in _FINEST if seconds < end)
+    return say_seconds(math.ceil(round(seconds / step, 6)) * step)
 
 
 def say_number(number: float) -> str:

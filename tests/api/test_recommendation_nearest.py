@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from app.api.needed_changes import change_document
+from app.domain.recommendations import NeededChange
 from app.services.wiring import Services
 from tests.support.regressors import fit, publish_regressor
 
@@ -153,6 +155,13 @@ def test_the_batch_that_fits_has_to_keep_the_deadline_too(hungry: TestClient) ->
     work = {**HUNGRY["work"], "batch_size": changes["work.batch_size"]["needed"]}
     relaxed = recommend(hungry, HUNGRY, work=work, deadline_s=changes["deadline_s"]["needed"])
     assert relaxed["recommended"] is not None
+
+
+def test_a_deadline_is_said_rounded_up_so_that_it_is_enough() -> None:
+    told = change_document(NeededChange("deadline_s", 30.0, 34.2354))
+
+    assert told["message"] == "The deadline would have to be 35 s instead of 30 s."
+    assert told["needed"] == 34.2354
 
 
 def test_memory_that_no_batch_fits_names_the_confidence(

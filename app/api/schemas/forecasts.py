@@ -259,7 +259,10 @@ class ForecastIn(RequestModel):
     parameters: Annotated[Parameters, Field(default_factory=dict)]
     confidence: Annotated[Probability, Field(description="of the intervals")] = 0.9
     deadline_s: Annotated[Seconds | None, Field(description="asks P(duration <= deadline)")] = None
-    budget: Annotated[Amount | None, Field(description="asks P(cost <= budget)")] = None
+    budget: Annotated[
+        Amount | None,
+        Field(description="asks P(cost <= budget); in pricing.currency, else the workload's"),
+    ] = None
     pricing: PricingIn = PricingIn()
     energy: EnergyIn = EnergyIn()
     regressor_version: Annotated[

@@ -68,7 +68,9 @@ class RecommendationIn(RequestModel):
     search: SearchIn = SearchIn()
     objective: Objective = Objective.COST
     deadline_s: Seconds | None = None
-    budget: Amount | None = None
+    budget: Annotated[
+        Amount | None, Field(description="in pricing.currency, else the workload's")
+    ] = None
     confidence: Annotated[
         Probability, Field(description="with which deadline and budget are kept")
     ] = 0.9
