@@ -1,6 +1,10 @@
 """Stored runs are listed, looked at, kept out of fits and removed."""
 
+import gzip
+from collections.abc import Callable
+
 import pytest
+import zstandard
 from fastapi.testclient import TestClient
 
 from app.domain.access import DEFAULT_PROJECT
@@ -14,6 +18,19 @@ def _upload(client: TestClient, **changes: object) -> str:
     [run] = post_json(client, make_json_run(**changes)).json()["runs"]
     run_id: str = run["run_id"]
     return run_id
+
+
+@pytest.mark.parametrize("media_type", ["text/csv", "application/json", "application/x-ndjson"])
+@pytest.mark.parametrize(("name", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
+def test_compressed_upload_that_does_not_say_so_is_told_the_header(
+    client: TestClient, media_type: str, name: str, pack: Callable[[bytes], bytes]
+) -> None:
+    answer = client.post(
+        "/v1/runs", content=pack(b"workload,duration_seconds"), headers={"Content-Type": media_type}
+    )
+
+    assert answer.status_code == 422
+    assert f"with the header Content-Encoding: {name}." in answer.json()["detail"]
 
 
 def test_lists_are_newest_first_and_stable_while_runs_come(client: TestClient) -> None:

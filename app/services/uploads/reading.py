@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Final
 
 from app.domain.errors import InvalidRequestError
 from app.services.uploads.checking import ChunkChecker, GpuNaming
@@ -13,6 +13,9 @@ from app.services.uploads.json_rows import read_json
 from app.services.uploads.parameters import ParameterUses
 from app.services.uploads.rules import OddityCollector
 from app.services.uploads.terms import UploadFormat
+
+_COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+"""Formats by their first bytes, none of which begins a text in UTF-8."""
 
 
 @dataclass(slots=True)
@@ -64,7 +67,18 @@ def read_upload(
 def _raw_chunks(
     body: IO[bytes], upload_format: UploadFormat, faults: FaultCollector
 ) -> Iterator[RawChunk]:
+    _refuse_compressed(body)
     body.seek(0)
     if upload_format is UploadFormat.CSV:
         return read_csv(body, faults)
     return read_json(body, faults, lines=upload_format is UploadFormat.NDJSON)
+
+
+def _refuse_compressed(body: IO[bytes]) -> None:
+    body.seek(0)
+    head = body.read(max(map(len, _COMPRESSED)))
+    for magic, name in _COMPRESSED.items():
+        if head.startswith(magic):
+            raise InvalidRequestError(
+                f"The body is compressed: send it with the header Content-Encoding: {name}."
+            )
