@@ -273,11 +273,10 @@ class PublicationEventRow(Base):
 
 
 class ForecastRow(Base):
-    """The ledger: what was asked and answered."""
+    """The ledger: what was asked and answered; indexed by time, so that appends stay together."""
 
     __tablename__ = "forecast"
     __table_args__ = (
-        # By time, so that what is appended stays together: not by digest, which is nowhere near.
         sa.Index(
             "ix_forecast_workload_id_id_scenario_sha256", "workload_id", "id", "scenario_sha256"
         ),

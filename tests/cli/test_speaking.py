@@ -124,8 +124,7 @@ def test_ways_to_buy_capacity_are_told_apart(capsys: pytest.CaptureFixture[str])
 
     sentence, head, *rows = capsys.readouterr().out.splitlines()
     assert sentence.startswith("Recommended: 2 x T4 (aws us-west-2, spot): 1 min")
-    assert head.split()[0] == "purchase"
-    assert [row.split()[0] for row in rows] == ["on_demand", "spot"]
+    assert [line.split()[0] for line in (head, *rows)] == ["purchase", "on_demand", "spot"]
     assert all("1.5 kWh" in row for row in rows)
 
 
