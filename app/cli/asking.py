@@ -142,6 +142,8 @@ def show_recommendation(answer: Mapping[str, Any]) -> None:
         show_forecasts([entry["forecast"] for entry in answer["ranked"]], answer["objective"])
         return
     out.print(f"None of the {answer['considered']} considered meets the request.")
+    reasons = [f"{reason} {count}" for reason, count in answer["rejected_by_reason"].items()]
+    print_note(f"Not qualified: {', '.join(reasons)}.")
     if answer["nearest"] is not None:
         out.print(f"Nearest: {_sentence(answer['nearest']['forecast'])}", markup=False)
         for change in answer["nearest"]["changes"]:

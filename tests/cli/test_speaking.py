@@ -133,12 +133,8 @@ def test_nearest_candidate_says_what_would_have_to_change(
 ) -> None:
     change = {"constraint": "deadline_s", "message": "The deadline is too short."}
     nearest = {"forecast": _forecast(4), "changes": [change]}
-    answer: dict[str, Any] = {
-        "recommended": None,
-        "ranked": [],
-        "considered": 3,
-        "nearest": nearest,
-    }
+    answer: dict[str, Any] = {"recommended": None, "considered": 3, "nearest": nearest}
+    answer["rejected_by_reason"] = {"deadline": 2, "out_of_memory": 1}
 
     show_recommendation(answer)
     show_recommendation({**answer, "nearest": None})
@@ -146,6 +142,7 @@ def test_nearest_candidate_says_what_would_have_to_change(
     said = capsys.readouterr()
     assert "Nearest: 4 x T4 (g4dn.xlarge): 1 min (90% interval 50 s to 1 min 10 s)" in said.out
     assert "The deadline is too short." in said.err
+    assert said.err.count("Not qualified: deadline 2, out_of_memory 1.") == 2
 
 
 def test_best_candidate_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
