@@ -24,8 +24,8 @@ _FORWARDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_EVERY_S: Final = 0.1
 _TAIL_BYTES: Final = 1 << 16
 _OUT_OF_MEMORY: Final = re.compile(
-    rb"out of memory|OutOfMemoryError|MemoryError|Cannot allocate memory|std::bad_alloc"
-    rb"|RESOURCE_EXHAUSTED",
+    rb"out of memory|OutOfMemoryError|MemoryError|allocate memory|bad_alloc|bad allocation"
+    rb"|ALLOC_FAILED|RESOURCE_EXHAUSTED|ResourceExhaustedError",
     re.IGNORECASE,
 )
 

@@ -107,6 +107,21 @@ def test_exception_is_the_users_and_its_kind_is_recorded(
     assert stored["progress"] == 0.25
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4503599627370496 bytes.",
+        "[Errno 12] Cannot allocate memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "std::bad_alloc",
+        "bad allocation",
+        "RESOURCE_EXHAUSTED: Out of memory allocating 17179869184 bytes.",
+    ],
+)
+def test_lack_of_memory_has_many_words(said: str) -> None:
+    assert status_of(RuntimeError(said)) == "out_of_memory"
+
+
 def test_orderly_exit_is_a_success() -> None:
     assert status_of(SystemExit(0)) == "succeeded"
 

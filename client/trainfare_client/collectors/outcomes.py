@@ -20,7 +20,17 @@ FAILED: Final = "failed"
 OUT_OF_MEMORY: Final = "out_of_memory"
 PREEMPTED: Final = "preempted"
 CANCELLED: Final = "cancelled"
-_MEMORY_WORDS: Final = ("out of memory", "outofmemory", "resource_exhausted")
+_MEMORY_WORDS: Final = (
+    "out of memory",
+    "outofmemory",
+    "resource_exhausted",
+    "resourceexhaustederror",
+    "allocate memory",
+    "alloc_failed",
+    "bad_alloc",
+    "bad allocation",
+)
+"""What CUDA, PyTorch on CPUs, cuBLAS, JAX, TensorFlow, the system and C++ say of it."""
 
 
 def status_of(error: BaseException | None) -> str:
