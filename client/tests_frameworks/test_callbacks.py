@@ -1,5 +1,6 @@
 """Trainers with hooks: Lightning, Hugging Face, Accelerate, scikit-learn."""
 
+import signal
 import subprocess
 import sys
 import textwrap
@@ -12,11 +13,12 @@ import pytest
 import torch
 import transformers
 from accelerate import Accelerator
+from lightning.pytorch.tuner import Tuner
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from torch import nn
-from torch.utils.data import Dataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
 from trainfare_client import Client
 from trainfare_client.collectors import hugging_face
 from trainfare_client.collectors.accelerate import TrainfareTracker
@@ -100,6 +102,40 @@ def test_lightning_epochs_that_a_limit_ends_are_no_whole_ones(
     trainer.fit(Line(), make_loader())
 
     assert next(client.runs.all(workload))["work"]["epochs"] == epochs
+
+
+def test_lightning_batches_of_a_sampler_tell_their_size(
+    client: Client, workload: str, tmp_path: Path
+) -> None:
+    trainer = _lightning_trainer(TrainfareCallback(workload), tmp_path, accumulate_grad_batches=2)
+    dataset = make_loader().dataset
+    sampler = BatchSampler(SequentialSampler(dataset), batch_size=8, drop_last=False)
+
+    trainer.fit(Line(), DataLoader(dataset, batch_sampler=sampler))
+
+    work = next(client.runs.all(workload))["work"]
+    assert work == {"dataset_size": 64, "batch_size": 16, "epochs": 2}
+
+
+def test_lightning_search_of_a_learning_rate_is_no_run(
+    client: Client, workload: str, tmp_path: Path
+) -> None:
+    class Searched(Line):
+        lr = 0.01
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=self.lr)
+
+    callback = TrainfareCallback(workload)
+    trainer, line = _lightning_trainer(callback, tmp_path), Searched()
+    before = signal.getsignal(signal.SIGTERM)
+
+    Tuner(trainer).lr_find(line, make_loader(), num_training=4)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+    trainer.fit(line, make_loader())
+    (run,) = client.runs.all(workload)
+    assert run["status"] == "succeeded"
 
 
 class Numbers(Dataset):

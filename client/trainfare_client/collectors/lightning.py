@@ -54,6 +54,9 @@ class TrainfareCallback(Callback):
         if self._recorder is not None:
             with self._recorder.guard:
                 self._recorder.data_arrived()
+                # Samplers of batches and several loaders tell no size.
+                samples = samples_in(batch) * _batches_per_step(trainer)
+                self._recorder.know(batch_size=samples or None)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
@@ -92,16 +95,24 @@ class TrainfareCallback(Callback):
         if self._recorder is not None:
             self._recorder.finish(status_of(exception))
 
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Drop a run that nothing has ended: the fit only searched a learning rate or a batch."""
+        if self._recorder is not None:
+            self._recorder.discard()
+
 
 def _facts_of(trainer: Any) -> dict[str, Any]:
     loader = trainer.train_dataloader
     size = getattr(loader, "batch_size", None)
     dataset: Any = getattr(loader, "dataset", None)
-    replicas = trainer.world_size * trainer.accumulate_grad_batches
     return {
         "dataset_size": len(dataset) if hasattr(dataset, "__len__") else None,
-        "batch_size": None if size is None else size * replicas,
+        "batch_size": None if size is None else size * _batches_per_step(trainer),
     }
+
+
+def _batches_per_step(trainer: Any) -> int:
+    return int(trainer.world_size * trainer.accumulate_grad_batches)
 
 
 def _is_whole(trainer: Any, batches: int) -> bool:

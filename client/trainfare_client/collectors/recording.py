@@ -227,6 +227,17 @@ class Recorder:
         """
         self._finish_at(status, self._mark if self.timing.computing.count else None)
 
+    def discard(self) -> None:
+        """End a measurement that came to no training; one that has ended stays as it is."""
+        if not self._is_finished and not self._watch.is_in_a_child():
+            self._close()
+
+    def _close(self) -> None:
+        self._is_finished = True
+        with self.guard:
+            self._watch.stop()
+        self._dismiss()
+
     def _finish_at(self, status: str, ended: float | None) -> None:
         if self._is_finished or self._watch.is_in_a_child():
             return
@@ -238,10 +249,7 @@ class Recorder:
             self._dismiss()
         with self.guard:
             self._finish(status, ended)
-        self._is_finished = True
-        with self.guard:
-            self._watch.stop()
-        self._dismiss()
+        self._close()
 
     def _dismiss(self) -> None:
         witness, self._witness = self._witness, None
