@@ -271,6 +271,27 @@ def test_accelerate_counts_the_steps_of_the_optimizer_not_the_logs(
     assert run["work"]["epochs"] == 3
 
 
+def test_accelerate_trainings_of_one_script_are_a_run_each(client: Client, workload: str) -> None:
+    accelerator = Accelerator(cpu=True, log_with=TrainfareTracker(workload, dataset_size=64))
+
+    for epochs in (1, 2, 3):
+        line = nn.Linear(8, 1)
+        model, optimizer, loader = accelerator.prepare(
+            line, torch.optim.SGD(line.parameters(), lr=0.01), make_loader()
+        )
+        accelerator.init_trackers("project", {"batch_size": 16})
+        for _ in range(epochs):
+            for inputs, targets in loader:
+                accelerator.backward(nn.functional.mse_loss(model(inputs), targets))
+                optimizer.step()
+        accelerator.end_training()
+
+    runs = list(client.runs.all(workload))
+    assert [(run["status"], run["work"]["epochs"]) for run in runs] == [
+        ("succeeded", epochs) for epochs in (3, 2, 1)
+    ]
+
+
 def test_estimator_fits_and_predicts_as_before_and_each_fit_is_recorded(
     client: Client, workload: str
 ) -> None:

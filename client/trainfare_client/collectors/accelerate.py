@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from accelerate.tracking import GeneralTracker
 
 from trainfare_client.collectors.guarding import Guard
-from trainfare_client.collectors.outcomes import CANCELLED, EndWatch, RankNotes
+from trainfare_client.collectors.outcomes import CANCELLED, SUCCEEDED, EndWatch, RankNotes
 from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place, read_place
 from trainfare_client.settings import LOCAL_URL, read_settings
@@ -50,9 +50,13 @@ class TrainfareTracker(GeneralTracker):
         return self._recorder
 
     def start(self) -> None:
-        """Begin a run."""
+        """Begin a run, once: Accelerate starts a tracker again for each run that it had before."""
         from accelerate import PartialState
 
+        if self._recorder is not None:
+            if not self._recorder.timing.computing.count:
+                return
+            self._end(CANCELLED)
         state = PartialState()
         place = Place(state.process_index, state.num_processes, read_place().nodes)
         self._recorder = Recorder(self._workload, self._options, place=place)
@@ -83,10 +87,14 @@ class TrainfareTracker(GeneralTracker):
 
     def finish(self) -> None:
         """Deliver the run."""
-        if self._recorder is not None:
-            with self._recorder.guard:
+        self._end(SUCCEEDED)
+
+    def _end(self, status: str) -> None:
+        recorder, self._recorder, self._optimizer = self._recorder, None, None
+        if recorder is not None:
+            with recorder.guard:
                 self._hook.remove()
-            self._recorder.finish()
+            recorder.finish(status)
 
 
 def _tell_of_failures(workload: str, options: RunOptions) -> None:
