@@ -231,6 +231,34 @@ def test_hugging_face_failure_is_recorded_when_the_script_ends(
     assert run["status"] == "out_of_memory"
 
 
+class Hungry(HuggingLine):
+    """A model that has memory for batches of 8."""
+
+    def forward(self, inputs: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        if len(inputs) > 8:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+        return super().forward(inputs, labels)
+
+
+def test_hugging_face_batches_are_those_that_fitted_into_memory(
+    client: Client, workload: str, tmp_path: Path
+) -> None:
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path), num_train_epochs=1, per_device_train_batch_size=9,
+        auto_find_batch_size=True, use_cpu=True, report_to=[], save_strategy="no",
+        disable_tqdm=True, dataloader_pin_memory=False,
+    )  # fmt: skip
+    trainer = transformers.Trainer(
+        model=Hungry(), args=arguments, train_dataset=Numbers(),
+        callbacks=[hugging_face.TrainfareCallback(workload)],
+    )  # fmt: skip
+
+    trainer.train()
+
+    told = [(run["status"], run["work"]["batch_size"]) for run in client.runs.all(workload)]
+    assert told == [("succeeded", 8), ("out_of_memory", 9)]
+
+
 def test_accelerate_training_is_recorded(client: Client, workload: str) -> None:
     accelerator = Accelerator(cpu=True, log_with=TrainfareTracker(workload))
     accelerator.init_trackers("project", {"dataset_size": 64, "batch_size": 16, "lr": 0.01})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
-from trainfare_client.collectors.outcomes import FAILED
+from trainfare_client.collectors.outcomes import FAILED, OUT_OF_MEMORY
 from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place, read_place
 from trainfare_client.collectors.torch import communication_s
@@ -21,7 +21,8 @@ class TrainfareCallback(TrainerCallback):
     """Records each `Trainer.train` as a run: `Trainer(callbacks=[TrainfareCallback("bert")])`.
 
     The Trainer tells its callbacks of no exception: a training that failed is recorded when the
-    interpreter ends or the next training begins, as of its last step.
+    interpreter ends or the next training begins, as of its last step. With `auto_find_batch_size`
+    the Trainer begins anew with smaller batches where memory was lacking: each attempt is a run.
     """
 
     def __init__(self, workload: str, **options: Unpack[RunOptions]) -> None:
@@ -29,16 +30,23 @@ class TrainfareCallback(TrainerCallback):
         self._options = options
         self._recorder: Recorder | None = None
         self._steps_before = 0
+        self._batch_size = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin a run; learn what the trainer knows. One that is still open failed before."""
+        before, self._batch_size = self._batch_size, _batch_size(args, state)
         if self._recorder is not None:
-            self._recorder.finish_as_of_last_step(FAILED)
+            is_search = getattr(args, "auto_find_batch_size", False)
+            lacked_memory = is_search and self._batch_size < before
+            self._recorder.finish_as_of_last_step(OUT_OF_MEMORY if lacked_memory else FAILED)
         self._steps_before = state.global_step
         place = Place(args.process_index, args.world_size, read_place().nodes)
         self._recorder = Recorder(self._workload, self._options, place=place)
         with self._recorder.guard:
-            self._recorder.know(**_facts_of(args, kwargs.get("train_dataloader")))
+            per_step = self._batch_size * args.gradient_accumulation_steps * args.world_size
+            self._recorder.know(
+                dataset_size=_dataset_size(kwargs.get("train_dataloader")), batch_size=per_step
+            )
             self._recorder.passes.begin()
             self._recorder.setup_is_over()
             self._recorder.mark()
@@ -79,10 +87,11 @@ class TrainfareCallback(TrainerCallback):
         self._recorder.finish()
 
 
-def _facts_of(args: Any, loader: Any) -> dict[str, Any]:
+def _batch_size(args: Any, state: Any) -> int:
+    """Return the batch of one process: what was asked for, or found to fit into its memory."""
+    return int(getattr(state, "train_batch_size", None) or args.train_batch_size)
+
+
+def _dataset_size(loader: Any) -> int | None:
     dataset: Any = getattr(loader, "dataset", None)
-    per_step = args.train_batch_size * args.gradient_accumulation_steps
-    return {
-        "dataset_size": len(dataset) if hasattr(dataset, "__len__") else None,
-        "batch_size": per_step * args.world_size,
-    }
+    return len(dataset) if hasattr(dataset, "__len__") else None
