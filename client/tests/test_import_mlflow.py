@@ -140,6 +140,33 @@ def test_database_becomes_runs(importing: Importing, tmp_path: Path) -> None:
     assert "Left out: 1 runs that have not ended" in answer.err
 
 
+def test_metrics_that_are_no_numbers_are_left_out_wherever_they_stand(
+    importing: Importing, tmp_path: Path
+) -> None:
+    run = _file_run(_store(tmp_path))
+    written(run / "metrics" / "gpu_utilization", "1 0.9 0\n2 nan 1\n")
+    written(run / "metrics" / "peak_memory_bytes", "1 inf 0\n")
+    written(run / "metrics" / "epochs", "1 0 0\n")
+    database = _database(tmp_path / "mlflow.db")
+    with closing(sqlite3.connect(database)) as connection:
+        endless = "('peak_memory_bytes', 1.7976931348623157e308, 0, 'r1')"
+        connection.execute(f"INSERT INTO metrics VALUES {endless}")
+        connection.commit()
+    answer = _answer()
+    answer["data"]["metrics"] = [{"key": "peak_memory_bytes", "value": 1.7976931348623157e308}]
+    export = written(tmp_path / "runs.json", json.dumps({"runs": [answer]}))
+
+    (stored,) = importing.dry("mlflow", tmp_path / "mlruns")
+    (kept,) = importing.dry("mlflow", database)
+    (exported,) = importing.dry("mlflow", export)
+
+    assert stored["resource.gpu_utilization"] == "0.9"
+    assert stored["epochs"] == _PARAMS["max_epochs"]
+    assert "resource.peak_memory_bytes" not in stored
+    assert kept["resource.peak_memory_bytes"] == "7.0"
+    assert "resource.peak_memory_bytes" not in exported
+
+
 @pytest.mark.parametrize(
     ("status", "outcome"), [(3, "succeeded"), (4, "failed"), (5, "cancelled"), (1, None)]
 )

@@ -123,7 +123,7 @@ def _measured(run: MlflowRun) -> dict[str, Cell]:
     told: dict[str, Cell] = {
         name: value
         for name, value in run.metrics.items()
-        if (name in NUMBERS and name != "duration_seconds")
+        if (name in NUMBERS and name != "duration_seconds" and value > 0)
         or (name.startswith("phase.") and field_of(name))
     }
     return told | {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +30,7 @@ class MlflowRun:
     ----------
     metrics, largest
         The last and the largest value of each metric; where only the last is told, both are it.
+        What is infinite or NaN is no value.
     """
 
     place: str
@@ -110,9 +113,11 @@ def _run(folder: Path, meta: dict[str, str], experiment: str) -> MlflowRun:
     )
     for name, file in _files(folder / "metrics"):
         values = [_metric(file, line) for line in _text(file).splitlines() if line.strip()]
-        if values:
-            run.metrics[name] = values[-1]
-            run.largest[name] = max(values)
+        told = [value for value in values if is_value(value)]
+        if told:
+            run.largest[name] = max(told)
+            if is_value(values[-1]):
+                run.metrics[name] = values[-1]
     return run
 
 
@@ -143,6 +148,11 @@ def _text(file: Path) -> str:
             return stream.read(_MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(str(file), f"It cannot be read: {error}.", _REMEDY) from None
+
+
+def is_value(number: float) -> bool:
+    """Return whether a metric's number is one: MLflow keeps infinity as the largest number."""
+    return math.isfinite(number) and abs(number) < sys.float_info.max
 
 
 def whole_of(value: Any) -> int | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trainfare_client.importers.expressions import as_float
 from trainfare_client.importers.faults import Report, SourceError
 from trainfare_client.importers.lines import document
-from trainfare_client.importers.mlflow_files import MlflowRun, read_folder, whole_of
+from trainfare_client.importers.mlflow_files import MlflowRun, is_value, read_folder, whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,10 +77,12 @@ def _fill(database: sqlite3.Connection, run: MlflowRun) -> None:
     texts = "SELECT CAST(key AS TEXT), CAST(value AS TEXT) FROM %s WHERE run_uuid = ?"
     run.params.update(database.execute(texts % "params", key))
     run.tags.update(database.execute(texts % "tags", key))
-    latest = "SELECT key, value FROM latest_metrics WHERE run_uuid = ? AND NOT is_nan"
-    run.metrics.update(database.execute(latest, key))
-    largest = "SELECT key, max(value) FROM metrics WHERE run_uuid = ? AND NOT is_nan GROUP BY key"
-    run.largest.update(database.execute(largest, key))
+    told = "FROM %s WHERE run_uuid = ? AND NOT is_nan AND abs(value) < ?"
+    below = (run.run_id, sys.float_info.max)
+    latest = "SELECT key, value " + told % "latest_metrics"
+    run.metrics.update(database.execute(latest, below))
+    largest = "SELECT key, max(value) " + told % "metrics" + " GROUP BY key"
+    run.largest.update(database.execute(largest, below))
 
 
 def _read_export(path: str, answer: Any, report: Report) -> Iterator[MlflowRun]:
@@ -106,7 +108,7 @@ def _exported(place: str, run: Any) -> MlflowRun:
     metrics = {
         name: as_float(value)
         for name, value in _pairs(data, "metrics")
-        if isinstance(value, (int, float)) and math.isfinite(as_float(value))
+        if isinstance(value, (int, float)) and is_value(as_float(value))
     }
     return MlflowRun(
         place=place,
