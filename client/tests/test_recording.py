@@ -1,5 +1,6 @@
 """What a plain block records, and how it ends."""
 
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -60,6 +61,23 @@ def test_block_is_recorded_with_what_is_said_and_what_is_known(
     assert stored["configuration"]["workers"] == 1
     assert stored["external_id"].startswith("run-")
     assert "nothing was forecast" in capsys.readouterr().err
+
+
+def test_run_of_a_profiling_session_is_left_to_the_session(
+    settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRAINFARE_WORKLOAD", "profiled")
+    monkeypatch.setenv("TRAINFARE_EXTERNAL_ID", "profile-1f2e3d-1")
+    kept = dataclasses.replace(settings, offline=True)
+
+    with record("profiled", settings=kept):
+        pass
+    assert "trainfare profile" in capsys.readouterr().err
+    assert Spool(kept.spool).waiting() == 0
+
+    with record("another", settings=kept):
+        pass
+    assert Spool(kept.spool).waiting() == 1
 
 
 def test_second_run_is_judged_against_the_forecast(

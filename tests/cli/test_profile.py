@@ -220,6 +220,20 @@ def test_want_of_memory_has_many_words(
     assert [run["status"] for run in stored(service_url, workload)] == ["out_of_memory"]
 
 
+def test_run_that_the_command_records_itself_arrives_once(
+    terminal: Terminal, workload: str, service_url: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"from trainfare_client import record\nwith record({workload!r}): pass\n")
+
+    said = profile(terminal, workload, "--runs", 1, shell=f"{sys.executable} {script}")
+
+    assert said.exit_code == 0, said.err
+    (run,) = stored(service_url, workload)
+    assert run["external_id"].startswith("profile-")
+    assert "trainfare profile" in (tmp_path / f"profile-{workload}" / "1.txt").read_text()
+
+
 def test_want_of_memory_and_time_are_told_apart(
     terminal: Terminal, workload: str, service_url: str, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ from trainfare_client.collectors.outcomes import (
     RankNotes,
 )
 from trainfare_client.collectors.passes import Passes
-from trainfare_client.collectors.surroundings import Place, read_labels, read_place
+from trainfare_client.collectors.surroundings import Place, is_profiled, read_labels, read_place
 from trainfare_client.collectors.timing import Timing
 from trainfare_client.collectors.witness import Witness
 from trainfare_client.errors import LostRunError, SettingsError, SpoolError
@@ -122,7 +122,7 @@ class Recorder:
             self._notes.clear()
             self._labels = read_labels()
         self._watch.start()
-        if self.place.job is not None:
+        if self.place.job is not None and not is_profiled(self.workload):
             run = self.to_run(FAILED, self._clock())
             is_quiet = bool(self.facts.get("quiet"))
             self._witness = Witness(run, self._settings, quiet=is_quiet)
@@ -270,6 +270,9 @@ class Recorder:
         is_shared = self.place.job is not None and status in _FAILURES
         # A scheduler that hears of a failure may end rank 0 before it can tell.
         if self.place.rank != 0 and not is_shared:
+            return
+        if is_profiled(self.workload):
+            self._say("Trainfare: the session of `trainfare profile` tells of this run.")
             return
         run = self._run_to_deliver(status, ended)
         if self._delivery is None:

@@ -55,6 +55,19 @@ def read_place(environ: Mapping[str, str] = os.environ) -> Place:
     return Place(_first_number(environ, _RANKS) or 0, workers, nodes)
 
 
+def is_profiled(workload: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether `trainfare profile` runs this process, and tells of its run itself.
+
+    Examples
+    --------
+    >>> profiled = {"TRAINFARE_WORKLOAD": "cnn", "TRAINFARE_EXTERNAL_ID": "profile-1f2e3d-1"}
+    >>> is_profiled("cnn", profiled), is_profiled("evaluation", profiled), is_profiled("cnn", {})
+    (True, False, False)
+    """
+    session_run = environ.get("TRAINFARE_EXTERNAL_ID")
+    return bool(session_run) and environ.get("TRAINFARE_WORKLOAD") == workload
+
+
 def read_labels(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the labels `git_sha` and `ci_url`, each where it can be known."""
     labels = {"git_sha": _commit(environ), "ci_url": _ci_url(environ)}
