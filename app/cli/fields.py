@@ -1,14 +1,12 @@
 """The flat `name=value` fields that commands take, and what a misspelt one most likely means."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from app.cli.failures import UsageError
 from app.cli.numbers import number_or_text
 from app.domain.comma_lists import split_list
 from app.domain.spelling import nearest_field
-
-Value = TypeVar("Value")
 
 WORK: Final = ("dataset_size", "epochs", "batch_size")
 _SEARCH: Final = {
@@ -104,12 +102,14 @@ def _value(name: str, text: str) -> object:
         return values_of(name, text)
     if name.startswith("param."):
         # The service knows which are numbers: of a category 1.10 is not 1.1.
-        return _only(name, split_list(text), text)
+        return value_of(name, text, as_text=True)
     return text if name in _PRICES else value_of(name, text)
 
 
-def values_of(name: str, text: str) -> list[float | int | str]:
+def values_of(name: str, text: str, *, as_text: bool = False) -> list[float | int | str]:
     """Return the values of a comma list; hardware and its places are texts, be they digits.
+
+    Parameters are numbers only if all values of the list are, as in the columns of an upload.
 
     Raises
     ------
@@ -119,10 +119,14 @@ def values_of(name: str, text: str) -> list[float | int | str]:
     values = split_list(text)
     if not values:
         raise UsageError(f"{name} has no value.", "Leave it out, or is a variable empty?")
-    return [value if name in _TEXTS else number_or_text(name, value) for value in values]
+    if as_text or name in _TEXTS:
+        return list(values)
+    typed = [number_or_text(name, value) for value in values]
+    is_category = name.startswith("param.") and any(isinstance(value, str) for value in typed)
+    return list(values) if is_category else typed
 
 
-def value_of(name: str, text: str) -> float | int | str:
+def value_of(name: str, text: str, *, as_text: bool = False) -> float | int | str:
     """Return the one value of a field.
 
     Raises
@@ -130,10 +134,7 @@ def value_of(name: str, text: str) -> float | int | str:
     UsageError
         If there is none, are several, or a number has no end.
     """
-    return _only(name, values_of(name, text), text)
-
-
-def _only(name: str, values: Sequence[Value], text: str) -> Value:
+    values = values_of(name, text, as_text=as_text)
     if len(values) == 1:
         return values[0]
     raise UsageError(

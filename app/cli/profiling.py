@@ -82,8 +82,11 @@ def profile(  # noqa: PLR0913 - each is an option
 
     machine = this_machine(max_workers, is_any=any_hardware)
     changes = Wanted(target, search, budget, price_per_hour, width)
-    wanted = read_plan(plan) if plan is not None else changes.request(workload, machine)
     with connected(url, key) as connection:
+        if plan is not None:
+            wanted = read_plan(plan)
+        else:
+            wanted = changes.request(workload, machine, connection)
         profiler = Profiler(
             connection,
             wanted,

@@ -1,13 +1,14 @@
 """What a profiling session asks the service for: a plan's own request, or one made of options."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from app.cli.failures import UsageError
+from app.cli.connection import Connection, path_of
+from app.cli.failures import RefusedError, UsageError
 from app.cli.fields import split_fields, unknown_field, value_of, values_of
 from app.cli.machine import Machine
 
@@ -15,6 +16,7 @@ _CONFIGURATION: Final = (
     "gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers",
 )  # fmt: skip
 _OPTIONS: Final = {"budget": "--budget", "price_per_hour": "--price-per-hour", "width": "--width"}
+_UNKNOWN: Final = "unknown_workload"
 _WORK: Final = ("dataset_size", "batch_size", "epochs")
 _LISTS: Final = {
     "gpu_type": "gpu_types",
@@ -66,8 +68,12 @@ class Wanted:
     price_per_hour: str | None
     width: float | None
 
-    def request(self, workload: str | None, machine: Machine) -> PlanRequest:
+    def request(
+        self, workload: str | None, machine: Machine, connection: Connection
+    ) -> PlanRequest:
         """Return the request; workers are searched among those that this machine hosts.
+
+        The service tells which parameters are categories: of one 1.10 is not 1.1.
 
         Raises
         ------
@@ -79,8 +85,10 @@ class Wanted:
                 "There is no plan to measure.",
                 "Give --plan plan.json, or --workload with --target workers=16 and the like.",
             )
-        target = scenario_from(split_fields(self.target))
-        search = _search_from(split_fields(self.search or []))
+        target_fields, search_fields = split_fields(self.target), split_fields(self.search or [])
+        categories = _categories(connection, workload)
+        target = scenario_from(target_fields, categories)
+        search = _search_from(search_fields, categories)
         most = machine.workers(target["configuration"].get("gpu_type"))
         if "workers" not in search and most:
             search["workers"] = [1 << power for power in range(most.bit_length())]
@@ -94,7 +102,28 @@ class Wanted:
         return PlanRequest(workload, body)
 
 
-def scenario_from(fields: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def workload_or_refusal(connection: Connection, workload: str) -> dict[str, Any] | RefusedError:
+    """Return a workload's document, or how the service says that it does not know it."""
+    try:
+        return dict(connection.get(path_of(workload), telling="workload"))
+    except RefusedError as error:
+        if error.code != _UNKNOWN:
+            raise
+        return error
+
+
+def _categories(connection: Connection, workload: str) -> frozenset[str]:
+    """Return the fields of the parameters that are no numbers."""
+    known = workload_or_refusal(connection, workload)
+    if isinstance(known, RefusedError):
+        return frozenset()
+    parameters = known["parameters"].items()
+    return frozenset(f"param.{name}" for name, each in parameters if each["type"] != "number")
+
+
+def scenario_from(
+    fields: Mapping[str, str], categories: Collection[str] = ()
+) -> dict[str, dict[str, Any]]:
     """Return configuration, work and parameters of flat fields.
 
     Raises
@@ -109,16 +138,17 @@ def scenario_from(fields: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         elif name in _WORK:
             scenario["work"][name] = value_of(name, text)
         elif name.startswith("param."):
-            scenario["parameters"][name.removeprefix("param.")] = value_of(name, text)
+            value = value_of(name, text, as_text=name in categories)
+            scenario["parameters"][name.removeprefix("param.")] = value
         else:
             raise _unknown(name)
     return scenario
 
 
-def _search_from(fields: Mapping[str, str]) -> dict[str, Any]:
+def _search_from(fields: Mapping[str, str], categories: Collection[str]) -> dict[str, Any]:
     search: dict[str, Any] = {}
     for name, text in fields.items():
-        values = values_of(name, text)
+        values = values_of(name, text, as_text=name in categories)
         if name in _LISTS:
             search[_LISTS[name]] = values
         elif name.startswith("param."):

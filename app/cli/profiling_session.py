@@ -23,7 +23,7 @@ from app.cli.profiling_command import (
     fill_in,
 )
 from app.cli.profiling_log import Event, Session, SessionLog, scenario_of
-from app.cli.profiling_requests import PlanRequest
+from app.cli.profiling_requests import PlanRequest, workload_or_refusal
 from app.cli.profiling_telling import short, show_session, tell_next, tell_outcome
 from app.domain.wording import say_count
 
@@ -31,7 +31,6 @@ Document = dict[str, Any]
 _PLANNED_AT_ONCE: Final = 20
 _FRESH_ATTEMPTS: Final = 20
 _FRESH_PAUSE_S: Final = 0.5
-_UNKNOWN: Final = "unknown_workload"
 _RUNS_MADE: Final = "runs"
 
 
@@ -135,13 +134,8 @@ class Profiler:
 
     def _unknown(self) -> RefusedError | None:
         """Return how the service says that it does not know the workload, None where it does."""
-        try:
-            self._connection.get(self._path, telling="workload")
-        except RefusedError as error:
-            if error.code != _UNKNOWN:
-                raise
-            return error
-        return None
+        known = workload_or_refusal(self._connection, self._wanted.workload)
+        return known if isinstance(known, RefusedError) else None
 
     def _declare(self) -> None:
         """Declare the workload where the service does not know it."""

@@ -18,7 +18,7 @@ from tests.support.terminal import Terminal
         ("gpu_type", "4090,T4", ["4090", "T4"]),
         ("region", "1", ["1"]),
         ("param.layout", '"a,b",c,"d ""e"""', ["a,b", "c", 'd "e"']),
-        ("param.seed", "018,1_8,0,0.5,-1", ["018", "1_8", 0, 0.5, -1]),
+        ("param.seed", "018,1_8,0,0.5,-1", ["018", "1_8", "0", "0.5", "-1"]),
     ],
 )
 def test_list_is_read_as_a_what_ifs(name: str, text: str, values: list[object]) -> None:
@@ -33,6 +33,12 @@ def test_one_value_is_needed_where_one_is_taken(text: str) -> None:
         recommendation_request("w", {"param.precision": text})
     with pytest.raises(UsageError):
         scenario_from({"param.precision": text})
+
+
+def test_parameters_of_a_list_are_numbers_if_all_are() -> None:
+    assert values_of("param.torch", "1.9,1.10") == [1.9, 1.1]
+    assert values_of("param.torch", "1.9,1.10,1.11.0") == ["1.9", "1.10", "1.11.0"]
+    assert values_of("param.torch", "1.10", as_text=True) == ["1.10"]
 
 
 def test_the_service_tells_which_parameters_are_numbers() -> None:

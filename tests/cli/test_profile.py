@@ -220,6 +220,20 @@ def test_want_of_memory_has_many_words(
     assert [run["status"] for run in stored(service_url, workload)] == ["out_of_memory"]
 
 
+def test_categories_of_digits_are_measured_as_they_were_typed(
+    terminal: Terminal, workload: str, service_url: str, tmp_path: Path
+) -> None:
+    torch = {"parameters": {"torch": {"type": "category"}}}
+    httpx2.put(f"{service_url}/v1/workloads/{workload}", json=torch)
+    asked = ("-t", "param.torch=1.10", "-s", "param.torch=1.10", "--runs", 1)
+
+    profile(terminal, workload, *asked, shell="echo {param.torch} $TRAINFARE_PARAM_TORCH > ran.txt")
+
+    assert ran(tmp_path) == ["1.10 1.10"]
+    (run,) = stored(service_url, workload)
+    assert run["parameters"] == {"torch": "1.10"}
+
+
 def test_run_that_the_command_records_itself_arrives_once(
     terminal: Terminal, workload: str, service_url: str, tmp_path: Path
 ) -> None:
