@@ -111,6 +111,15 @@ def test_line_of_a_spreadsheet_tells_the_separator(importing: Importing, tmp_pat
     assert f"{file}:4: duration_seconds 'x' is no number." in answer.err
 
 
+def test_map_says_which_of_several_columns_a_field_is(importing: Importing, tmp_path: Path) -> None:
+    table = "workload,duration_s,run_id,external_id\nw,1,a,b\n"
+    file = written(tmp_path / "lab.csv", table)
+
+    (row,) = importing.dry("csv", file, "--map", "external_id=run_id")
+
+    assert row["external_id"] == "a"
+
+
 def test_importing_twice_creates_nothing_new(
     uploading: Importing, client: Client, workload: str, tmp_path: Path
 ) -> None:
@@ -226,6 +235,9 @@ def test_table_comes_by_standard_input_and_compressed(
         (b"", "no header"),
         (b"\n", "no header"),
         (b"a,a\n1,2\n", "Several columns are named 'a'"),
+        (b"run_id,external_id\n1,2\n", "run_id and external_id are both external_id"),
+        (b"duration_seconds,duration_s\n1,2\n", "--map duration_seconds=duration_seconds"),
+        (b"Workload,duration_s\nw,1\n", "Not read: the columns Workload."),
         (b"a,b\n\xff,1\n", "not UTF-8"),
         (b'a,b\n"1,2\n', "It is no CSV"),
         (b"workload,duration_seconds\n", "There are no runs to import."),

@@ -100,9 +100,10 @@ def _run(options: argparse.Namespace, source: Source) -> int:
     with RowFile(options.source) as rows:
         settings = source.options(options)
         rows.fill(source.read(options.paths, report, settings), settings.mapping, report)
+        _tell_unread(report, settings.mapping.columns)
         if report.fault_count and not options.skip_invalid:
             raise report.refuse()
-        _tell_left_out(report, settings.mapping.columns)
+        _tell_left_out(report)
         if not rows.count:
             raise ImportRefusedError("There are no runs to import.", source.nothing)
         if options.dry_run:
@@ -116,11 +117,14 @@ def _run(options: argparse.Namespace, source: Source) -> int:
     return 0
 
 
-def _tell_left_out(report: Report, mapped: set[str]) -> None:
+def _tell_left_out(report: Report) -> None:
     for fault in report.faults:
         sys.stderr.write(f"Left out: {fault.sentence}\n")
     for reason, count in sorted(report.notes.items()):
         sys.stderr.write(f"Left out: {count:,} {reason}\n")
+
+
+def _tell_unread(report: Report, mapped: set[str]) -> None:
     unread = [name for name in report.unread if name not in mapped]
     if unread:
         more = f" and {len(unread) - _SHOWN_COLUMNS} more" if len(unread) > _SHOWN_COLUMNS else ""

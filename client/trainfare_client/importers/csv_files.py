@@ -12,9 +12,10 @@ from trainfare_client.importers.lines import text_lines
 from trainfare_client.importers.rows import ImportedRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trainfare_client.importers.expressions import Cell
+    from trainfare_client.importers.mapping import ColumnMap
     from trainfare_client.importers.options import Options
 
 _MARKS: Final = ",;\t|"
@@ -45,7 +46,7 @@ def read_csv(paths: Sequence[str], report: Report, options: Options) -> Iterator
     Raises
     ------
     SourceError
-        If a file has no header, names a column twice, or has broken quotes.
+        If a file has no header, names a column or a field twice, or has broken quotes.
     """
     for path in paths:
         yield from _read_file(path, report, options)
@@ -106,8 +107,28 @@ def _checked_header(place: str, names: Sequence[str]) -> list[str]:
 
 
 def _read_file(path: str, report: Report, options: Options) -> Iterator[ImportedRow]:
+    is_checked = False
     for place, cells in table(path, report, options.delimiter):
+        if not is_checked:
+            _check_fields(path, cells, options.mapping)
+            is_checked = True
         known = {field_of(name): cell for name, cell in cells.items()}
         fields = {name: cell for name, cell in known.items() if name is not None}
         report.pass_over(name for name in cells if field_of(name) is None)
         yield ImportedRow(place, fields, cells)
+
+
+def _check_fields(path: str, columns: Iterable[str], mapping: ColumnMap) -> None:
+    """Refuse columns that would be the same field, unless the map says what it is."""
+    names: dict[str, list[str]] = {}
+    for column in columns:
+        field = field_of(column)
+        if field is not None and field not in mapping.fields:
+            names.setdefault(field, []).append(column)
+    for field, several in names.items():
+        if len(several) > 1:
+            raise SourceError(
+                at_line(path, 1),
+                f"The columns {' and '.join(several)} are both {field}.",
+                f"Remove one, or say which by --map {field}={several[0]}.",
+            )

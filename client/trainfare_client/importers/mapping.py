@@ -52,6 +52,11 @@ class ColumnMap:
         """The columns that any expression reads."""
         return {name for node in self.expressions.values() for name in columns_of(node)}
 
+    @property
+    def fields(self) -> set[str]:
+        """The fields that the map fills."""
+        return {*self.expressions, *self.values}
+
     def apply(self, fields: Mapping[str, Cell], facts: Mapping[str, Cell]) -> dict[str, Cell]:
         """Return a row's fields with those of the map in place of its own.
 

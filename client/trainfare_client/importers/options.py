@@ -39,4 +39,4 @@ class Options:
     @property
     def has_workload(self) -> bool:
         """Whether the caller names the workload."""
-        return "workload" in {*self.mapping.values, *self.mapping.expressions}
+        return "workload" in self.mapping.fields
