@@ -4,12 +4,18 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import joblib
+import lightgbm
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.cluster import KMeans
-from sklearn.ensemble import StackingClassifier, VotingClassifier
+from sklearn.ensemble import (
+    HistGradientBoostingRegressor,
+    StackingClassifier,
+    VotingClassifier,
+)
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -63,10 +69,21 @@ def test_sparse_matrices_and_numbers_of_numpy_are_told_as_they_are(
     assert run["parameters"] == {"max_iter": 7, "cores": 1}
 
 
-def test_cores_are_those_that_joblib_takes() -> None:
-    assert _cores(None) == 1
-    assert _cores(3) == 3
-    assert _cores(-1) >= 1
+def test_cores_are_those_that_the_estimator_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joblib, "cpu_count", lambda **_options: 6)
+
+    assert _cores(Ridge(), None) == 1
+    assert _cores(Ridge(), 3) == 3
+    assert _cores(Ridge(), 0) == 1
+    assert _cores(HistGradientBoostingRegressor(), None) == 6
+    assert _cores(lightgbm.LGBMRegressor(), None) == 6
+    assert _cores(lightgbm.LGBMRegressor(), 2) == 2
+
+
+def test_all_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+
+    assert _cores(Ridge(), -1) == 1
 
 
 def test_scores_are_those_of_the_estimator_itself(recorded: Recorded, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from typing import TYPE_CHECKING, Any, Final
 
 from sklearn.base import BaseEstimator, clone
@@ -21,6 +20,12 @@ if TYPE_CHECKING:
 
 _FITS: Final = frozenset({"fit_predict", "fit_transform"})
 """They would fit without a record; a pipeline does with `fit` and `transform`."""
+
+
+_PHYSICAL: Final = "lightgbm"
+_THREADED: Final = frozenset({_PHYSICAL, "xgboost"})
+_OF_OPENMP: Final = "HistGradientBoosting"
+"""They take all cores where no `n_jobs` is said, LightGBM the physical ones."""
 
 
 def _delegated(name: str) -> Any:
@@ -101,7 +106,7 @@ class Recorded(BaseEstimator):
         return self
 
     def _told(self, known: Mapping[str, Any]) -> dict[str, float | str]:
-        told: dict[str, float | str] = {"cores": _cores(known.get("n_jobs"))}
+        told: dict[str, float | str] = {"cores": _cores(self.estimator, known.get("n_jobs"))}
         for name in self.parameters:
             value: Any = known.get(name)
             value = value.item() if hasattr(value, "item") else value  # numpy's numbers
@@ -130,8 +135,14 @@ class Recorded(BaseEstimator):
         return getattr(fitted, name)
 
 
-def _cores(n_jobs: int | None) -> int:
-    """Return how many cores joblib takes for `n_jobs`."""
-    if n_jobs is None:
-        return 1
-    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+def _cores(estimator: Any, n_jobs: int | None) -> int:
+    """Return how many cores an estimator takes for `n_jobs`, of those that the process may use."""
+    import joblib
+
+    library = type(estimator).__module__.partition(".")[0]
+    if not n_jobs and (library in _THREADED or type(estimator).__name__.startswith(_OF_OPENMP)):
+        return int(joblib.cpu_count(only_physical_cores=library == _PHYSICAL))
+    try:
+        return int(joblib.effective_n_jobs(n_jobs))
+    except (TypeError, ValueError):
+        return 1  # the estimator refuses it
