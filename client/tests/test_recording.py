@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from trainfare_client import Client, ClientSettings, record
 from trainfare_client.collectors.delivering import sentence
-from trainfare_client.collectors.outcomes import RankNotes, status_of
+from trainfare_client.collectors.outcomes import RankNotes
 from trainfare_client.collectors.plain import RecordedRun
 from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place, read_labels, read_place
@@ -123,25 +123,6 @@ def test_exception_is_the_users_and_its_kind_is_recorded(
 
     assert stored["status"] == status
     assert stored["progress"] == 0.25
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4503599627370496 bytes.",
-        "[Errno 12] Cannot allocate memory",
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-        "std::bad_alloc",
-        "bad allocation",
-        "RESOURCE_EXHAUSTED: Out of memory allocating 17179869184 bytes.",
-    ],
-)
-def test_lack_of_memory_has_many_words(said: str) -> None:
-    assert status_of(RuntimeError(said)) == "out_of_memory"
-
-
-def test_orderly_exit_is_a_success() -> None:
-    assert status_of(SystemExit(0)) == "succeeded"
 
 
 def test_setup_and_warmup_are_kept_apart_from_the_duration() -> None:

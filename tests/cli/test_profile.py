@@ -200,26 +200,6 @@ def test_failed_runs_are_uploaded_with_their_status_and_end_the_session(
     assert "exit code 3" in said.err
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes",
-        "terminate called after throwing an instance of 'std::bad_alloc'",
-        "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED",
-    ],
-    ids=["torch", "c", "cublas"],
-)
-def test_want_of_memory_has_many_words(
-    said: str, terminal: Terminal, workload: str, service_url: str, tmp_path: Path
-) -> None:
-    words = tmp_path / "words"
-    words.write_text(said)
-
-    profile(terminal, workload, "--max-failures", 1, shell=f"cat {words}; exit 1")
-
-    assert [run["status"] for run in stored(service_url, workload)] == ["out_of_memory"]
-
-
 def test_categories_of_digits_are_measured_as_they_were_typed(
     terminal: Terminal, workload: str, service_url: str, tmp_path: Path
 ) -> None:

@@ -197,6 +197,26 @@ def test_signal_that_comes_while_a_command_runs_cancels_the_run(tmp_path: Path) 
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED",
+    ],
+)
+def test_want_of_memory_has_many_words(said: str, tmp_path: Path) -> None:
+    outcome = CommandRunner(None).run(
+        ["sh", "-c", 'echo "$0"; exit 1', said],
+        environment_of({}),
+        tmp_path / "out.txt",
+        on_start=lambda _pid: None,
+        on_tick=lambda _elapsed: None,
+    )
+
+    assert outcome.status == "out_of_memory"
+
+
 def test_command_that_ignores_the_end_of_its_time_is_killed(tmp_path: Path) -> None:
     script = "trap '' TERM; while :; do read line < pipe; done"
     os.mkfifo(tmp_path / "pipe")

@@ -31,6 +31,8 @@ _MEMORY_WORDS: Final = (
     "bad allocation",
 )
 """What CUDA, PyTorch on CPUs, cuBLAS, JAX, TensorFlow, the system and C++ say of it."""
+_CALLED_OFF: Final = frozenset({"CancelledError", "Cancelled", "TrialPruned"})
+"""How asyncio, trio and Optuna end what nobody waits for: no framework is loaded to tell."""
 
 
 def status_of(error: BaseException | None) -> str:
@@ -45,7 +47,8 @@ def status_of(error: BaseException | None) -> str:
     """
     if error is None:
         return SUCCEEDED
-    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+    is_interrupted = isinstance(error, (KeyboardInterrupt, GeneratorExit))
+    if is_interrupted or type(error).__name__ in _CALLED_OFF:
         return CANCELLED
     if isinstance(error, SystemExit):
         return FAILED if error.code else SUCCEEDED
