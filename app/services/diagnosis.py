@@ -1,10 +1,11 @@
 """The use case of diagnosis: all that can be checked without stopping anything."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.health import Check
 from app.domain.identifiers import Slug
 from app.services.context import ServiceContext
@@ -19,6 +20,7 @@ _FREE_SHARE: Final = 0.05
 _ORPHANED_AFTER_LEASES: Final = 4
 _NAMED: Final = 5
 _GIBIBYTE: Final = 1 << 30
+_MEND_FIRST: Final = "Mend what else was found, or restore the last backup; then ask again."
 
 
 def _named(items: Sequence[str]) -> str:
@@ -52,17 +54,27 @@ class DiagnosisService:
         return [slug for _, _, slug in wrong]
 
     def _check_contents(self) -> Iterator[Check]:
-        with self._context.database.reading() as stores:
-            yield self._check_tables()
-            yield self._check_integrity(stores)
-            yield self._check_artifacts(stores)
-            yield self._check_formats(stores)
-            yield self._check_regressors(stores)
-            yield self._check_leases(stores)
-            yield self._check_counts(stores)
-            yield self._check_clock(stores)
+        """Look at each thing by a reading of its own: what is damaged may end the reading."""
+        looks: dict[str, Callable[[Stores], Check]] = {
+            "tables": self._check_tables,
+            "integrity": self._check_integrity,
+            "artefacts": self._check_artifacts,
+            "formats": self._check_formats,
+            "regressors": self._check_regressors,
+            "leases": self._check_leases,
+            "counts": self._check_counts,
+            "clock": self._check_clock,
+        }
+        for name, look in looks.items():
+            try:
+                with self._context.database.reading() as stores:
+                    found = look(stores)
+            except StorageUnavailableError as error:
+                detail = f"cannot be looked at: {error.reason}"
+                found = Check(name, is_ok=False, detail=detail, remedy=_MEND_FIRST)
+            yield found
 
-    def _check_tables(self) -> Check:
+    def _check_tables(self, _stores: Stores) -> Check:
         missing = missing_parts(self._context.database)
         detail = f"missing: {_named(missing)}" if missing else "all are as the migrations made them"
         remedy = "Make what was dropped again, as the migrations do, or restore the last backup."

@@ -37,8 +37,9 @@ _PRIVATE: Final = 0o600
 PAGE_BYTES: Final = 16_384
 """Pages of a new SQLite file. A recorded forecast takes more than half of a usual page of 4 KB, so
 that each wrote one of its own, half of it empty."""
-_UNDEFINED_TABLE: Final = "42P01"
-"""PostgreSQL's code; SQLite's error of a table that is not there is an operational one."""
+_UNDEFINED: Final = {"42P01", "42703"}
+"""PostgreSQL's codes of tables and columns that are not there; SQLite's errors of them are
+operational ones."""
 _UNUSABLE: Final = {SQLITE_CANTOPEN, SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_PERM, SQLITE_READONLY}
 _PRIMARY_CODE: Final = 0xFF
 """The lower byte of SQLite's extended codes."""
@@ -99,7 +100,7 @@ def _is_unusable(error: BaseException | None) -> bool:
     """Whether there is no such database, or none for this process: no retry helps."""
     code = getattr(error, "sqlite_errorcode", None)
     is_refused = code is not None and code & _PRIMARY_CODE in _UNUSABLE
-    return is_refused or getattr(error, "sqlstate", None) == _UNDEFINED_TABLE
+    return is_refused or getattr(error, "sqlstate", None) in _UNDEFINED
 
 
 def _unavailable(error: BaseException | None, reason: str) -> StorageUnavailableError:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -219,7 +219,11 @@ def missing_parts(database: Database) -> list[str]:
         found = compare_metadata(MigrationContext.configure(connection), Base.metadata)
     # Altered columns come in lists of their own.
     lacking = (each for each in found if isinstance(each, tuple) and each[0] in _LACKING)
-    return [f"{_LACKING[each[0]]} {each[-1].name}" for each in lacking]
+    return [f"{_LACKING[each[0]]} {_full_name(each[-1])}" for each in lacking]
+
+
+def _full_name(part: Any) -> str:
+    return f"{part.table.name}.{part.name}" if isinstance(part, sa.Column) else str(part.name)
 
 
 def require_migrated(database: Database) -> None:

@@ -295,6 +295,24 @@ def test_diagnosis_names_an_index_that_was_dropped(services: Services, database:
     assert checks["tables"].detail == "missing: index uq_fit_active_workload"
 
 
+def test_diagnosis_goes_on_without_what_it_cannot_look_at(
+    services: Services, database: Database
+) -> None:
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE run_count")
+        connection.exec_driver_sql("ALTER TABLE regressor DROP COLUMN artifact_sha256")
+
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
+
+    missing = "missing: table run_count, column regressor.artifact_sha256"
+    assert checks["tables"].detail == missing
+    for name, part in (("artefacts", "artifact_sha256"), ("counts", "run_count")):
+        assert not checks[name].is_ok
+        assert checks[name].detail.startswith("cannot be looked at: ")
+        assert part in checks[name].detail
+    assert checks["leases"].is_ok
+
+
 def test_diagnosis_names_a_damaged_artefact(services: Services, database: Database) -> None:
     publish_regressor(services, "resnet")
     with database.engine.begin() as connection:
