@@ -41,6 +41,7 @@ def queue_fits(
     reason: FitReason,
 ) -> int:
     """Queue a fit for each workload without an active one; return how many are new."""
-    request = FitRequest(time_budget_s=time_budget_s)
-    queued = (queue_fit(stores, owner, key, request, now, reason=reason)[1] for key, owner in owned)
-    return sum(queued)
+    request, owners = FitRequest(time_budget_s=time_budget_s), dict(owned)
+    held = sorted(stores.workloads.hold(owners))
+    queued = (queue_fit(stores, owners[key], key, request, now, reason=reason) for key in held)
+    return sum(is_new for _, is_new in queued)

@@ -17,7 +17,7 @@ from app.domain.wording import say_count
 from app.services.context import ServiceContext
 from app.services.fit_requests import queue_fit
 from app.services.quotas import charge_fits
-from app.services.workload_names import require_workload
+from app.services.workload_names import held_workload, require_workload
 
 _logger = logging.getLogger(__name__)
 KNOWN_REGRESSORS: Final = models.REGRESSOR_NAMES
@@ -100,7 +100,7 @@ class FitService:
         """
         _check_regressors(request.regressors)
         with self._context.database.transaction() as stores:
-            workload = require_workload(stores, project_id, slug)
+            workload = held_workload(stores, project_id, slug)
             found = stores.runs.count_usable(
                 workload.workload_id, request.runs_since, at_most=_NEEDED_RUNS
             )

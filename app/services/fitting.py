@@ -217,7 +217,7 @@ class FittingService:
         try:
             with self._context.database.transaction() as stores:
                 workload = stores.workloads.get(claim.project_id, claim.fit.workload)
-                if workload is not None:
+                if workload is not None and stores.workloads.hold([workload.workload_id]):
                     request_refits(stores, claim.project_id, [workload], now, settings)
         except StorageUnavailableError:
             # The fit has ended all the same; the next upload asks.

@@ -63,5 +63,7 @@ class OverdueRefits:
 
     def _request(self, project_id: ProjectId, slugs: list[Slug], now: datetime) -> int:
         with self._context.database.transaction() as stores:
-            workloads = stores.workloads.find_many(project_id, slugs).values()
-            return request_refits(stores, project_id, workloads, now, self._context.settings)
+            found = stores.workloads.find_many(project_id, slugs).values()
+            held = stores.workloads.hold(each.workload_id for each in found)
+            kept = [each for each in found if each.workload_id in held]
+            return request_refits(stores, project_id, kept, now, self._context.settings)

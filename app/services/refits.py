@@ -35,6 +35,8 @@ def request_refits(
     meanwhile nobody asks again), and when runs may have waited too long. `key_id` tells by whose
     key the runs came, None where none is needed or nobody brought any.
 
+    Nobody removes the workloads until the transaction ends: it locked them, or holds them.
+
     Beyond the limits of the project none is queued: the runs are stored all the same, and the
     next one asks again.
     """

@@ -21,6 +21,20 @@ def require_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> Workl
     return workload
 
 
+def held_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> Workload:
+    """Return the workload of a name, which nobody removes until the transaction ends.
+
+    Raises
+    ------
+    UnknownWorkloadError
+        If the project has no such workload.
+    """
+    workload = require_workload(stores, project_id, slug)
+    if not stores.workloads.hold([workload.workload_id]):
+        raise unknown_workload(stores, project_id, slug)
+    return workload
+
+
 def unknown_workload(stores: Stores, project_id: ProjectId, slug: Slug) -> UnknownWorkloadError:
     """Return the refusal of a name that no workload of the project has."""
     return UnknownWorkloadError(slug, nearest_workload(stores, project_id, slug))

@@ -21,6 +21,7 @@ from app.domain.runs import RunStatus
 from app.storage.bulk import insert_columns
 from app.storage.lists import each_text
 from app.storage.tables import ForecastRow, ProjectRow, RunRow, WorkloadRow
+from app.storage.workloads import WorkloadStore
 
 _MAX_LINKED = 1000
 _MAX_REALISED = 10_000
@@ -73,10 +74,8 @@ class ForecastStore:
 
     def add_many(self, records: Sequence[LedgerRecord]) -> int:
         """Store the records whose workload still exists; return how many."""
-        workload_ids = sorted({record.question.workload_id for record in records})
-        # The lock keeps a workload from being deleted before its forecasts are in.
-        found = sa.select(WorkloadRow.id).where(WorkloadRow.id.in_(workload_ids))
-        existing = set(self._session.scalars(found.with_for_update(key_share=True, read=True)))
+        asked = {record.question.workload_id for record in records}
+        existing = WorkloadStore(self._session).hold(asked)
         kept = [record for record in records if record.question.workload_id in existing]
         if kept:
             insert_columns(self._session.connection(), ForecastRow.__tablename__, _columns(kept))

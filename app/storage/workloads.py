@@ -112,6 +112,16 @@ class WorkloadStore:
         """Wait for the uploads to workloads, and hold others off until the transaction ends."""
         self._lock(project_id, slugs)
 
+    def hold(self, workload_ids: Iterable[WorkloadId]) -> set[WorkloadId]:
+        """Let nobody remove the workloads until the transaction ends; return those that are there.
+
+        Uploads to them go on meanwhile. What refers to a workload that was found before, and was
+        removed since, cannot be stored.
+        """
+        found = sa.select(WorkloadRow.id).where(WorkloadRow.id.in_(list(workload_ids)))
+        held = self._session.scalars(found.with_for_update(key_share=True, read=True))
+        return {WorkloadId(each) for each in held}
+
     def _lock(self, project_id: ProjectId, named: Sequence[Slug]) -> int:
         """Lock the workloads until the transaction ends; return how many there are."""
         query = (

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from threading import Barrier
 
@@ -10,12 +11,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
-from app.domain.errors import NotFoundError
+from app.domain.errors import NotFoundError, UnknownWorkloadError
 from app.domain.identifiers import RunId, Slug
 from app.domain.quotas import Limit, Quota
 from app.domain.runs import RunChange
+from app.services.refits import RefitService
 from app.services.wiring import Services
-from tests.support.regressors import store_runs
+from tests.support.regressors import QUICK, store_runs
 
 _CALLER = Principal(DEFAULT_PROJECT, frozenset(Scope))
 _ROUNDS = 5
@@ -93,6 +95,29 @@ def test_workload_is_removed_beside_promotions_of_its_reports(
 
         assert services.ci.list_page(DEFAULT_PROJECT).items == []
     assert len(ended) == 3 * _ROUNDS
+
+
+def test_workload_is_removed_beside_requests_for_its_fit(services: Services) -> None:
+    slug = Slug("fitted")
+    refused = []
+
+    def ask() -> None:
+        try:
+            services.fits.request_fit(DEFAULT_PROJECT, slug, QUICK)
+        except UnknownWorkloadError as error:
+            refused.append(error)
+
+    for _ in range(_ROUNDS):
+        store_runs(services.context, slug)
+
+        _at_once(
+            ask,
+            partial(services.workloads.delete, _CALLER, slug),
+            partial(RefitService(services.context).request_all, timedelta()),
+            ask,
+        )
+
+    assert len(refused) <= 2 * _ROUNDS
 
 
 def test_label_stands_beside_a_promotion_of_its_run(client: TestClient, services: Services) -> None:
