@@ -136,8 +136,9 @@ class RunService:
         with self._context.database.transaction() as stores:
             # Labels are merged with what stands there: nobody else may write them meanwhile.
             if change.excluded is False:
-                lock_runs(stores, principal.project_id, [run_id])
-            run = _require(stores, principal.project_id, run_id, lock=True)
+                run = _locked(stores, principal.project_id, run_id)
+            else:
+                run = _require(stores, principal.project_id, run_id, lock=True)
             excluded = run.excluded if change.excluded is None else change.excluded
             if change.reason is not None and not excluded:
                 fault = Fault(
@@ -170,7 +171,8 @@ class RunService:
             If the project has no such run.
         """
         with self._context.database.transaction() as stores:
-            run = _require(stores, principal.project_id, run_id)
+            # Counts are changed by one transaction at a time, and another may have removed it.
+            run = _locked(stores, principal.project_id, run_id)
             _remove(stores, principal.project_id, run)
             stores.access.record_audit(
                 principal.project_id,
@@ -184,12 +186,10 @@ class RunService:
 
 def _remove(stores: Stores, project_id: ProjectId, run: Run) -> None:
     workload = require_workload(stores, project_id, run.workload)
-    # Counts are changed by one transaction at a time.
-    stores.workloads.lock(project_id, run.workload)
     before = stores.run_counts.known([workload.workload_id])
-    if stores.runs.delete(run.run_id):
-        stores.run_counts.change(before, {workload.workload_id: {run.status: -1}})
-        release_runs(stores, project_id, 1)
+    stores.runs.delete(run.run_id)
+    stores.run_counts.change(before, {workload.workload_id: {run.status: -1}})
+    release_runs(stores, project_id, 1)
 
 
 def _action(run: Run, *, excluded: bool) -> str:
@@ -208,6 +208,14 @@ def _to_key(page_token: str | None) -> str | None:
         value=page_token,
     )
     raise InvalidRequestError("The page token is invalid.", [fault])
+
+
+def _locked(stores: Stores, project_id: ProjectId, run_id: RunId) -> Run:
+    """Return a run that nobody changes until the transaction ends, its workload locked first."""
+    found = lock_runs(stores, project_id, [run_id]) if is_identifier("run", run_id) else []
+    if not found:
+        raise NotFoundError("run", run_id)
+    return found[0]
 
 
 def _require(stores: Stores, project_id: ProjectId, run_id: RunId, *, lock: bool = False) -> Run:

@@ -20,7 +20,7 @@ from app.domain.workloads import (
 from app.services.ci_removal import remove_from_reports
 from app.services.context import ServiceContext
 from app.services.quotas import charge_workload, release_runs
-from app.services.workload_names import require_workload
+from app.services.workload_names import require_workload, unknown_workload
 from app.storage.stores import Stores
 
 _LONGEST_KEY = 18
@@ -140,6 +140,8 @@ class WorkloadService:
             workload = require_workload(stores, caller.project_id, slug)
             # An upload under way ends first, so that its runs are counted too.
             stores.workloads.lock(caller.project_id, slug)
+            if not stores.workloads.hold([workload.workload_id]):
+                raise unknown_workload(stores, caller.project_id, slug)
             counts = stores.run_counts.by_status([workload.workload_id])
             stores.workloads.delete(workload.workload_id)
             remove_from_reports(stores, caller.project_id, slug)

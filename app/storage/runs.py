@@ -177,10 +177,9 @@ class RunStore:
         query = sa.select(sa.func.max(InclusionRow.included_at))
         return self._session.scalar(query.where(InclusionRow.workload_id == workload_id))
 
-    def delete(self, run_id: RunId) -> bool:
-        """Remove a run; tell whether it was there, for another transaction may have removed it."""
-        query = sa.delete(RunRow).where(RunRow.id == run_id).returning(RunRow.id)
-        return self._session.execute(query).first() is not None
+    def delete(self, run_id: RunId) -> None:
+        """Remove a run."""
+        self._session.execute(sa.delete(RunRow).where(RunRow.id == run_id))
 
     def usable_for_fit(self, workload_id: WorkloadId, since: datetime | None = None) -> RunColumns:
         """Return the succeeded runs that nobody excluded, those stored from `since` on."""

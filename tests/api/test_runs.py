@@ -182,13 +182,14 @@ def test_removed_runs_are_gone_and_audited(client: TestClient, services: Service
 
 
 @pytest.mark.parametrize("run_id", ["run_01m7y9yrxp1qj7qqbwjt5qz3m", "nonsense", "%00", "fit_1"])
-@pytest.mark.parametrize("method", ["GET", "DELETE", "PATCH"])
-def test_unknown_runs_do_not_exist(client: TestClient, method: str, run_id: str) -> None:
-    body = b"{}" if method == "PATCH" else None
-
-    answer = client.request(
-        method, f"/v1/runs/{run_id}", content=body, headers={"Content-Type": "application/json"}
-    )
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [("GET", None), ("DELETE", None), ("PATCH", {}), ("PATCH", {"excluded": False})],
+)
+def test_unknown_runs_do_not_exist(
+    client: TestClient, method: str, body: dict[str, bool] | None, run_id: str
+) -> None:
+    answer = client.request(method, f"/v1/runs/{run_id}", json=body)
 
     assert answer.json()["code"] == "not_found"
     assert client.get(f"/v1/runs/{run_id}/assessment").status_code == 404

@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
-from app.domain.errors import NotFoundError, UnknownWorkloadError
+from app.domain.errors import DomainError, NotFoundError, UnknownWorkloadError
 from app.domain.identifiers import RunId, Slug
 from app.domain.quotas import Limit, Quota
 from app.domain.runs import RunChange
@@ -145,6 +145,29 @@ def test_limits_that_are_set_at_once_all_stand(services: Services) -> None:
 
         [(_, quota)] = services.projects.list_all()
         assert quota == Quota(workloads=number, queued_fits=number, fits_per_day=number)
+
+
+def test_runs_and_workloads_are_removed_once(services: Services) -> None:
+    refused: list[DomainError] = []
+
+    def remove(action: Callable[[], object]) -> None:
+        try:
+            action()
+        except (NotFoundError, UnknownWorkloadError) as error:
+            refused.append(error)
+
+    for _ in range(_ROUNDS):
+        run_id = _run_id(services)
+        remove_run = partial(services.runs.delete, _CALLER, run_id)
+        remove_workload = partial(services.workloads.delete, _CALLER, Slug("fitted"))
+
+        _at_once(*3 * [partial(remove, remove_run)])
+        _at_once(*3 * [partial(remove, remove_workload)])
+
+    removed = ("run.delete", "workload.delete")
+    entries = services.access.list_audit("default", limit=100)
+    assert len(refused) == 4 * _ROUNDS
+    assert len([each for each in entries if each.action in removed]) == 2 * _ROUNDS
 
 
 def test_grid_factor_is_withdrawn_once(client: TestClient, services: Services) -> None:
