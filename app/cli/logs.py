@@ -70,12 +70,20 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(event, default=str).decode()
 
 
+def _shown(value: object) -> str:
+    """Return a value as it stands in a line, which it neither ends nor colours."""
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 class TextFormatter(logging.Formatter):
     """A line for people: instant, level, event, then `name=value`."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        fields = "".join(f" {name}={_shown(value)}" for name, value in _fields(record).items())
         line = f"{_instant(record)} {record.levelname:<7} {record.getMessage()}{fields}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)

@@ -58,6 +58,12 @@ def test_text_log_line_shows_fields_behind_the_event() -> None:
     assert TextFormatter().format(_record(workload="resnet")).endswith("fit done workload=resnet")
 
 
+def test_value_of_several_lines_ends_no_text_log_line() -> None:
+    line = TextFormatter().format(_record(reason="moved\nto \x1b[31mhttp://é\u202e"))
+
+    assert line.endswith(r"fit done reason=moved\nto \x1b[31mhttp://é\u202e")
+
+
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_log_line_of_an_error_has_its_stack(formatter: logging.Formatter) -> None:
     assert "ValueError: broken" in formatter.format(_failed_record())
