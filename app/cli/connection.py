@@ -12,10 +12,10 @@ from rich.markup import escape
 
 from app.cli.failures import RefusedError, UnreachableError, UsageError
 from app.cli.output import notes, print_note
-from app.cli.proxies import proxy_to, unproxied
 from app.cli.remedies import in_cli_words
 from app.domain.addresses import without_login
 from app.domain.wording import say_seconds
+from app.services.proxies import proxy_to, unproxied
 
 _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 4

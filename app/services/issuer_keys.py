@@ -14,6 +14,7 @@ import orjson
 
 from app.domain.access_errors import IssuerUnavailableError, UnauthenticatedError
 from app.domain.addresses import is_safe_url
+from app.services.proxies import unproxied
 
 _logger = logging.getLogger(__name__)
 _DISCOVERY: Final = "/.well-known/openid-configuration"
@@ -107,11 +108,8 @@ class IssuerKeys:
     async def _refresh(self, begun_at: datetime) -> None:
         try:
             async with asyncio.timeout(self._limit_s):
-                # Reading the certificates that are trusted takes a while.
-                make_client = partial(httpx2.AsyncClient, timeout=self._limit_s)
-                async with await asyncio.to_thread(make_client) as client:
-                    keys = _signing_keys(await _fetch(client, await self._find_url(client)))
-        except (httpx2.HTTPError, ValueError, TimeoutError) as error:
+                keys = _signing_keys(await self._fetch(await self._find_url()))
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TimeoutError) as error:
             reason = f"{type(error).__name__}: {error}"
             extra = {"issuer": self._issuer, "reason": reason}
             _logger.warning("keys of the issuer were not fetched", extra=extra)
@@ -120,10 +118,10 @@ class IssuerKeys:
         finally:
             self._fetching = None
 
-    async def _find_url(self, client: httpx2.AsyncClient) -> str:
+    async def _find_url(self) -> str:
         if self._jwks_url is not None:
             return self._jwks_url
-        document = await _fetch(client, self._issuer.rstrip("/") + _DISCOVERY)
+        document = await self._fetch(self._issuer.rstrip("/") + _DISCOVERY)
         url = document.get("jwks_uri")
         if document.get("issuer") != self._issuer:
             raise ValueError("the discovery document is that of another issuer")
@@ -131,20 +129,25 @@ class IssuerKeys:
             raise ValueError("the discovery document has no safe jwks_uri")
         return url
 
+    async def _fetch(self, url: str) -> dict[str, Any]:
+        """Return a JSON object of bounded size; redirections are not followed.
 
-async def _fetch(client: httpx2.AsyncClient, url: str) -> dict[str, Any]:
-    """Return a JSON object of bounded size; redirections are not followed."""
-    content = bytearray()
-    async with client.stream("GET", url) as answer:
-        answer.raise_for_status()
-        async for piece in answer.aiter_bytes():
-            content += piece
-            if len(content) > _MAX_BYTES:
-                raise ValueError("the document is too large")
-    document = orjson.loads(content)
-    if not isinstance(document, dict):
-        raise ValueError("the document is no JSON object")  # noqa: TRY004 - of a bad document
-    return document
+        What is on this machine cannot be altered on the way, unless a proxy fetches it.
+        """
+        options = {"timeout": self._limit_s, **unproxied(httpx2.URL(url))}
+        content = bytearray()
+        # Reading the certificates that are trusted takes a while.
+        client = await asyncio.to_thread(partial(httpx2.AsyncClient, **options))
+        async with client, client.stream("GET", url) as answer:
+            answer.raise_for_status()
+            async for piece in answer.aiter_bytes():
+                content += piece
+                if len(content) > _MAX_BYTES:
+                    raise ValueError("the document is too large")
+        document = orjson.loads(content)
+        if not isinstance(document, dict):
+            raise ValueError("the document is no JSON object")  # noqa: TRY004 - of a bad document
+        return document
 
 
 def _signing_keys(document: Mapping[str, Any]) -> dict[str | None, SigningKey]:

@@ -5,7 +5,7 @@ import logging
 import httpx2
 import pytest
 
-from app.cli.proxies import proxy_to, unproxied
+from app.services.proxies import proxy_to, unproxied
 from tests.support.terminal import Terminal
 
 _CLOSED = "http://ada:secret@127.0.0.1:1"

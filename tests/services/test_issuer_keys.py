@@ -39,6 +39,19 @@ def test_known_key_serves_while_an_invented_one_is_looked_for(
     assert issuer.fetched == ["/keys", "/keys"]
 
 
+@pytest.mark.parametrize("keys_at", [None, "/keys"])
+def test_issuer_on_this_machine_is_asked_without_a_proxy(
+    issuer: Issuer, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, keys_at: str | None
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    keys = IssuerKeys(issuer.url, None if keys_at is None else issuer.url + keys_at, clock)
+
+    assert asyncio.run(keys.find("first")).algorithm == "RS256"
+
+
 def test_issuer_that_hangs_is_given_up(issuer: Issuer, clock: FakeClock) -> None:
     issuer.gate.clear()
     keys = IssuerKeys(issuer.url, None, clock, limit_s=0.01)
