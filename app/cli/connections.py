@@ -21,11 +21,16 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _MAX_HEAD_BYTES: Final = 1 << 16
+_SHORTEN: Final = "Send less in the address and the headers, and what is long in a body."
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
-class _MalformedError(Exception):
-    """A request that the parser takes and HTTP does not; the parser ends with it."""
+class _RefusedError(Exception):
+    """A request that the parser takes and this service does not; the parser ends with it."""
+
+    def __init__(self, kind: ProblemKind, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -136,8 +141,10 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._decline()
             except httptools.HttpParserError as error:
                 ours = error.__context__
-                is_ours = isinstance(ours, _MalformedError)
-                self.send_400_response(str(ours) if is_ours else "This is no HTTP request.")
+                if isinstance(ours, _RefusedError):
+                    self._refuse(ours.kind, str(ours))
+                else:
+                    self.send_400_response("This is no HTTP request.")
                 return
             else:
                 return
@@ -165,6 +172,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._disarm()
         self._awaits_head, self._goes_on = False, True
         self._require_host()
+        self._require_short_target()
         super().on_headers_complete()
         # The request has its headers; trailers, which come like them, are none.
         self.headers = []
@@ -174,7 +182,14 @@ class GuardedProtocol(HttpToolsProtocol):
         hosts = [name for name, _ in self.headers].count(b"host")
         if hosts != 1 and (hosts or self.parser.get_http_version() == "1.1"):
             found = "several" if hosts else "no"
-            raise _MalformedError(f"A request has one Host header; this one has {found}.")
+            detail = f"A request has one Host header; this one has {found}."
+            raise _RefusedError(problem_kinds.MALFORMED_HTTP, detail)
+
+    def _require_short_target(self) -> None:
+        """Refuse an address that uvicorn's parser of addresses takes for none."""
+        if len(self.url) >= _MAX_HEAD_BYTES:
+            detail = f"The address alone has {_MAX_HEAD_BYTES} bytes or more."
+            raise _RefusedError(problem_kinds.HEAD_TOO_LARGE, detail)
 
     @override
     def on_body(self, body: bytes) -> None:
@@ -269,7 +284,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
             self._watch_rest()
             return
-        remedy = "Send the request again, whole and without delay."
+        is_long = kind is problem_kinds.HEAD_TOO_LARGE
+        remedy = _SHORTEN if is_long else "Send the request again, whole and without delay."
         document = problems.problem_document(kind, detail, instance="/", remedy=remedy)
         body = orjson.dumps(document)
         head = (

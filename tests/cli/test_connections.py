@@ -74,6 +74,16 @@ def test_endless_headers_are_refused_before_they_fill_the_memory(application: Fa
 
     assert status.startswith(b"HTTP/1.1 431")
     assert problem["code"] == "headers_too_large"
+    assert problem["remedy"].startswith("Send less")
+
+
+def test_address_that_is_too_long_is_no_other_fault(application: FastAPI) -> None:
+    asked = b"GET /healthz?x=%b HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    status, problem = _problem(_talk(application, asked % (b"a" * (1 << 16))))
+
+    assert status.startswith(b"HTTP/1.1 431")
+    assert problem["code"] == "headers_too_large"
 
 
 def test_what_is_no_http_is_a_problem(application: FastAPI) -> None:
