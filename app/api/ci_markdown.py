@@ -8,7 +8,11 @@ from app.api.schemas.quantities import money_text
 from app.domain.ci import CiReport, CostChange, GateVerdict, JudgedRun, RunCost
 from app.domain.wording import say_count, say_number, say_seconds
 
-_ESCAPES: Final = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "`": "'", "\n": " "})
+_CODE: Final = {"|": "\\|", "<": "&lt;", ">": "&gt;", "`": "'", "\n": " "}
+_TEXT: Final = {**_CODE, **{each: f"\\{each}" for each in "\\[]"}, "@": "@\N{ZERO WIDTH SPACE}"}
+_IN_CODE, _IN_TEXT = str.maketrans(_CODE), str.maketrans(_TEXT)
+"""Names are other people's: they make no link or picture of their own, and call nobody."""
+
 _HEADINGS: Final = {
     GateVerdict.PASS: "as forecast",
     GateVerdict.WARN: "worth a look",
@@ -84,7 +88,7 @@ def comment(report: CiReport) -> str:
         f"<!-- trainfare:ci {' '.join(slugs)} -->",
         f"### Training cost: {_heading(report)}",
         "",
-        summary(report).translate(_ESCAPES),
+        summary(report).translate(_IN_TEXT),
         "",
         f"| {' | '.join(name for name, _ in columns)} |",
         f"| {' | '.join(alignment for _, alignment in columns)} |",
@@ -95,7 +99,7 @@ def comment(report: CiReport) -> str:
         lines.append(f"| ... | {left} more runs {'| ' * (len(columns) - 2)}|")
     if report.cost_change is not None:
         lines += ["", _cost_sentence(report.cost_change)]
-    lines += ["", f"<sub>{_origin(report, slugs).translate(_ESCAPES)}</sub>"]
+    lines += ["", f"<sub>{_origin(report, slugs).translate(_IN_TEXT)}</sub>"]
     return "\n".join(lines) + "\n"
 
 
@@ -162,8 +166,8 @@ def _row(each: JudgedRun, *, has_costs: bool) -> str:
     )
     name = each.run.external_id or each.run.run_id
     observed = say_seconds(each.run.duration_seconds)
-    cells = [f"{each.run.workload} `{name.translate(_ESCAPES)}`", _work(each), observed]
-    plain = [cells[0], *(cell.translate(_ESCAPES) for cell in (*cells[1:], expected, change))]
+    cells = [f"{each.run.workload} `{name.translate(_IN_CODE)}`", _work(each), observed]
+    plain = [cells[0], *(cell.translate(_IN_TEXT) for cell in (*cells[1:], expected, change))]
     costs = [_cost(each.cost)] if has_costs else []
     return f"| {' | '.join([*plain, *costs, verdict])} |"
 

@@ -297,6 +297,18 @@ def test_the_comment_is_one_table_with_a_hidden_marker(client: TestClient) -> No
     assert "1f2e" in lines[-1]
 
 
+def test_names_in_the_comment_make_no_links_and_call_nobody(client: TestClient) -> None:
+    picture = "![free](https://other.example/x.png)\\"
+    odd = run(9.0, configuration={"gpu_type": picture, "workers": 4})
+
+    comment = report(client, odd, commit="1f2e", branch="fix/@ada/x")["comment_markdown"]
+    assert "\\[free\\](https" in comment
+    assert "[free]" not in comment
+    assert "@ada" not in comment
+    rows = [line for line in comment.splitlines() if line.startswith("|")]
+    assert rows[2].replace("\\|", "").count("|") == 7
+
+
 @pytest.mark.usefixtures("published")
 def test_many_runs_are_cut_in_the_comment(client: TestClient) -> None:
     found = report(client, *[run(usual(), external_id=f"n{n}") for n in range(60)])
