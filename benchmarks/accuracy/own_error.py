@@ -12,6 +12,7 @@ from benchmarks.accuracy.judging import Judgement
 _DRAWS = 200
 _SEED = 1
 _LEAST_ERROR = 1e-4
+_MAX_LOG = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,6 @@ def _share_known(
     shared = generator.standard_normal((_DRAWS, 1))
     own = generator.standard_normal((_DRAWS, len(typical)))
     logs = pool.at(np.sqrt(alike) * shared + np.sqrt(1 - alike) * own) * np.log1p(typical)
-    errors = np.abs(np.expm1(-logs)).mean(axis=1)
+    errors = np.abs(np.expm1(np.minimum(-logs, _MAX_LOG))).mean(axis=1)
     ratios = item.own_estimate / np.maximum(errors, _LEAST_ERROR)
     return float(np.mean((ratios >= 0.5) & (ratios <= 2)))  # noqa: PLR2004 - the factor

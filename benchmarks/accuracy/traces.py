@@ -11,10 +11,12 @@ import numpy as np
 
 from app.pricing.gpus import canonical_gpu_name
 from app.services.frames import with_boards, with_families
+from app.services.uploads.numbers import is_number
 from models import FeatureTable, HardwareDescription, RunTable
 
 NUMERIC_COLUMNS = ("workers", "nodes", "dataset_size", "batch_size", "epochs")
 CATEGORICAL_COLUMNS = ("gpu_type", "instance_type", "framework")
+_MISSING: Final = ("", "nan")
 
 Row = dict[str, str]
 
@@ -45,8 +47,9 @@ def read_rows(path: Path) -> Iterator[Row]:
     """Yield the runs of a CSV file, GPU types by the names that the service gives them.
 
     An upload does the same: a data sheet, and what other workloads found, are known by that name.
+    A byte order mark, as spreadsheets write it, is no part of the first column's name.
     """
-    with path.open(newline="") as stream:
+    with path.open(newline="", encoding="utf-8-sig") as stream:
         for row in csv.DictReader(stream):
             if row.get("gpu_type"):
                 row["gpu_type"] = canonical_gpu_name(row["gpu_type"])
@@ -90,12 +93,9 @@ def _table(rows: Sequence[Row], numeric: list[str], categorical: list[str]) -> R
 
 
 def _is_numeric(rows: Sequence[Row], name: str) -> bool:
-    try:
-        for row in rows:
-            float(row[name] or "nan")
-    except ValueError:
-        return False
-    return True
+    """Whether an upload would call a parameter's cells numbers; those without one are missing."""
+    cells = {row.get(name) or "" for row in rows}
+    return all(is_number(cell, is_typed=False) for cell in cells if cell.lower() not in _MISSING)
 
 
 def read_best_peers(path: Path | None) -> dict[str, float]:

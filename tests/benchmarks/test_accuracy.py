@@ -24,7 +24,7 @@ from benchmarks.accuracy.goals import (
 from benchmarks.accuracy.plots import draw_curve
 from benchmarks.accuracy.profiles import read_profile_tasks
 from benchmarks.accuracy.tables import geometric, groups_of, median
-from benchmarks.accuracy.traces import Task, read_rows
+from benchmarks.accuracy.traces import Task, read_rows, to_tables
 from tests.benchmarks.judged import JUDGED
 
 
@@ -168,6 +168,26 @@ def test_gpu_types_are_read_by_the_names_of_the_service(tmp_path: Path) -> None:
     path.write_text("run_id,gpu_type\n1,NVIDIA A100-SXM4-80GB\n2,\n3,abacus\n")
 
     assert [row["gpu_type"] for row in read_rows(path)] == ["A100-80GB", "", "abacus"]
+
+
+def test_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("run_id,workload\n1,one\n", encoding="utf-8-sig")
+
+    assert [row["run_id"] for row in read_rows(path)] == ["1"]
+
+
+@pytest.mark.parametrize("odd", ["inf", "1e120", "1_000", "auto"])
+def test_parameters_are_categories_where_an_upload_takes_a_cell_for_text(odd: str) -> None:
+    rows = [
+        {"run_id": str(run), "workers": "2", "duration_seconds": "3", "param.a": cell, "param.b": b}
+        for run, (cell, b) in enumerate([("4", "1"), ("", "nan"), (odd, "2.5")])
+    ]
+
+    runs, _ = to_tables(Task("folder", "task", "interpolation", "random", tuple(rows), ()))
+
+    assert runs.features.categorical["param.a"] == ["4", None, odd]
+    np.testing.assert_array_equal(runs.features.numeric["param.b"], [1.0, np.nan, 2.5])
 
 
 def test_other_workloads_of_a_folder_tell_how_one_scales(tmp_path: Path) -> None:

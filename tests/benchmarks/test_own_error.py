@@ -62,3 +62,10 @@ def test_what_forecasts_announce_counts_and_not_how_wrong_they_all_were() -> Non
 
 def test_forecasts_without_any_error_leave_nothing_to_announce() -> None:
     assert attainable_share([task_of(np.zeros(5))]) == 0.0
+
+
+def test_errors_beyond_all_numbers_are_no_overflow() -> None:
+    far = task_of(np.array([-1.0, 1.0]))
+    points = replace(far.points, typical=(1e300, 1e300))
+
+    assert attainable_share([replace(far, points=points, own_estimate=1e300), far]) <= 1
