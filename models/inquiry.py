@@ -18,6 +18,7 @@ from models.explanation import (
 )
 from models.intervals import tempered
 from models.jitter import Jitter
+from models.lower_ends import LowerEnds
 from models.memory import Memory, row_signatures
 from models.mixture import Evaluation, Mixture, Mixtures, RegimeModel
 from models.once import once
@@ -50,6 +51,7 @@ class Grounds:
     encoder: Encoder
     transfer: LevelTransfer
     regime_map: RegimeMap
+    lower_ends: LowerEnds
     regimes: Mapping[str, RegimeModel]
     center: float
     memory: Memory
@@ -112,6 +114,11 @@ class Inquiry:
         """The kind of question that each row asks."""
         grounds, encoded = self._grounds, self.encoded
         return grounds.regime_map.of_rows(grounds.encoder, encoded.distances, encoded.codes)
+
+    @once
+    def answering(self) -> Sequence[str]:
+        """What answers each row, by the names of `FittedPortfolio.answering`."""
+        return self._grounds.lower_ends.of_rows(self.regimes, self.encoded.X)
 
     @once
     def expansion(self) -> Expansion | None:
@@ -183,10 +190,10 @@ class Inquiry:
     @once
     def _answered(self) -> list[_Answered]:
         """What the mixtures say of the rows, or of what stands in for them, by regime."""
-        expansion, asked = self.expansion, self.regimes
+        expansion, asked = self.expansion, self.answering
         X = self.encoded.X
         if expansion is not None:
-            X, asked = expansion.X, tuple(asked[row] for row in expansion.source)
+            X, asked = expansion.X, [asked[row] for row in expansion.source]
         answered = []
         for name, rows in _rows_of(asked).items():
             mixture = self._grounds.mixtures.of(name)

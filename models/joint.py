@@ -112,15 +112,15 @@ def joint_forecast(
         raise ValueError("A joint forecast needs a candidate and a target.")
     inquiry = portfolio.ask(stack(candidates, targets))
     rows, encoded = inquiry.features, inquiry.encoded
-    regimes = portfolio.regime_map.of_rows(portfolio.encoder, encoded.distances, encoded.codes)
-    n, asked = candidates.n_rows, np.array(regimes[candidates.n_rows :])
-    weights = [portfolio.regimes[each].weights for each in dict.fromkeys(asked.tolist())]
+    n, answering = candidates.n_rows, inquiry.answering[candidates.n_rows :]
+    distinct = list(dict.fromkeys(answering))
+    weights = [portfolio.answering[each].weights for each in distinct]
     spread = _Spread.of(portfolio, rows, encoded, np.max(weights, axis=0) > 0)
     joints = []
-    for regime in dict.fromkeys(asked.tolist()):
-        which = np.flatnonzero(asked == regime)
+    for regime in distinct:
+        which = np.flatnonzero([each == regime for each in answering])
         kept = np.concatenate([np.arange(n), n + which])
-        model = portfolio.regimes[regime]
+        model = portfolio.answering[regime]
         width = float(model.curve[_CONFIDENCE_OF_CURVE])
         covariance, noise = spread.of_mixture(model, kept, portfolio.jitter)
         joints.append(JointForecast(covariance, noise, np.full(len(which), width), which))

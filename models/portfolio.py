@@ -12,6 +12,7 @@ from models.holdout import trend_breaks
 from models.influence import Influences, Lesson, name_lessons
 from models.inquiry import Grounds, Inquiry
 from models.jitter import Jitter
+from models.lower_ends import LowerEnds
 from models.memory import Memory
 from models.memory_law import Feasibility, MemoryLaw
 from models.mixture import Mixtures, RegimeModel
@@ -64,6 +65,8 @@ class FittedPortfolio:
     trend_breaks
         Log standard deviation, per log unit beyond the measured range, of a break in the trend of
         each numeric feature, shape (n_numeric,).
+    answering
+        `regimes`, and what answers below the ranges of axes (`models.lower_ends`).
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an artefact, named once where it is built
@@ -88,17 +91,21 @@ class FittedPortfolio:
         self.memory_law, self.convergence, self.phases = memory_law, convergence, phases
         self.jitter, self.placement = jitter, placement
         self._influences: Influences | None = None
-        self.trend_breaks = _trend_breaks(encoder, regime_map, report.n_configurations)
+        n_configurations = report.n_configurations
+        self.trend_breaks = _trend_breaks(encoder, regime_map, n_configurations)
+        lower_ends = LowerEnds(encoder, self.regimes, regime_map.kinds, n_configurations)
+        self.answering = self.regimes | lower_ends.models
         self._grounds = Grounds(
             encoder,
             transfer,
             regime_map,
+            lower_ends,
             self.regimes,
             center,
             memory,
             self.trend_breaks**2 if self.trend_breaks.any() else None,
             SupportGrounds(encoder, transfer, memory, regime_map),
-            Mixtures(encoder.layout, self.members, self.regimes),
+            Mixtures(encoder.layout, self.members, self.answering),
             jitter,
             placement,
         )
@@ -182,12 +189,12 @@ class FittedPortfolio:
         inquiry = self.ask(features)
         encoded, expansion = inquiry.encoded, inquiry.expansion
         lessons: list[tuple[Lesson, ...]] = []
-        for row, regime in enumerate(inquiry.regimes):
+        for row, regime in enumerate(inquiry.answering):
             X, shares = encoded.X[[row]], np.ones(1)
             if expansion is not None:
                 own = expansion.source == row
                 X, shares = expansion.X[own], expansion.weights[own]
-            derivatives = self._influences.of(X, self.regimes[regime].weights)
+            derivatives = self._influences.of(X, self.answering[regime].weights)
             whole = np.tensordot(shares, derivatives, axes=1)
             lessons.append(name_lessons(whole, self.memory.names))
         return lessons

@@ -31,7 +31,7 @@ from models.packing import pack, unpack
 from models.portfolio import FittedPortfolio
 from models.tables import FloatArray
 
-FORMAT_VERSION = 17
+FORMAT_VERSION = 18
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 ARRAYS, HEADER = "arrays.f64", "header.json"
