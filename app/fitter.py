@@ -191,6 +191,9 @@ def open_computer(settings: Settings, beat_s: float) -> Computer:
     """Return where fits are computed: on a Ray cluster if one is named, else on this machine."""
     if settings.ray_address is None:
         return ProcessComputer(beat_s=beat_s)
+    # Ray reads it when it is imported. Where the connection is lost in the midst of a fit it would
+    # start a cluster of its own on this machine.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     from app.services.ray_computing import RayComputer  # noqa: PLC0415 - Ray is an extra
 
     return RayComputer(settings.ray_address, beat_s=beat_s)

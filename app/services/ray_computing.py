@@ -206,8 +206,7 @@ class RayComputer(Computer):
         return self._waits_for
 
     def _connect(self) -> None:
-        # Ray itself waits for minutes where nothing listens, deaf to SIGTERM.
-        socket.create_connection(_place(self._address), _PROBE_S).close()
+        self._probe()
         on_sigterm = signal.getsignal(signal.SIGTERM)
         ray.init(address=self._address, log_to_driver=False, logging_level=logging.WARNING)
         if threading.current_thread() is threading.main_thread():
@@ -218,9 +217,24 @@ class RayComputer(Computer):
     @override
     def is_ready(self) -> bool:
         with self._connecting:
-            if self._is_closed or _is_connected():
-                return not self._is_closed
+            if self._is_closed:
+                return False
+            # A node of the cluster counts as connected for a minute after the head has gone, and
+            # waits for it in whatever it is asked meanwhile.
+            if _is_connected() and self._listens():
+                return True
             return self._clock() >= self._next_attempt and self._reconnect()
+
+    def _listens(self) -> bool:
+        try:
+            self._probe()
+        except OSError:
+            return False
+        return True
+
+    def _probe(self) -> None:
+        # Ray itself waits for minutes where nothing listens, deaf to SIGTERM.
+        socket.create_connection(_place(self._address), _PROBE_S).close()
 
     def _reconnect(self) -> bool:
         """Try to connect; the pause before the next attempt doubles with each that fails."""

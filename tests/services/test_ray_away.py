@@ -77,17 +77,18 @@ def running_head(folder: str, ports: tuple[int, int]) -> Iterator[None]:
         process.communicate()
 
 
-def _address(ports: tuple[int, int]) -> str:
-    return f"ray://127.0.0.1:{ports[1]}"
+def _address(ports: tuple[int, int], *, from_a_node: bool = False) -> str:
+    return f"127.0.0.1:{ports[0]}" if from_a_node else f"ray://127.0.0.1:{ports[1]}"
 
 
 @one_database
-def test_fit_waits_for_a_cluster_that_is_away(services: Services) -> None:
+@pytest.mark.parametrize("from_a_node", [False, True], ids=["client", "node"])
+def test_fit_waits_for_a_cluster_that_is_away(services: Services, *, from_a_node: bool) -> None:
     context, ports = services.context, _free_ports()
     store_runs(context, "resnet")
     with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         with running_head(folder, ports):
-            computer = RayComputer(_address(ports), beat_s=0.1)
+            computer = RayComputer(_address(ports, from_a_node=from_a_node), beat_s=0.1)
             while not computer.is_ready():
                 pass
             fitter = Fitter(FittingService(context), computer, context.settings, beat_s=0.1)
@@ -105,6 +106,7 @@ def test_fit_waits_for_a_cluster_that_is_away(services: Services) -> None:
     ended = services.fits.get(DEFAULT_PROJECT, asked.fit_id)
     assert meanwhile.state is FitState.QUEUED
     assert ended.state is FitState.SUCCEEDED
+    assert ended.attempts - meanwhile.attempts == 1
 
 
 @one_database
