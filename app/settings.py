@@ -28,7 +28,7 @@ _PREFIX: Final = "TRAINFARE_"
 _OTHERS: Final = frozenset(
     {
         "URL", "API_KEY", "KEY", "TIMEOUT_S", "SPOOL", "OFFLINE",
-        "CLIENT", "RUNS", "OPTIONS", "PUBLISHED_PORT",
+        "WORKLOAD", "EXTERNAL_ID", "CLIENT", "RUNS", "OPTIONS", "PUBLISHED_PORT",
     }
 )  # fmt: skip
 """What the client, the actions of CI and compose read."""

@@ -17,6 +17,7 @@ _CONFIGURATION: Final = (
 )  # fmt: skip
 _OPTIONS: Final = {"budget": "--budget", "price_per_hour": "--price-per-hour", "width": "--width"}
 _UNKNOWN: Final = "unknown_workload"
+_PARAMETER: Final = "param."
 _WORK: Final = ("dataset_size", "batch_size", "epochs")
 _LISTS: Final = {
     "gpu_type": "gpu_types",
@@ -86,7 +87,10 @@ class Wanted:
                 "Give --plan plan.json, or --workload with --target workers=16 and the like.",
             )
         target_fields, search_fields = split_fields(self.target), split_fields(self.search or [])
-        categories = _categories(connection, workload)
+        has_parameters = any(
+            name.startswith(_PARAMETER) for name in {*target_fields, *search_fields}
+        )
+        categories = _categories(connection, workload) if has_parameters else frozenset()
         target = scenario_from(target_fields, categories)
         search = _search_from(search_fields, categories)
         most = machine.workers(target["configuration"].get("gpu_type"))
@@ -118,7 +122,7 @@ def _categories(connection: Connection, workload: str) -> frozenset[str]:
     if isinstance(known, RefusedError):
         return frozenset()
     parameters = known["parameters"].items()
-    return frozenset(f"param.{name}" for name, each in parameters if each["type"] != "number")
+    return frozenset(_PARAMETER + name for name, each in parameters if each["type"] != "number")
 
 
 def scenario_from(
@@ -137,9 +141,9 @@ def scenario_from(
             scenario["configuration"][name] = value_of(name, text)
         elif name in _WORK:
             scenario["work"][name] = value_of(name, text)
-        elif name.startswith("param."):
+        elif name.startswith(_PARAMETER):
             value = value_of(name, text, as_text=name in categories)
-            scenario["parameters"][name.removeprefix("param.")] = value
+            scenario["parameters"][name.removeprefix(_PARAMETER)] = value
         else:
             raise _unknown(name)
     return scenario
@@ -151,8 +155,8 @@ def _search_from(fields: Mapping[str, str], categories: Collection[str]) -> dict
         values = values_of(name, text, as_text=name in categories)
         if name in _LISTS:
             search[_LISTS[name]] = values
-        elif name.startswith("param."):
-            search.setdefault("parameters", {})[name.removeprefix("param.")] = values
+        elif name.startswith(_PARAMETER):
+            search.setdefault("parameters", {})[name.removeprefix(_PARAMETER)] = values
         else:
             raise _unknown(name)
     return search
