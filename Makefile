@@ -43,7 +43,7 @@ lint: $(VENV)/.installed-dev ## style, types and import contracts
 	$(BIN)/hadolint Dockerfile
 
 unit: $(VENV)/.installed-dev ## the quick tests, on SQLite alone
-	$(BIN)/pytest -q -n 2 -m "not postgresql and not slow" $(ARGS)
+	$(BIN)/pytest -q -n 2 -m "not (postgresql or slow or browser or lengthy)" $(ARGS)
 
 frameworks: $(FRAMEWORKS)/.installed $(VENV)/.installed-dev ## the collectors with torch, lightning, transformers, accelerate, ray
 	TRAINFARE_TEST_PYTHON=$(BIN)/python $(FRAMEWORKS)/bin/python -m pytest -q --durations=5 \

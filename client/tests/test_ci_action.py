@@ -19,6 +19,8 @@ from trainfare_client import Client
 from client.tests.forge import Forge, running_forge
 from client.tests.runs import make_profile, make_run
 
+pytestmark = pytest.mark.lengthy
+
 _ROOT = Path(__file__).parents[2]
 _EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
 

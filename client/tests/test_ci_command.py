@@ -12,6 +12,8 @@ from client.tests.forge import Forge
 from client.tests.runs import make_run
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.lengthy
+
 _AWAY = "http://127.0.0.1:9"
 
 

@@ -11,6 +11,8 @@ from trainfare_client.spool import FlushReport, Spool
 from client.tests.ci_steps import Step, fit, stored, write_runs
 from client.tests.runs import make_run
 
+pytestmark = pytest.mark.lengthy
+
 _AWAY = "http://127.0.0.1:9"
 
 

@@ -16,6 +16,8 @@ from client.tests.calls import Story
 from client.tests.runs import make_run
 from client.tests.typed import misfits
 
+pytestmark = pytest.mark.lengthy
+
 _COUNTED = re.compile(r'requests_total\{method="(?P<method>\w+)",route="(?P<route>[^"]+)"')
 
 

@@ -12,6 +12,8 @@ from trainfare_client import Client
 from client.tests.importing import Importing, written
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.lengthy
+
 _TABLE = "elapsed_ms,gpus,kind,rows\n1500,1,T4,1000\n900,2,T4,1000\n"
 _OPTIONS = [
     *("--map", "duration_s=elapsed_ms*0.001"),

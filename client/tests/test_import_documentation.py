@@ -10,6 +10,8 @@ import pytest
 from trainfare_client import Client
 from trainfare_client.importers.sources import SOURCES
 
+pytestmark = pytest.mark.lengthy
+
 _FOLDER = Path(__file__).parents[2] / "docs" / "integrations"
 _BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ACCOUNTING = """\

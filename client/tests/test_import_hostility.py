@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from client.tests.importing import Importing
 from client.tests.spark_logs import word_count
 
+pytestmark = pytest.mark.lengthy
+
 _SCALARS = st.one_of(
     st.none(),
     st.booleans(),

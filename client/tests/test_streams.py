@@ -9,6 +9,8 @@ from trainfare_client import ClientSettings
 
 from client.tests.ci_steps import Step, write_runs
 
+pytestmark = pytest.mark.lengthy
+
 _CLIENT = f"{sys.executable} -m trainfare_client"
 _SERVICE = f"{sys.executable} -m app.cli"
 _FULL = pytest.param(

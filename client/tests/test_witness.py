@@ -15,6 +15,8 @@ from trainfare_client.collectors.recording import Recorder
 from trainfare_client.collectors.surroundings import Place
 from trainfare_client.collectors.witness import Witness, kernel_kills, tell_of, watch
 
+pytestmark = pytest.mark.lengthy
+
 _KILLED = """
 import os, signal, sys
 from trainfare_client.collectors.recording import Recorder

@@ -13,6 +13,8 @@ from app.services.wiring import Services, build_services
 from tests.support.clock import FakeClock
 from tests.support.regressors import QUICK, fit, law_seconds, publish_regressor
 
+pytestmark = pytest.mark.lengthy
+
 POINTS = [(workers, size) for size in (1000.0, 2000.0, 4000.0) for workers in (1, 2, 4, 8)]
 
 

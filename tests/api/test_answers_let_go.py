@@ -16,6 +16,8 @@ from app.settings import Settings
 from app.storage.database import Database
 from tests.support.regressors import publish_regressor
 
+pytestmark = pytest.mark.lengthy
+
 NAMES = ("first", "second", "third")
 
 

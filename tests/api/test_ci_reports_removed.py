@@ -11,6 +11,8 @@ from app.domain.identifiers import Slug
 from app.services.wiring import Services
 from tests.support.regressors import fit, publish_regressor
 
+pytestmark = pytest.mark.lengthy
+
 URL = "/v1/ci/reports"
 
 

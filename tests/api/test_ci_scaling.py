@@ -10,6 +10,8 @@ from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.regressors import fit
 
+pytestmark = pytest.mark.lengthy
+
 _ON_EIGHT = 100.0
 
 

@@ -22,6 +22,8 @@ from app.settings import Settings
 from app.storage.database import Database
 from tests.support.regressors import publish_regressor
 
+pytestmark = pytest.mark.lengthy
+
 _CHECKS = [
     schemathesis.checks.not_a_server_error,
     status_code_conformance,

@@ -10,6 +10,8 @@ from app.services.wiring import Services
 from tests.support.regressors import fit
 from tests.support.uploads import JsonRun, faults, list_runs, make_json_run, post_csv, post_json
 
+pytestmark = pytest.mark.lengthy
+
 NOISE_SCALE, SIZE = 500.0, 10_000.0
 
 

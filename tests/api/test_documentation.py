@@ -9,6 +9,8 @@ from fastapi.testclient import TestClient
 
 from app.api import problem_kinds
 
+pytestmark = pytest.mark.lengthy
+
 _GUIDE = Path(__file__).parents[2] / "docs" / "api.md"
 _PAGES = ["/docs", "/problems", "/problems/invalid_rows"]
 

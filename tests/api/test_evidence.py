@@ -11,6 +11,8 @@ from app.domain.fits import FitRequest
 from app.services.wiring import Services
 from tests.support.regressors import fit
 
+pytestmark = pytest.mark.lengthy
+
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 

@@ -8,6 +8,8 @@ from app.services.wiring import Services
 from tests.support.regressors import fit, publish_regressor
 from tests.support.uploads import make_json_run, post_json
 
+pytestmark = pytest.mark.lengthy
+
 
 def test_shares_of_the_terms_add_up_and_follow_the_workers(
     client: TestClient, services: Services

@@ -8,6 +8,8 @@ from fastapi.testclient import TestClient
 from app.services.wiring import Services
 from tests.support.regressors import fit
 
+pytestmark = pytest.mark.lengthy
+
 GIB = 2**30
 
 

@@ -18,6 +18,8 @@ from app.services.wiring import Services
 from tests.support.questions import documents
 from tests.support.regressors import publish_regressor
 
+pytestmark = pytest.mark.lengthy
+
 
 @pytest.fixture
 def published(services: Services) -> Services:

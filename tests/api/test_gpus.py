@@ -3,6 +3,8 @@
 import pytest
 from fastapi.testclient import TestClient
 
+pytestmark = pytest.mark.lengthy
+
 
 def test_directory_lists_data_sheets_ambiguous_and_unspecified_names(client: TestClient) -> None:
     runs = [

@@ -15,6 +15,8 @@ from app.settings import Settings
 from app.storage.database import Database
 from tests.support.regressors import publish_regressor
 
+pytestmark = pytest.mark.lengthy
+
 _RANK = {"jobs": [{"ref": "a", "workload": "fitted", "work": {"dataset_size": 1000}}]}
 _REPLAYED = "Idempotent-Replayed"
 

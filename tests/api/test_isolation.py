@@ -19,6 +19,8 @@ from app.storage.tables import Base
 from tests.support.clock import FakeClock
 from tests.support.regressors import publish_regressor, store_runs
 
+pytestmark = pytest.mark.lengthy
+
 _MARK = "sesame"
 """A word that only the first project ever wrote."""
 _SCENARIO: dict[str, Any] = {

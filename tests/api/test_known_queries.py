@@ -6,6 +6,8 @@ from fastapi.testclient import TestClient
 from app.services.wiring import Services
 from tests.support.regressors import publish_regressor
 
+pytestmark = pytest.mark.lengthy
+
 PRICE = {"gpu_type": "H100", "gpu_count": 1, "price_per_hour": "8", "source": "list"}
 FORECAST = {"workload": "fitted", "configuration": {"gpu_type": "T4", "workers": 4}}
 

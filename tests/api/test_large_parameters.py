@@ -9,6 +9,8 @@ from app.services.wiring import Services
 from tests.support.regressors import fit
 from tests.support.uploads import make_json_run, post_json
 
+pytestmark = pytest.mark.lengthy
+
 WORKLOAD = "resnet50"
 
 

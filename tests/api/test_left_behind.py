@@ -17,6 +17,8 @@ from app.services.wiring import Services
 from tests.api.test_joint_answers import ALIKE, MACHINES, UNLIKE, VARIED
 from tests.support.regressors import publish_regressor
 
+pytestmark = pytest.mark.lengthy
+
 REFUSED = [{**ALIKE[0], "configuration": {"gpu_type": "no such", "workers": 1}}, *ALIKE]
 
 

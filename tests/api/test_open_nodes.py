@@ -8,6 +8,8 @@ from fastapi.testclient import TestClient
 from app.services.wiring import Services
 from tests.support.regressors import fit
 
+pytestmark = pytest.mark.lengthy
+
 _NOVEMBER = "2026-11-01T00:00:00Z"
 _MACHINES = (("one", 1), ("four", 4), ("eight", 8))
 

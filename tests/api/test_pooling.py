@@ -15,6 +15,8 @@ from models import FORMAT_VERSION, factory_summaries
 from tests.support.queries import recorded_queries
 from tests.support.regressors import fit, publish_regressor, store_runs
 
+pytestmark = pytest.mark.lengthy
+
 OTHER_PROJECT = ProjectId("prj_2")
 
 

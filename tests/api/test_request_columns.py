@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from app.api.forecast_requests import read_alike, read_forecasts, read_together
 from app.api.request_columns import NotColumnsError
 
+pytestmark = pytest.mark.lengthy
+
 counts = st.sampled_from([1, 8, 1_000_000, 8.0, "8", None, 0, 1.5, True, 10**30, "x"])
 sizes = st.sampled_from([1, 2.5, "2.5", None, 1e18, 0, -1, 1e19, True, [1], float("inf")])
 names = st.sampled_from(["T4", "A100 ", None, "", "x" * 101, "T4\n", 4, "ü"])

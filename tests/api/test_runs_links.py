@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.access import DEFAULT_PROJECT, Scope
@@ -11,6 +12,8 @@ from tests.support.clock import FakeClock
 from tests.support.realised import ASKED
 from tests.support.regressors import publish_regressor
 from tests.support.uploads import make_json_run, post_csv, post_json
+
+pytestmark = pytest.mark.lengthy
 
 
 def _record(client: TestClient, services: Services) -> str:

@@ -1,5 +1,6 @@
 """A workload's refit policy gets its fits, whenever its runs come and however its fits end."""
 
+import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.fits import ClaimedFit, FitProblem
@@ -10,6 +11,8 @@ from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.regressors import make_fitter, store_runs
 from tests.support.uploads import make_json_run, post_json
+
+pytestmark = pytest.mark.lengthy
 
 
 def _declare(client: TestClient, **policy: object) -> None:

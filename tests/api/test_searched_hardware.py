@@ -9,6 +9,8 @@ from fastapi.testclient import TestClient
 from app.services.wiring import Services
 from tests.support.regressors import fit
 
+pytestmark = pytest.mark.lengthy
+
 V100: dict[str, Any] = {"gpu_type": "V100-16GB", "instance_type": "q4"}
 A100: dict[str, Any] = {"gpu_type": "A100-40GB", "instance_type": "q8"}
 GPUS = {"q4": 4, "q8": 8}

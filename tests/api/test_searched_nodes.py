@@ -13,6 +13,8 @@ from tests.api.test_searched_hardware import (
     recommend,
 )
 
+pytestmark = pytest.mark.lengthy
+
 __all__ = ["own_machines"]
 
 V100: dict[str, Any] = {"gpu_types": ["V100-16GB"]}

@@ -29,6 +29,8 @@ from tests.support.issuer import AUDIENCE, Issuer, running_issuer
 from tests.support.log_lines import log_lines
 from tests.support.outage import give_back, take_away
 
+pytestmark = pytest.mark.lengthy
+
 _RUN = {"workload": "w", "duration_seconds": 10.0}
 
 

@@ -30,6 +30,8 @@ from tests.support.log_lines import log_lines
 from tests.support.outage import take_away
 from tests.support.regressors import QUICK, store_runs
 
+pytestmark = pytest.mark.lengthy
+
 _TRACE, _PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 _GIVEN = {"traceparent": f"00-{_TRACE}-{_PARENT}-01"}
 _RUN = {"workload": "w", "duration_seconds": 10.0, "workers": 1, "external_id": "hush-hush"}

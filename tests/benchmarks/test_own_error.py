@@ -9,6 +9,8 @@ from benchmarks.accuracy.judging import Judgement, Points
 from benchmarks.accuracy.own_error import attainable_share
 from tests.benchmarks.judged import JUDGED
 
+pytestmark = pytest.mark.lengthy
+
 TYPICAL = 0.1
 
 

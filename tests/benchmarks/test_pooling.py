@@ -9,6 +9,8 @@ from benchmarks.pooling.__main__ import main
 from benchmarks.pooling.arms import ARMS, Priors, summarise_all
 from benchmarks.pooling.workloads import first_runs_tasks, read_workloads, unseen_type_tasks
 
+pytestmark = pytest.mark.lengthy
+
 COLUMNS = (
     "run_id", "workload", "gpu_type", "workers", "batch_size", "duration_seconds", "param.depth",
 )  # fmt: skip

@@ -14,6 +14,8 @@ from benchmarks.serving.many import measure_recommendations
 from benchmarks.serving.slices import Figure, Goal, Slices, alternate
 from benchmarks.serving.stage import prepared_stage
 
+pytestmark = pytest.mark.lengthy
+
 GOAL = Goal("speed", "floor", 0.5, is_least=True)
 
 

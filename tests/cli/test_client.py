@@ -12,6 +12,8 @@ from app.cli.failures import FitFailedError
 from app.domain.recommendations import Objective
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.lengthy
+
 _HEADER = "workload,external_id,duration_seconds,workers,dataset_size,batch_size,epochs\n"
 
 

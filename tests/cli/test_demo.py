@@ -19,6 +19,8 @@ from app.storage.database import Database
 from tests.support.server import start_process
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.lengthy
+
 _CURL = re.compile(r"curl -H 'Accept: text/plain' '(?P<url>[^']+)'$")
 _HEADER = "workload,external_id,duration_seconds,gpu_type,workers,dataset_size,epochs\n"
 

@@ -12,6 +12,8 @@ import pytest
 from app.cli.ending import told_to_end
 from tests.support.server import running_service, start_process
 
+pytestmark = pytest.mark.lengthy
+
 _WAITS_FOR_EVER = """
 import threading
 from app.cli.ending import end_within, told_to_end

@@ -10,6 +10,8 @@ from app.cli.fields import recommendation_request, value_of, values_of
 from app.cli.profiling_requests import scenario_from
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.lengthy
+
 
 @pytest.mark.parametrize(
     ("name", "text", "values"),

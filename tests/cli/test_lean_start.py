@@ -10,6 +10,8 @@ import pytest
 
 from app.domain.threads import ONE_THREAD
 
+pytestmark = pytest.mark.lengthy
+
 _ASK = """
 import sys
 from fastapi.testclient import TestClient

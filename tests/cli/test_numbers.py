@@ -8,6 +8,8 @@ from app.cli.failures import UsageError
 from app.cli.numbers import number_or_text
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.lengthy
+
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e400"])
 @pytest.mark.parametrize(

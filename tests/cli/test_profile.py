@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.terminal import Said, Terminal
 
+pytestmark = pytest.mark.lengthy
+
 TARGET = ("-t", "workers=8", "-t", "dataset_size=8000")
 SMALL = ("-s", "workers=1,2", "-s", "dataset_size=1000,2000")
 NOTES_ITSELF = 'echo "$TRAINFARE_WORKERS $TRAINFARE_DATASET_SIZE" >> ran.txt'

@@ -15,6 +15,8 @@ import pytest
 
 from tests.support.server import RunningProcess, running_service
 
+pytestmark = pytest.mark.lengthy
+
 FIELDS = ("-t", "workers=8", "-t", "dataset_size=8000", "-s", "workers=1", "--max-workers", "8")
 SIZES = ("-s", "dataset_size=1000,2000,4000")
 TELL = "echo $$ > begun; read line < go"

@@ -8,6 +8,8 @@ import pytest
 from app.services.proxies import proxy_to, unproxied
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.lengthy
+
 _CLOSED = "http://ada:secret@127.0.0.1:1"
 
 

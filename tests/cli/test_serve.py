@@ -12,6 +12,8 @@ import pytest
 from tests.support.server import RunningProcess, running_service, start_process
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.lengthy
+
 
 def test_service_answers_until_sigterm_and_ends_with_0(sqlite_url: str) -> None:
     with running_service(sqlite_url) as service:

@@ -31,6 +31,8 @@ from app.domain.errors import NoRegressorError
 from app.settings import Settings
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.lengthy
+
 
 def _record(**fields: object) -> logging.LogRecord:
     record = logging.makeLogRecord({"msg": "fit %s", "args": ("done",), "levelname": "INFO"})

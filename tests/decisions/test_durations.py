@@ -9,6 +9,8 @@ from app.decisions.durations import DurationBeliefs, FloatArray
 from app.decisions.progress import remaining
 from models import NORMAL_KNOTS, ForecastDistribution
 
+pytestmark = pytest.mark.lengthy
+
 _SHARES = (np.arange(40_000) + 0.5) / 40_000
 
 

@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 
 from app.decisions.repetitions import Cell, repetitions
 
+pytestmark = pytest.mark.lengthy
+
 NOISE = 0.03
 CELL = Cell(0, 0.05)
 

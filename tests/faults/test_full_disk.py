@@ -13,6 +13,8 @@ from tests.support.disk import SmallDisk, small_disk
 from tests.support.postgresql import running_postgresql
 from tests.support.server import running_service
 
+pytestmark = pytest.mark.lengthy
+
 _DISK_BYTES = 512 * 2**20
 _ROWS = 20_000
 _CSV = "workload,external_id,duration_seconds,workers\n" + "".join(

@@ -18,6 +18,8 @@ from app.storage.database import Database
 from tests.support.regressors import make_fitter, store_runs
 from tests.support.server import RunningProcess, start_process
 
+pytestmark = pytest.mark.lengthy
+
 SLOW = FitRequest(time_budget_s=60.0)
 """All regressors on many runs: seconds, of which the test sees the first tenth."""
 

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.server import RunningProcess, running_service
 
+pytestmark = pytest.mark.lengthy
+
 _ROWS = 400
 _CSV = "workload,duration_seconds,workers\n" + "".join(
     f"killed,{100 + row},{1 + row % 8}\n" for row in range(_ROWS)

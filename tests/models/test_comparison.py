@@ -3,10 +3,13 @@
 import math
 
 import numpy as np
+import pytest
 
 from models import RunTable, compare
 from models.regimes import interpolation_folds
 from tests.models.workloads import fit, grid, make_runs
+
+pytestmark = pytest.mark.lengthy
 
 
 def test_regressor_compared_with_itself_is_no_worse() -> None:

@@ -21,6 +21,8 @@ from models import (
 from models.intervals import tempered
 from tests.models.workloads import fit, grid, make_features, make_runs
 
+pytestmark = pytest.mark.lengthy
+
 LAWS = ("scaling_law", "gaussian_process", "scaling_process", "physics_process", "held_process")
 
 

@@ -19,6 +19,8 @@ from models import (
 )
 from models.eras import FALSE_ALARM_RATE, find_change_points
 
+pytestmark = pytest.mark.lengthy
+
 CONFIGURATIONS = [(w, s, g) for w in (1, 2, 4, 8) for s in (1e3, 4e3) for g in "AB"]
 
 

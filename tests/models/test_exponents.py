@@ -15,6 +15,8 @@ from models import (
 )
 from tests.models.workloads import grid, make_features, make_runs
 
+pytestmark = pytest.mark.lengthy
+
 LENGTH = "param.sequence_length"
 ASKED: list[dict[str, float | str]] = [
     {"workers": 2, "dataset_size": 1000, "epochs": 2, "gpu_type": "V100", LENGTH: length}

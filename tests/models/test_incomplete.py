@@ -8,6 +8,8 @@ import pytest
 from models import FeatureTable, FittedPortfolio, FloatArray, RunTable, fit_portfolio
 from models.incomplete import find_incomplete
 
+pytestmark = pytest.mark.lengthy
+
 N = 36
 
 

@@ -12,6 +12,8 @@ from models import FeatureTable, FittedPortfolio, FloatArray, RunTable, dumps
 from models.ordering import structural_keys
 from tests.models.workloads import fit, grid, make_features, make_runs, run_tables
 
+pytestmark = pytest.mark.lengthy
+
 FEW = settings(max_examples=6)
 
 _ASKED = make_features(grid((1, 3, 16, 64), (500, 3000, 9000), ("V100", "K80", "T4")))

@@ -23,6 +23,8 @@ from models.memory_parameters import Parameters, error_probability
 from models.memory_state import build_law, law_header
 from tests.models.workloads import grid, make_runs
 
+pytestmark = pytest.mark.lengthy
+
 GIB = 2.0**30
 HARDWARE = {
     "small": HardwareDescription(10.0, 100.0, 16.0, 900.0),

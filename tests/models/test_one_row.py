@@ -18,6 +18,8 @@ from models import (
 from models.boosting import BoostedTrees, ResidualTrees
 from tests.models.workloads import fit, grid, make_runs
 
+pytestmark = pytest.mark.lengthy
+
 GPUS = {"T4": 1.0, "V100": 0.4, "mine": 0.7}
 
 

@@ -25,6 +25,8 @@ from models.pooling import pool_parameter
 from models.summaries import LevelEvidence
 from tests.models.workloads import grid, make_features, make_runs
 
+pytestmark = pytest.mark.lengthy
+
 V100 = HardwareDescription(15.7, 125.0, 16.0, 900.0)
 A100 = HardwareDescription(19.5, 312.0, 40.0, 1555.0)
 ROW: dict[str, float | str] = {"workers": 4, "dataset_size": 1000, "epochs": 2}

@@ -9,6 +9,8 @@ from models.posterior import N_PARTICLES, sample_posterior, spread_out
 from models.slice_sampling import LogDensity, move
 from models.tables import FloatArray
 
+pytestmark = pytest.mark.lengthy
+
 SEEDS = range(8)
 
 

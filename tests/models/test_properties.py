@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from models import FeatureTable, RunTable, dumps, loads
 from tests.models.workloads import fit, grid, make_features, make_runs, run_tables
 
+pytestmark = pytest.mark.lengthy
+
 FEW = settings(max_examples=12)
 FEWER = settings(max_examples=4)
 

@@ -9,6 +9,8 @@ from models.metrics import mape
 from models.relevance import IRRELEVANT, STRONG, with_relevance
 from tests.models.workloads import fit, grid, law_seconds, make_features, make_runs
 
+pytestmark = pytest.mark.lengthy
+
 Row = dict[str, float | str]
 
 

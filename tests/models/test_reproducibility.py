@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.lengthy
+
 _PROGRAM = """
 import hashlib, sys
 import numpy as np

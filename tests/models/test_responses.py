@@ -8,6 +8,8 @@ from models.level_effects import LevelEffects, pool_levels
 from models.summaries import LevelEvidence
 from tests.models.workloads import grid, make_features, make_runs
 
+pytestmark = pytest.mark.lengthy
+
 EFFECTS = np.array([0.0, -0.6, -1.2, -1.8])
 PRECISIONS = {"fp32": 0.0, "mixed": -0.8}
 

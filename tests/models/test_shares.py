@@ -9,6 +9,8 @@ import pytest
 from models import FittedPortfolio, RunTable, dumps, fit_portfolio, loads
 from tests.models.workloads import make_features
 
+pytestmark = pytest.mark.lengthy
+
 Row = dict[str, float | str]
 
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -16,6 +16,8 @@ from tests.support.dependencies import (
     write_sbom,
 )
 
+pytestmark = pytest.mark.lengthy
+
 
 def test_bill_of_materials_is_valid_and_names_every_locked_package(tmp_path: Path) -> None:
     target = tmp_path / "sbom.json"

@@ -12,6 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+pytestmark = pytest.mark.lengthy
+
 _ROOT = Path(__file__).parents[2]
 _DATA = (
     "app/api/templates",

@@ -14,6 +14,8 @@ from app.pricing.currencies import RateBook, is_stale_rate
 from app.pricing.resolution import PriceBook
 from tests.support.prices import NOW, make_price, on_t4
 
+pytestmark = pytest.mark.lengthy
+
 DAY = datetime(2026, 10, 20, tzinfo=UTC)
 
 

@@ -22,6 +22,8 @@ from app.services.beliefs import Beliefs
 from models import NORMAL_KNOTS
 from tests.support.prices import make_offer
 
+pytestmark = pytest.mark.lengthy
+
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 _CAPACITIES = ({"T4": 4}, {"T4": 3, "L4": 2})
 

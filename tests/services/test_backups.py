@@ -28,6 +28,8 @@ from tests.conftest import _execute, _postgresql_url
 from tests.support.clock import FakeClock
 from tests.support.regressors import publish_regressor, store_runs
 
+pytestmark = pytest.mark.lengthy
+
 _QUESTION = {
     "workload": "fitted",
     "configuration": {"gpu_type": "T4", "workers": 6},

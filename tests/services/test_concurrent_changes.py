@@ -19,6 +19,8 @@ from app.services.refits import RefitService
 from app.services.wiring import Services
 from tests.support.regressors import QUICK, store_runs
 
+pytestmark = pytest.mark.lengthy
+
 _CALLER = Principal(DEFAULT_PROJECT, frozenset(Scope))
 _ROUNDS = 5
 

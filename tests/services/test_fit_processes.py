@@ -27,6 +27,8 @@ from models import FeatureTable, RunTable, WorkloadSummary
 from tests.support.fit_tasks import make_task
 from tests.support.regressors import QUICK
 
+pytestmark = pytest.mark.lengthy
+
 
 class StopComputingError(Exception):
     """Raised by a caller that wants no more."""

@@ -30,6 +30,8 @@ from models import FORMAT_VERSION
 from tests.support.outage import give_back, take_away
 from tests.support.regressors import QUICK, store_runs
 
+pytestmark = pytest.mark.lengthy
+
 SLUG = Slug("resnet")
 
 

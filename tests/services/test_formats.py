@@ -13,6 +13,8 @@ from tests.support.clock import FakeClock
 from tests.support.other_formats import EARLIER, LATER, put_format
 from tests.support.regressors import fit, make_fitter, publish_regressor, store_runs
 
+pytestmark = pytest.mark.lengthy
+
 FITTED = Slug("fitted")
 OPERATOR = Principal(DEFAULT_PROJECT, frozenset(Scope))
 

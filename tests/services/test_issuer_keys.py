@@ -11,6 +11,8 @@ from app.services.issuer_keys import IssuerKeys
 from tests.support.clock import FakeClock
 from tests.support.issuer import Issuer, running_issuer
 
+pytestmark = pytest.mark.lengthy
+
 
 @pytest.fixture
 def issuer(clock: FakeClock) -> Iterator[Issuer]:

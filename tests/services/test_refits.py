@@ -13,6 +13,8 @@ from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.regressors import QUICK, make_fitter, store_runs
 
+pytestmark = pytest.mark.lengthy
+
 WEEK = timedelta(days=7)
 
 

@@ -9,6 +9,8 @@ from models import ForecastDistribution
 from models.distribution import NORMAL_KNOTS
 from tests.pricing.test_spot_grid import simulate
 
+pytestmark = pytest.mark.lengthy
+
 _WORK_S = 3 * 3600.0
 
 

@@ -28,6 +28,8 @@ from app.services.uploads.numbers import read_numbers
 from app.services.uploads.reading import CheckedUpload, read_upload
 from app.services.uploads.terms import UploadFormat
 
+pytestmark = pytest.mark.lengthy
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
