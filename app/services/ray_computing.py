@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -196,6 +196,7 @@ class RayComputer(Computer):
         self._address = address
         self._is_closed = False
         self._connecting = threading.Lock()
+        self._n_computing = 0
         self._waits_for: str | None = f"{address} was not reached yet"
         self._clock = clock
         self._pause_s, self._next_attempt = _FIRST_PAUSE_S, -math.inf
@@ -219,18 +220,26 @@ class RayComputer(Computer):
         with self._connecting:
             if self._is_closed:
                 return False
-            # A node of the cluster counts as connected for a minute after the head has gone, and
-            # waits for it in whatever it is asked meanwhile.
-            if _is_connected() and self._listens():
-                return True
+            if _is_connected():
+                # A node of the cluster counts as connected for a minute after the head has gone,
+                # and waits for it in whatever it is asked meanwhile.
+                silence = self._silence()
+                if silence is None:
+                    self._waits_for, self._pause_s = None, _FIRST_PAUSE_S
+                    return True
+                if self._n_computing:
+                    # What is under way may still end well, and tells of its loss itself.
+                    self._waits_for = f"{self._address}: {silence}"
+                    return False
             return self._clock() >= self._next_attempt and self._reconnect()
 
-    def _listens(self) -> bool:
+    def _silence(self) -> str | None:
+        """Return why nobody listens at the address, None where somebody does."""
         try:
             self._probe()
-        except OSError:
-            return False
-        return True
+        except OSError as error:
+            return str(error)[:_SHOWN]
+        return None
 
     def _probe(self) -> None:
         # Ray itself waits for minutes where nothing listens, deaf to SIGTERM.
@@ -269,14 +278,26 @@ class RayComputer(Computer):
     def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
         if self._is_closed or not _is_connected():
             raise ComputationLostError("The connection to the Ray cluster is closed.")
+        with self._counted():
+            try:
+                computation = _Computation.start(task)
+            except _LOST as error:
+                raise ComputationLostError(f"The Ray cluster takes no task: {error}") from error
+            limit_s = self._limit_s(task.request.time_budget_s)
+            try:
+                return self._await(computation, on_progress, limit_s)
+            finally:
+                computation.end()
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._connecting:
+            self._n_computing += 1
         try:
-            computation = _Computation.start(task)
-        except _LOST as error:
-            raise ComputationLostError(f"The Ray cluster takes no task: {error}") from error
-        try:
-            return self._await(computation, on_progress, self._limit_s(task.request.time_budget_s))
+            yield
         finally:
-            computation.end()
+            with self._connecting:
+                self._n_computing -= 1
 
     def _await(
         self, computation: _Computation, on_progress: OnProgress, limit_s: float

@@ -1,6 +1,7 @@
 """A Ray cluster of two nodes computes what this process would, also when a node is lost."""
 
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -152,6 +153,31 @@ def test_caller_that_wants_no_more_frees_the_cluster(computer: RayComputer, tmp_
     while ray.available_resources().get("CPU", 0) < 2:
         assert time.monotonic() < patience
         time.sleep(0.05)
+
+
+@pytest.mark.usefixtures("computer")
+def test_fit_under_way_goes_on_while_the_head_is_out_of_reach(tmp_path: Path) -> None:
+    gate, found = tmp_path / "gate", list[tuple[bool, str | None]]()
+    head = socket.create_server(("127.0.0.1", 0))
+    fitter = RayComputer(f"127.0.0.1:{head.getsockname()[1]}", beat_s=0.1)
+    was_ready = fitter.is_ready()
+
+    def lose_the_head(_share: float, step: str) -> None:
+        if step == "encoding" and not gate.exists():
+            head.close()
+            found.append((fitter.is_ready(), fitter.waits_for))
+            gate.touch()
+
+    outcome = fitter.compute(held_task(gate), lose_the_head)
+
+    [(is_ready, reason)] = found
+    assert was_ready
+    assert not is_ready
+    assert reason is not None
+    assert "refused" in reason
+    assert outcome.artifact
+    assert not fitter.is_ready()
+    assert not ray.is_initialized()
 
 
 def test_fit_that_never_ends_is_ended(cluster: RayNodes, tmp_path: Path) -> None:
