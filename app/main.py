@@ -9,7 +9,7 @@ from typing import Any
 from anyio import to_thread
 from fastapi import Depends, FastAPI
 from opentelemetry.trace import TracerProvider
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Lifespan
 from typing_extensions import override
 
 from app.api import health, openapi, problems
@@ -78,6 +78,31 @@ def _add_middleware(app: FastAPI, services: Services, watch: DeadlineWatch) -> C
     return Counted(services, metrics, answers, counts)
 
 
+def _new_services(settings: Settings) -> Services:
+    database = Database(
+        settings.url,
+        pool_size=settings.database_pool_size,
+        statement_timeout_s=settings.request_timeout_s,
+    )
+    return build_services(ServiceContext(database, settings))
+
+
+def _application(lifespan: Lifespan[FastAPI], tracing: TracerProvider | None) -> FastAPI:
+    return (_Untraced if tracing is None else FastAPI)(
+        title="Trainfare",
+        summary="Forecasts of the time and cost of training machine-learning models",
+        version=version("trainfare"),
+        lifespan=lifespan,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        separate_input_output_schemas=False,
+        # A redirection would name the host that the caller named: anyone's.
+        redirect_slashes=False,
+        telemetry=for_requests(tracing),
+        docs_url=None,
+        redoc_url=None,
+    )
+
+
 def build_app(
     settings: Settings,
     services: Services | None = None,
@@ -102,13 +127,7 @@ def build_app(
     SchemaMismatchError
         If the database's schema is not at head.
     """
-    if services is None:
-        database = Database(
-            settings.url,
-            pool_size=settings.database_pool_size,
-            statement_timeout_s=settings.request_timeout_s,
-        )
-        services = build_services(ServiceContext(database, settings))
+    services = services or _new_services(settings)
     require_head(services.context.database)
     watch = DeadlineWatch(
         request_s=settings.request_timeout_s,
@@ -140,19 +159,7 @@ def build_app(
         services.close()
         at_the_end.close()
 
-    app = (_Untraced if tracing is None else FastAPI)(
-        title="Trainfare",
-        summary="Forecasts of the time and cost of training machine-learning models",
-        version=version("trainfare"),
-        lifespan=lifespan,
-        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        separate_input_output_schemas=False,
-        # A redirection would name the host that the caller named: anyone's.
-        redirect_slashes=False,
-        telemetry=for_requests(tracing),
-        docs_url=None,
-        redoc_url=None,
-    )
+    app = _application(lifespan, tracing)
     if tracing is not None:
         trace_services(services, tracing)
     app.state.services = services

@@ -13,7 +13,7 @@ from models.configurations import Configurations, collapse
 from models.contradictions import name_contradicted, settle_pairs
 from models.convergence import fit_convergence
 from models.draft import Draft, Encoding
-from models.encoding import Encoder
+from models.encoding import Encoded, Encoder
 from models.eras import at_present, find_change_points, unfinished_at_present
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
 from models.evidence import Evidence
@@ -29,6 +29,8 @@ from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
 from models.refutation import name_refuted, without_refuted
 from models.regimes import (
+    Fold,
+    RegimeMap,
     axis_folds,
     interpolation_folds,
     map_regimes,
@@ -36,7 +38,7 @@ from models.regimes import (
 )
 from models.regressor import PortfolioRegressor
 from models.relevance import with_relevance
-from models.reports import EvidenceReport
+from models.reports import ChangePoint, EvidenceReport
 from models.tables import RunTable
 from models.threads import single_thread
 
@@ -109,10 +111,7 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     progress = on_progress or (lambda _fraction, _step: None)
     budget, evidence = Budget(time_budget_s, progress), evidence or Evidence()
     progress(0.0, "encoding")
-    changes = find_change_points(runs, hardware, seed=seed)
-    present = at_present(runs, changes)
-    incomplete = find_incomplete(present, hardware, seed=seed)
-    present = present.take(np.flatnonzero(~incomplete)) if incomplete.any() else present
+    present, changes, n_incomplete = _present(runs, hardware, seed)
     imputed = impute(
         present, unfinished_at_present(evidence.unfinished, changes), hardware, seed=seed
     )
@@ -128,11 +127,7 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     budget.set_out()
     fitted, failed = _fit_candidates(data, configurations, layouts, names, seed, budget)
     regime_map = map_regimes(encoder, data.layout, encoded.X, encoded.codes)
-    folds = [
-        *interpolation_folds(configurations.structure),
-        *axis_folds(encoder, regime_map, encoded.X),
-        *transfer_folds(encoder, encoded.codes, regime_map),
-    ]
+    folds = _folds(configurations, encoder, encoded, regime_map)
     forecasts = forecast_folds(data, fitted, folds, budget, fold_map)
     if len(forecasts) < len(folds):
         failed[LEFT_OUT] = f"{len(folds) - len(forecasts)} of {len(folds)} {budget.reason()}"
@@ -157,12 +152,34 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     )
     portfolio = draft.finish(
         present,
-        EvidenceReport(incomplete=int(incomplete.sum()), change_points=changes, outliers=outliers),
+        EvidenceReport(incomplete=n_incomplete, change_points=changes, outliers=outliers),
     )
     portfolio.convergence = fit_convergence(evidence.convergence)
     portfolio.phases = fit_phases(evidence.phases, encoder)
     progress(1.0, "done")
     return portfolio
+
+
+def _present(
+    runs: RunTable, hardware: Mapping[str, HardwareDescription] | None, seed: int
+) -> tuple[RunTable, tuple[ChangePoint, ...], int]:
+    """Return the runs that tell of today, the change points, and how many are too incomplete."""
+    changes = find_change_points(runs, hardware, seed=seed)
+    present = at_present(runs, changes)
+    incomplete = find_incomplete(present, hardware, seed=seed)
+    kept = present.take(np.flatnonzero(~incomplete)) if incomplete.any() else present
+    return kept, changes, int(incomplete.sum())
+
+
+def _folds(
+    configurations: Configurations, encoder: Encoder, encoded: Encoded, regime_map: RegimeMap
+) -> list[Fold]:
+    """Return the held-out sets of all kinds of question."""
+    return [
+        *interpolation_folds(configurations.structure),
+        *axis_folds(encoder, regime_map, encoded.X),
+        *transfer_folds(encoder, encoded.codes, regime_map),
+    ]
 
 
 def _training_data(configurations: Configurations, encoding: Encoding, seed: int) -> TrainingData:

@@ -59,6 +59,31 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
 
     It holds a JSON header, one block of float64 numbers and the names of runs, no pickled object.
     """
+    arrays, members = _arrays(portfolio)
+    same = _same_arrays(arrays)
+    order = [name for name in sorted(arrays) if name not in same]
+    header = {
+        **_header(portfolio),
+        "format_version": FORMAT_VERSION,
+        "arrays": [[name, list(arrays[name].shape)] for name in order],
+        "same_arrays": same,
+        "members": members,
+    }
+    block = np.concatenate([arrays[name].ravel() for name in order])
+    text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    names = portfolio.memory.names
+    return pack(
+        {
+            HEADER: text,
+            ARRAYS: block.astype(_NUMBER, copy=False).tobytes(),
+            KEYS: names.keys,
+            RUNS: names.runs_text.encode(),
+        }
+    )
+
+
+def _arrays(portfolio: FittedPortfolio) -> tuple[dict[str, FloatArray], dict[str, dict[str, Any]]]:
+    """Return the arrays of a portfolio by name, and what its members have besides."""
     arrays: dict[str, FloatArray] = {
         **_memory_arrays(portfolio.memory),
         HARDWARE: describe_hardware(portfolio.encoder.hardware),
@@ -83,12 +108,12 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         members[name] = dict(state.values)
         arrays |= {f"{MEMBER}/{name}/{key}": array for key, array in state.arrays.items()}
     arrays[_CONTROLS] = controls(portfolio.members, portfolio.memory)
-    same = _same_arrays(arrays)
-    order = [name for name in sorted(arrays) if name not in same]
-    header = {
-        "format_version": FORMAT_VERSION,
-        "arrays": [[name, list(arrays[name].shape)] for name in order],
-        "same_arrays": same,
+    return arrays, members
+
+
+def _header(portfolio: FittedPortfolio) -> dict[str, Any]:
+    """Return what is neither an array nor a member's."""
+    return {
         "center": portfolio.center,
         "effects": {
             column: {"levels": list(effects.levels), "sds": list(effects.sds)}
@@ -98,7 +123,6 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "jitter": None if portfolio.jitter is None else asdict(portfolio.jitter),
         "few_levels": [sorted(few) for few in portfolio.regime_map.few_levels],
         "kinds": portfolio.regime_map.kinds,
-        "members": members,
         "member_order": list(portfolio.members),
         "memory": {"known_columns": sorted(portfolio.memory.known_columns)},
         "memory_law": law_header(portfolio.memory_law),
@@ -106,17 +130,6 @@ def dumps(portfolio: FittedPortfolio) -> bytes:
         "phases": [] if portfolio.phases is None else list(portfolio.phases.names),
         "report": _without_nan(asdict(portfolio.report)),
     }
-    block = np.concatenate([arrays[name].ravel() for name in order])
-    text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    names = portfolio.memory.names
-    return pack(
-        {
-            HEADER: text,
-            ARRAYS: block.astype(_NUMBER, copy=False).tobytes(),
-            KEYS: names.keys,
-            RUNS: names.runs_text.encode(),
-        }
-    )
 
 
 def _same_arrays(arrays: Mapping[str, FloatArray]) -> dict[str, str]:

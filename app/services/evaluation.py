@@ -90,8 +90,7 @@ def evaluate(
     rows = [row for row in range(len(named)) if row not in refusals]
     kept = np.array(rows, dtype=np.intp)
     duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
-    known = [named[row] for row in rows]
-    bought = [offered[row] for row in rows]
+    known, bought = [named[row] for row in rows], [offered[row] for row in rows]
     foreign = [
         None if offer is None or offer.is_as_asked else offer.price.currency for offer in bought
     ]
