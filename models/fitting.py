@@ -23,6 +23,7 @@ from models.holdout import FoldMap, TrainingData, forecast_folds, gather
 from models.incomplete import find_incomplete
 from models.layout import Layout
 from models.memory_fit import fit_memory_law
+from models.memory_law import MemoryLaw
 from models.outliers import find_outliers
 from models.phases import fit_phases
 from models.pooling import EncodedPrior, PooledPrior
@@ -132,7 +133,6 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     if len(forecasts) < len(folds):
         failed[LEFT_OUT] = f"{len(folds) - len(forecasts)} of {len(folds)} {budget.reason()}"
     progress(0.97, "calibrating")
-    memory = evidence.memory
     draft = Draft(
         configurations,
         encoding,
@@ -143,17 +143,15 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         gather(data, forecasts),
         informed,
         Arms.of(fitted, data.layout, encoding.used_axes(), data.X),
-        None if memory is None else fit_memory_law(memory, hardware, seed=seed),
+        _memory_law(evidence, hardware, seed),
     )
     outliers = (
         *find_outliers(present, measured),
         *name_contradicted(present, measured, paired),
         *name_refuted(paired, configurations),
     )
-    portfolio = draft.finish(
-        present,
-        EvidenceReport(incomplete=n_incomplete, change_points=changes, outliers=outliers),
-    )
+    odd = EvidenceReport(incomplete=n_incomplete, change_points=changes, outliers=outliers)
+    portfolio = draft.finish(present, odd)
     portfolio.convergence = fit_convergence(evidence.convergence)
     portfolio.phases = fit_phases(evidence.phases, encoder)
     progress(1.0, "done")
@@ -169,6 +167,13 @@ def _present(
     incomplete = find_incomplete(present, hardware, seed=seed)
     kept = present.take(np.flatnonzero(~incomplete)) if incomplete.any() else present
     return kept, changes, int(incomplete.sum())
+
+
+def _memory_law(
+    evidence: Evidence, hardware: Mapping[str, HardwareDescription] | None, seed: int
+) -> MemoryLaw | None:
+    memory = evidence.memory
+    return None if memory is None else fit_memory_law(memory, hardware, seed=seed)
 
 
 def _folds(

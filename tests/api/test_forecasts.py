@@ -214,49 +214,6 @@ def test_few_runs_are_told(client: TestClient, services: Services) -> None:
     assert "few_runs" in codes(ask(client, workload="small"))
 
 
-def test_spot_includes_expected_interruptions(client: TestClient, published: Services) -> None:
-    calm = ask(client)
-    price = {"purchase": "spot", "price_per_hour": "1.00"}
-
-    spot = ask(client, pricing={**price, "spot": {"interruptions_per_hour": 2}})
-
-    assert spot["duration_seconds"]["median"] > calm["duration_seconds"]["median"]
-    assert spot["duration_seconds"]["upper"] > calm["duration_seconds"]["upper"]
-    assert spot["cost"]["price"]["purchase"] == "spot"
-
-
-def test_spot_that_cannot_end_names_the_interval_that_would_do(
-    client: TestClient, published: Services
-) -> None:
-    spot = {
-        "interruptions_per_hour": 12,
-        "checkpoint_interval_s": 1e9,
-        "checkpoint_s": 1,
-        "restart_s": 10,
-    }
-    asked = {**ASKED, "configuration": {"gpu_type": "T4", "workers": 1}}
-    asked["work"] = {"dataset_size": 8000}
-    asked["pricing"] = {"purchase": "spot", "price_per_hour": "1.00", "spot": spot}
-
-    refused = client.post("/v1/forecasts", json=asked)
-    spot["checkpoint_interval_s"] = 30
-    granted = client.post("/v1/forecasts", json=asked)
-
-    assert (refused.status_code, refused.json()["code"]) == (422, "spot_infeasible")
-    assert "a checkpoint every" in refused.json()["detail"]
-    assert granted.status_code == 200
-
-
-def test_spot_that_no_interval_saves_says_so(client: TestClient, published: Services) -> None:
-    spot = {"interruptions_per_hour": 600, "restart_s": 600}
-    pricing = {"purchase": "spot", "price_per_hour": "1.00", "spot": spot}
-
-    refused = client.post("/v1/forecasts", json={**ASKED, "pricing": pricing})
-
-    assert refused.json()["code"] == "spot_infeasible"
-    assert "no checkpoint interval would do" in refused.json()["detail"]
-
-
 def test_recorded_forecast_is_read_back_with_its_runs(
     client: TestClient, published: Services
 ) -> None:

@@ -1,0 +1,155 @@
+"""Requests that are refused in time: nothing of them is done later, and few wait."""
+
+import asyncio
+from collections.abc import Iterator
+from threading import Event
+
+import pytest
+from anyio import to_thread
+from fastapi import FastAPI
+
+from app.domain import deadlines
+from app.domain.access import Project
+from app.domain.availability_errors import DeadlineExceededError
+from app.domain.deadlines import Deadline
+from app.domain.identifiers import ProjectId
+from app.main import build_app
+from app.services.context import ServiceContext
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from tests.api.test_deadlines import Caller, call, code_of, no_body, scope_of
+
+_TEAM = Project(ProjectId("prj_late"), "late")
+
+
+@pytest.fixture
+def hurried(database: Database, settings: Settings) -> Services:
+    changed = settings.model_copy(
+        update={"request_timeout_s": 0.2, "database_pool_size": 1, "max_waiting_requests": 1}
+    )
+    return build_services(ServiceContext(database, changed))
+
+
+class Slow:
+    """A route that stores a project and holds its transaction open until it is told."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.begun, self.gate, self.ended = Event(), Event(), Event()
+
+    def store(self) -> None:
+        """Store in a transaction that ends late."""
+        try:
+            with self._services.context.database.transaction() as stores:
+                stores.access.add_project(_TEAM, self._services.context.now())
+                self.begun.set()
+                self.gate.wait()
+        finally:
+            self.ended.set()
+
+
+@pytest.fixture
+def slow(hurried: Services) -> Iterator[tuple[FastAPI, Slow]]:
+    app, route = build_app(hurried.context.settings, hurried), Slow(hurried)
+    app.add_api_route("/v1/slow", route.store, methods=["POST"])
+    yield app, route
+    route.gate.set()
+
+
+def test_refused_request_stores_nothing_later(
+    slow: tuple[FastAPI, Slow], database: Database
+) -> None:
+    app, route = slow
+
+    async def run() -> Caller:
+        task, caller = call(app, "/v1/slow")
+        await caller.answered.wait()
+        route.gate.set()
+        await task
+        return caller
+
+    caller = asyncio.run(run())
+
+    assert (caller.messages[0]["status"], code_of(caller)) == (503, "deadline_exceeded")
+    assert len(caller.messages) == 2
+    with database.reading() as stores:
+        assert stores.access.find_project(_TEAM.name) is None
+
+
+def test_more_requests_than_may_wait_are_refused_at_once(slow: tuple[FastAPI, Slow]) -> None:
+    app, route = slow
+
+    async def run() -> tuple[Caller, Caller]:
+        async with app.router.lifespan_context(app):
+            limiter = to_thread.current_default_thread_limiter()
+            first, _ = call(app, "/v1/slow")
+            second, _ = call(app, "/v1/slow")
+            while not limiter.statistics().tasks_waiting:  # noqa: ASYNC110 - nobody tells it
+                await asyncio.sleep(0)
+            third, refused = call(app, "/v1/slow")
+            await third
+            fourth, life = call(app, "/healthz", "GET")
+            await fourth
+            route.gate.set()
+            await asyncio.gather(first, second)
+        return refused, life
+
+    refused, life = asyncio.run(run())
+
+    assert (refused.messages[0]["status"], code_of(refused)) == (503, "overloaded")
+    assert life.messages[0]["status"] == 200
+
+
+def test_requests_that_come_in_one_instant_are_bounded_too(slow: tuple[FastAPI, Slow]) -> None:
+    app, route = slow
+
+    async def run() -> list[Caller]:
+        async with app.router.lifespan_context(app):
+            tasks, callers = zip(*[call(app, "/v1/slow") for _ in range(20)], strict=True)
+            await asyncio.gather(*(each.answered.wait() for each in callers))
+            route.gate.set()
+            await asyncio.gather(*tasks)
+        return list(callers)
+
+    codes = list(map(code_of, asyncio.run(run())))
+
+    # One has the thread and one waits for it, until their time is over.
+    assert sorted(codes) == 2 * ["deadline_exceeded"] + 18 * ["overloaded"]
+
+
+def test_request_that_waited_beyond_its_time_is_not_begun(
+    slow: tuple[FastAPI, Slow], hurried: Services
+) -> None:
+    _, route = slow
+    token = deadlines.current.set(Deadline(60.0))
+    try:
+        ended = deadlines.current.get()
+        assert ended is not None
+        ended.end()
+        with pytest.raises(DeadlineExceededError):
+            route.store()
+        with pytest.raises(DeadlineExceededError), hurried.context.database.reading():
+            pass
+    finally:
+        deadlines.current.reset(token)
+
+    assert not route.begun.is_set()
+
+
+def test_key_of_a_refused_request_may_be_used_again(slow: tuple[FastAPI, Slow]) -> None:
+    app, route = slow
+    key = [(b"idempotency-key", b"late-1")]
+
+    async def run() -> Caller:
+        first = Caller()
+        scope = {**scope_of("/v1/slow", "POST"), "headers": key, "http_version": "1.1"}
+        task = asyncio.create_task(app(dict(scope), no_body, first.send))
+        await first.answered.wait()
+        route.gate.set()
+        await task
+        second = Caller()
+        await app(dict(scope), no_body, second.send)
+        return second
+
+    assert asyncio.run(run()).messages[0]["status"] == 200

@@ -1,0 +1,100 @@
+"""Runs as rows again: what is exported is an upload."""
+
+import csv
+import io
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.support.uploads import make_json_run, post, post_csv, post_json
+
+
+def _export(client: TestClient, workload: str, **query: str) -> str:
+    answer = client.get(
+        f"/v1/workloads/{workload}/runs", headers={"Accept": "text/csv"}, params=query
+    )
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/csv")
+    return answer.text
+
+
+def test_export_is_an_upload_that_creates_nothing(client: TestClient) -> None:
+    runs = [
+        make_json_run(
+            external_id=f"id-{i}",
+            parameters={"precision": "fp16", "depth": 0.1 + i},
+            phases={"setup_seconds": 4.25},
+            resources={"gpu_utilization": 0.5},
+            labels={"note": 'a, "quoted"\nline'[:8], "sum": "=1+1"},
+            cost={"amount": "34.830001", "currency": "EUR"},
+            started_at="2026-11-01T10:00:00.000001Z",
+            forecast_id="fc_1",
+            progress=0.25,
+            status="preempted",
+        )
+        for i in range(3)
+    ]
+    post_json(client, runs)
+
+    exported = _export(client, "resnet50")
+    again = post(client, exported.encode(), "text/csv")
+
+    assert again.status_code == 200
+    assert (again.json()["created"], again.json()["duplicates"]) == (0, 3)
+
+
+def test_export_guards_spreadsheets_against_formulas(client: TestClient) -> None:
+    values = ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1", "'=x", "plain", "it's"]
+    post_json(
+        client,
+        [make_json_run(external_id=f"{i}", labels={"v": v}) for i, v in enumerate(values)],
+    )
+
+    rows = list(csv.DictReader(io.StringIO(_export(client, "resnet50"))))
+
+    cells = [row["label.v"] for row in rows][::-1]
+    assert cells == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\uff1d1", "''=x", "plain", "it's"]
+    again = post(client, _export(client, "resnet50").encode(), "text/csv")
+    assert again.json()["duplicates"] == len(values)
+
+
+def test_export_has_all_pages_unless_one_is_asked_for(client: TestClient) -> None:
+    rows = [f"a,{i},{i + 1}" for i in range(2100)]
+    post_csv(client, "workload,run_id,duration_seconds", *rows)
+
+    everything = _export(client, "a").splitlines()
+    page = client.get("/v1/workloads/a/runs?page_size=2", headers={"Accept": "text/csv"})
+
+    assert len(everything) == 2101
+    assert len(page.text.splitlines()) == 3
+    token = page.headers["next-page-token"]
+    rest = _export(client, "a", page_token=token).splitlines()
+    assert len(rest) == 2099
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_exported"),
+    [
+        ("application/json;q=0, text/csv", True),
+        ("application/json;q=0.1, TEXT/CSV", True),
+        ("application/json;q=0, */*", True),
+        ("text/csv;q=0.1, application/json", False),
+        ("text/csv;q=0, */*", False),
+        ("text/csvs", False),
+    ],
+)
+def test_runs_are_exported_to_whoever_likes_rows_best(
+    client: TestClient, accept: str, *, is_exported: bool
+) -> None:
+    post_csv(client, "workload,run_id,duration_seconds", "a,1,2")
+
+    answer = client.get("/v1/workloads/a/runs", headers={"Accept": accept})
+
+    assert answer.headers["content-type"].startswith("text/csv") is is_exported
+
+
+def test_export_of_an_unknown_workload_is_a_problem(client: TestClient) -> None:
+    answer = client.get("/v1/workloads/none/runs", headers={"Accept": "text/csv"})
+
+    assert answer.status_code == 404
+    assert answer.json()["code"] == "unknown_workload"

@@ -1,0 +1,97 @@
+"""Settings of an issuer: what is enough to start, and what would trust too much."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from app.services.context import ServiceContext
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from tests.api.test_tokens import Serve
+from tests.support.clock import FakeClock
+from tests.support.issuer import AUDIENCE, Issuer, running_issuer
+
+pytestmark = pytest.mark.lengthy
+
+
+@pytest.fixture
+def issuer(clock: FakeClock) -> Iterator[Issuer]:
+    with running_issuer(clock()) as issuer:
+        yield issuer
+
+
+@pytest.fixture
+def serve(database: Database, settings: Settings, clock: FakeClock, issuer: Issuer) -> Serve:
+    """Makes services that take the issuer's tokens and demand credentials."""
+
+    def serve(**changes: Any) -> Services:
+        changed = settings.model_copy(
+            update={
+                "require_keys": True,
+                "oidc_issuer": issuer.url,
+                "oidc_audience": AUDIENCE,
+                **changes,
+            }
+        )
+        return build_services(ServiceContext(database, changed, clock))
+
+    return serve
+
+
+@pytest.fixture
+def protected(serve: Serve) -> Services:
+    return serve()
+
+
+def test_issuer_is_enough_to_listen_beyond_this_machine(protected: Services) -> None:
+    assert protected.access.has_usable_key()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"oidc_issuer": "https://issuer.example"},
+        {"oidc_audience": "a"},
+        {"oidc_jwks_url": "https://issuer.example/keys"},
+        {"oidc_scope_map": {"ml": ("read",)}},
+        {"oidc_leeway_s": 60.0, "oidc_issuer": None},
+        {"oidc_issuer": "http://issuer.example", "oidc_audience": "a"},
+        {"oidc_issuer": "ftp://issuer.example", "oidc_audience": "a"},
+        {"oidc_issuer": "http://10.0.0.1", "oidc_audience": "a"},
+        {
+            "oidc_issuer": "http://localhost",
+            "oidc_audience": "a",
+            "oidc_jwks_url": "http://issuer.example",
+        },
+        {"oidc_issuer": "https://i", "oidc_audience": "a", "oidc_algorithms": ("HS256",)},
+        {"oidc_issuer": "https://i", "oidc_audience": "a", "oidc_algorithms": ()},
+    ],
+)
+def test_settings_that_would_trust_too_much_stop_the_start(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Settings(**changes)
+
+
+def test_settings_without_an_issuer_may_say_what_holds_anyway() -> None:
+    settings = Settings(oidc_issuer=None, oidc_audience="", oidc_leeway_s=30.0, oidc_scope_map={})
+
+    assert settings.oidc_issuer is None
+
+
+def test_issuer_without_the_extra_is_refused_with_a_remedy() -> None:
+    program = (
+        "import sys; sys.modules['jwt'] = None\n"
+        "from app.services.access import open_tokens\n"
+        "open_tokens(None)"
+    )
+
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert "trainfare[oidc]" in said.stderr
