@@ -3,14 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.domain.wording import align, say_capacity, say_count, say_number, say_seconds
+from app.domain.wording import (
+    align,
+    say_capacity,
+    say_count,
+    say_number,
+    say_objective,
+    say_rejected,
+    say_seconds,
+)
 
 Document = Mapping[str, Any]
 _CONFIGURATION = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
 _CATEGORIES = _CONFIGURATION[:5]
 _WORK = ("dataset_size", "batch_size", "epochs")
 _TOLD_SHARE, _TOLD_LESSONS, _LEAST_CHANCE = 0.01, 3, 1e-4
-_FIGURES = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
 _ODDS = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
 _BASIS = {
     "measured": "this configuration was measured",
@@ -206,10 +213,7 @@ def _outcome(forecast: Document, objective: str) -> dict[str, str]:
         "cost": "-" if cost is None else f"{cost['median']} {cost['currency']}",
         "basis": forecast["basis"],
     }
-    if objective in _FIGURES:
-        member, unit = _FIGURES[objective]
-        told[objective] = f"{say_number(forecast['energy'][member])} {unit}"
-    return told | told_odds(forecast)
+    return told | say_objective(objective, forecast) | told_odds(forecast)
 
 
 def forecast_table(forecasts: Sequence[Document], objective: str = "") -> str:
@@ -259,8 +263,7 @@ def _further(answer: Document) -> list[str]:
         )
     reasons = answer.get("rejected_by_reason") or {}
     if reasons:
-        told = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
-        lines.append(f"Not qualified: {told}.")
+        lines.append(say_rejected(reasons))
     return ["", *lines] if lines else []
 
 

@@ -8,14 +8,19 @@ from app.cli.fields import WORK
 from app.cli.output import out, print_note, print_table
 from app.cli.remedies import in_cli_words
 from app.cli.wording import interval, money, percent
-from app.domain.wording import say_capacity, say_count, say_number, say_seconds
+from app.domain.wording import (
+    say_capacity,
+    say_count,
+    say_number,
+    say_objective,
+    say_rejected,
+    say_seconds,
+)
 
 _FEW: Final = 20
 _TOLD_SHARE: Final = 0.01
 _PLACE: Final = ("provider", "region", "purchase")
 _CONFIGURATION: Final = ("gpu_type", "instance_type", *_PLACE, "nodes", "workers")
-_FIGURES: Final = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
-"""What else is told where it is looked for: the member of a forecast's energy, and its unit."""
 
 
 def _asked(forecast: Mapping[str, Any]) -> dict[str, str]:
@@ -51,16 +56,9 @@ def _row(
         f"{percent(band['confidence'])} interval": interval(band),
         "cost": money(forecast.get("cost")),
         "basis": forecast["basis"],
-        **_figure(forecast, objective),
+        **say_objective(objective, forecast),
         **_told_when_asked(forecast),
     }
-
-
-def _figure(forecast: Mapping[str, Any], objective: str) -> dict[str, object]:
-    if objective not in _FIGURES:
-        return {}
-    member, unit = _FIGURES[objective]
-    return {objective: f"{say_number(forecast['energy'][member])} {unit}"}
 
 
 def _told_when_asked(forecast: Mapping[str, Any]) -> dict[str, object]:
@@ -142,8 +140,7 @@ def show_recommendation(answer: Mapping[str, Any]) -> None:
         show_forecasts([entry["forecast"] for entry in answer["ranked"]], answer["objective"])
         return
     out.print(f"None of the {answer['considered']} considered meets the request.")
-    reasons = [f"{reason} {count}" for reason, count in answer["rejected_by_reason"].items()]
-    print_note(f"Not qualified: {', '.join(reasons)}.")
+    print_note(say_rejected(answer["rejected_by_reason"]))
     if answer["nearest"] is not None:
         out.print(f"Nearest: {_sentence(answer['nearest']['forecast'])}", markup=False)
         for change in answer["nearest"]["changes"]:

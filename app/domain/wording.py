@@ -14,6 +14,8 @@ _SHORT_S: Final = 9.95
 _FINEST: Final = ((_SHORT_S, 0.1), (_HOUR, 1.0), (_DAY, _MINUTE), (_YEAR, _HOUR))
 """To what durations below a bound are told, from a second to a year."""
 _OTHER_OFFERS: Final = {"spot", "reserved"}
+_FIGURES: Final = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
+"""What else is told where it is looked for: the member of a forecast's energy, and its unit."""
 
 
 def say_seconds(seconds: float) -> str:
@@ -83,6 +85,34 @@ def say_count(count: int, noun: str) -> str:
     ('1 usable run', '12 usable runs')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def say_objective(objective: str, forecast: Mapping[str, Any]) -> dict[str, str]:
+    """Return the figure that candidates are ranked by, where it is neither a duration nor a cost.
+
+    Examples
+    --------
+    >>> say_objective("energy", {"energy": {"kilowatt_hours": 12.5}})
+    {'energy': '12.5 kWh'}
+    >>> say_objective("cost", {"energy": None})
+    {}
+    """
+    if objective not in _FIGURES:
+        return {}
+    member, unit = _FIGURES[objective]
+    return {objective: f"{say_number(forecast['energy'][member])} {unit}"}
+
+
+def say_rejected(by_reason: Mapping[str, int]) -> str:
+    """Return how many candidates do not qualify for each reason.
+
+    Examples
+    --------
+    >>> say_rejected({"deadline": 2, "budget": 1})
+    'Not qualified: deadline 2, budget 1.'
+    """
+    told = ", ".join(f"{reason} {count}" for reason, count in by_reason.items())
+    return f"Not qualified: {told}."
 
 
 def say_capacity(told: Mapping[str, Any]) -> list[str]:

@@ -2,12 +2,10 @@
 
 import asyncio
 import contextlib
-from threading import Event
 
 import orjson
 import pytest
 import sqlalchemy as sa
-from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -16,18 +14,11 @@ from app.api.middleware.deadlines import DeadlineWatch
 from app.api.middleware.exchanges import ExchangeMiddleware
 from app.api.middleware.metrics import RequestMetrics
 from app.domain import deadlines
-from app.domain.access import DEFAULT_PROJECT
 from app.domain.availability_errors import DeadlineExceededError, StorageUnavailableError
 from app.domain.deadlines import Deadline
-from app.domain.identifiers import Slug
-from app.main import build_app
-from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
-from models import FeatureTable
 from tests.support.layers import within_exchanges
-from tests.support.regressors import publish_regressor
 
 
 def scope_of(path: str = "/v1/workloads", method: str = "GET") -> Scope:
@@ -197,24 +188,6 @@ def test_commit_under_way_holds_the_end_off() -> None:
         pass
 
 
-@pytest.fixture
-def hurried(database: Database, settings: Settings) -> Services:
-    changed = settings.model_copy(
-        update={"request_timeout_s": 0.2, "database_pool_size": 1, "max_waiting_requests": 1}
-    )
-    return build_services(ServiceContext(database, changed))
-
-
-def call(app: FastAPI, path: str, method: str = "POST") -> tuple[asyncio.Task[None], Caller]:
-    caller = Caller()
-    scope = {**scope_of(path, method), "http_version": "1.1", "raw_path": path.encode()}
-    return asyncio.create_task(app(scope, no_body, caller.send)), caller
-
-
-async def no_body() -> Message:
-    return {"type": "http.request", "body": b"", "more_body": False}
-
-
 def code_of(caller: Caller) -> str:
     return str(orjson.loads(caller.messages[1]["body"])["code"])
 
@@ -271,33 +244,3 @@ def test_statements_of_an_upload_may_take_longer(settings: Settings) -> None:
     database.close()
 
     assert (within, outside) == ("5min", "100ms")
-
-
-def test_computation_of_a_refused_request_ends_at_its_next_step(hurried: Services) -> None:
-    publish_regressor(hurried)
-    served = hurried.regressor_cache.get(DEFAULT_PROJECT, Slug("fitted"))
-    gate, ends = Event(), []
-
-    def compute() -> None:
-        gate.wait()
-        try:
-            served.predict(FeatureTable({}, {}, 0))
-        except DeadlineExceededError:
-            ends.append("early")
-            raise
-        ends.append("late")
-
-    app = build_app(hurried.context.settings, hurried)
-    app.add_api_route("/v1/long", compute, methods=["POST"])
-
-    async def run() -> Caller:
-        task, caller = call(app, "/v1/long")
-        await caller.answered.wait()
-        gate.set()
-        await task
-        return caller
-
-    caller = asyncio.run(run())
-
-    assert (caller.messages[0]["status"], code_of(caller)) == (503, "deadline_exceeded")
-    assert ends == ["early"]

@@ -7,18 +7,21 @@ from threading import Event
 import pytest
 from anyio import to_thread
 from fastapi import FastAPI
+from starlette.types import Message
 
 from app.domain import deadlines
-from app.domain.access import Project
+from app.domain.access import DEFAULT_PROJECT, Project
 from app.domain.availability_errors import DeadlineExceededError
 from app.domain.deadlines import Deadline
-from app.domain.identifiers import ProjectId
+from app.domain.identifiers import ProjectId, Slug
 from app.main import build_app
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
 from app.storage.database import Database
-from tests.api.test_deadlines import Caller, call, code_of, no_body, scope_of
+from models import FeatureTable
+from tests.api.test_deadlines import Caller, code_of, scope_of
+from tests.support.regressors import publish_regressor
 
 _TEAM = Project(ProjectId("prj_late"), "late")
 
@@ -55,6 +58,16 @@ def slow(hurried: Services) -> Iterator[tuple[FastAPI, Slow]]:
     app.add_api_route("/v1/slow", route.store, methods=["POST"])
     yield app, route
     route.gate.set()
+
+
+def call(app: FastAPI, path: str, method: str = "POST") -> tuple[asyncio.Task[None], Caller]:
+    caller = Caller()
+    scope = {**scope_of(path, method), "http_version": "1.1", "raw_path": path.encode()}
+    return asyncio.create_task(app(scope, no_body, caller.send)), caller
+
+
+async def no_body() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 def test_refused_request_stores_nothing_later(
@@ -153,3 +166,33 @@ def test_key_of_a_refused_request_may_be_used_again(slow: tuple[FastAPI, Slow]) 
         return second
 
     assert asyncio.run(run()).messages[0]["status"] == 200
+
+
+def test_computation_of_a_refused_request_ends_at_its_next_step(hurried: Services) -> None:
+    publish_regressor(hurried)
+    served = hurried.regressor_cache.get(DEFAULT_PROJECT, Slug("fitted"))
+    gate, ends = Event(), []
+
+    def compute() -> None:
+        gate.wait()
+        try:
+            served.predict(FeatureTable({}, {}, 0))
+        except DeadlineExceededError:
+            ends.append("early")
+            raise
+        ends.append("late")
+
+    app = build_app(hurried.context.settings, hurried)
+    app.add_api_route("/v1/long", compute, methods=["POST"])
+
+    async def run() -> Caller:
+        task, caller = call(app, "/v1/long")
+        await caller.answered.wait()
+        gate.set()
+        await task
+        return caller
+
+    caller = asyncio.run(run())
+
+    assert (caller.messages[0]["status"], code_of(caller)) == (503, "deadline_exceeded")
+    assert ends == ["early"]

@@ -2,54 +2,14 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from app.services.context import ServiceContext
-from app.services.wiring import Services, build_services
 from app.settings import Settings
-from app.storage.database import Database
-from tests.api.test_tokens import Serve
-from tests.support.clock import FakeClock
-from tests.support.issuer import AUDIENCE, Issuer, running_issuer
 
 pytestmark = pytest.mark.lengthy
-
-
-@pytest.fixture
-def issuer(clock: FakeClock) -> Iterator[Issuer]:
-    with running_issuer(clock()) as issuer:
-        yield issuer
-
-
-@pytest.fixture
-def serve(database: Database, settings: Settings, clock: FakeClock, issuer: Issuer) -> Serve:
-    """Makes services that take the issuer's tokens and demand credentials."""
-
-    def serve(**changes: Any) -> Services:
-        changed = settings.model_copy(
-            update={
-                "require_keys": True,
-                "oidc_issuer": issuer.url,
-                "oidc_audience": AUDIENCE,
-                **changes,
-            }
-        )
-        return build_services(ServiceContext(database, changed, clock))
-
-    return serve
-
-
-@pytest.fixture
-def protected(serve: Serve) -> Services:
-    return serve()
-
-
-def test_issuer_is_enough_to_listen_beyond_this_machine(protected: Services) -> None:
-    assert protected.access.has_usable_key()
 
 
 @pytest.mark.parametrize(

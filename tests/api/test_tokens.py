@@ -358,3 +358,7 @@ def test_no_line_tells_a_token(client: TestClient, issuer: Issuer) -> None:
         issuer.documents["/keys"] = b"?"
 
     assert not any(token.split(".")[2] in "".join(lines.lines) for token in tokens)
+
+
+def test_issuer_is_enough_to_listen_beyond_this_machine(protected: Services) -> None:
+    assert protected.access.has_usable_key()
