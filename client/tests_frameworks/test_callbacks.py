@@ -64,7 +64,7 @@ def test_lightning_fit_is_recorded(client: Client, workload: str, tmp_path: Path
 
     assert run["status"] == "succeeded"
     assert run["work"] == {"dataset_size": 64, "batch_size": 16, "epochs": 2}
-    assert run["configuration"] | {"gpu_type": None} == run["configuration"] | {"workers": 1}
+    assert run["configuration"]["workers"] == 1
     assert run["phases"]["compute_seconds"] > 0
 
 

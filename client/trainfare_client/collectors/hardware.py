@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _cuda() -> Any:
+def torch_cuda() -> Any:
+    """Return PyTorch's view of the GPUs where this process trains on one by it, else None."""
     # A framework that the training has not loaded is not loaded for the collector's sake.
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
@@ -17,16 +18,35 @@ def _cuda() -> Any:
     return torch.cuda
 
 
+def _jax_gpu() -> Any:
+    """Return JAX's first GPU where this process computes on one by it, else None."""
+    jax, bridge = sys.modules.get("jax"), sys.modules.get("jax._src.xla_bridge")
+    # To list the devices of a JAX that has not begun takes most of their memory. Only this module
+    # of its own tells; a later JAX without it has no GPU that is told.
+    has_begun = getattr(bridge, "backends_are_initialized", None)
+    if jax is None or has_begun is None or not has_begun():
+        return None
+    return next((device for device in jax.local_devices() if device.platform == "gpu"), None)
+
+
 def gpu_name() -> str | None:
     """Return the name of the GPU that this process trains on, None without one."""
-    cuda = _cuda()
-    return None if cuda is None else str(cuda.get_device_name())
+    cuda = torch_cuda()
+    if cuda is not None:
+        return str(cuda.get_device_name())
+    gpu = _jax_gpu()
+    return None if gpu is None else str(gpu.device_kind)
 
 
 def peak_memory_bytes() -> int | None:
     """Return the most GPU memory that this process held at once, None without a GPU."""
-    cuda = _cuda()
-    return None if cuda is None else int(cuda.max_memory_allocated())
+    cuda = torch_cuda()
+    if cuda is not None:
+        return int(cuda.max_memory_allocated())
+    gpu = _jax_gpu()
+    # A backend whose allocator is CUDA's own keeps no count.
+    peak = None if gpu is None else (gpu.memory_stats() or {}).get("peak_bytes_in_use")
+    return None if peak is None else int(peak)
 
 
 class PeakMemory:
@@ -57,7 +77,19 @@ class PeakMemory:
 
 
 def wait_for_gpu() -> None:
-    """Return when the GPU has done what it was asked to: steps are queued ahead."""
-    cuda = _cuda()
+    """Return when the GPU has done what it was asked to: steps are queued ahead.
+
+    Raises
+    ------
+    Exception
+        What the framework raises where something that it was asked to do has failed.
+    """
+    cuda = torch_cuda()
     if cuda is not None:
         cuda.synchronize()
+        return
+    gpu = _jax_gpu()
+    if gpu is not None:
+        jax = sys.modules["jax"]
+        # The device computes in the order in which it was asked: this comes last.
+        (jax.device_put(0.0, gpu) + 1.0).block_until_ready()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from trainfare_client.collectors import finite
 from trainfare_client.collectors.delivering import DEADLINE_S, Delivery, tell
 from trainfare_client.collectors.guarding import Guard
-from trainfare_client.collectors.hardware import PeakMemory, gpu_name, wait_for_gpu
+from trainfare_client.collectors.hardware import gpu_name, wait_for_gpu
 from trainfare_client.collectors.outcomes import (
     FAILED,
     OUT_OF_MEMORY,
@@ -21,10 +21,12 @@ from trainfare_client.collectors.outcomes import (
     SUCCEEDED,
     EndWatch,
     RankNotes,
+    status_of,
 )
 from trainfare_client.collectors.passes import Passes
 from trainfare_client.collectors.surroundings import Place, is_profiled, read_labels, read_place
 from trainfare_client.collectors.timing import Timing
+from trainfare_client.collectors.usage import Usage
 from trainfare_client.collectors.witness import Witness
 from trainfare_client.errors import LostRunError, SettingsError, SpoolError
 from trainfare_client.requests import encoded, given
@@ -106,7 +108,7 @@ class Recorder:
         self.place = place or Place()
         self._watch = EndWatch(self.finish, self.finish_as_of_last_step)
         self._witness: Witness | None = None
-        self._peak_memory: PeakMemory | None = None
+        self._usage = Usage(self.guard)
         with self.guard:
             self._begin(place)
         # What was looked up so far, such as by git on a slow disk, is no part of the training.
@@ -126,8 +128,7 @@ class Recorder:
             run = self.to_run(FAILED, self._clock())
             is_quiet = bool(self.facts.get("quiet"))
             self._witness = Witness(run, self._settings, quiet=is_quiet)
-        # Last: a framework that fails to tell it costs the run nothing else.
-        self._peak_memory = PeakMemory()
+        self._usage.begin()
 
     def _warmup_steps(self) -> int:
         with self.guard:
@@ -156,6 +157,7 @@ class Recorder:
     def setup_is_over(self) -> None:
         """Let the run count from now on; what came before is set-up. Only the first call counts."""
         if self.timing.steps_from is None:
+            self._usage.setup_is_over()
             self.timing.steps_from = self._mark = self._clock()
 
     def mark(self) -> None:
@@ -259,8 +261,9 @@ class Recorder:
 
     def _finish(self, status: str, ended: float | None) -> None:
         if status == SUCCEEDED:
-            wait_for_gpu()
-        ended = self._clock() if ended is None else ended
+            status = self._status_of_gpu()
+        is_now, ended = ended is None, self._clock() if ended is None else ended
+        self._usage.end(is_now=is_now)
         if self.place.rank == 0:
             status = self._notes.cause(status)
         else:
@@ -281,6 +284,15 @@ class Recorder:
                 run, self._settings, deadline_s=deadline_s, is_shared=is_shared
             )
             self._deliver(self._delivery)
+
+    def _status_of_gpu(self) -> str:
+        """Return how the steps ended that were still queued: a loop may end before they fail."""
+        try:
+            wait_for_gpu()
+        except Exception as error:  # noqa: BLE001 - the framework's own, of any kind
+            self.guard.complain(error)
+            return status_of(error)
+        return SUCCEEDED
 
     def _deliver(self, delivery: Delivery) -> None:
         if self._watch.is_leaving:
@@ -321,12 +333,12 @@ class Recorder:
         planned = self.facts.get("epochs")
         self._look_up()
         configuration = {name: self.facts.get(name) for name in (*_CONFIGURATION, "nodes")}
-        peak = None if self._peak_memory is None else self._peak_memory.of_run()
+        duration_s = max(self.timing.duration_s(ended), 1e-6)
         run: dict[str, Any] = {
             "workload": self.workload,
             "external_id": self.facts.get("external_id") or self._external_id(status),
             "status": status,
-            "duration_seconds": max(self.timing.duration_s(ended), 1e-6),
+            "duration_seconds": duration_s,
             "started_at": self._started_at.isoformat(),
             "configuration": {
                 **given(**configuration),
@@ -335,7 +347,7 @@ class Recorder:
             "work": given(**{name: self.facts.get(name) for name in _WORK}),
             "parameters": self._finite(self.facts.get("parameters") or {}),
             "phases": self.timing.phase_seconds(),
-            "resources": given(peak_gpu_memory_bytes=peak),
+            "resources": self._usage.resources(duration_s, self.place.workers or 1),
             "labels": {**self._labels, **(self.facts.get("labels") or {})},
             **given(forecast_id=self.facts.get("forecast_id")),
             **given(progress=None if status == SUCCEEDED else self._progress(planned)),

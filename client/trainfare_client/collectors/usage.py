@@ -1,0 +1,59 @@
+"""What a run takes of the GPUs that it trains on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainfare_client.collectors.energy import EnergyMeter
+from trainfare_client.collectors.hardware import PeakMemory
+from trainfare_client.requests import given
+
+if TYPE_CHECKING:
+    from trainfare_client.collectors.guarding import Guard
+
+
+class Usage:
+    """Peak memory and energy of one run; what a framework or driver fails to tell is left out.
+
+    Parameters
+    ----------
+    guard
+        Keeps faults away from the training, and from what else is known of the run.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._energy = EnergyMeter()
+        self._memory: PeakMemory | None = None
+        self._peak_bytes: int | None = None
+        self._watts: float | None = None
+
+    def begin(self) -> None:
+        """Learn what was held before the run, and count energy from now on."""
+        with self._guard:
+            self._memory = PeakMemory()
+        self.setup_is_over()
+
+    def setup_is_over(self) -> None:
+        """Count energy from now on."""
+        with self._guard:
+            self._energy.begin()
+
+    def end(self, *, is_now: bool) -> None:
+        """Learn what the run took until now; where it ended long before, energy is not known."""
+        with self._guard:
+            self._watts = self._energy.mean_watts() if is_now else None
+        with self._guard:
+            self._peak_bytes = None if self._memory is None else self._memory.of_run()
+
+    def resources(self, duration_s: float, processes: int) -> dict[str, float]:
+        """Return the `resources` of a run.
+
+        The energy is the mean power of this process's GPUs times the duration and the processes
+        that train together: they do the same on GPUs of the same kind.
+        """
+        joules = None if self._watts is None else self._watts * duration_s * processes
+        return given(
+            peak_gpu_memory_bytes=self._peak_bytes,
+            energy_joules=None if joules is None else round(joules, 3),
+        )
