@@ -7,7 +7,7 @@ import gc
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,18 +26,24 @@ from measuring import (
     measure_all,
 )
 
+try:
+    import pynvml
+except ImportError:
+    pynvml = None
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+LEAST_SECONDS_OF_ENERGY = 1.0  # the driver renews its counter some ten times a second
 AUTOCAST_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 AXES = {
-    "cnn": Axes((40960, 81920, 163840), (128, 512, 2048), (1, 2), (64, 128)),
-    "mlp": Axes((131072, 262144, 524288), (256, 1024, 4096), (1, 2), (2048, 4096)),
-    "transformer": Axes((16384, 32768, 65536), (64, 256, 1024), (1, 2), (256, 512)),
+    "cnn": Axes((16384, 32768, 65536), (128, 1024, 8192, 16384), (1, 2), (64, 128)),
+    "mlp": Axes((65536, 131072, 262144), (256, 2048, 16384, 65536), (1, 2), (2048, 4096)),
+    "transformer": Axes((16384, 32768, 65536), (64, 512, 4096, 16384), (1, 2), (256, 512)),
 }
 
 
@@ -88,6 +94,13 @@ def wait_for(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+@cache
+def data_of(family: str, samples: int) -> tuple[Tensor, Tensor]:
+    """Return a family's data set, drawn once and kept in the host's memory."""
+    torch.manual_seed(0)
+    return FAMILIES[family].generate(samples)
+
+
 class Trainer:
     """A model on the device and its data set in the host's memory.
 
@@ -100,12 +113,11 @@ class Trainer:
     """
 
     def __init__(self, trial: Trial, device: torch.device) -> None:
-        torch.manual_seed(0)
-        family = FAMILIES[trial.family]
         self._device = device
         self._batch_size = trial.batch_size
-        self._inputs, self._targets = family.generate(trial.dataset_size)
-        self._model = family.build(trial.width).to(device)
+        self._inputs, self._targets = data_of(trial.family, trial.dataset_size)
+        torch.manual_seed(0)
+        self._model = FAMILIES[trial.family].build(trial.width).to(device)
         self._autocast = partial(
             torch.autocast,
             device.type,
@@ -124,6 +136,7 @@ class Trainer:
     def train(self, epochs: int, measured: Measurement) -> None:
         """Train and note what it took until the device was idle again."""
         timeline = Timeline(self._device)
+        joules_before = joules_counted(self._device)
         measured.started_at = datetime.now(UTC)
         began = time.perf_counter()
         for _ in range(epochs):
@@ -131,6 +144,9 @@ class Trainer:
                 self._step(batch, timeline)
         wait_for(self._device)
         measured.duration_seconds = time.perf_counter() - began
+        joules = joules_counted(self._device)
+        if measured.duration_seconds >= LEAST_SECONDS_OF_ENERGY:
+            measured.energy_joules = joules - joules_before if joules and joules_before else None
         measured.data_loading_seconds, measured.compute_seconds = timeline.phases()
 
     def _step(self, batch: Tensor | slice, timeline: Timeline) -> None:
@@ -145,6 +161,15 @@ class Trainer:
         self._scaler.step(self._optimizer)
         self._scaler.update()
         timeline.add_step(begin, loaded, timeline.instant())
+
+
+def joules_counted(device: torch.device) -> float | None:
+    """Return the joules that the GPU has taken since its driver was loaded, None if untold."""
+    if device.type != "cuda" or pynvml is None:
+        return None
+    pynvml.nvmlInit()
+    gpu = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(device).uuid}")
+    return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)) / 1000.0
 
 
 def allow_tf32(*, allowed: bool) -> None:

@@ -53,6 +53,7 @@ COLUMNS = (
     "label.cores",
     "label.torch_version",
     "resource.peak_gpu_memory_bytes",
+    "resource.energy_joules",
 )
 
 
@@ -120,6 +121,7 @@ class Measurement:
     communication_seconds: float | None = None
     gpu_type: str = ""
     peak_gpu_memory_bytes: int | None = None
+    energy_joules: float | None = None
 
 
 def in_random_order(trials: Iterable[Trial], *, seed: int) -> list[Trial]:
@@ -214,6 +216,7 @@ class Profile:
             "label.cores": cores,
             "label.torch_version": version,
             "resource.peak_gpu_memory_bytes": measured.peak_gpu_memory_bytes,
+            "resource.energy_joules": measured.energy_joules,
             **_seconds_of(measured),
         }
         self._append([row.get(column) for column in COLUMNS])

@@ -20,7 +20,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 # Before numpy is imported: several threads only slow small matrices down.
@@ -109,9 +108,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _read(options: argparse.Namespace) -> list[Task]:
     folders = sorted(path.parent for path in options.data.glob("*/tasks.json"))
-    read = read_tasks if options.drawn is None else partial(draw_tasks, seed=options.drawn)
-    tasks = [task for folder in folders for task in read(folder)]
-    tasks = tasks or read_profile_tasks(options.data)
+    if options.drawn is not None:
+        files = {folder.name: folder / "runs.csv" for folder in folders}
+        files = files or {path.stem: path for path in sorted(options.data.glob("*.csv"))}
+        tasks = [task for name in files for task in draw_tasks(files[name], name, options.drawn)]
+    elif folders:
+        tasks = [task for folder in folders for task in read_tasks(folder)]
+    else:
+        tasks = read_profile_tasks(options.data)
     if options.only:
         tasks = [task for task in tasks if task.folder in options.only]
     return tasks if options.sample is None else sample_tasks(tasks, options.sample)

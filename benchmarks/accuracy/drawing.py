@@ -20,15 +20,15 @@ _AXES: Final = ("workers", "dataset_size", "batch_size")
 _MACHINES: Final = ("gpu_type", "instance_type")
 
 
-def draw_tasks(folder: Path, seed: int) -> list[Task]:
-    """Return tasks about the workloads of a folder's ``runs.csv``, others for each seed.
+def draw_tasks(runs: Path, folder: str, seed: int) -> list[Task]:
+    """Return tasks about the workloads of a CSV file of runs, others for each seed.
 
     Per workload of at least eight configurations: 70 % of them known; 3, 6, 10 and 20 known; the
     upper and the lower half of each numeric axis asked; all known but of one type of machine, of
     which none, one or three are, for up to three types.
     """
     generator = np.random.default_rng(seed)
-    profiles = read_profiles(folder / "runs.csv", folder.name)
+    profiles = read_profiles(runs, folder)
     return [task for profile in profiles for task in _drawn(profile, generator)]
 
 

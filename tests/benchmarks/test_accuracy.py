@@ -91,7 +91,7 @@ def test_tasks_are_drawn_anew_for_each_seed_and_their_sides_share_nothing(tmp_pa
         header = ["workload", "run_id", "duration_seconds", "workers", "gpu_type"]
         csv.writer(stream).writerows([header, *rows])
 
-    tasks = draw_tasks(folder, seed=1)
+    tasks = draw_tasks(folder / "runs.csv", "own", seed=1)
 
     assert [(task.kind, task.axis) for task in tasks[:4]] == [
         ("interpolation", "random"),
@@ -106,8 +106,8 @@ def test_tasks_are_drawn_anew_for_each_seed_and_their_sides_share_nothing(tmp_pa
     for task in tasks:
         sides = [{(r["workers"], r["gpu_type"]) for r in s} for s in (task.train, task.test)]
         assert not sides[0] & sides[1]
-    assert draw_tasks(folder, seed=1) == tasks
-    assert draw_tasks(folder, seed=2) != tasks
+    assert draw_tasks(folder / "runs.csv", "own", seed=1) == tasks
+    assert draw_tasks(folder / "runs.csv", "own", seed=2) != tasks
 
 
 def test_command_judges_profiles_prints_goals_and_draws(
