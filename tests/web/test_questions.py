@@ -1,6 +1,7 @@
 """Questions of the page that are hard to ask, and answers that are none of the service."""
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -101,3 +102,68 @@ def test_key_that_no_header_takes_is_asked_for_again(
 
     answer_of(page)
     expect(page.locator("#answer .curl code")).to_contain_text("Authorization: Bearer KEY")
+
+
+def _run(workers: int, seconds: float, **told: Any) -> dict[str, Any]:
+    """Return a run of `mixed`, on workers of which nothing is known but what is told."""
+    configuration = {"workers": workers, **told.pop("configuration", {})}
+    return {
+        "workload": "mixed",
+        "configuration": configuration,
+        "duration_seconds": seconds / workers,
+        **told,
+    }
+
+
+def _mixed_runs() -> list[dict[str, Any]]:
+    """Return runs on T4 and on no GPU at all; the newest tells all, another next to nothing."""
+    whole = {"gpu_type": "T4", "provider": "aws", "region": "us-east-1", "purchase": "spot"}
+    runs = [_run(workers, 400, parameters={"layout": "a"}) for workers in (1, 2, 4)]
+    runs += [_run(workers, 80, configuration={"gpu_type": "T4"}) for workers in (1, 2, 4)]
+    runs.append(_run(2, 400, external_id="bare"))
+    runs.append(_run(4, 80, external_id="whole", configuration={**whole, "nodes": 2}))
+    return runs
+
+
+def test_question_about_a_run_holds_nothing_of_the_question_before(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    publish(empty_service, _mixed_runs())
+    page = open_page(f"{empty_service}/workloads/mixed")
+    answer_of(page)
+    expect(page).to_have_url(re.compile("nodes=2.*purchase=spot.*region=us-east-1"))
+
+    page.get_by_role("button", name="configuration of bare").click()
+
+    expect(page.locator("#answer .sentence")).to_contain_text("2 workers would take about 3 min")
+    expect(page).to_have_url(re.compile(r"\?workers=2&confidence=0.9$"))
+    expect(page.locator("[name='gpu_type'] option:checked")).to_have_text("(none)")
+    expect(page.locator("#question [name='purchase'] option:checked")).to_have_text("on demand")
+
+
+def test_category_can_be_left_open_where_measured_runs_left_it(
+    empty_service: str, open_page: OpenPage
+) -> None:
+    publish(empty_service, _mixed_runs())
+    page = open_page(f"{empty_service}/workloads/mixed?gpu_type=T4&workers=2&param.layout=")
+    assert "T4 would take about 40 s" in answer_of(page)
+
+    page.get_by_label("GPU", exact=True).select_option("(none)")
+
+    expect(page.locator("#answer .sentence")).to_contain_text("2 workers would take about 3 min")
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("confidence=0.85", "With 85% confidence"),
+        ("price_per_hour=2&currency=CHF", "and cost about CHF "),
+    ],
+)
+def test_address_says_at_what_confidence_and_in_what_money(
+    published_service: str, open_page: OpenPage, asked: str, told: str
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}?gpu_type=T4&workers=4&{asked}")
+
+    assert told in answer_of(page)
+    expect(page).to_have_url(re.compile(f"{asked}$"))

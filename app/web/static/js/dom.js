@@ -60,11 +60,19 @@ export function field(text, control, hint = null, className = null) {
   return h("div", { class: `field ${className ?? ""}` }, h("label", { for: control.id }, text), control, note);
 }
 
-/** Return a select of [value, text] pairs or {label, options} groups. */
+/** What a select shows for an empty value. */
+export const NONE = "(none)";
+
+/** Let a select have a value among its options. */
+export function offer(control, value) {
+  if ([...control.options].some((each) => each.value === String(value))) return;
+  control.append(h("option", { value }, String(value) || NONE));
+}
+
+/** Return a select of [value, text] pairs or {label, options} groups; a chosen value that is none of them joins them. */
 export function select(name, choices, chosen = null) {
-  const option = ([value, text]) =>
-    h("option", { value, selected: String(value) === String(chosen) }, text);
-  return h(
+  const option = ([value, text]) => h("option", { value }, text);
+  const control = h(
     "select",
     { name },
     choices.map((choice) =>
@@ -73,6 +81,10 @@ export function select(name, choices, chosen = null) {
         : h("optgroup", { label: choice.label }, choice.options.map(option)),
     ),
   );
+  if (chosen === null || chosen === undefined) return control;
+  offer(control, chosen);
+  control.value = chosen;
+  return control;
 }
 
 /** Run the last call of a burst. */

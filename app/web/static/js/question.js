@@ -1,7 +1,7 @@
 /** The what-if form: its fields come from what was measured of the workload. */
 
 import { get } from "./api.js";
-import { field, fill, h, select } from "./dom.js";
+import { NONE, field, fill, h, offer, select } from "./dom.js";
 import { label, number } from "./format.js";
 import { checkNumbers } from "./numbers.js";
 
@@ -9,6 +9,7 @@ const WORK = ["dataset_size", "batch_size", "epochs"];
 const PURCHASES = [["", "on demand"], ["spot", "spot"], ["reserved", "reserved"], ["owned", "owned"]];
 const CONFIDENCES = [0.5, 0.8, 0.9, 0.95, 0.99].map((level) => [level, `${level * 100}%`]);
 const PRICING = ["provider", "region", "price_per_hour", "currency"];
+const HARDWARE = ["gpu_type", "instance_type", "provider", "region", "purchase", "nodes"];
 // The service takes their digits alone, browsers also 1e3.
 const COUNTS = ["workers", "nodes"];
 const HOUR = 3600;
@@ -27,13 +28,15 @@ const numberInput = (name, value, attributes = {}) =>
 
 const count = (name, value, attributes = {}) => numberInput(name, value, { min: "1", step: "1", inputmode: "numeric", ...attributes });
 
-function gpuField(feature, gpus, chosen) {
+/** Return the choice of leaving a category open, where runs that were measured do so too. */
+const openChoice = (feature, all) => (feature && feature.runs < all ? [["", NONE]] : []);
+
+function gpuField(feature, all, gpus, chosen) {
   if (!feature && !chosen) return null;
   const values = feature?.values ?? [];
   const known = gpus.filter((name) => !values.includes(name));
-  const groups = [{ label: "Measured", options: values.map((name) => [name, name]) }];
+  const groups = [{ label: "Measured", options: [...values.map((name) => [name, name]), ...openChoice(feature, all)] }];
   if (known.length) groups.push({ label: "Known by data sheet", options: known.map((name) => [name, name]) });
-  if (chosen && !values.includes(chosen) && !known.includes(chosen)) groups.push([chosen, chosen]);
   return field("GPU", select("gpu_type", groups, chosen ?? values[0]), null, "wide");
 }
 
@@ -43,10 +46,9 @@ function instanceField(feature, chosen) {
   return [field("Instance type", input, null, "wide"), h("datalist", { id: "instances" }, options)];
 }
 
-function parameterField(name, feature, chosen, unit) {
+function parameterField(name, feature, all, chosen, unit) {
   if (feature.type === "number") return field(label(name), numberInput(name, chosen ?? feature.max, { min: null }), measured(feature, unit));
-  const values = feature.values.includes(chosen) || chosen === undefined ? feature.values : [...feature.values, chosen];
-  return field(label(name), select(name, values.map((value) => [value, value]), chosen));
+  return field(label(name), select(name, [...feature.values.map((value) => [value, value]), ...openChoice(feature, all)], chosen ?? feature.values[0]));
 }
 
 function priceFields(currency, chosen) {
@@ -75,13 +77,14 @@ function priceFields(currency, chosen) {
 /** Fill the form; `chosen` holds flat fields to begin with, `onChange` is told of each change. */
 export function buildQuestion(form, detail, gpus, chosen, onChange) {
   const features = detail.features;
+  const all = features.workers?.runs ?? 0;
   const nodes = (features.nodes?.max ?? 1) > 1 || Number(chosen.nodes) > 1;
   fill(
     form,
     h(
       "div",
       { class: "grid-fields" },
-      gpuField(features.gpu_type, gpus, chosen.gpu_type),
+      gpuField(features.gpu_type, all, gpus, chosen.gpu_type),
       features.gpu_type || features.instance_type ? instanceField(features.instance_type, chosen.instance_type) : null,
       field("Workers", count("workers", chosen.workers ?? features.workers?.max ?? 1), measured(features.workers)),
       nodes ? field("Nodes", count("nodes", chosen.nodes, { placeholder: "as measured" }), measured(features.nodes)) : null,
@@ -89,13 +92,14 @@ export function buildQuestion(form, detail, gpus, chosen, onChange) {
         field(label(name), numberInput(name, chosen[name] ?? features[name].max), measured(features[name], name === "dataset_size" ? detail.dataset_unit : null)),
       ),
       ...Object.keys(features).filter((name) => name.startsWith("param.")).map((name) =>
-        parameterField(name, features[name], chosen[name], detail.parameters[name.slice(6)]?.unit),
+        parameterField(name, features[name], all, chosen[name], detail.parameters[name.slice(6)]?.unit),
       ),
     ),
     priceFields(detail.currency, chosen),
     h("div", { class: "actions" }, h("button", { type: "submit" }, "Forecast")),
   );
-  form.dataset.currency = detail.currency;
+  form.dataset.currency = chosen.currency ?? "";
+  form.dataset.money = detail.currency;
   form.onsubmit = (event) => {
     event.preventDefault();
     onChange();
@@ -132,7 +136,8 @@ export function readFields(form) {
   for (const [name, value] of new FormData(form)) if (value !== "") fields[name] = COUNTS.includes(name) ? String(Number(value)) : value;
   if (fields.deadline_h) fields.deadline_s = String(Number(fields.deadline_h) * HOUR);
   delete fields.deadline_h;
-  if (fields.price_per_hour) fields.currency = form.dataset.currency;
+  const currency = form.dataset.currency || (fields.price_per_hour && form.dataset.money);
+  if (currency) fields.currency = currency;
   return fields;
 }
 
@@ -149,10 +154,8 @@ export function writeFields(form, fields) {
   for (const [name, value] of Object.entries(fields)) {
     const control = form.elements[name];
     if (!control) continue;
-    if (control.tagName === "SELECT" && ![...control.options].some((each) => each.value === String(value))) {
-      control.append(h("option", { value }, String(value)));
-    }
-    control.value = value ?? "";
+    if (control.tagName === "SELECT") offer(control, value);
+    control.value = value;
   }
 }
 
@@ -161,6 +164,14 @@ export function fieldsOf({ configuration, work, parameters }) {
   const named = Object.entries(parameters ?? {}).map(([name, value]) => [`param.${name}`, value]);
   const all = { ...configuration, ...work, ...Object.fromEntries(named) };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null && value !== undefined));
+}
+
+/** Return the flat fields that ask for the whole of a run or a forecast: what it does not have is empty. */
+export function questionOf(detail, scenario) {
+  const parameters = Object.keys(detail.features).filter((name) => name.startsWith("param."));
+  const empty = [...HARDWARE, ...WORK, ...parameters].map((name) => [name, ""]);
+  const fields = { ...Object.fromEntries(empty), ...fieldsOf(scenario) };
+  return { ...fields, purchase: fields.purchase === "on_demand" ? "" : fields.purchase };
 }
 
 /** Return the body of a request about the same work, for the routes that take documents. */

@@ -10,7 +10,7 @@ import { Fitting } from "./fitting.js";
 import { percent, plural, timeNode } from "./format.js";
 import { currentKey } from "./key.js";
 import { problemPanel } from "./problem.js";
-import { buildQuestion, fieldsOf, queryOf, readFields, writeFields } from "./question.js";
+import { buildQuestion, queryOf, questionOf, readFields, writeFields } from "./question.js";
 import "./readiness.js";
 import { headlineAccuracy, showRegressor } from "./regressor.js";
 import { showRuns } from "./runs.js";
@@ -67,21 +67,21 @@ function showUnanswered(error) {
 
 const ask = () => forecast().catch(showUnanswered);
 
-/** Put the fields of a run or forecast into the question and ask it. */
+/** Put the whole of a run or forecast into the question and ask it. */
 function use(scenario) {
   if (!sections) return;
-  writeFields(form, { instance_type: "", ...fieldsOf(scenario) });
+  writeFields(form, sections.questionOf(scenario));
   ask();
   byId("what-if").scrollIntoView({ behavior: "smooth" });
 }
 
 /** Ask first what the address says, else about the newest run that the regressor may have learned from. */
-async function firstQuestion(runs) {
+async function firstQuestion(detail, runs) {
   const given = Object.fromEntries(new URLSearchParams(location.search));
   if (Object.keys(given).length) return given;
   const isUsable = (each) => each.status === "succeeded" && !each.excluded;
   const run = runs.find(isUsable) ?? (await newestUsableRun()) ?? runs[0];
-  return run ? fieldsOf(run) : {};
+  return run ? questionOf(detail, run) : {};
 }
 
 async function newestUsableRun() {
@@ -95,11 +95,13 @@ async function knownGpus(detail) {
   return gpus.map((gpu) => gpu.gpu_type).sort();
 }
 
-function installSections(detail, gpus, question) {
+function installSections(workload, gpus, question) {
+  // Money of another currency than the workload's is asked for by the address.
+  const detail = { ...workload, currency: question.currency || workload.currency };
   buildQuestion(form, detail, gpus, question, settled(ask, 150));
   const drawCurve = installCurve(detail);
   const search = installChoices(detail, gpus, use);
-  sections = { drawCurve, search };
+  sections = { drawCurve, search, questionOf: (scenario) => questionOf(detail, scenario) };
 }
 
 function showUnfitted(runs) {
@@ -118,7 +120,7 @@ async function refresh() {
     fill(byId("problem"));
     if (!sections) {
       const [gpus, { runs }] = await Promise.all([knownGpus(detail), newestRuns()]);
-      installSections(detail, gpus, await firstQuestion(runs));
+      installSections(detail, gpus, await firstQuestion(detail, runs));
     }
     ask();
     showRegressor(detail, refresh);
