@@ -167,3 +167,22 @@ def test_address_says_at_what_confidence_and_in_what_money(
 
     assert told in answer_of(page)
     expect(page).to_have_url(re.compile(f"{asked}$"))
+
+
+def test_limits_that_would_do_are_told_in_the_units_of_the_form_and_suffice(
+    published_service: str, open_page: OpenPage
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}")
+    front, search = page.locator("#front"), page.locator("#search")
+    expect(front).to_contain_text("The cheapest")
+    search.get_by_label("Deadline (hours)").fill("0.0001")
+    search.get_by_label("Budget (USD)").fill("0.00001")
+    nearest = re.compile(r"be ([\d.]+) hours instead of 0.0001\..* be ([\d.]+) USD instead of 0")
+    expect(front).to_contain_text(nearest)
+    told = nearest.search(front.inner_text())
+    assert told is not None
+
+    search.get_by_label("Deadline (hours)").fill(told[1])
+    search.get_by_label("Budget (USD)").fill(told[2])
+
+    expect(front).to_contain_text("The cheapest")

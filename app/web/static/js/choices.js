@@ -4,7 +4,7 @@ import { basisBadge, bandText, carbonText } from "./answer.js";
 import { latest, post } from "./api.js";
 import { axis, draw, scaleOf, tooltip } from "./chart.js";
 import { byId, field, fill, h, select, settled, table } from "./dom.js";
-import { duration, durationNode, durationTick, hardware, money, moneyNode, number, plural } from "./format.js";
+import { duration, durationNode, durationTick, hardware, money, moneyNode, number, plural, roundedUp } from "./format.js";
 import { checkNumbers } from "./numbers.js";
 import { problemPanel } from "./problem.js";
 import { MOST_HOURS, documentOf } from "./question.js";
@@ -124,9 +124,10 @@ function rejections(found) {
   return h("p", { class: "quiet" }, `${plural(found.considered, "configuration")} considered, ${number(found.rejected_count)} set aside: ${parts.join(", ")}.`);
 }
 
+/** Return what would have to change, in the units of the form and rounded up: what is told must be enough. */
 function changeText({ constraint, asked, needed, message }, currency) {
-  if (constraint === "deadline_s") return `The deadline would have to be ${duration(needed)} instead of ${duration(asked)}.`;
-  if (constraint === "budget") return `The budget would have to be ${money(needed, currency)} instead of ${money(asked, currency)}.`;
+  if (constraint === "deadline_s") return `The deadline would have to be ${number(roundedUp(needed / HOUR))} hours instead of ${number(asked / HOUR)}.`;
+  if (constraint === "budget") return `The budget would have to be ${number(needed)} ${currency} instead of ${number(asked)}.`;
   return message;
 }
 

@@ -44,6 +44,13 @@ export function money(amount, currency) {
 
 /** Return a number with six digits that matter; one without decimals, or a large one, in full. */
 export const number = (value) => (Number.isInteger(value) || Math.abs(value) >= LARGE ? wholes : numbers).format(value);
+
+/** Return the least number of three digits that is no less. */
+export function roundedUp(value) {
+  const step = 10 ** (Math.floor(Math.log10(value)) - 2);
+  return Number((Math.ceil(Number((value / step).toPrecision(9))) * step).toPrecision(6));
+}
+
 export const short = (value) => compact.format(value);
 
 /** Return a fraction as per cent with two digits that matter. */
