@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from trainfare_client.collectors.outcomes import SUCCEEDED
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from trainfare_client.settings import ClientSettings
 
 DEADLINE_S: Final = 15.0
+_GLANCE_S: Final = 0.02
 _WORDS: Final = {"as_expected": "as expected", "slower": "slower", "faster": "faster"}
 
 
@@ -54,15 +56,32 @@ class Delivery:
 
     def upload(self) -> None:
         """Give the service its time; what it says is told by `settle`."""
+        self._begin()
+        if self._thread is not None:
+            self._thread.join(self._deadline_s)
+
+    async def uploaded(self) -> None:
+        """Do as `upload` does, and let the loop of asyncio go on meanwhile."""
+        import asyncio
+
+        self._begin()
+        ends = time.monotonic() + self._deadline_s
+        # The thread may outlive the loop, so that it has no event to set.
+        while self._is_under_way() and time.monotonic() < ends:  # noqa: ASYNC110 - see above
+            await asyncio.sleep(_GLANCE_S)
+
+    def _is_under_way(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _begin(self) -> None:
         thread = threading.Thread(target=self._upload, name="trainfare-upload", daemon=True)
         try:
             thread.start()
         except RuntimeError:
             # No thread starts any more while the interpreter ends.
             self._upload()
-            return
-        self._thread = thread
-        thread.join(self._deadline_s)
+        else:
+            self._thread = thread
 
     def settle(self) -> str:
         """Make the run safe if it did not arrive, and return a sentence about it.

@@ -48,6 +48,8 @@ class RecordedRun:
 class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
     """Records a block (`with record(...) as run:`) or each call of a function (`@record(...)`).
 
+    `async with record(...) as run:` lets other tasks of asyncio go on while the run is uploaded.
+
     Parameters
     ----------
     workload
@@ -72,6 +74,21 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
     ) -> None:
         self._recorder.finish(status_of(error))
 
+    async def __aenter__(self) -> RecordedRun:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # What is closed may not wait.
+        if isinstance(error, GeneratorExit) or not _is_task():
+            self._recorder.finish(status_of(error))
+        else:
+            await self._recorder.finish_awaited(status_of(error))
+
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function whose every call is recorded as a run.
 
@@ -94,7 +111,7 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
     def _awaited(self, function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         @functools.wraps(function)
         async def recorded(*args: P.args, **kwargs: P.kwargs) -> T:
-            with record(self._workload, **self._options):
+            async with record(self._workload, **self._options):
                 return await function(*args, **kwargs)
 
         return recorded
@@ -114,9 +131,21 @@ class record:  # noqa: N801 - it reads as a verb: `with record("resnet50"):`
     ) -> Callable[P, AsyncGenerator[T, Any]]:
         @functools.wraps(function)
         async def recorded(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[T, Any]:
-            with record(self._workload, **self._options):
-                async with contextlib.aclosing(function(*args, **kwargs)) as generator:
-                    async for item in generator:
-                        yield item
+            async with (
+                record(self._workload, **self._options),
+                contextlib.aclosing(function(*args, **kwargs)) as generator,
+            ):
+                async for item in generator:
+                    yield item
 
         return recorded
+
+
+def _is_task() -> bool:
+    """Whether a task of asyncio runs; the loops of others have other ways to wait."""
+    import asyncio
+
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:
+        return False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from trainfare_client.collectors import finite
 from trainfare_client.collectors.delivering import DEADLINE_S, Delivery, tell
 from trainfare_client.collectors.guarding import Guard
-from trainfare_client.collectors.hardware import gpu_name, wait_for_gpu
+from trainfare_client.collectors.hardware import gpu_name
 from trainfare_client.collectors.outcomes import (
     FAILED,
     OUT_OF_MEMORY,
@@ -21,7 +21,6 @@ from trainfare_client.collectors.outcomes import (
     SUCCEEDED,
     EndWatch,
     RankNotes,
-    status_of,
 )
 from trainfare_client.collectors.passes import Passes
 from trainfare_client.collectors.surroundings import Place, is_profiled, read_labels, read_place
@@ -33,7 +32,7 @@ from trainfare_client.requests import encoded, given
 from trainfare_client.settings import LOCAL_URL, ClientSettings, read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from trainfare_client.documents import MeasuredRun
 
@@ -216,10 +215,22 @@ class Recorder:
 
     def finish(self, status: str = SUCCEEDED) -> None:
         """End the measurement and deliver the run, once; rank 0 does, or the rank that fails."""
+        self._settle_last_batch(status)
+        self._finish_at(status, None)
+
+    async def finish_awaited(self, status: str = SUCCEEDED) -> None:
+        """End as `finish` does; a task of asyncio lets the others go on while the run is sent."""
+        self._settle_last_batch(status)
+        if self._is_to_end(status):
+            with self.guard, self._delivering(status, None) as delivery:
+                if delivery is not None:
+                    await delivery.uploaded()
+            self._close()
+
+    def _settle_last_batch(self, status: str) -> None:
         if status == SUCCEEDED:
             with self.guard:
                 self.settle_batch()
-        self._finish_at(status, None)
 
     def finish_as_of_last_step(self, status: str) -> None:
         """End a measurement that nobody ended when its loop did.
@@ -241,17 +252,22 @@ class Recorder:
         self._dismiss()
 
     def _finish_at(self, status: str, ended: float | None) -> None:
+        if self._is_to_end(status):
+            with self.guard, self._delivering(status, ended) as delivery:
+                if delivery is not None:
+                    delivery.upload()
+            self._close()
+
+    def _is_to_end(self, status: str) -> bool:
         if self._is_finished or self._watch.is_in_a_child():
-            return
+            return False
         if self._delivery is not None:
             # A signal came while the run was delivered, or Ctrl-C has broken that off.
             self._hurry(_PREEMPTION_S if status == PREEMPTED else 0.0)
-            return
+            return False
         if status == SUCCEEDED:
             self._dismiss()
-        with self.guard:
-            self._finish(status, ended)
-        self._close()
+        return True
 
     def _dismiss(self) -> None:
         witness, self._witness = self._witness, None
@@ -259,9 +275,10 @@ class Recorder:
             if witness is not None:
                 witness.dismiss()
 
-    def _finish(self, status: str, ended: float | None) -> None:
+    def _begin_delivery(self, status: str, ended: float | None) -> Delivery | None:
+        """Return what brings the run to the service, None where this process is not to tell it."""
         if status == SUCCEEDED:
-            status = self._status_of_gpu()
+            status = self._usage.status_of_steps()
         is_now, ended = ended is None, self._clock() if ended is None else ended
         self._usage.end(is_now=is_now)
         if self.place.rank == 0:
@@ -273,41 +290,38 @@ class Recorder:
         is_shared = self.place.job is not None and status in _FAILURES
         # A scheduler that hears of a failure may end rank 0 before it can tell.
         if self.place.rank != 0 and not is_shared:
-            return
+            return None
         if is_profiled(self.workload):
             self._say("Trainfare: the session of `trainfare profile` tells of this run.")
-            return
+            return None
         run = self._run_to_deliver(status, ended)
-        if self._delivery is None:
-            deadline_s = _PREEMPTION_S if status == PREEMPTED else DEADLINE_S
-            self._delivery = Delivery(
-                run, self._settings, deadline_s=deadline_s, is_shared=is_shared
-            )
-            self._deliver(self._delivery)
+        if self._delivery is not None:
+            return None
+        deadline_s = _PREEMPTION_S if status == PREEMPTED else DEADLINE_S
+        self._delivery = Delivery(run, self._settings, deadline_s=deadline_s, is_shared=is_shared)
+        return self._delivery
 
-    def _status_of_gpu(self) -> str:
-        """Return how the steps ended that were still queued: a loop may end before they fail."""
-        try:
-            wait_for_gpu()
-        except Exception as error:  # noqa: BLE001 - the framework's own, of any kind
-            self.guard.complain(error)
-            return status_of(error)
-        return SUCCEEDED
-
-    def _deliver(self, delivery: Delivery) -> None:
+    @contextlib.contextmanager
+    def _delivering(self, status: str, ended: float | None) -> Iterator[Delivery | None]:
+        """Let the block wait for the service, then tell what became of the run."""
+        delivery = self._begin_delivery(status, ended)
+        if delivery is None:
+            yield None
+            return
         if self._watch.is_leaving:
             # A scheduler that has ended the process by a signal does not wait for long. Whether the
             # spool's fault matters is told below.
             with contextlib.suppress(SpoolError):
                 delivery.keep()
         try:
-            delivery.upload()
+            yield delivery
             with self._watch.holding():
                 self._say(delivery.settle())
         except Exception:
             raise
         except BaseException:
-            # Ctrl-C, or what the user's handler of a signal raises: there is no time any more.
+            # Ctrl-C, a task called off, or what the user's handler of a signal raises: there is no
+            # time any more.
             self._hurry(0.0)
             raise
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainfare_client.collectors.energy import EnergyMeter
-from trainfare_client.collectors.hardware import PeakMemory
+from trainfare_client.collectors.hardware import PeakMemory, wait_for_gpu
+from trainfare_client.collectors.outcomes import SUCCEEDED, status_of
 from trainfare_client.requests import given
 
 if TYPE_CHECKING:
@@ -38,6 +39,15 @@ class Usage:
         """Count energy from now on."""
         with self._guard:
             self._energy.begin()
+
+    def status_of_steps(self) -> str:
+        """Wait for the steps that are queued, and return how they ended: perhaps after the loop."""
+        try:
+            wait_for_gpu()
+        except Exception as error:  # noqa: BLE001 - the framework's own, of any kind
+            self._guard.complain(error)
+            return status_of(error)
+        return SUCCEEDED
 
     def end(self, *, is_now: bool) -> None:
         """Learn what the run took until now; where it ended long before, energy is not known."""
