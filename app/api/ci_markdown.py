@@ -44,7 +44,8 @@ def summary(report: CiReport) -> str:
         slug, drift = next(iter(report.drifts.items()))
         since = "" if drift.since is None else f" since {drift.since.created_at:%Y-%m-%d}"
         change = f"{drift.change_ratio - 1:+.1%}"
-        return f"The durations of {slug} creep up: {change}{since}, over {drift.runs} runs."
+        runs = say_count(drift.changed_runs, "run")
+        return f"The durations of {slug} creep up: {change}{since}, over {runs}."
     if report.verdict is GateVerdict.WARN and worst is not None:
         return f"Perhaps slower than forecast: {_change(worst)} on {_place(worst)}."
     left = len(report.runs) - len(_judged(report))

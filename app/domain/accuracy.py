@@ -90,6 +90,8 @@ class DriftReport:
         The regressor that the runs are held against.
     runs
         How many runs the sum saw, at least 1.
+    changed_runs
+        How many of them arrived since durations are different.
     change_ratio
         Typical ratio of observed to forecast duration since the change over that before it.
     since
@@ -102,6 +104,7 @@ class DriftReport:
     threshold: float
     regressor_version: int
     runs: int
+    changed_runs: int
     change_ratio: float
     since: Run | None
     alarm: Run | None

@@ -107,6 +107,7 @@ class DriftWatch:
             threshold=found.threshold,
             regressor_version=served.version,
             runs=len(seen),
+            changed_runs=len(seen) - found.start,
             change_ratio=found.change_ratio,
             since=seen[found.start] if found.start < len(seen) else None,
             alarm=None if found.first_alarm is None else seen[found.first_alarm],

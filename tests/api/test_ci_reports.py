@@ -1,5 +1,6 @@
 """The CI hook: fresh runs are stored and judged at once."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -168,7 +169,9 @@ def test_small_shifts_that_add_up_are_a_warning(client: TestClient, clock: FakeC
     warned = [each for each in crept if each["drift"] and each["verdict"] == "warn"]
     assert warned
     assert warned[-1]["drift"][0]["direction"] == "slower"
-    assert "creep up" in warned[-1]["summary"]
+    told = re.search(r"creep up: \+\S+ since \S+, over (\d+) runs\.", warned[-1]["summary"])
+    assert told is not None
+    assert int(told[1]) < warned[-1]["drift"][0]["runs"] - 15
 
 
 @pytest.mark.usefixtures("published")
