@@ -4,14 +4,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
+from app.api.markdown import as_code, as_text
 from app.api.schemas.quantities import money_text
 from app.domain.ci import CiReport, CostChange, GateVerdict, JudgedRun, RunCost
 from app.domain.wording import say_count, say_number, say_seconds
-
-_CODE: Final = {"|": "\\|", "<": "&lt;", ">": "&gt;", "`": "'", "\n": " "}
-_TEXT: Final = {**_CODE, **{each: f"\\{each}" for each in "\\[]"}, "@": "@\N{ZERO WIDTH SPACE}"}
-_IN_CODE, _IN_TEXT = str.maketrans(_CODE), str.maketrans(_TEXT)
-"""Names are other people's: they make no link or picture of their own, and call nobody."""
 
 _HEADINGS: Final = {
     GateVerdict.PASS: "as forecast",
@@ -89,7 +85,7 @@ def comment(report: CiReport) -> str:
         f"<!-- trainfare:ci {' '.join(slugs)} -->",
         f"### Training cost: {_heading(report)}",
         "",
-        summary(report).translate(_IN_TEXT),
+        as_text(summary(report)),
         "",
         f"| {' | '.join(name for name, _ in columns)} |",
         f"| {' | '.join(alignment for _, alignment in columns)} |",
@@ -100,7 +96,7 @@ def comment(report: CiReport) -> str:
         lines.append(f"| ... | {left} more runs {'| ' * (len(columns) - 2)}|")
     if report.cost_change is not None:
         lines += ["", _cost_sentence(report.cost_change)]
-    lines += ["", f"<sub>{_origin(report, slugs).translate(_IN_TEXT)}</sub>"]
+    lines += ["", f"<sub>{as_text(_origin(report, slugs))}</sub>"]
     return "\n".join(lines) + "\n"
 
 
@@ -167,10 +163,10 @@ def _row(each: JudgedRun, *, has_costs: bool) -> str:
     )
     name = each.run.external_id or each.run.run_id
     observed = say_seconds(each.run.duration_seconds)
-    cells = [f"{each.run.workload} `{name.translate(_IN_CODE)}`", _work(each), observed]
-    plain = [cells[0], *(cell.translate(_IN_TEXT) for cell in (*cells[1:], expected, change))]
+    run = f"{as_text(each.run.workload)} {as_code(name)}"
+    plain = [as_text(cell) for cell in (_work(each), observed, expected, change)]
     costs = [_cost(each.cost)] if has_costs else []
-    return f"| {' | '.join([*plain, *costs, verdict])} |"
+    return f"| {' | '.join([run, *plain, *costs, verdict])} |"
 
 
 def _cost(cost: RunCost | None) -> str:

@@ -225,7 +225,7 @@ def test_the_comment_is_one_table_with_a_hidden_marker(client: TestClient) -> No
     assert len(rows) == 3
     assert all(row.replace("\\|", "").count("|") == 8 for row in rows)
     assert "**fail**" in rows[2]
-    assert "<c>" not in found["comment_markdown"]
+    assert found["comment_markdown"].count("<c>") == rows[2].count(r"`a\|b'<c>`") == 1
     assert "1f2e" in lines[-1]
 
 
@@ -233,12 +233,23 @@ def test_names_in_the_comment_make_no_links_and_call_nobody(client: TestClient) 
     picture = "![free](https://other.example/x.png)\\"
     odd = run(9.0, configuration={"gpu_type": picture, "workers": 4})
 
-    comment = report(client, odd, commit="1f2e", branch="fix/@ada/x")["comment_markdown"]
+    comment = report(client, odd, commit="1f2e", branch="fix/@ada/x#12")["comment_markdown"]
     assert "\\[free\\](https" in comment
     assert "[free]" not in comment
-    assert "@ada" not in comment
+    assert not [link for link in ("https://", "@ada", "#12") if link in comment]
     rows = [line for line in comment.splitlines() if line.startswith("|")]
     assert rows[2].replace("\\|", "").count("|") == 7
+
+
+def test_names_in_the_comment_are_shown_as_they_are(client: TestClient) -> None:
+    odd = run(
+        9.0, external_id="a|b <c>", configuration={"gpu_type": "my_*gpu*&#64;x", "workers": 4}
+    )
+
+    comment = report(client, odd)["comment_markdown"]
+
+    assert "`a\\|b <c>`" in comment
+    assert "my\\_\\*gpu\\*&amp;#" in comment
 
 
 @pytest.mark.usefixtures("published")

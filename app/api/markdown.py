@@ -1,0 +1,44 @@
+"""Writes other people's words into Markdown: they make nothing but text of it, and call nobody."""
+
+import re
+from typing import Final
+
+_APART: Final = "\N{ZERO WIDTH SPACE}"
+_REFERENCE: Final = re.compile(
+    r"""(?<=[@#!$%^&~:])(?=[\w"'{/])   # people, issues, labels, milestones, emoji, schemes
+      | (?<=\bgh-)(?=\d) | (?<=\bwww)(?=\.)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Where GitHub and GitLab would begin to read a link: they do so in text that is escaped, too."""
+
+_SIGNS: Final = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {each: f"\\{each}" for each in "\\`*~[]|"}
+)
+_STRESS: Final = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+"""An underscore within a word is one."""
+
+
+def as_text(text: str) -> str:
+    r"""Return Markdown that shows a text as it is, without links, pictures, emphasis or mentions.
+
+    Examples
+    --------
+    >>> print(as_text("[a](b) <b> *c* _d_ e_f 4 x T4 (+12%)"))
+    \[a\](b) &lt;b&gt; \*c\* \_d\_ e_f 4 x T4 (+12%)
+    >>> print(ascii(as_text("@ada #12")))
+    '@\u200bada #\u200b12'
+    """
+    line = _REFERENCE.sub(_APART, " ".join(text.split()))
+    return _STRESS.sub(r"\\_", line.translate(_SIGNS))
+
+
+def as_code(text: str) -> str:
+    r"""Return Markdown that shows a text as code, also in a cell of a table.
+
+    Examples
+    --------
+    >>> print(as_code("a|b <@ada>"))
+    `a\|b <@ada>`
+    """
+    line = " ".join(text.split()).replace("`", "'")
+    return f"`{line.replace('|', chr(92) + '|')}`"
