@@ -117,7 +117,9 @@ def _quality(document: Document) -> list[str]:
     else:
         quality = f"another could be better by at most {percent(document['gap'])}"
     text = _UNITS[name].format(said)
-    return [f"{text[0].upper()}{text[1:]}; {quality}."]
+    # An allocation by cost holds one currency.
+    money = {each["currency"] for each in document["allocated"]} if name == "cost" else ()
+    return [f"{' '.join([text[0].upper() + text[1:], *money])}; {quality}."]
 
 
 def _row(each: Document, extra: list[str]) -> list[str]:
