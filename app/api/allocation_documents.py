@@ -3,10 +3,10 @@
 from typing import Any
 
 from app.api import problems
-from app.api.schedule_documents import Document, band_document, percent, say_band
+from app.api.schedule_documents import Document, band_document, say_band, say_on_time
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, OmittedJob
-from app.domain.wording import align, say_count, say_number, say_seconds
+from app.domain.wording import align, say_count, say_number, say_seconds, say_share
 
 _PATH = "/v1/schedules:allocate"
 _REASONS = {
@@ -78,7 +78,7 @@ def allocation_text(document: Document, confidence: float) -> str:
             "batch",
             "change",
             "ends in",
-            f"{percent(confidence)} interval",
+            f"{say_share(confidence)} interval",
         ]
         extra = ["on time"] if any(_has(document, "deadline_probability")) else []
         extra += ["cost"] if any(_has(document, "cost")) else []
@@ -115,7 +115,7 @@ def _quality(document: Document) -> list[str]:
     elif document["gap"] is None:
         quality = "how much better another could be is not known"
     else:
-        quality = f"another could be better by at most {percent(document['gap'])}"
+        quality = f"another could be better by at most {say_share(document['gap'])}"
     text = _UNITS[name].format(said)
     # An allocation by cost holds one currency.
     money = {each["currency"] for each in document["allocated"]} if name == "cost" else ()
@@ -125,7 +125,7 @@ def _quality(document: Document) -> list[str]:
 def _row(each: Document, extra: list[str]) -> list[str]:
     band, batch = each["expected_completion_seconds"], each["batch_size"]
     further = {
-        "on time": percent(each["deadline_probability"]),
+        "on time": say_on_time(each["deadline_probability"]),
         "cost": f"{each['cost'] or '-'} {each['currency'] or ''}".strip(),
     }
     return [

@@ -1,11 +1,11 @@
 """Documents and tables of the GPUs that jobs will need."""
 
 from app.api import problems
-from app.api.schedule_documents import Document, instant_text, percent
+from app.api.schedule_documents import Document, instant_text
 from app.api.schemas.quantities import significant
 from app.domain.allocations import ANY_TYPE
 from app.domain.capacity import CapacityView, OmittedFromDemand, TypeDemand
-from app.domain.wording import align, say_number
+from app.domain.wording import align, say_number, say_share
 
 _PATH = "/v1/schedules:capacity"
 
@@ -48,7 +48,7 @@ def _omitted(each: OmittedFromDemand) -> Document:
 
 def capacity_text(document: Document) -> str:
     """Return a table for each GPU type, equal hours in one line."""
-    parts = [_type_text(each, percent(document["confidence"])) for each in document["demand"]]
+    parts = [_type_text(each, say_share(document["confidence"])) for each in document["demand"]]
     notes = [
         f"{each['ref']} is not counted: "
         + ("it never fits." if each["problem"] is None else each["problem"]["detail"])

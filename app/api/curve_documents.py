@@ -5,10 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from app.api.forecast_documents import Document, forecast_document
-from app.api.plain_text import told_odds
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.curves import Curve, CurvePoint, MeasuredPoint
-from app.domain.wording import align, say_count, say_number, say_seconds
+from app.domain.wording import align, say_count, say_number, say_odds, say_seconds
 
 
 def _point(point: CurvePoint, now: datetime) -> Document:
@@ -71,7 +70,7 @@ def curve_text(document: Mapping[str, Any]) -> str:
         "s saved per money",
         "basis",
     ]
-    odds = [told_odds(point["forecast"]) for point in document["points"]]
+    odds = [say_odds(point["forecast"]) for point in document["points"]]
     limits = list(dict.fromkeys(name for told in odds for name in told))
     rows = [
         _row(point) + [told.get(name, "-") for name in limits]

@@ -9,16 +9,18 @@ from app.domain.wording import (
     say_count,
     say_number,
     say_objective,
+    say_odds,
+    say_parts,
     say_rejected,
     say_seconds,
+    say_share,
 )
 
 Document = Mapping[str, Any]
 _CONFIGURATION = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
 _CATEGORIES = _CONFIGURATION[:5]
 _WORK = ("dataset_size", "batch_size", "epochs")
-_TOLD_SHARE, _TOLD_LESSONS, _LEAST_CHANCE = 0.01, 3, 1e-4
-_ODDS = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
+_TOLD_LESSONS = 3
 _BASIS = {
     "measured": "this configuration was measured",
     "interpolated": "inside the measured range",
@@ -52,10 +54,6 @@ def _place(forecast: Document) -> str:
     instance = configuration.get("instance_type")
     suffix = f" ({instance})" if instance and instance != hardware else ""
     return f"{workers} x {hardware}{suffix}{on_nodes}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.4g}%"
 
 
 def _cost_sentence(cost: Document | None) -> str:
@@ -129,16 +127,6 @@ def _energy_sentences(energy: Document) -> list[str]:
     return [f"It draws about {say_number(energy['kilowatt_hours'])} kWh (power: {basis}){told}."]
 
 
-def told_odds(forecast: Document) -> dict[str, str]:
-    """Return how likely a forecast keeps what was asked for, by the words for it."""
-    told = forecast.get("probability") or {}
-    return {_ODDS[name]: _chance(told[name]) for name in _ODDS if told.get(name) is not None}
-
-
-def _chance(share: float) -> str:
-    return "under 0.01%" if 0 < share < _LEAST_CHANCE else _percent(share)
-
-
 def forecast_sentences(forecast: Document) -> str:
     """Return one forecast as a few lines of prose."""
     duration = forecast["duration_seconds"]
@@ -149,7 +137,7 @@ def forecast_sentences(forecast: Document) -> str:
     lines = [
         f"{forecast['workload']} on {_place(forecast)}{f' with {details}' if details else ''}:",
         (
-            f"about {say_seconds(duration['median'])}, with {_percent(duration['confidence'])}"
+            f"about {say_seconds(duration['median'])}, with {say_share(duration['confidence'])}"
             f" confidence between {say_seconds(duration['lower'])}"
             f" and {say_seconds(duration['upper'])}."
         ),
@@ -161,7 +149,7 @@ def forecast_sentences(forecast: Document) -> str:
         ),
     ]
     lines += [*_spot_sentences(forecast), *_energy_sentences(forecast.get("energy") or {})]
-    lines += [f"It {what} with probability {odds}." for what, odds in told_odds(forecast).items()]
+    lines += [f"It {what} with probability {odds}." for what, odds in say_odds(forecast).items()]
     if forecast.get("to_target") is not None:
         lines.append(_target_sentence(forecast["to_target"]))
     lines.append(f"A time limit of {say_seconds(forecast['time_limit_seconds'])} would be safe.")
@@ -186,13 +174,8 @@ def _target_sentence(target: Document) -> str:
 def _explanation(forecast: Document) -> list[str]:
     """Return what the duration is made of and which runs taught it, as far as it was asked."""
     lines = []
-    parts = [
-        f"{part['term']} {100 * part['share']:.0f}%"
-        for part in forecast.get("explanation") or ()
-        if part["share"] >= _TOLD_SHARE
-    ]
-    if parts:
-        lines.append(f"Where the time goes: {', '.join(parts)}.")
+    if parts := say_parts(forecast):
+        lines.append(f"Where the time goes: {parts}.")
     taught = [
         f"{each['run_ids'][0]} ({each['influence']:+.2f}%)"
         for each in (forecast.get("taught_by") or ())[:_TOLD_LESSONS]
@@ -207,13 +190,13 @@ def _outcome(forecast: Document, objective: str) -> dict[str, str]:
     duration, cost = forecast["duration_seconds"], forecast.get("cost")
     told = {
         "duration": say_seconds(duration["median"]),
-        f"{_percent(duration['confidence'])} interval": (
+        f"{say_share(duration['confidence'])} interval": (
             f"{say_seconds(duration['lower'])} .. {say_seconds(duration['upper'])}"
         ),
         "cost": "-" if cost is None else f"{cost['median']} {cost['currency']}",
         "basis": forecast["basis"],
     }
-    return told | say_objective(objective, forecast) | told_odds(forecast)
+    return told | say_objective(objective, forecast) | say_odds(forecast)
 
 
 def forecast_table(forecasts: Sequence[Document], objective: str = "") -> str:

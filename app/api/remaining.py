@@ -6,13 +6,13 @@ from app.api.bodies import json_response
 from app.api.dependencies import Reader, ServicesDep
 from app.api.forecasts import FORECAST_PROBLEMS, PLAIN_TEXT
 from app.api.negotiation import JSON, TEXT
-from app.api.schedule_documents import Document, instant_text, percent, say_band
+from app.api.schedule_documents import Document, instant_text, say_band
 from app.api.schemas.quantities import significant
 from app.api.schemas.remaining import RemainingIn, RemainingOut
 from app.domain.forecasts import Interval
 from app.domain.negotiation import preferred
 from app.domain.remaining import Remaining
-from app.domain.wording import say_seconds
+from app.domain.wording import say_chance, say_seconds, say_share
 
 router = APIRouter(prefix="/v1/forecasts", tags=["forecasts"])
 _NOTABLE = 0.05
@@ -75,7 +75,7 @@ def remaining_text(document: Document) -> str:
     lines = [
         (
             f"{document['workload']}: about {say_seconds(left['median'])} left, with"
-            f" {percent(left['confidence'])} confidence {say_band(left)}."
+            f" {say_share(left['confidence'])} confidence {say_band(left)}."
         ),
         f"It takes {say_seconds(total['median'])} as a whole ({say_band(total)})",
     ]
@@ -85,13 +85,12 @@ def remaining_text(document: Document) -> str:
     lines[-1] += f": {pace}."
     weight = document["observed_weight"]
     lines.append(
-        f"The answer rests to {percent(weight)} on what was seen of it, to {percent(1 - weight)} on"
-        " the forecast."
+        f"The answer rests to {say_chance(weight)} on what was seen of it,"
+        f" to {say_chance(1 - weight)} on the forecast."
     )
     if document["ends_at"] is not None:
         lines.append(f"It ends about {document['ends_at']}.")
     if document["deadline_probability"] is not None:
-        lines.append(
-            f"It keeps the deadline with probability {percent(document['deadline_probability'])}."
-        )
+        odds = say_chance(document["deadline_probability"])
+        lines.append(f"It keeps the deadline with probability {odds}.")
     return "\n".join(lines) + "\n"

@@ -7,7 +7,7 @@ from typing import Any
 from app.api import problems
 from app.api.schemas.quantities import significant
 from app.domain.schedules import Band, RankedJob, Ranking
-from app.domain.wording import align, say_number, say_seconds
+from app.domain.wording import align, say_chance, say_number, say_seconds, say_share
 
 Document = dict[str, Any]
 RANK_PATH = "/v1/schedules:rank"
@@ -64,9 +64,9 @@ def say_band(band: Mapping[str, float]) -> str:
     return f"{say_seconds(band['lower'])} .. {say_seconds(band['upper'])}"
 
 
-def percent(share: float | None) -> str:
-    """Return a probability in percent, a dash where there is none."""
-    return "-" if share is None else f"{100 * share:.3g}%"
+def say_on_time(probability: float | None) -> str:
+    """Return how likely a job keeps its deadline, a dash where it has none."""
+    return "-" if probability is None else say_chance(probability)
 
 
 def ranking_text(document: Document) -> str:
@@ -74,12 +74,11 @@ def ranking_text(document: Document) -> str:
     ranked: Sequence[Document] = document["ranked"]
     if not ranked:
         return "The queue is empty.\n"
-    confidence = percent(document["confidence"])
+    confidence = say_share(document["confidence"])
     has_deadlines = any(each["deadline_probability"] is not None for each in ranked)
     header = ["ref", "workload", "priority", "GPU-hours", f"{confidence} interval", "remaining"]
-    rows = [
-        _row(each) + ([percent(each["deadline_probability"])] * has_deadlines) for each in ranked
-    ]
+    on_time = [[say_on_time(each["deadline_probability"])] * has_deadlines for each in ranked]
+    rows = [_row(each) + told for each, told in zip(ranked, on_time, strict=True)]
     table = align(header + ["on time"] * has_deadlines, rows, left=2)
     notes = [
         f"{each['ref']} cannot be forecast: {each['problem']['detail']}"

@@ -9,16 +9,18 @@ from app.cli.output import out, print_note, print_table
 from app.cli.remedies import in_cli_words
 from app.cli.wording import interval, money, percent
 from app.domain.wording import (
+    ODDS,
     say_capacity,
     say_count,
     say_number,
     say_objective,
+    say_odds,
+    say_parts,
     say_rejected,
     say_seconds,
 )
 
 _FEW: Final = 20
-_TOLD_SHARE: Final = 0.01
 _PLACE: Final = ("provider", "region", "purchase")
 _CONFIGURATION: Final = ("gpu_type", "instance_type", *_PLACE, "nodes", "workers")
 
@@ -62,28 +64,9 @@ def _row(
 
 
 def _told_when_asked(forecast: Mapping[str, Any]) -> dict[str, object]:
-    odds = forecast.get("probability") or {}
-    return {
-        "keeps the deadline": _share(odds.get("deadline")),
-        "keeps the budget": _share(odds.get("budget")),
-        "where the time goes": _parts(forecast),
-    }
-
-
-def _share(share: float | None) -> str | None:
-    return None if share is None else percent(share)
-
-
-def _parts(forecast: Mapping[str, Any]) -> str | None:
-    """Return what the duration is made of, None where nobody asked to have it explained."""
-    if forecast.get("taught_by") is None:
-        return None
-    told = [
-        f"{part['term']} {100 * part['share']:.0f}%"
-        for part in forecast.get("explanation") or ()
-        if part["share"] >= _TOLD_SHARE
-    ]
-    return ", ".join(told) or None
+    """Return what is told where it was asked for, None where it was not."""
+    parts = None if forecast.get("taught_by") is None else say_parts(forecast) or None
+    return {**dict.fromkeys(ODDS.values()), **say_odds(forecast), "where the time goes": parts}
 
 
 def show_forecasts(forecasts: list[dict[str, Any]], objective: str = "") -> None:

@@ -14,6 +14,9 @@ _SHORT_S: Final = 9.95
 _FINEST: Final = ((_SHORT_S, 0.1), (_HOUR, 1.0), (_DAY, _MINUTE), (_YEAR, _HOUR))
 """To what durations below a bound are told, from a second to a year."""
 _OTHER_OFFERS: Final = {"spot", "reserved"}
+_TOLD_SHARE, _LEAST_CHANCE = 0.01, 1e-4
+ODDS: Final = {"deadline": "keeps the deadline", "budget": "keeps the budget"}
+"""The limits that a forecast may keep, and the words for it."""
 _FIGURES: Final = {"energy": ("kilowatt_hours", "kWh"), "carbon": ("kg_co2e", "kg CO2e")}
 """What else is told where it is looked for: the member of a forecast's energy, and its unit."""
 
@@ -101,6 +104,59 @@ def say_objective(objective: str, forecast: Mapping[str, Any]) -> dict[str, str]
         return {}
     member, unit = _FIGURES[objective]
     return {objective: f"{say_number(forecast['energy'][member])} {unit}"}
+
+
+def say_share(share: float) -> str:
+    """Return a fraction as a percentage of four digits.
+
+    Examples
+    --------
+    >>> say_share(0.9), say_share(0.898765)
+    ('90%', '89.88%')
+    """
+    return f"{100 * share:.4g}%"
+
+
+def say_odds(forecast: Mapping[str, Any]) -> dict[str, str]:
+    """Return how likely a forecast keeps what was asked for, by the words for it.
+
+    Examples
+    --------
+    >>> say_odds({"probability": {"deadline": 0.98, "budget": 2e-7}})
+    {'keeps the deadline': '98%', 'keeps the budget': 'under 0.01%'}
+    >>> say_odds({"probability": None})
+    {}
+    """
+    told = forecast.get("probability") or {}
+    return {ODDS[name]: say_chance(told[name]) for name in ODDS if told.get(name) is not None}
+
+
+def say_chance(share: float) -> str:
+    """Return a probability as a percentage, a tiny one without an exponent.
+
+    Examples
+    --------
+    >>> say_chance(0.5), say_chance(2e-7), say_chance(0.0)
+    ('50%', 'under 0.01%', '0%')
+    """
+    return "under 0.01%" if 0 < share < _LEAST_CHANCE else say_share(share)
+
+
+def say_parts(forecast: Mapping[str, Any]) -> str:
+    """Return what a forecast's duration is made of, without what hardly counts.
+
+    Examples
+    --------
+    >>> parts = {"computation": 0.81, "fixed": 0.187, "overhead": 0.003}
+    >>> say_parts({"explanation": [{"term": term, "share": parts[term]} for term in parts]})
+    'computation 81%, fixed 19%'
+    """
+    told = forecast.get("explanation") or ()
+    return ", ".join(
+        f"{part['term']} {100 * part['share']:.0f}%"
+        for part in told
+        if part["share"] >= _TOLD_SHARE
+    )
 
 
 def say_rejected(by_reason: Mapping[str, int]) -> str:

@@ -229,6 +229,18 @@ def test_table_reads_well(client: TestClient, published: Services, clock: FakeCl
     assert empty.text == "The queue is empty.\n"
 
 
+def test_deadline_that_is_all_but_lost_is_told_plainly(
+    client: TestClient, published: Services, clock: FakeClock
+) -> None:
+    asked = {"jobs": [job("a", 4000.0, deadline=(clock() + timedelta(minutes=2)).isoformat())]}
+
+    (ranked,) = client.post("/v1/schedules:rank", json=asked).json()["ranked"]
+    answer = client.post("/v1/schedules:rank", json=asked, headers={"Accept": "text/plain"})
+
+    assert 0 < ranked["deadline_probability"] < 1e-4
+    assert answer.text.rstrip().endswith("under 0.01%")
+
+
 def test_two_jobs_with_one_ref_are_refused(client: TestClient, published: Services) -> None:
     answer = client.post("/v1/schedules:rank", json={"jobs": [job("a"), job("a")]})
 
