@@ -1,6 +1,12 @@
-"""Flat fields: lists with commas, and values that have commas themselves."""
+"""What requests hold: lists with commas and values that have commas themselves, finite numbers."""
 
+import math
+
+import numpy as np
+import pytest
+from trainfare_client.errors import BadNumberError
 from trainfare_client.requests import flat_fields, get
+from trainfare_client.uploads import runs_upload
 
 
 def test_a_value_of_a_list_that_has_commas_stands_in_quotes() -> None:
@@ -14,3 +20,11 @@ def test_a_value_of_a_list_that_has_commas_stands_in_quotes() -> None:
         ("workers", "1,2"),
         ("param.layout", '"a,b",c,"d,""e"""'),
     ]
+
+
+@pytest.mark.parametrize("absent", [math.nan, np.float32(math.nan), np.float64(math.inf)])
+def test_number_without_a_value_is_refused_by_row_and_name(absent: float) -> None:
+    runs = [{"duration_seconds": 3.5, "work": {"epochs": epochs}} for epochs in (2, absent)]
+
+    with pytest.raises(BadNumberError, match=r"^Row 2: work\.epochs is (nan|inf), .* Leave out"):
+        runs_upload(runs)  # type: ignore[arg-type] # a data frame's rows are such dictionaries

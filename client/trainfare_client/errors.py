@@ -43,6 +43,10 @@ class BadNameError(TrainfareError):
     """What was named can be nothing of the service: the name is empty or leads elsewhere."""
 
 
+class BadNumberError(TrainfareError, ValueError):
+    """A number that is infinite or NaN, which the service takes none of."""
+
+
 class UploadFileError(TrainfareError):
     """A file's name does not tell what it holds."""
 

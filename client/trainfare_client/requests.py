@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
-from trainfare_client.errors import BadNameError
+from trainfare_client.errors import BadNameError, BadNumberError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -123,15 +124,44 @@ def given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def encoded(body: object) -> bytes:
+def encoded(body: object, whose: str = "") -> bytes:
     """Return a document as JSON; money and instants are written as text, numpy's as numbers.
+
+    Parameters
+    ----------
+    body
+        The document.
+    whose
+        What an error says before the name of a member that is no finite number.
 
     Raises
     ------
-    ValueError
+    BadNumberError
         If a number is infinite or NaN: the service takes neither.
     """
-    return json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":")).encode()
+    try:
+        return json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError as error:
+        place = next(_bad_numbers(body), None)
+        if place is None:
+            raise
+        raise BadNumberError(
+            f"{whose}{place}, no finite number.", "Leave out what is unknown."
+        ) from error
+
+
+def _bad_numbers(body: object, name: str = "") -> Iterator[str]:
+    """Yield which members of a document are infinite or NaN, and that they are."""
+    if isinstance(body, Mapping):
+        for key, value in body.items():
+            yield from _bad_numbers(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(body, list | tuple):
+        for number, value in enumerate(body):
+            yield from _bad_numbers(value, f"{name}[{number}]")
+    else:
+        plain = _plain(body)
+        if isinstance(plain, float) and not math.isfinite(plain):
+            yield f"{name} is {plain}"
 
 
 def flat_fields(
@@ -169,6 +199,8 @@ def _listed(word: str) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a number for a scalar of numpy or torch, and a text for all else."""
+    if isinstance(value, float):
+        return value
     is_scalar = hasattr(value, "item") and getattr(value, "ndim", None) == 0
     return value.item() if is_scalar else _text(value)
 

@@ -32,8 +32,15 @@ def runs_upload(
     params: Mapping[str, str] | None = None,
     idempotency_key: str | None = None,
 ) -> Request[UploadAnswer]:
-    """Return the request that uploads runs as JSON lines."""
-    lines = b"".join(encoded(run) + b"\n" for run in _listed(runs))
+    """Return the request that uploads runs as JSON lines.
+
+    Raises
+    ------
+    BadNumberError
+        If a number is infinite or NaN, as pandas writes what it does not have.
+    """
+    rows = enumerate(_listed(runs), start=1)
+    lines = b"".join(encoded(run, f"Row {row}: ") + b"\n" for row, run in rows)
     headers = {"Content-Type": "application/x-ndjson", **keyed(idempotency_key)}
     return Request(
         "POST", path_of("runs"), list((params or {}).items()), headers, lines, telling=_TELLING
