@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,6 +18,12 @@ N_DEVIATIONS = 3
 _WORTH = 4
 _WORTH_SORTING = 48
 """Fewer questions are answered sooner than their values are sorted."""
+
+PART = 256
+"""Questions answered at a time: what is computed of them fits a processor's cache."""
+
+_MOST_VALUES = 1024
+"""A feature of more values is not worth a table: it would fit no cache."""
 
 _AT_ONCE = 20_000
 """So many correlations take less time than the calls of numpy that make them one by one."""
@@ -130,13 +137,19 @@ class ServingKernel:
         """Return the correlation of questions that are not scaled, shape (n, n_training)."""
         return self._product(x * self._rates, codes)
 
+    def asked_many(self, x: FloatArray, codes: FloatArray) -> "ManyAsked":
+        """Return what gives the correlations of `asked` part by part."""
+        return self._prepared(x * self._rates, codes)
+
     def _product(self, asked: FloatArray, codes: IntArray | FloatArray) -> FloatArray:
+        if len(asked) >= _WORTH_SORTING:
+            return np.concatenate(list(self._prepared(asked, codes).parts()))
         if len(asked) == 1:
             product = self._single(asked[0])
             for index, code in enumerate(codes[0].tolist()):
                 product *= self._of_level(index, code)
             return product[None]
-        product = self._many(asked)
+        product = self._few(asked)
         if not len(codes):
             return product
         is_shared = np.logical_and.reduce(codes == codes[0]).tolist()
@@ -168,7 +181,7 @@ class ServingKernel:
         product *= self._unit
         return product
 
-    def _many(self, asked: FloatArray) -> FloatArray:
+    def _few(self, asked: FloatArray) -> FloatArray:
         product = np.full((len(asked), self.n_rows), self._unit)
         if 0 < asked.size * self.n_rows <= _AT_ONCE:
             # All features at once, multiplied in their order: one row of what the questions share.
@@ -181,20 +194,73 @@ class ServingKernel:
             for factor in factors:
                 product *= factor
             return product
-        if len(asked) < _WORTH_SORTING:
-            for column, strength, known in zip(asked.T, self._strengths, self._known, strict=True):
-                product *= _factor(column[:, None], known, strength)
-            return product
+        for column, strength, known in zip(asked.T, self._strengths, self._known, strict=True):
+            product *= _factor(column[:, None], known, strength)
+        return product
+
+    def _prepared(self, asked: FloatArray, codes: IntArray | FloatArray) -> "ManyAsked":
+        """Return the factors of many questions, worked out where there are few distinct values."""
+        factors: list[_ByValue | _ByQuestion] = []
         for column, strength, known, (levels, inverse) in zip(
             asked.T, self._strengths, self._known, self._columns, strict=True
         ):
             values, back = np.unique(column, return_inverse=True)
             # Many features have few distinct values: one correlation for each pair of them.
-            if _WORTH * len(values) * len(levels) < product.size:
-                product *= _factor(values[:, None], levels, strength)[:, inverse][back]
+            is_worth = _WORTH * len(values) * len(levels) < len(column) * self.n_rows
+            if is_worth and len(values) <= _MOST_VALUES:
+                table = _factor(values[:, None], levels, strength).take(inverse, axis=1)
+                factors.append(_ByValue(table, back))
             else:
-                product *= _factor(column[:, None], known, strength)
-        return product
+                factors.append(_ByQuestion(column, known, strength))
+        for index, column in enumerate(codes.T):
+            values, back = np.unique(column, return_inverse=True)
+            table = np.array([self._of_level(index, code) for code in values.tolist()])
+            factors.append(_ByValue(table, back))
+        return ManyAsked(len(asked), self.n_rows, self._unit, factors)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByValue:
+    """The factor of a feature or category with few values: a row for each, and who has which."""
+
+    table: FloatArray
+    which: IntArray
+
+    def of(self, rows: slice) -> FloatArray:
+        """Return the factor of some questions, one row if all have the same."""
+        return self.table if len(self.table) == 1 else self.table.take(self.which[rows], axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByQuestion:
+    """The factor of a feature with many values."""
+
+    asked: FloatArray
+    known: FloatArray
+    strength: float
+
+    def of(self, rows: slice) -> FloatArray:
+        """Return the factor of some questions."""
+        return _factor(self.asked[rows, None], self.known, self.strength)
+
+
+@dataclass(frozen=True, slots=True)
+class ManyAsked:
+    """The correlations of many questions with the training rows: factors times a unit."""
+
+    n: int
+    n_rows: int
+    unit: float
+    factors: Sequence[_ByValue | _ByQuestion]
+
+    def parts(self) -> Iterator[FloatArray]:
+        """Yield the correlations of `PART` questions after the others."""
+        for start in range(0, self.n, PART):
+            rows = slice(start, min(start + PART, self.n))
+            product = np.full((rows.stop - start, self.n_rows), self.unit)
+            for factor in self.factors:
+                product *= factor.of(rows)
+            yield product
 
 
 def _factor(asked: FloatArray, known: FloatArray, strength: FloatArray | float) -> FloatArray:

@@ -8,19 +8,17 @@ import numpy as np
 
 from models.boosting import ResidualTrees
 from models.gaussian import GaussianProcess
-from models.kernels import ServingKernel
-from models.law_priors import MAX_TERMS, TERMS
+from models.kernels import PART, ServingKernel
+from models.law_priors import MAX_TERMS, TERMS, has_deviations
 from models.layout import Layout
 from models.power_laws import FittedLaw, jacobian_factors, stack_coefficients
+from models.quadratic_forms import LevelForms, upper_blocks
 from models.regressor import PortfolioRegressor
 from models.scaling_laws import ScalingLaw
 from models.tables import FloatArray
 
-_PART = 256
-"""Questions answered at a time: their features fit a processor's cache."""
-
-_BLOCK = 96
-"""Rows of a quadratic form that stand together."""
+_FEW_LEVELS = 24
+"""So many levels are multiplied sooner than looked up."""
 
 Item = TypeVar("Item")
 
@@ -157,9 +155,15 @@ class Mixture:
 
     def evaluate(self, X: FloatArray) -> Evaluation:
         """Return what the members say of each row, weighted."""
-        if len(X) <= _PART:
-            return self._part(X)
-        parts = [self._part(X[start : start + _PART]) for start in range(0, len(X), _PART)]
+        width = self._layout.n_numeric
+        numeric, codes = X[:, :width], X[:, width + 1 :]
+        if len(X) <= PART:
+            return self._part(X, [kernel.asked(numeric, codes) for kernel in self._kernels])
+        asked = [kernel.asked_many(numeric, codes).parts() for kernel in self._kernels]
+        parts = [
+            self._part(X[start : start + PART], [next(each) for each in asked])
+            for start in range(0, len(X), PART)
+        ]
         return Evaluation(
             np.concatenate([part.mean for part in parts]),
             np.concatenate([part.variance for part in parts]),
@@ -201,17 +205,24 @@ class Mixture:
     def _lay_out_derivatives(self) -> None:
         """Lay out the derivatives of each law as products of a share and a column of the base.
 
-        All laws have as many; the last ones of the shorter are 0.
+        All laws have as many; the last ones of the shorter are 0. Those by the effects of levels
+        are the indicators of the levels in every law: where no law has products with them, they
+        are no features but looked up.
         """
-        pairs = [jacobian_factors(self._layout, law.prior.terms) for law in self._laws]
-        longest = max((len(slots) for slots, _ in pairs), default=0)
+        terms = [law.prior.terms for law in self._laws]
+        pairs = [jacobian_factors(self._layout, each) for each in terms]
+        is_multiplied = any(has_deviations(self._layout, each) for each in terms)
+        few = sum(self._layout.levels) <= _FEW_LEVELS
+        self._looked_up = () if is_multiplied or few else self._layout.levels
+        self._lengths = [len(slots) - sum(self._looked_up) for slots, _ in pairs]
+        longest = max(self._lengths, default=0)
         n_slots = MAX_TERMS * len(self._laws)
         self._slots = np.full((len(pairs), longest), n_slots + 1)
         self._factors = np.zeros((len(pairs), longest), dtype=np.int64)
-        for index, (slots, factors) in enumerate(pairs):
+        for index, ((slots, factors), length) in enumerate(zip(pairs, self._lengths, strict=True)):
             own = np.where(slots < 0, n_slots, MAX_TERMS * index + slots)
-            self._slots[index, : len(slots)], self._factors[index, : len(slots)] = own, factors
-        self._lengths = [len(slots) for slots, _ in pairs]
+            self._slots[index, :length] = own[:length]
+            self._factors[index, :length] = factors[:length]
 
     def _tell(self, which: Sequence[int]) -> FloatArray:
         """Return how much each term of each law counts for the share of that term."""
@@ -240,32 +251,38 @@ class Mixture:
         self._slopes[-1] = [item.center for item in members]
         crossed: FloatArray = np.zeros((n_rows, n_rows + self._n_paired * longest))
         self._law_forms = np.zeros((n_laws, longest, longest))
+        self._levels = LevelForms(self._looked_up, first, len(members))
         self._scatter = 0.0
         # A member with a variance of its own takes this one off again.
         self._noise = sum(item.weight * item.own_variance for item in self._others)
         for position, (item, law, kernel) in enumerate(zip(items, which, of_process, strict=True)):
             self._slopes[first + law, position] = 1.0
-            own = self._law_forms[law, : self._lengths[law], : self._lengths[law]]
+            length, place = self._lengths[law], n_rows + law * longest
+            own, columns = self._law_forms[law, :length, :length], slice(place, place + length)
             if item.process is None or kernel is None:
-                own += item.weight * item.fitted.covariance
+                of_law = item.weight * item.fitted.covariance
+                own += of_law[:length, :length]
+                self._levels.add_form(of_law[length:], columns)
                 self._noise += item.weight * item.fitted.misfit
                 continue
             rows = slice(self._starts[kernel], self._starts[kernel + 1])
-            place = n_rows + law * longest
-            columns = slice(place, place + self._lengths[law])
             slopes, n = item.process.mean_slopes(), rows.stop - rows.start
-            self._slopes[rows, position], self._slopes[columns, position] = slopes[:n], slopes[n:]
-            among, between, of_law = item.process.variance_form()
-            crossed[rows, rows] += item.weight * among
-            crossed[rows, columns] += 2 * item.weight * between
-            own += item.weight * of_law
+            self._slopes[rows, position] = slopes[:n]
+            self._slopes[columns, position] = slopes[n : n + length]
+            among, between, of_law = (item.weight * each for each in item.process.variance_form())
+            crossed[rows, rows] += among
+            crossed[rows, columns] += 2 * between[:, :length]
+            own += of_law[:length, :length]
+            self._levels.add_slopes(slopes[n + length :], position)
+            self._levels.add_form(of_law[length:], columns)
+            self._levels.add_between(between[:, length:], rows)
             self._scatter += item.weight * item.process.scatter
             self._noise += item.weight * item.process.noise
         for place, pairs in enumerate(below):
             self._slopes[self._first_other + place, len(items) + place] = 1.0
             for share, law in pairs:
                 self._slopes[first + law, len(items) + place] += share
-        self._forms = _upper_blocks(crossed)
+        self._forms = upper_blocks(crossed)
 
     def _base(self, X: FloatArray) -> FloatArray:
         """Return the base of the laws: 1, numeric features, indicators of levels, the gate."""
@@ -288,8 +305,10 @@ class Mixture:
         base[:, -1] = X[:, width]
         return base
 
-    def _features(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the shared features and the shares of the terms in each law."""
+    def _features(
+        self, X: FloatArray, correlations: Sequence[FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the shared features, given those of the kernels, and the shares of the terms."""
         n, (n_laws, longest) = len(X), self._slots.shape
         n_slots = MAX_TERMS * n_laws
         base, u = self._base(X), np.empty((n, len(self._slopes)))
@@ -302,12 +321,10 @@ class Mixture:
         shares = flat[:, :n_slots].reshape(n, n_laws, MAX_TERMS)
         np.exp(np.subtract(logs, of_laws[:, :, None], out=shares), out=shares)
         np.add(of_laws, terms[:, n_slots:], out=u[:, self._first_law : self._first_other])
-        width = self._layout.n_numeric
-        numeric, codes = X[:, :width], X[:, width + 1 :]
-        for kernel, start, end in zip(
-            self._kernels, self._starts[:-1], self._starts[1:], strict=True
+        for found, start, end in zip(
+            correlations, self._starts[:-1], self._starts[1:], strict=True
         ):
-            u[:, start:end] = kernel.asked(numeric, codes)
+            u[:, start:end] = found
         derivatives = u[:, self._starts[-1] : self._first_law].reshape(n, n_laws, longest)
         factors = base.take(self._factors, axis=1)
         np.multiply(flat.take(self._slots, axis=1), factors, out=derivatives)
@@ -322,23 +339,29 @@ class Mixture:
         for start, form in self._forms:
             rest = u[:, start : start + form.shape[1]]
             left += np.vecdot(rest[:, : len(form)] @ form, rest)
-        within: FloatArray = np.maximum(left, 0.0)
-        return within
+        return np.asarray(left, dtype=np.float64)
 
-    def _part(self, X: FloatArray) -> Evaluation:
+    def _part(self, X: FloatArray, correlations: Sequence[FloatArray]) -> Evaluation:
         n, first = len(X), self._first_other
         if self._laws:
-            u, shares = self._features(X)
+            u, shares = self._features(X, correlations)
         else:
             u, shares = np.empty((n, len(self._slopes))), np.zeros((n, 0, MAX_TERMS))
-        variance = self._within(u) if self._components else np.zeros(n)
-        variance += self._noise
         u[:, -1] = 1.0
+        variance = self._within(u) if self._components else np.zeros(n)
+        moved = None
+        if self._levels.size:
+            moved, of_levels = self._levels.at(self._layout.codes(X), u[:, : self._first_law])
+            variance += of_levels
+        np.maximum(variance, 0.0, out=variance)
+        variance += self._noise
         for place, item in enumerate(self._others, first):
             u[:, place], own = item.member.predict_moments(X)
             if own is not None:
                 variance += item.weight * (own - item.own_variance)
         means = u @ self._slopes
+        if moved is not None:
+            means += moved
         total, square = means @ self._weights, (means * means) @ self._weights
         variance += np.maximum(square - total * total, 0.0)
         return Evaluation(total, variance, shares)
@@ -358,30 +381,6 @@ class _Distinct(Generic[Item]):
                 return index
         self.items.append(item)
         return len(self.items) - 1
-
-
-def _upper_blocks(form: FloatArray) -> list[tuple[int, FloatArray]]:
-    """Return a quadratic form as blocks of rows, each from its diagonal on.
-
-    With the part right of a diagonal block doubled they add up to the whole, at little more than
-    half of its memory: that, not the arithmetic, is what one question costs. The form is symmetric
-    in its first columns; those beyond its rows are doubled already.
-
-    Examples
-    --------
-    >>> [(start, block.shape) for start, block in _upper_blocks(np.zeros((200, 230)))]
-    [(0, (100, 230)), (100, (100, 130))]
-    >>> [(start, block.shape) for start, block in _upper_blocks(np.zeros((177, 230)))]
-    [(0, (89, 230)), (89, (88, 141))]
-    """
-    n, blocks = len(form), []
-    size = -(-n // max(1, round(n / _BLOCK))) if n else 1
-    for start in range(0, n, size):
-        end = min(start + size, n)
-        block = form[start:end, start:].copy()
-        block[:, size : n - start] += form[end:, start:end].T
-        blocks.append((start, block))
-    return blocks
 
 
 def _same_law(one: FittedLaw, other: FittedLaw) -> bool:

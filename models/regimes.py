@@ -64,13 +64,17 @@ class RegimeMap:
         regimes = [INTERPOLATION] * len(codes)
         columns = [category.column for category in encoder.categories]
         if any(self.few_levels) or (codes.size and codes.min() < 0):
-            for row, levels in enumerate(codes.tolist()):
-                rare = (
-                    column + NEW_LEVEL if code == UNSEEN else column
-                    for column, code, few in zip(columns, levels, self.few_levels, strict=True)
-                    if code < 0 or code in few
-                )
-                regimes[row] = next(rare, INTERPOLATION)
+            known: dict[tuple[int, ...], str] = {}
+            for row, levels in enumerate(map(tuple, codes.tolist())):
+                regime = known.get(levels)
+                if regime is None:
+                    rare = (
+                        column + NEW_LEVEL if code == UNSEEN else column
+                        for column, code, few in zip(columns, levels, self.few_levels, strict=True)
+                        if code < 0 or code in few
+                    )
+                    regime = known[levels] = next(rare, INTERPOLATION)
+                regimes[row] = regime
         if len(codes) == 1:
             row = distances[0].tolist()
             if max(row, default=0.0) > LEAVES_AXIS:

@@ -1,0 +1,54 @@
+"""A mixture answers in one pass what its members answer one by one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from models.gaussian import GaussianProcess
+from models.layout import Layout, Role
+from models.mixture import Mixture, RegimeModel
+from models.scaling_laws import ScalingLaw
+from models.tables import FloatArray
+
+_ROLES: tuple[Role, ...] = ("workers", "dataset_size", "parameter")
+_WEIGHTS = np.array([0.2, 0.5, 0.3])
+_PROCESSES_KEEP = 30
+
+
+def _layout(levels: Sequence[int]) -> Layout:
+    return Layout(_ROLES, tuple(levels), tuple((0.0,) * count for count in levels))
+
+
+def _rows(layout: Layout, n: int, seed: int) -> FloatArray:
+    """Return rows: a feature of few values, two that hardly repeat, a gate and codes of levels."""
+    generator = np.random.default_rng(seed)
+    numeric = generator.normal(size=(n, layout.n_numeric))
+    numeric[:, 0] = generator.integers(0, 4, n)
+    codes = [generator.integers(0, count, n) for count in layout.levels]
+    columns = [*numeric.T, numeric[:, 0] == 0, *codes]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+@pytest.mark.parametrize("n", [1, 16, 60, 600])
+@pytest.mark.parametrize("levels", [(), (3,), (40,), (30, 12)])
+def test_mixture_is_the_weighted_sum_of_its_members(levels: Sequence[int], n: int) -> None:
+    layout = _layout(levels)
+    X, generator = _rows(layout, _PROCESSES_KEEP, 1), np.random.default_rng(2)
+    y = -X[:, 0] + 0.8 * X[:, 1] + 0.1 * X[:, -1] + 0.02 * generator.normal(size=len(X))
+    members = [
+        ScalingLaw(layout).fit(X, y),
+        GaussianProcess(layout, max_iterations=5).fit(X, y),
+        GaussianProcess(layout, ScalingLaw(layout), held=True, max_iterations=5).fit(X, y),
+    ]
+    asked = _rows(layout, n, 3)
+
+    found = Mixture(layout, members, RegimeModel(_WEIGHTS, np.ones(3), np.ones(1))).evaluate(asked)
+
+    means, variances = map(
+        np.array, zip(*(each.predict_moments(asked) for each in members), strict=True)
+    )
+    mean = _WEIGHTS @ means
+    assert found.mean == pytest.approx(mean, abs=1e-10)
+    expected = _WEIGHTS @ variances + _WEIGHTS @ (means - mean) ** 2
+    assert found.variance == pytest.approx(expected, rel=1e-8)
