@@ -160,7 +160,9 @@ class FittingService:
         """
         fit = claim.fit
         with self._context.database.transaction() as stores:
-            if not stores.leases.hold(claim):
+            # Workloads before their fits, as where one is removed.
+            is_there = bool(stores.workloads.hold([claim.workload_id]))
+            if not (is_there and stores.leases.hold(claim)):
                 return False
             now = self._context.lease_now(stores)
             version = stores.regressors.add(

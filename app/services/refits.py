@@ -47,6 +47,8 @@ def request_refits(
     ]
     if not automatic:
         return 0
+    # All who ask for several fits do so in one order, so that none waits for another in a circle.
+    automatic.sort(key=lambda workload: workload.workload_id)
     keys = [workload.workload_id for workload in automatic]
     # A fit that ended before this transaction does would ask without seeing what is stored in it.
     last = stores.fits.latest(keys, lock=True)

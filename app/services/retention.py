@@ -182,6 +182,9 @@ class RetentionService:
     ) -> tuple[int, int] | None:
         with self._context.database.transaction() as stores:
             limit = self._artifacts_at_once
+            # Workloads before their versions, as where one is removed.
+            if not stores.workloads.hold([workload_id]):
+                return None
             return stores.artifacts.remove(workload_id, before, after=after, limit=limit)
 
     def _count_artifacts(self, workload_id: WorkloadId, before: datetime) -> int:

@@ -171,7 +171,10 @@ class ForecastStore:
         if not keys:
             return None
         old = row.id > after, row.id <= keys[-1]
-        removed = sa.delete(row).where(*old, *_unnamed(project_id)).returning(row.workload_id)
+        unnamed = sa.select(row.id).where(*old, *_unnamed(project_id))
+        # Whoever removes some at the same time, as with their workload, removes those.
+        ours = unnamed.with_for_update(of=row, skip_locked=True)
+        removed = sa.delete(row).where(row.id.in_(ours)).returning(row.workload_id)
         return ForecastId(keys[-1]), len(self._session.scalars(removed).all())
 
     def count_unnamed(self, before: datetime, project_id: ProjectId | None) -> int:

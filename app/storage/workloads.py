@@ -99,14 +99,23 @@ class WorkloadStore:
         a parameter is never decided twice. Returns the workloads that were created.
         """
         named = sorted(set(slugs))
-        created: set[Slug] = set()
-        is_settled = False
-        # A workload that is found may be removed before its lock is ours: then it is made anew.
-        while not is_settled:
-            found = self.find_many(project_id, named)
-            created |= {s for s in named if s not in found and self._create(project_id, s, now)}
-            is_settled = self._lock(project_id, named) == len(named)
+        created: set[Slug] | None = None
+        # A workload that is found may be removed before its lock is ours: then it is made anew,
+        # with no lock of another held meanwhile, for whoever makes the same may wait for that.
+        while created is None:
+            with self._session.begin_nested() as attempt:
+                created = self._try_to_claim(project_id, named, now)
+                if created is None:
+                    attempt.rollback()
         return created
+
+    def _try_to_claim(
+        self, project_id: ProjectId, named: Sequence[Slug], now: datetime
+    ) -> set[Slug] | None:
+        """Return the workloads that were created, None where one of them was removed meanwhile."""
+        found = self.find_many(project_id, named)
+        created = {s for s in named if s not in found and self._create(project_id, s, now)}
+        return created if self._lock(project_id, named) == len(named) else None
 
     def lock(self, project_id: ProjectId, *slugs: Slug) -> None:
         """Wait for the uploads to workloads, and hold others off until the transaction ends."""

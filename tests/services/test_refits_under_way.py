@@ -7,7 +7,6 @@ from datetime import datetime
 
 import orjson
 import pytest
-import sqlalchemy as sa
 
 from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.fits import ClaimedFit, FitRequest, FitState
@@ -22,15 +21,12 @@ from app.services.uploads.terms import UploadFormat, UploadResult
 from app.services.wiring import Services
 from app.storage.stores import Stores
 from tests.support.clock import FakeClock
+from tests.support.locks import wait_for_a_lock
 from tests.support.regressors import QUICK, fit, store_runs
 from tests.support.uploads import make_json_run
 
 _SLUG = Slug("resnet50")
 _CALLER = Principal(DEFAULT_PROJECT, frozenset(Scope))
-_WAITING = sa.text(
-    "SELECT count(*) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-)
 Begun = tuple[ClaimedFit, FitTask]
 
 
@@ -79,15 +75,6 @@ def _end(services: Services, begun: Begun) -> None:
 
 def _states(services: Services) -> list[FitState]:
     return [each.state for each in services.fits.list_page(DEFAULT_PROJECT, _SLUG).items]
-
-
-def _wait_for_a_lock(services: Services, *others: Future[None]) -> None:
-    """Return when a transaction waits for another, or when the others have ended."""
-    engine = services.context.database.engine.execution_options(isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        while not all(other.done() for other in others):
-            if connection.execute(_WAITING).scalar_one():
-                return
 
 
 def test_runs_of_an_upload_under_way_are_not_taken_for_seen(
@@ -152,7 +139,7 @@ def test_fit_that_ends_while_an_upload_is_committed_leaves_no_run_waiting(
 
         def end_meanwhile() -> None:
             ending.append(pool.submit(_end, fitted, begun))
-            _wait_for_a_lock(fitted, *ending)
+            wait_for_a_lock(fitted.context.database, *ending)
 
         _upload(fitted, end_meanwhile)
         ending[0].result()
@@ -169,7 +156,7 @@ def test_runs_carry_instants_in_the_order_in_which_they_can_be_seen(
 
         def upload_meanwhile() -> None:
             waiting.append(pool.submit(_upload, fitted))
-            _wait_for_a_lock(fitted, *waiting)
+            wait_for_a_lock(fitted.context.database, *waiting)
             clock.advance(60)
 
         _upload(fitted, upload_meanwhile)

@@ -1,0 +1,159 @@
+"""Transactions that meet on PostgreSQL wait for each other in one order, never in a circle."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.domain.access import DEFAULT_PROJECT, Principal, Scope
+from app.domain.fits import FitReason, FitRequest
+from app.domain.identifiers import Slug, WorkloadId
+from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
+from app.services.computing import compute_fit
+from app.services.context import ServiceContext
+from app.services.fit_requests import queue_fits
+from app.services.fitting import FittingService
+from app.services.refits import request_refits
+from app.services.retention import RetentionService
+from app.services.wiring import Services
+from app.storage.fits import FitStore
+from app.storage.leases import LeaseStore
+from app.storage.stores import Stores
+from tests.support.ledger import record_forecasts
+from tests.support.locks import wait_for_a_lock
+from tests.support.regressors import QUICK, store_runs
+
+_CALLER = Principal(DEFAULT_PROJECT, frozenset(Scope))
+_MONTH = timedelta(days=30)
+
+
+@pytest.fixture
+def context(services: Services) -> ServiceContext:
+    if services.context.database.is_sqlite:
+        pytest.skip("SQLite has one writer at a time")
+    return services.context
+
+
+def _claim(context: ServiceContext, *names: str) -> set[Slug]:
+    with context.database.transaction() as stores:
+        return stores.workloads.claim(DEFAULT_PROJECT, map(Slug, names), context.now())
+
+
+def _after_first(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, meanwhile: Callable[[], object]
+) -> None:
+    """Let something happen between the first call of a method and what follows it."""
+    original = getattr(owner, name)
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        answer = original(*arguments, **named)
+        monkeypatch.setattr(owner, name, original)
+        meanwhile()
+        return answer
+
+    monkeypatch.setattr(owner, name, call)
+
+
+def test_upload_to_workloads_that_are_removed_and_made_anew_waits_in_order(
+    context: ServiceContext,
+) -> None:
+    database = context.database
+    _claim(context, "a", "b", "c")
+
+    with ThreadPoolExecutor(2) as pool:
+        with database.transaction() as removing:
+            _remove(removing, "c")
+            with database.transaction() as earlier:
+                _remove(earlier, "b")
+                first = pool.submit(_claim, context, "a", "b", "c")
+                wait_for_a_lock(database, first)
+            # The first upload holds a, and waits for c; the second makes b, and waits for a.
+            second = pool.submit(_claim, context, "a", "b")
+            wait_for_a_lock(database, first, second, count=2)
+        created = [first.result(), second.result()]
+
+    assert created == [{"c"}, {"b"}]
+
+
+def _remove(stores: Stores, name: str) -> None:
+    workload = stores.workloads.get(DEFAULT_PROJECT, Slug(name))
+    assert workload is not None
+    stores.workloads.lock(DEFAULT_PROJECT, Slug(name))
+    stores.workloads.delete(workload.workload_id)
+
+
+def test_workload_is_removed_while_its_fit_is_published(
+    services: Services, context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_runs(context, "w")
+    services.fits.request_fit(DEFAULT_PROJECT, Slug("w"), QUICK)
+    fitting = FittingService(context)
+    claim = fitting.claim("fitter")
+    assert claim is not None
+    outcome = compute_fit(fitting.prepare(claim), lambda *_: None)
+    removal: list[Future[None]] = []
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def remove() -> None:
+            removal.append(pool.submit(services.workloads.delete, _CALLER, Slug("w")))
+            wait_for_a_lock(context.database, *removal)
+
+        _after_first(monkeypatch, LeaseStore, "hold", remove)
+        is_published = fitting.publish(claim, outcome)
+        removal[0].result()
+
+    assert is_published
+    assert not fitting.publish(claim, outcome)
+
+
+def test_fits_of_several_workloads_are_queued_beside_an_operators(
+    services: Services, context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [store_runs(context, name) for name in ("a", "b")]
+    policy = WorkloadDeclaration(refit_policy=RefitPolicy(RefitMode.AUTO, 1))
+    for name in ("a", "b"):
+        services.workloads.declare(DEFAULT_PROJECT, Slug(name), policy)
+    refit: list[Future[int]] = []
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def refit_all() -> None:
+            refit.append(pool.submit(_queue_all, context, keys))
+            wait_for_a_lock(context.database, *refit)
+
+        _after_first(monkeypatch, FitStore, "request", refit_all)
+        with context.database.transaction() as stores:
+            found = stores.workloads.find_many(DEFAULT_PROJECT, map(Slug, ("a", "b")))
+            newest_first = [found[Slug("b")], found[Slug("a")]]
+            now, settings = context.now(), context.settings
+            queued = request_refits(stores, DEFAULT_PROJECT, newest_first, now, settings)
+        queued_by_operator = refit[0].result()
+
+    assert (queued, queued_by_operator) == (2, 0)
+
+
+def _queue_all(context: ServiceContext, keys: list[WorkloadId]) -> int:
+    owned = [(key, DEFAULT_PROJECT) for key in keys]
+    budget_s = FitRequest().time_budget_s
+    with context.database.transaction() as stores:
+        return queue_fits(
+            stores, owned, context.now(), time_budget_s=budget_s, reason=FitReason.OPERATOR
+        )
+
+
+def test_forecasts_that_go_with_their_workload_are_left_to_who_removes_it(
+    context: ServiceContext,
+) -> None:
+    record_forecasts(context, store_runs(context, "going"), context.now() - 2 * _MONTH)
+    record_forecasts(context, store_runs(context, "staying"), context.now() - 2 * _MONTH)
+
+    with ThreadPoolExecutor(1) as pool, context.database.transaction() as stores:
+        _remove(stores, "going")
+        pruning = pool.submit(RetentionService(context).prune_forecasts, _MONTH)
+        wait_for_a_lock(context.database, pruning)
+        waits = not pruning.done()
+
+    assert (waits, pruning.result()) == (False, 1)

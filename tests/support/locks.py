@@ -1,0 +1,22 @@
+"""Tells when a transaction on PostgreSQL waits for another."""
+
+from concurrent.futures import Future
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from app.storage.database import Database
+
+_WAITING: Final = sa.text(
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+
+
+def wait_for_a_lock(database: Database, *others: Future[Any], count: int = 1) -> None:
+    """Return when so many transactions wait for others, or when one of `others` has ended."""
+    engine = database.engine.execution_options(isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        while not any(other.done() for other in others):
+            if connection.execute(_WAITING).scalar_one() >= count:
+                return
