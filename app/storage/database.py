@@ -37,9 +37,9 @@ _PRIVATE: Final = 0o600
 PAGE_BYTES: Final = 16_384
 """Pages of a new SQLite file. A recorded forecast takes more than half of a usual page of 4 KB, so
 that each wrote one of its own, half of it empty."""
-_UNDEFINED: Final = {"42P01", "42703"}
-"""PostgreSQL's codes of tables and columns that are not there; SQLite's errors of them are
-operational ones."""
+_REFUSED: Final = {"42P01", "42703", "42501", "25006"}
+"""PostgreSQL's codes of tables and columns that are not there, of rights that the user lacks, and
+of a server that is only read, as one that follows another; SQLite's errors are operational ones."""
 _UNUSABLE: Final = {SQLITE_CANTOPEN, SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_PERM, SQLITE_READONLY}
 _PRIMARY_CODE: Final = 0xFF
 """The lower byte of SQLite's extended codes."""
@@ -91,19 +91,24 @@ def _prepare_sqlite(engine: sa.Engine, busy_timeout_ms: int) -> None:
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
-def _reason(error: exc.SQLAlchemyError) -> str:
+def _reason(error: Exception) -> str:
     """Return the driver's words in one line; the stack would tell nothing more."""
     return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
-def _is_unusable(error: BaseException | None) -> bool:
+def _is_unusable(error: Exception) -> bool:
     """Whether there is no such database, or none for this process: no retry helps."""
-    code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(error, exc.ProgrammingError) and error.statement is None:
+        # The driver does not even try: the URL has an option that nobody knows.
+        return True
+    told = getattr(error, "orig", error)
+    code = getattr(told, "sqlite_errorcode", None)
     is_refused = code is not None and code & _PRIMARY_CODE in _UNUSABLE
-    return is_refused or getattr(error, "sqlstate", None) in _UNDEFINED
+    return is_refused or getattr(told, "sqlstate", None) in _REFUSED
 
 
-def _unavailable(error: BaseException | None, reason: str) -> StorageUnavailableError:
+def _unavailable(error: Exception) -> StorageUnavailableError:
+    reason = _reason(error)
     if _is_unusable(error):
         _logger.warning("database cannot be used", extra={"reason": reason})
         return StorageUnusableError(reason)
@@ -127,6 +132,8 @@ def make_engine(
         "max_overflow": 0,
         "pool_timeout": 10,
         "json_serializer": json_text,
+        # Errors that are logged tell statements without what bodies brought.
+        "hide_parameters": True,
     }
     if parsed.get_backend_name() == "postgresql":
         options["pool_pre_ping"] = True
@@ -249,15 +256,15 @@ class Database:
         try:
             yield
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
-            raise _unavailable(getattr(error, "orig", None), _reason(error)) from error
+            raise _unavailable(error) from error
         except exc.DBAPIError as error:
-            if not error.connection_invalidated and not _is_unusable(error.orig):
+            if not error.connection_invalidated and not _is_unusable(error):
                 raise
-            raise _unavailable(error.orig, _reason(error)) from error
+            raise _unavailable(error) from error
         except SqliteError as error:  # of rows that went to the driver itself
             if not isinstance(error, SqliteOperationalError) and not _is_unusable(error):
                 raise
-            raise _unavailable(error, str(error)) from error
+            raise _unavailable(error) from error
 
     def close(self) -> None:
         """Close all connections; one in use, as by work that nobody waits for, when it is back."""

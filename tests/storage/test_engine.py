@@ -2,12 +2,13 @@
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from app.domain.availability_errors import StorageUnavailableError
+from app.domain.availability_errors import StorageUnavailableError, StorageUnusableError
 from app.storage.database import PAGE_BYTES, Database
 from app.storage.migration import migrate, require_head
 
@@ -62,6 +63,44 @@ def test_limit_on_statements_is_set_without_a_parameter_of_the_start(postgresql_
                 connection.rollback()
 
     assert shown == ["7s", "7s"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"nonsense": "1"}, 'invalid connection option "nonsense"'),
+        ({"options": "-c default_transaction_read_only=on"}, "in a read-only transaction"),
+        ({"options": "-c role=pg_monitor"}, "permission denied"),
+    ],
+)
+def test_postgresql_that_does_not_take_what_is_written_cannot_be_used(
+    postgresql_url: str, options: dict[str, str], reason: str
+) -> None:
+    url = sa.make_url(postgresql_url).update_query_dict(options)
+    rendered = url.render_as_string(hide_password=False)
+
+    with (
+        closing(Database(rendered, pool_size=1)) as database,
+        pytest.raises(StorageUnusableError) as refused,
+    ):
+        _write(database)
+
+    assert reason in refused.value.reason
+
+
+def _write(database: Database) -> None:
+    with database.transaction() as stores:
+        stores.leases.purge_fitters(datetime.now(UTC))
+
+
+def test_errors_of_statements_tell_no_values(database: Database) -> None:
+    wrong = sa.text("SELECT 1 FROM nowhere WHERE name = :name")
+
+    with database.engine.connect() as connection, pytest.raises(sa.exc.DBAPIError) as told:
+        connection.execute(wrong, {"name": "confidential"})
+
+    assert "nowhere" in str(told.value)
+    assert "confidential" not in str(told.value)
 
 
 def _page_bytes(database: Database) -> int:
