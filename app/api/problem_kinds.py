@@ -78,6 +78,7 @@ KINDS: Mapping[type[DomainError], ProblemKind] = {
     availability.NotReadyError: ProblemKind("not_ready", 503, "Not ready"),
     availability.SchemaMismatchError: ProblemKind("not_ready", 503, "Not ready"),
     availability.SchemaAheadError: ProblemKind("not_ready", 503, "Not ready"),
+    availability.ForeignTablesError: ProblemKind("not_ready", 503, "Not ready"),
 }
 INTERNAL = ProblemKind("internal", 500, "Internal error")
 METHOD_NOT_ALLOWED = ProblemKind("method_not_allowed", 405, "Method not allowed")

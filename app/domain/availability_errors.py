@@ -49,6 +49,22 @@ class SchemaAheadError(SchemaMismatchError):
         )
 
 
+class ForeignTablesError(SchemaMismatchError):
+    """There are tables of our names where no schema was ever recorded."""
+
+    remedy = (
+        "Name an empty database, or one of Trainfare's, by TRAINFARE_DATABASE_URL or"
+        " TRAINFARE_DATA_DIR."
+    )
+
+    def __init__(self, names: Sequence[str]) -> None:
+        DomainError.__init__(
+            self,
+            f"The database has {', '.join(names)} already, but no schema of Trainfare: it is"
+            " another program's, or its table alembic_version was lost.",
+        )
+
+
 class DeadlineExceededError(DomainError):
     """A request was not answered within its time."""
 

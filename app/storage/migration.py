@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from app.domain.availability_errors import SchemaAheadError, SchemaMismatchError
+from app.domain.availability_errors import (
+    ForeignTablesError,
+    SchemaAheadError,
+    SchemaMismatchError,
+)
 from app.storage.database import Database
 from app.storage.stores import Stores
 from app.storage.tables import Base
@@ -107,6 +111,8 @@ def migrate(
         If PostgreSQL does not get a lock within `lock_timeout_s`; nothing was changed.
     SchemaAheadError
         If the database is at a revision that this version does not know.
+    ForeignTablesError
+        If the database has tables of our names without a schema of ours.
     """
     with (
         _whole_tables(database) as connection,
@@ -131,6 +137,8 @@ def rebuilding(
         If PostgreSQL does not get a lock within `lock_timeout_s`; nothing was changed.
     SchemaAheadError
         If the database is at a revision that this version does not know.
+    ForeignTablesError
+        If the database has tables of our names without a schema of ours.
     """
     with (
         database.answering(),
@@ -179,7 +187,13 @@ def _migrating(
         known = _revision(connection)
         if known is not None and known not in known_revisions():
             raise _mismatch(known)
+        if known is None and (foreign := _tables_in_the_way(connection)):
+            raise ForeignTablesError(foreign)
         yield lambda revision: _run(config, _revision(connection), revision)
+
+
+def _tables_in_the_way(connection: sa.Connection) -> list[str]:
+    return sorted(set(sa.inspect(connection).get_table_names()) & Base.metadata.tables.keys())
 
 
 @contextmanager

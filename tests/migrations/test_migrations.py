@@ -12,7 +12,11 @@ from alembic.script import ScriptDirectory
 
 import migrations
 from app.cli.schema import migrate_schema
-from app.domain.availability_errors import SchemaAheadError, SchemaMismatchError
+from app.domain.availability_errors import (
+    ForeignTablesError,
+    SchemaAheadError,
+    SchemaMismatchError,
+)
 from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database
@@ -34,6 +38,18 @@ def test_head_equals_the_tables_of_the_code(database: Database) -> None:
 
     assert difference == []
     assert current_revision(database) == head_revision()
+
+
+def test_tables_of_another_program_stay_as_they_are(database: Database) -> None:
+    migrate(database, "base")
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE workload (name TEXT)")
+        connection.exec_driver_sql("DROP TABLE alembic_version")
+
+    with pytest.raises(ForeignTablesError, match="has workload already"):
+        migrate(database)
+
+    assert sa.inspect(database.engine).get_table_names() == ["workload"]
 
 
 def test_each_step_goes_down_and_up_again(database: Database) -> None:
