@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from app.domain.access import Scope
-from app.domain.addresses import is_safe_url
+from app.domain.addresses import is_safe_url, without_login
 from app.domain.spelling import nearest_field
 
 SignatureAlgorithm = Literal[
@@ -34,6 +34,7 @@ _OTHERS: Final = frozenset(
 """What the client, the actions of CI and compose read."""
 
 _OF_KUBERNETES: Final = re.compile(r"TRAINFARE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d)", re.ASCII)
+_LAST_PORT: Final = 65_535
 _RAY_ADDRESS: Final = re.compile(r"(ray://)?(\[[0-9A-Fa-f:]+\]|[\w.-]+):[0-9]{1,5}", re.ASCII)
 
 
@@ -64,16 +65,22 @@ def _check_port(port: object) -> object:
 
 
 def _check_ray_address(address: str) -> str:
-    if _RAY_ADDRESS.fullmatch(address) is None:
+    is_known = _RAY_ADDRESS.fullmatch(address) is not None
+    if not is_known or int(address.rpartition(":")[2]) > _LAST_PORT:
         raise ValueError(f"{address!r} is neither ray://HOST:PORT nor HOST:PORT")
     return address
 
 
 def check_endpoint(endpoint: str) -> str:
     """Return the address of a collector; `ValueError` where it is none."""
-    parts = urlsplit(endpoint)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"{endpoint!r} is none of http://HOST:PORT and https://HOST:PORT")
+    shown = without_login(endpoint)
+    try:
+        parts = urlsplit(endpoint)
+        is_known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_known = False
+    if not is_known:
+        raise ValueError(f"{shown!r} is none of http://HOST:PORT and https://HOST:PORT")
     return endpoint
 
 
@@ -250,9 +257,13 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"{_PREFIX}OIDC_ISSUER needs {_PREFIX}OIDC_AUDIENCE: whom its tokens are meant for"
             )
-        for url in (self.oidc_issuer, self.oidc_jwks_url):
+        for name in ("oidc_issuer", "oidc_jwks_url"):
+            url = getattr(self, name)
             if url is not None and not is_safe_url(url):
-                raise ValueError(f"{url} is neither https nor on this machine")
+                raise ValueError(
+                    f"{_PREFIX}{name.upper()}: {without_login(url)!r} is neither https://... nor on"
+                    " this machine"
+                )
         return self
 
     def _said_of_tokens(self) -> list[str]:

@@ -101,6 +101,9 @@ application.add_typer(projects.projects, name="projects")
 add_extensions(application, entry_points(group=GROUP))
 
 
+_DATABASE_AWAY: Final = (
+    "Check TRAINFARE_DATABASE_URL and whether its server runs, then type the command again."
+)
 _UNWRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
 
 
@@ -144,7 +147,8 @@ def main() -> None:
     except StorageUnavailableError as error:
         reason = f" It says: {error.reason}" if error.reason else ""
         typer.echo(f"Error: {error}{reason}", err=True)
-        typer.echo(f"Remedy: {error.remedy}", err=True)
+        is_away = type(error) is StorageUnavailableError
+        typer.echo(f"Remedy: {_DATABASE_AWAY if is_away else error.remedy}", err=True)
         sys.exit(ExitCode.UNREACHABLE)
     except DomainError as error:
         listed = where_listed(error.kind) if isinstance(error, NotFoundError) else None

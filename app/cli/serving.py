@@ -1,5 +1,6 @@
 """Runs the web processes: checks who may reach them, binds the address, answers."""
 
+import errno
 import logging
 import signal
 import socket
@@ -35,6 +36,13 @@ GRACE_S: Final = 10
 _START_S: Final = 60
 """How long a web process may be silent: on a busy machine its imports alone take many seconds."""
 _BACKLOG: Final = 2048
+_OF_THE_PORT: Final[dict[int | None, str]] = {
+    errno.EADDRINUSE: "End what listens there, or choose another --port (0: any free one).",
+    errno.EACCES: "Choose a --port that everybody may listen on: from 1024 on, or 0: any free one.",
+}
+_OF_THE_HOST: Final = (
+    "Name an address of this machine by --host (TRAINFARE_HOST); 0.0.0.0 stands for all of them."
+)
 
 
 def check_exposure(settings: Settings, access: AccessService) -> None:
@@ -78,10 +86,12 @@ def _listen(settings: Settings) -> tuple[socket.socket, str]:
     try:
         # Listening from here on: callers wait for the first answer instead of being refused.
         listening = socket.create_server(address, family=family, backlog=_BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        # A name that cannot be one is refused while it is encoded.
+        reason = getattr(error, "strerror", None) or error
+        remedy = _OF_THE_PORT.get(getattr(error, "errno", None), _OF_THE_HOST)
         raise RefusedError(
-            f"Cannot listen on {settings.host}:{settings.port}: {error.strerror or error}.",
-            "End what listens there, or choose another --port (0: any free one).",
+            f"Cannot listen on {settings.host}:{settings.port}: {reason}.", remedy
         ) from error
     listening.set_inheritable(True)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host

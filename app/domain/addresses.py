@@ -29,7 +29,10 @@ def is_loopback(host: str) -> bool:
 
 def is_safe_url(url: str) -> bool:
     """Whether what is fetched cannot be altered on the way: HTTPS, or this machine itself."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
     if parts.scheme == "https":
         return bool(parts.hostname)
     return parts.scheme == "http" and is_loopback(parts.hostname or "")

@@ -1,0 +1,99 @@
+"""Settings that cannot be meant stop the start, by their name and in one line."""
+
+import pytest
+
+from tests.support.terminal import Terminal
+
+
+def test_bad_setting_is_wrong_usage_and_named(terminal: Terminal) -> None:
+    terminal.set(lease_s=-1)
+
+    said = terminal.type("doctor")
+
+    assert said.exit_code == 2
+    assert "TRAINFARE_LEASE_S" in said.err
+
+
+@pytest.mark.parametrize(
+    "address", ["head", "http://head:10001", "ray://head", "head:", "auto", "h:99999"]
+)
+def test_address_that_can_never_be_one_of_ray_is_refused_at_once(
+    terminal: Terminal, address: str
+) -> None:
+    terminal.set(ray_address=address)
+
+    said = terminal.type("fitter")
+
+    assert said.exit_code == 2
+    assert "TRAINFARE_RAY_ADDRESS" in said.err
+    assert "ray://HOST:PORT" in said.err
+    assert "Value error" not in said.err
+
+
+def test_settings_that_do_not_go_together_are_told_without_a_name(terminal: Terminal) -> None:
+    terminal.set(oidc_issuer="https://issuer.example")
+
+    said = terminal.type("doctor")
+
+    assert said.exit_code == 2
+    assert "TRAINFARE_OIDC_AUDIENCE" in said.err
+    assert "TRAINFARE_:" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("oidc_scope_map", "{bad", "TRAINFARE_OIDC_SCOPE_MAP is no JSON."),
+        ("oidc_algorithms", "RS256", "TRAINFARE_OIDC_ALGORITHMS is no JSON."),
+        ("database_url", "sqlite://", "TRAINFARE_DATABASE_URL: is none of"),
+        ("lease_s", "inf", "TRAINFARE_LEASE_S: Input should be less"),
+        ("fitter_poll_s", "nan", "TRAINFARE_FITTER_POLL_S: Input should be"),
+        ("idempotency_hours", "1e9", "TRAINFARE_IDEMPOTENCY_HOURS: Input should be less"),
+        ("otlp_endpoint", "foo", "TRAINFARE_OTLP_ENDPOINT: 'foo' is none of http://"),
+        ("otlp_endpoint", "http://h:99999", "TRAINFARE_OTLP_ENDPOINT: 'http://h:99999' is none"),
+        ("otlp_endpoint", "http://[::1", "TRAINFARE_OTLP_ENDPOINT: 'http://[::1' is none of"),
+        ("otlp_endpoint", "ftp://ada:pw@h", "TRAINFARE_OTLP_ENDPOINT: 'ftp://h' is none of"),
+    ],
+)
+def test_setting_that_would_break_the_service_is_refused_by_name(
+    terminal: Terminal, name: str, value: str, said: str
+) -> None:
+    terminal.set(**{name: value})
+
+    told = terminal.type("migrate")
+
+    assert told.exit_code == 2
+    assert f"Error: {said}" in told.err
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "shown"),
+    [
+        ("issuer", "http://ada:pw@fare.example", "'http://fare.example'"),
+        ("issuer", "https://[::1", "'https://[::1'"),
+        ("jwks_url", "ftp://fare.example/keys", "'ftp://fare.example/keys'"),
+    ],
+)
+def test_issuer_that_cannot_be_trusted_is_refused_by_name(
+    terminal: Terminal, name: str, url: str, shown: str
+) -> None:
+    terminal.set(oidc_issuer="https://issuer.example", oidc_audience="trainfare")
+    terminal.set(**{f"oidc_{name}": url})
+
+    said = terminal.type("migrate")
+
+    assert said.exit_code == 2
+    assert f"Error: TRAINFARE_OIDC_{name.upper()}: {shown} is neither https" in said.err
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.7", "h" * 70])
+def test_address_of_another_machine_is_refused_as_such(
+    terminal: Terminal, sqlite_url: str, host: str
+) -> None:
+    terminal.set(database_url=sqlite_url, host=host, require_keys="false")
+
+    said = terminal.type("serve", "--port", 0)
+
+    assert said.exit_code == 1
+    assert f"Error: Cannot listen on {host}:0: " in said.err
+    assert "Remedy: Name an address of this machine by --host (TRAINFARE_HOST)" in said.err
