@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Final, NoReturn
 
 import uvicorn
+from typing_extensions import override
 from uvicorn.supervisors import Multiprocess
 
 from app.cli import collecting
@@ -98,6 +99,17 @@ def _listen(settings: Settings) -> tuple[socket.socket, str]:
     return listening, f"http://{host}:{listening.getsockname()[1]}"
 
 
+class _Server(uvicorn.Server):
+    """Ends in order however often it is told to, as several web processes do."""
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Note that the process is to end."""
+        super().handle_exit(sig, frame)
+        # By itself it would leave what is recorded unwritten, and requests under way unanswered.
+        self.force_exit = False
+
+
 def serve(settings: Settings, *, access_log: bool = False) -> None:
     """Answer requests until a signal ends the process."""
     configure_logging(settings)
@@ -153,6 +165,6 @@ def _serve(settings: Settings, siblings: Path | None, *, access_log: bool) -> No
             collecting.settle()
             Multiprocess(config, sockets=[listening]).run()
         else:
-            uvicorn.Server(config).run(sockets=[listening])
+            _Server(config).run(sockets=[listening])
     finally:
         _logger.info("stopped", extra={"url": url})

@@ -1,10 +1,13 @@
 """A process ends by one signal: in order, or in the middle of what it waits for."""
 
 import signal
+import socket
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -83,6 +86,37 @@ def test_who_waits_for_a_fit_is_told_how_it_stands_when_the_service_ends(
     assert (answer.status_code, answer.json()["state"]) == (202, "queued")
     assert exit_code == 0
     assert "Traceback" not in "".join(service.lines)
+
+
+def test_upload_under_way_is_stored_however_often_the_service_is_told_to_end(
+    sqlite_url: str,
+) -> None:
+    body = b'[{"workload": "resnet", "duration_seconds": 1}]'
+    head = b"POST /v1/runs HTTP/1.1\r\nHost: fare\r\nContent-Type: application/json\r\n"
+    with running_service(sqlite_url) as service:
+        url = urlsplit(service.url)
+        address = str(url.hostname), int(url.port or 0)
+        with socket.create_connection(address, timeout=30) as upload:
+            upload.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:1])
+            # An answer to another says that the first was read.
+            httpx2.get(f"{service.url}/healthz", timeout=30)
+            service.process.send_signal(signal.SIGINT)
+            _wait_until_closed(address)
+            service.process.send_signal(signal.SIGINT)
+            upload.sendall(body[1:])
+            answer = upload.makefile("rb").readline()
+        exit_code = service.wait()
+
+    assert answer == b"HTTP/1.1 201 Created\r\n"
+    assert exit_code == 0
+    assert "Traceback" not in "".join(service.lines)
+
+
+def _wait_until_closed(address: tuple[str, int]) -> None:
+    with suppress(ConnectionRefusedError, ConnectionResetError):
+        while True:
+            socket.create_connection(address, timeout=30).close()
+            time.sleep(0.05)
 
 
 def test_fitter_ends_by_one_signal(sqlite_url: str) -> None:
