@@ -1,7 +1,7 @@
 """Translates fits between rows and the domain."""
 
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -10,6 +10,7 @@ from app.domain.identifiers import FitId, Slug
 from app.storage.tables import FitRow, Json
 
 CANCELLED_STEP = "cancelled"
+_LONGEST_LEASE: Final = timedelta(days=1)
 
 
 def request_document(request: FitRequest) -> Json:
@@ -67,5 +68,10 @@ def to_fit(row: FitRow, slug: str) -> Fit:
 
 
 def is_lapsed(row: Any, now: datetime) -> sa.ColumnElement[bool]:
-    """Return whether a fit's fitter has been silent for longer than its lease."""
-    return sa.and_(row.state == FitState.RUNNING, row.lease_expires_at <= now)
+    """Return whether a fit's fitter has been silent for longer than its lease.
+
+    No lease is longer than a day: one that ends later was written while the clock was ahead.
+    """
+    end = row.lease_expires_at
+    has_ended = sa.or_(end <= now, end > now + _LONGEST_LEASE)
+    return sa.and_(row.state == FitState.RUNNING, has_ended)

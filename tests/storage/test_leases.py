@@ -202,3 +202,18 @@ def test_has_claimable_sees_what_a_claim_would_find(queue: Queue, clock: FakeClo
     seen.append(queue.say(lambda leases: leases.has_claimable(clock())))
 
     assert seen == [False, True, False, True]
+
+
+def test_lease_of_a_clock_that_was_far_ahead_is_void(queue: Queue, clock: FakeClock) -> None:
+    fit_ids = [queue.add("a"), queue.add("b")]
+    clock.advance(7 * 86_400)
+    lost = [queue.claimed(), queue.claimed()]
+    clock.advance(-7 * 86_400)
+    with queue.database.transaction() as stores:
+        stores.fits.request_cancel(fit_ids[1], clock())
+
+    taken = queue.claimed()
+
+    assert (taken.fit.fit_id, taken.fit.attempts) == (fit_ids[0], 2)
+    assert not queue.say(lambda leases: leases.hold(lost[0]))
+    assert queue.look(fit_ids[1]).state is FitState.CANCELLED
