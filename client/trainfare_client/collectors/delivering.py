@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 from trainfare_client.collectors.outcomes import SUCCEEDED
-from trainfare_client.errors import RunConflictError, UndeliveredError
+from trainfare_client.errors import RunConflictError, SettingsError, UndeliveredError
+from trainfare_client.settings import LOCAL_URL, ClientSettings, read_settings
 from trainfare_client.spool import Spool
 from trainfare_client.uploads import with_external_ids
 
 if TYPE_CHECKING:
+    from trainfare_client.collectors.guarding import Guard
     from trainfare_client.documents import MeasuredRun, UploadAnswer, UploadedRun
-    from trainfare_client.settings import ClientSettings
 
 DEADLINE_S: Final = 15.0
 _GLANCE_S: Final = 0.02
 _WORDS: Final = {"as_expected": "as expected", "slower": "slower", "faster": "faster"}
+
+
+def delivery_settings(guard: Guard) -> ClientSettings:
+    """Return the environment's settings, but keep a training waiting for seconds at most."""
+    try:
+        settings = read_settings()
+    except SettingsError as error:
+        guard.complain(error)
+        # A long training is not lost for a wrong address or key: its run waits in the spool.
+        kept = read_settings(url=LOCAL_URL, api_key="none", timeout_s=1.0)
+        return dataclasses.replace(kept, offline=True)
+    return dataclasses.replace(settings, attempts=2, timeout_s=min(settings.timeout_s, 6.0))
 
 
 class Delivery:

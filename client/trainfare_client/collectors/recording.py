@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import time
 import uuid
@@ -11,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from trainfare_client.collectors import finite
-from trainfare_client.collectors.delivering import DEADLINE_S, Delivery, tell
+from trainfare_client.collectors.delivering import DEADLINE_S, Delivery, delivery_settings, tell
 from trainfare_client.collectors.guarding import Guard
 from trainfare_client.collectors.hardware import gpu_name
 from trainfare_client.collectors.outcomes import (
@@ -27,14 +26,14 @@ from trainfare_client.collectors.surroundings import Place, is_profiled, read_la
 from trainfare_client.collectors.timing import Timing
 from trainfare_client.collectors.usage import Usage
 from trainfare_client.collectors.witness import Witness
-from trainfare_client.errors import LostRunError, SettingsError, SpoolError
+from trainfare_client.errors import LostRunError, SpoolError
 from trainfare_client.requests import encoded, given
-from trainfare_client.settings import LOCAL_URL, ClientSettings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from trainfare_client.documents import MeasuredRun
+    from trainfare_client.settings import ClientSettings
 
 _PREEMPTION_S: Final = 5.0
 """An owner who takes the machine gives little time."""
@@ -117,7 +116,7 @@ class Recorder:
     def _begin(self, place: Place | None) -> None:
         self._check_names()
         self.place = place or read_place()
-        self._settings = self.facts.get("settings") or self._read_settings()
+        self._settings = self.facts.get("settings") or delivery_settings(self.guard)
         self._notes = RankNotes(self._settings.spool.parent, self.workload, os.environ)
         if self.place.rank == 0:
             self._notes.clear()
@@ -133,15 +132,6 @@ class Recorder:
         with self.guard:
             return int(self.facts.get("warmup_steps", _WARMUP_STEPS))
         return _WARMUP_STEPS
-
-    def _read_settings(self) -> ClientSettings:
-        try:
-            return _impatient(read_settings())
-        except SettingsError as error:
-            self.guard.complain(error)
-        # A long training is not lost for a wrong address or key: its run waits in the spool.
-        kept = read_settings(url=LOCAL_URL, api_key="none", timeout_s=1.0)
-        return dataclasses.replace(kept, offline=True)
 
     def _check_names(self) -> None:
         unknown = self.facts.keys() - RunOptions.__annotations__.keys()
@@ -395,8 +385,3 @@ class Recorder:
             named = ", ".join(f"{name} is {fault}" for name, fault in faults.items())
             self.guard.complain(f"{named}; it is left out")
         return kept
-
-
-def _impatient(settings: ClientSettings) -> ClientSettings:
-    """Return settings that keep a training waiting for seconds at most."""
-    return dataclasses.replace(settings, attempts=2, timeout_s=min(settings.timeout_s, 6.0))
