@@ -1,4 +1,4 @@
-"""The forecast distribution of a duration: log-symmetric around its median, calibrated tails."""
+"""The forecast distribution of a duration: calibrated half widths of its log around the median."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -31,7 +31,8 @@ class ForecastDistribution:
     """Distributions of the duration of new runs, one per row.
 
     ``log T = log_median +- q(c) scale`` bounds a share c of new runs, where q is piecewise linear
-    in the half width of the standard normal at c and increases, so that bounds are nested.
+    in the half width of the standard normal at c and increases, so that bounds are nested. Where
+    more is known of one side, q differs above and below.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ class ForecastDistribution:
         The kind of question each row asks (``interpolation``, or the axis it leaves).
     curves
         Calibrated half widths in units of `scale` at `LEVELS`, shape (n, 5), increasing.
+    curves_above
+        Those above the median where they differ from those below, which are `curves` then.
 
     Raises
     ------
@@ -67,12 +70,18 @@ class ForecastDistribution:
     scale: FloatArray
     regimes: tuple[str, ...]
     curves: FloatArray
+    curves_above: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        if len(self.scale) == 1 and self._is_sound():
+        self._check(self.curves)
+        if self.curves_above is not None:
+            self._check(self.curves_above)
+
+    def _check(self, curves: FloatArray) -> None:
+        if len(self.scale) == 1 and self._is_sound(curves):
             return
         # What is not finite fails the comparisons: nothing is beyond or within NaN.
-        curves, scale = self.curves, self.scale
+        scale = self.scale
         bound = np.abs(self.log_median) + 2 * scale * np.add.reduce(curves[:, -1:], axis=1)
         if _all((bound <= MAX_LOG_BOUND) & (scale > 0)):
             if _all(curves[:, :1] > 0) and _all(curves[:, 1:] > curves[:, :-1]):
@@ -82,9 +91,9 @@ class ForecastDistribution:
             raise DamagedForecastError("The bounds of a forecast are beyond all numbers.")
         raise DamagedForecastError("A forecast is not finite, or its scale is not positive.")
 
-    def _is_sound(self) -> bool:
+    def _is_sound(self, curves: FloatArray) -> bool:
         """Whether one row passes all checks: by numbers, ten times as fast as by arrays."""
-        scale, curve = self.scale.item(), self.curves[0].tolist()
+        scale, curve = self.scale.item(), curves[0].tolist()
         bound = abs(self.log_median.item()) + 2 * scale * curve[-1]
         is_rising = all(map(lt, [0.0, *curve], curve))
         return is_rising and bound <= MAX_LOG_BOUND and scale > 0
@@ -103,8 +112,11 @@ class ForecastDistribution:
         """
         if not 0 < confidence < 1:
             raise ValueError(f"A confidence lies between 0 and 1, not at {confidence}.")
-        center, half_width = self._center(), self._half_width(_score((1 + confidence) / 2))
-        return _exp(center - half_width), _exp(center + half_width)
+        center, score = self._center(), _score((1 + confidence) / 2)
+        below = above = self._half_width(score, self.curves)
+        if self.curves_above is not None:
+            above = self._half_width(score, self.curves_above)
+        return _exp(center - below), _exp(center + above)
 
     def quantile(self, probability: float) -> FloatArray:
         """Return the durations in seconds that a new run stays below with this probability.
@@ -117,7 +129,12 @@ class ForecastDistribution:
         if not 0 < probability < 1:
             raise ValueError(f"A probability lies between 0 and 1, not at {probability}.")
         score = _score(probability)
-        return _exp(self._center() + copysign(1.0, score) * self._half_width(abs(score)))
+        curves = self.curves if score < 0 else self.upper_curves()
+        return _exp(self._center() + copysign(1.0, score) * self._half_width(abs(score), curves))
+
+    def upper_curves(self) -> FloatArray:
+        """Return the half widths above the median in units of `scale`, shape (n, 5)."""
+        return self.curves if self.curves_above is None else self.curves_above
 
     def probability_below(self, seconds: FloatArray) -> FloatArray:
         """Return the probability in [0, 1] that a new run takes less than `seconds`, shape (n,).
@@ -127,7 +144,10 @@ class ForecastDistribution:
         with np.errstate(divide="ignore", invalid="ignore"):
             log_seconds = np.where(seconds > 0, np.log(seconds), -np.inf)
         units = (log_seconds - self.log_median) / self.scale
-        knots = np.concatenate([np.zeros((len(self.scale), 1)), self.curves], axis=1)
+        curves = self.curves
+        if self.curves_above is not None:
+            curves = np.where(units[:, None] > 0, self.curves_above, curves)
+        knots = np.concatenate([np.zeros((len(self.scale), 1)), curves], axis=1)
         piece = (np.abs(units)[:, None] >= knots[:, 1:-1]).sum(axis=1)
         rows = np.arange(len(units))
         rise = np.diff(NORMAL_KNOTS)[piece] / np.diff(knots)[rows, piece]
@@ -148,23 +168,26 @@ class ForecastDistribution:
         >>> forecast.typical_error().round(3).tolist()
         [0.07]
         """
-        return np.expm1(np.minimum(self.scale * self.curves[:, 0], 50.0))
+        middle = self.curves[:, 0]
+        if self.curves_above is not None:
+            middle = (middle + self.curves_above[:, 0]) / 2
+        return np.expm1(np.minimum(self.scale * middle, 50.0))
 
     def _center(self) -> FloatArray | float:
         """Return the log medians: as a number where there is one."""
         return self.log_median.item() if len(self.log_median) == 1 else self.log_median
 
-    def _half_width(self, score: float) -> FloatArray | float:
+    def _half_width(self, score: float, curves: FloatArray) -> FloatArray | float:
         """Return the half widths at a score: as a number where there is one."""
         piece = min(bisect_right(_INNER_KNOTS, score), len(LEVELS) - 1)
         start, end = _KNOTS[piece], _KNOTS[piece + 1]
         share = (score - start) / (end - start)
         scale: FloatArray | float = self.scale
-        right: FloatArray | float = self.curves[:, piece]
-        left: FloatArray | float = self.curves[:, piece - 1] if piece else 0.0
+        right: FloatArray | float = curves[:, piece]
+        left: FloatArray | float = curves[:, piece - 1] if piece else 0.0
         if len(self.scale) == 1:
-            scale, right = self.scale.item(), self.curves.item(piece)
-            left = self.curves.item(piece - 1) if piece else 0.0
+            scale, right = self.scale.item(), curves.item(piece)
+            left = curves.item(piece - 1) if piece else 0.0
         return scale * (left + share * (right - left))
 
 

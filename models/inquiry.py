@@ -144,7 +144,8 @@ class Inquiry:
             median, scale = grounds.memory.told_by_repetitions(
                 encoded, self._signatures, median, scale, curves
             )
-        return ForecastDistribution(median, scale, self.regimes, curves)
+        below, above = grounds.lower_ends.curves(encoded, scale, curves)
+        return ForecastDistribution(median, scale, self.regimes, below, above)
 
     @once
     def supports(self) -> SupportColumns:

@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import erfc, sqrt
 from statistics import NormalDist
@@ -74,7 +74,7 @@ class InterruptedForecast:
     Attributes
     ----------
     moments
-        All rows; those that are interrupted as log-symmetric distributions of the same mean and
+        All rows; those that are interrupted by distributions of the same mean and
         deviation, for those who want means.
     rows
         The interrupted rows, rising, shape (k,).
@@ -120,8 +120,8 @@ class InterruptedForecast:
         In log seconds, of shapes (n,), (n, k) and (n, k).
         """
         center = self.moments.log_median.copy()
-        below = self.moments.scale[:, None] * self.moments.curves
-        above = below.copy()
+        scale = self.moments.scale[:, None]
+        below, above = scale * self.moments.curves, scale * self.moments.upper_curves()
         if self.rows.size:
             at_knots = [self._logs_at(score) for score in (*-NORMAL_KNOTS[1:], *NORMAL_KNOTS)]
             table = np.stack(at_knots, axis=1)
@@ -183,7 +183,7 @@ def with_interruptions(
         log_median[chosen] = np.log(moments.expected_s) - spread / 2
         scale[chosen] = np.sqrt((stretch * scale[chosen]) ** 2 + spread)
     kept = np.array(sorted(curves), dtype=np.intp)
-    moved = ForecastDistribution(log_median, scale, forecast.regimes, forecast.curves)
+    moved = replace(forecast, log_median=log_median, scale=scale)
     table = np.array([curves[row] for row in kept.tolist()]).reshape(-1, len(_SCORES))
     return InterruptedForecast(moved, kept, table), refusals
 
