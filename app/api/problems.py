@@ -14,6 +14,7 @@ from starlette.routing import Match
 
 from app.api.problem_kinds import INTERNAL, KINDS, METHOD_NOT_ALLOWED, ProblemKind, kind_of
 from app.api.schemas.base import told_apart
+from app.api.value_remedies import remedy_of
 from app.domain import errors as domain
 from app.domain import log_fields
 from app.domain.access_errors import (
@@ -161,7 +162,11 @@ def _validation_fault(error: Mapping[str, Any]) -> Fault:
     value = error.get("input")
     text = value[:_SHOWN_CHARACTERS] if isinstance(value, str) else None
     shown = value if isinstance(value, int | float | bool) else text
-    remedy = context.get("remedy") or f"See the schema of {place} {field or 'as a whole'} in /docs."
+    remedy = (
+        context.get("remedy")
+        or remedy_of(error["type"], field or f"the {place}", context)
+        or f"See the schema of {place} {field or 'as a whole'} in /docs."
+    )
     return Fault(
         message=_NO_OBJECT if error["type"] in _OBJECTS else str(error["msg"]),
         remedy=str(remedy),

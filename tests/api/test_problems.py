@@ -4,8 +4,10 @@ import re
 
 import pytest
 from fastapi.testclient import TestClient
+from pydantic_core._pydantic_core import list_all_errors
 
 from app.api import problem_kinds
+from app.api.value_remedies import REMEDIES, remedy_of
 from app.domain.errors import DomainError
 
 
@@ -109,6 +111,38 @@ def test_body_that_is_no_object_is_told_in_words_of_json(
 
     [fault] = answer.json()["errors"]
     assert (fault["pointer"], fault["message"]) == ("", "Input should be an object")
+
+
+def test_every_kind_of_refusal_has_a_remedy_in_words() -> None:
+    known: dict[str, dict[str, object]] = {
+        each["type"]: each.get("example_context") or {} for each in list_all_errors()
+    }
+
+    assert known.keys() >= REMEDIES.keys()
+    for kind in REMEDIES:
+        remedy = remedy_of(kind, "deadline_s", known[kind]) or ""
+        assert remedy.startswith("Send ")
+        assert "None" not in remedy
+
+
+@pytest.mark.parametrize(
+    ("member", "remedy"),
+    [
+        ({"objective": "cheap"}, "Send 'cost', 'duration', 'cost_duration_product', 'energy' or"),
+        ({"deadline_s": -1}, "Send a number above 0."),
+        ({"search": []}, "Send an object: {...}."),
+        ({"confidence": "high"}, "Send a number."),
+    ],
+)
+def test_value_that_is_refused_is_told_what_to_send(
+    client: TestClient, member: dict[str, object], remedy: str
+) -> None:
+    answer = client.post("/v1/recommendations", json={"workload": "w", "work": {}, **member})
+
+    (fault,) = answer.json()["errors"]
+    assert answer.status_code == 422
+    assert fault["field"] in member
+    assert fault["remedy"].startswith(remedy)
 
 
 def test_long_value_is_shown_by_its_beginning(client: TestClient) -> None:
