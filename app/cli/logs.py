@@ -3,6 +3,7 @@
 import logging
 import logging.config
 import os
+import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,6 +17,9 @@ from app.settings import Settings, unknown_variables
 _logger = logging.getLogger(__name__)
 _REQUEST_PARTS: Final = 5
 """Of the server's line for a request: client, method, path with query, version, status."""
+
+_SECRET: Final = re.compile(r"(?<=tf_)([0-9a-f]+)_[0-9a-f]+")
+_LONGEST_PATH: Final = 2_000
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message", "taskName"}
 
@@ -40,14 +44,15 @@ def _instant(record: logging.LogRecord) -> str:
 class RequestFilter(logging.Filter):
     """Takes the query out of the server's line for a request, and tells its parts as fields.
 
-    A query may hold what its caller should have sent as a header: a key, a token.
+    A query may hold what its caller should have sent as a header: a key, a token. Of a key in the
+    path its public part stays. Paths are cut where no resource has one as long.
     """
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple) and len(record.args) == _REQUEST_PARTS:
             client, method, target, http_version, status = record.args
-            path = str(target).partition("?")[0]
+            path = _SECRET.sub(r"\1_...", str(target).partition("?")[0][:_LONGEST_PATH])
             record.args = (client, method, path, http_version, status)
             record.__dict__.update(method=method, path=path, status=status)
         return True

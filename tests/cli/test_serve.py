@@ -130,6 +130,16 @@ def test_log_of_requests_is_written_where_it_is_asked_for(sqlite_url: str) -> No
     assert not any("secret" in line for line in service.lines)
 
 
+def test_log_of_requests_keeps_a_key_in_the_path_to_itself(sqlite_url: str) -> None:
+    with running_service(sqlite_url, "--access-log") as service:
+        httpx2.get(f"{service.url}/v1/tf_0a1b_5ec4e7/{'x' * 9000}")
+        service.end()
+
+    [line] = [line for line in service.lines if '"GET /v1/tf_0a1b_.../xxx' in line]
+    assert len(line) < 5_000
+    assert not any("5ec4e7" in line for line in service.lines)
+
+
 def test_dead_fitter_is_started_again(sqlite_url: str) -> None:
     with running_service(sqlite_url, "--with-fitter") as service:
         service.wait_until_logged("fitter started")
