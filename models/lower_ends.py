@@ -37,7 +37,8 @@ class LowerEnds:
     forecasts the upper levels well need not know. From 12 configurations on, where the weights of
     an axis are those of its held-out sets, half of the weights below its range are those of
     interpolation. The interval keeps the calibration of the axis, but for the batch of a worker:
-    there it is longer above the median, and shorter below.
+    below its range, whatever the number of configurations, it is longer above the median, and
+    shorter below.
 
     Parameters
     ----------
@@ -60,14 +61,13 @@ class LowerEnds:
         self._batch: tuple[int, int, float] | None = None
         self.models: dict[str, RegimeModel] = {}
         """By the names that `of_rows` gives."""
-        if n_configurations < FEW_CONFIGURATIONS:
-            return
+        is_known = n_configurations >= FEW_CONFIGURATIONS
         used = [feature for feature in encoder.numeric if feature.used]
         for place, feature in enumerate(used):
             name = feature.column
             if feature.role == "local_batch" and kinds[name] != IRRELEVANT_AXIS:
                 self._batch = encoder.numeric.index(feature), place, feature.low
-            if kinds[name] == "extrapolation":
+            if is_known and kinds[name] == "extrapolation":
                 self._starts[name] = place, feature.low
                 self.models[name + _LOWER_END] = _mean(regimes[name], regimes[INTERPOLATION])
 
