@@ -25,11 +25,7 @@ from measuring import (
     machine_name,
     measure_all,
 )
-
-try:
-    import pynvml
-except ImportError:
-    pynvml = None
+from trainfare_client.collectors.energy import EnergyMeter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
-LEAST_SECONDS_OF_ENERGY = 1.0  # the driver renews its counter some ten times a second
 AUTOCAST_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 AXES = {
@@ -136,7 +131,8 @@ class Trainer:
     def train(self, epochs: int, measured: Measurement) -> None:
         """Train and note what it took until the device was idle again."""
         timeline = Timeline(self._device)
-        joules_before = joules_counted(self._device)
+        energy = EnergyMeter()
+        energy.begin()
         measured.started_at = datetime.now(UTC)
         began = time.perf_counter()
         for _ in range(epochs):
@@ -144,9 +140,9 @@ class Trainer:
                 self._step(batch, timeline)
         wait_for(self._device)
         measured.duration_seconds = time.perf_counter() - began
-        joules = joules_counted(self._device)
-        if measured.duration_seconds >= LEAST_SECONDS_OF_ENERGY:
-            measured.energy_joules = joules - joules_before if joules and joules_before else None
+        watts = energy.mean_watts()
+        if watts is not None:
+            measured.energy_joules = round(watts * measured.duration_seconds, 3)
         measured.data_loading_seconds, measured.compute_seconds = timeline.phases()
 
     def _step(self, batch: Tensor | slice, timeline: Timeline) -> None:
@@ -161,15 +157,6 @@ class Trainer:
         self._scaler.step(self._optimizer)
         self._scaler.update()
         timeline.add_step(begin, loaded, timeline.instant())
-
-
-def joules_counted(device: torch.device) -> float | None:
-    """Return the joules that the GPU has taken since its driver was loaded, None if untold."""
-    if device.type != "cuda" or pynvml is None:
-        return None
-    pynvml.nvmlInit()
-    gpu = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(device).uuid}")
-    return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)) / 1000.0
 
 
 def allow_tf32(*, allowed: bool) -> None:

@@ -113,9 +113,8 @@ class ForecastDistribution:
         if not 0 < confidence < 1:
             raise ValueError(f"A confidence lies between 0 and 1, not at {confidence}.")
         center, score = self._center(), _score((1 + confidence) / 2)
-        below = above = self._half_width(score, self.curves)
-        if self.curves_above is not None:
-            above = self._half_width(score, self.curves_above)
+        below, upper = self._half_width(score, self.curves), self.curves_above
+        above = below if upper is None else self._half_width(score, upper)
         return _exp(center - below), _exp(center + above)
 
     def quantile(self, probability: float) -> FloatArray:
@@ -168,9 +167,7 @@ class ForecastDistribution:
         >>> forecast.typical_error().round(3).tolist()
         [0.07]
         """
-        middle = self.curves[:, 0]
-        if self.curves_above is not None:
-            middle = (middle + self.curves_above[:, 0]) / 2
+        middle = (self.curves[:, 0] + self.upper_curves()[:, 0]) / 2
         return np.expm1(np.minimum(self.scale * middle, 50.0))
 
     def _center(self) -> FloatArray | float:

@@ -5,13 +5,16 @@ import pytest
 from tests.support.terminal import Terminal
 
 
-def test_bad_setting_is_wrong_usage_and_named(terminal: Terminal) -> None:
-    terminal.set(lease_s=-1)
-
-    said = terminal.type("doctor")
-
+def _refusal(terminal: Terminal, command: str, **settings: object) -> str:
+    """Return what is said of settings that are wrong usage of a command."""
+    terminal.set(**settings)
+    said = terminal.type(command)
     assert said.exit_code == 2
-    assert "TRAINFARE_LEASE_S" in said.err
+    return said.err
+
+
+def test_bad_setting_is_wrong_usage_and_named(terminal: Terminal) -> None:
+    assert "TRAINFARE_LEASE_S" in _refusal(terminal, "doctor", lease_s=-1)
 
 
 @pytest.mark.parametrize(
@@ -20,24 +23,18 @@ def test_bad_setting_is_wrong_usage_and_named(terminal: Terminal) -> None:
 def test_address_that_can_never_be_one_of_ray_is_refused_at_once(
     terminal: Terminal, address: str
 ) -> None:
-    terminal.set(ray_address=address)
+    said = _refusal(terminal, "fitter", ray_address=address)
 
-    said = terminal.type("fitter")
-
-    assert said.exit_code == 2
-    assert "TRAINFARE_RAY_ADDRESS" in said.err
-    assert "ray://HOST:PORT" in said.err
-    assert "Value error" not in said.err
+    assert "TRAINFARE_RAY_ADDRESS" in said
+    assert "ray://HOST:PORT" in said
+    assert "Value error" not in said
 
 
 def test_settings_that_do_not_go_together_are_told_without_a_name(terminal: Terminal) -> None:
-    terminal.set(oidc_issuer="https://issuer.example")
+    said = _refusal(terminal, "doctor", oidc_issuer="https://issuer.example")
 
-    said = terminal.type("doctor")
-
-    assert said.exit_code == 2
-    assert "TRAINFARE_OIDC_AUDIENCE" in said.err
-    assert "TRAINFARE_:" not in said.err
+    assert "TRAINFARE_OIDC_AUDIENCE" in said
+    assert "TRAINFARE_:" not in said
 
 
 @pytest.mark.parametrize(
@@ -58,12 +55,7 @@ def test_settings_that_do_not_go_together_are_told_without_a_name(terminal: Term
 def test_setting_that_would_break_the_service_is_refused_by_name(
     terminal: Terminal, name: str, value: str, said: str
 ) -> None:
-    terminal.set(**{name: value})
-
-    told = terminal.type("migrate")
-
-    assert told.exit_code == 2
-    assert f"Error: {said}" in told.err
+    assert f"Error: {said}" in _refusal(terminal, "migrate", **{name: value})
 
 
 @pytest.mark.parametrize(
@@ -78,12 +70,10 @@ def test_issuer_that_cannot_be_trusted_is_refused_by_name(
     terminal: Terminal, name: str, url: str, shown: str
 ) -> None:
     terminal.set(oidc_issuer="https://issuer.example", oidc_audience="trainfare")
-    terminal.set(**{f"oidc_{name}": url})
 
-    said = terminal.type("migrate")
+    said = _refusal(terminal, "migrate", **{f"oidc_{name}": url})
 
-    assert said.exit_code == 2
-    assert f"Error: TRAINFARE_OIDC_{name.upper()}: {shown} is neither https" in said.err
+    assert f"Error: TRAINFARE_OIDC_{name.upper()}: {shown} is neither https" in said
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.7", "h" * 70])

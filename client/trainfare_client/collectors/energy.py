@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trainfare_client.collectors.hardware import torch_cuda
 
@@ -45,12 +45,8 @@ def gpus_in_use() -> set[str]:
     if cuda is None:
         return set()
     held = (index for index in range(cuda.device_count()) if cuda.max_memory_allocated(index))
-    return {_bare(str(uuid)) for uuid in map(_uuid, held) if uuid}
-
-
-def _uuid(index: int) -> Any:
-    cuda = torch_cuda()
-    return getattr(cuda.get_device_properties(index), "uuid", None)
+    uuids = (getattr(cuda.get_device_properties(index), "uuid", None) for index in held)
+    return {_bare(str(uuid)) for uuid in uuids if uuid}
 
 
 def _bare(uuid: str | bytes) -> str:
