@@ -142,6 +142,27 @@ def test_numbers_are_the_same_from_text_and_json(values: list[float | None]) -> 
     assert from_text.values.tolist() == pytest.approx(from_json.values.tolist(), nan_ok=True)
 
 
+@pytest.mark.parametrize(
+    "odd", ["null", "true", "1,2", "[1]", '"1"', "1]", "[1", "nan", "1_0", "1e400", "{}", "1 2"]
+)
+@pytest.mark.parametrize("others", [["5", "6.5"], ["", "6.5"]])
+def test_a_cell_that_is_no_number_is_the_only_bad_one(odd: str, others: list[str]) -> None:
+    column = read_numbers([*others, odd, "7"], NUMBER_RULES["dataset_size"], is_typed=False)
+
+    assert column.is_bad.tolist() == [False, False, True, False]
+    np.testing.assert_array_equal(
+        column.values, [float(others[0] or "nan"), 6.5, float("nan"), 7.0]
+    )
+
+
+@pytest.mark.parametrize("text", ["+5", "5.", ".5e1", "05", " 5 ", "5e0", "50E-1"])
+def test_numbers_that_json_would_not_take_are_read_all_the_same(text: str) -> None:
+    column = read_numbers(["1", text, ""], NUMBER_RULES["dataset_size"], is_typed=False)
+
+    assert not column.is_bad.any()
+    np.testing.assert_array_equal(column.values, [1.0, 5.0, float("nan")])
+
+
 _CELLS = st.one_of(
     st.none(),
     st.booleans(),

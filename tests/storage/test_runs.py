@@ -87,6 +87,26 @@ def test_every_run_of_a_block_is_stored_in_its_place(database: Database, count: 
     assert found == dict(zip(runs.run_id, durations, strict=True))
 
 
+def test_numbers_are_stored_to_the_last_digit_and_absent_ones_stay_absent(
+    database: Database,
+) -> None:
+    sizes = [1e-7, 6.16409758480248e-05, 0.1, None, 123_456_789.123, 1e16, 5e-324, 1.7e308]
+    nodes = [1, None, 3, 2**31 - 1] * 2
+    with database.transaction() as stores:
+        workload = _claim(stores)
+        runs = _make_runs(workload, len(sizes))
+        content = replace(runs.content, dataset_size=sizes, nodes=nodes)
+        with stores.runs.adding() as add:
+            add(replace(runs, content=content))
+
+    with database.reading() as stores:
+        found = {run.run_id: run for run in stores.runs.get_many(DEFAULT_PROJECT, runs.run_id)}
+
+    told = [found[run_id].scenario for run_id in runs.run_id]
+    assert [each.work.dataset_size for each in told] == sizes
+    assert [each.configuration.nodes for each in told] == nodes
+
+
 def test_blocks_with_other_columns_follow_each_other(database: Database) -> None:
     with database.transaction() as stores:
         workload = _claim(stores)

@@ -44,7 +44,10 @@ def read_csv(
     try:
         fields = _read_header(reader)
         # A row of nothing but commas takes eight times its text: no chunk keeps such rows whole.
-        while lines := [cells[: MAX_NAMES + 1] for cells in islice(reader, CHUNK_ROWS)]:
+        while lines := [
+            cells if len(cells) <= MAX_NAMES else cells[: MAX_NAMES + 1]
+            for cells in islice(reader, CHUNK_ROWS)
+        ]:
             rows = [cells for cells in lines if any(cells)]
             chunk = _to_chunk(rows, fields, first_row, faults)
             first_row += len(rows)
