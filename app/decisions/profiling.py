@@ -51,36 +51,65 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """How far the targets' intervals reach, which may be further up than down.
+
+    Parameters
+    ----------
+    below, above
+        What the design's half width of each target is multiplied by on that side of the median,
+        shape (n_targets,).
+
+    Examples
+    --------
+    >>> reach = Reach(np.array([1.0]), np.array([2.0]))
+    >>> lower, upper = reach.bounds(np.array([0.1]))
+    >>> lower.round(3).tolist(), upper.round(3).tolist()
+    ([0.905], [1.221])
+    >>> reach.widths(np.array([0.1])).round(3).tolist()
+    [0.317]
+    """
+
+    below: FloatArray
+    above: FloatArray
+
+    def bounds(self, half_widths: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds over the median, each of shape (n_targets,)."""
+        below = np.minimum(self.below * half_widths, _LARGEST)
+        above = np.minimum(self.above * half_widths, _LARGEST)
+        return np.exp(-below), np.exp(above)
+
+    def widths(self, half_widths: FloatArray) -> FloatArray:
+        """Return (upper - lower) / median, shape (n_targets,)."""
+        lower, upper = self.bounds(half_widths)
+        return np.asarray(upper - lower, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
 class ChosenRun:
-    """A candidate, the targets' widths after it, and what it took off their mean."""
+    """A candidate, the targets' half widths after it, and what it took off their mean width."""
 
     candidate: int
-    widths: FloatArray
+    half_widths: FloatArray
     narrowing: float
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The runs to make in order, the widths before them, and why they end."""
+    """The runs to make in order, the targets' half widths before them, and why they end."""
 
     runs: tuple[ChosenRun, ...]
-    widths: FloatArray
+    half_widths: FloatArray
     stop: StopReason
 
-
-def width_of(half_widths: FloatArray) -> FloatArray:
-    """Return (upper - lower) / median of intervals given by half widths of the log duration.
-
-    Examples
-    --------
-    >>> width_of(np.array([0.0, 0.1])).round(3).tolist()
-    [0.0, 0.2]
-    """
-    return np.asarray(2 * np.sinh(np.minimum(half_widths, _LARGEST)), dtype=np.float64)
+    @property
+    def expected(self) -> FloatArray:
+        """Return the targets' half widths after all runs, shape (n_targets,)."""
+        return self.runs[-1].half_widths if self.runs else self.half_widths
 
 
 def plan_runs(
-    design: Design, prices: FloatArray, limits: Limits, scale: FloatArray, allowed: BoolArray
+    design: Design, prices: FloatArray, limits: Limits, reach: Reach, allowed: BoolArray
 ) -> Schedule:
     """Return the runs to make, until a stop rule holds or nothing is left or affordable.
 
@@ -92,12 +121,13 @@ def plan_runs(
         Expected price of a run of each candidate, shape (n_candidates,), at least 0.
     limits
         Number of runs, budget and stop rule.
-    scale
-        What the design's half width of each target is multiplied by, shape (n_targets,).
+    reach
+        How far the targets' intervals reach.
     allowed
         Which candidates may be taken at all, shape (n_candidates,).
     """
-    widths = first = width_of(scale * design.half_widths())
+    first = design.half_widths()
+    widths = reach.widths(first)
     left, spent, runs = allowed.copy(), 0.0, list[ChosenRun]()
     most = np.inf if limits.budget is None else limits.budget * (1.0 + _NOISE)
     while True:
@@ -113,12 +143,12 @@ def plan_runs(
         if step is None:
             stop = StopReason.GAIN_TOO_SMALL
             break
-        after = width_of(scale * step.half_widths)
+        after = reach.widths(step.half_widths)
         narrowing, price = float((widths - after).mean()), float(prices[step.candidate])
         if narrowing < (limits.stop.min_narrowing_per_cost or 0.0) * price:
             stop = StopReason.GAIN_TOO_SMALL
             break
-        runs.append(ChosenRun(step.candidate, after, narrowing))
+        runs.append(ChosenRun(step.candidate, step.half_widths, narrowing))
         left[step.candidate], spent, widths = False, spent + price, after
     return Schedule(tuple(runs), first, stop)
 

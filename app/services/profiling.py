@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from math import exp, log
+from math import log
 from typing import Final
 
 import numpy as np
 
-from app.decisions.profiling import Limits, Schedule, plan_runs, width_of
+from app.decisions.profiling import Limits, Reach, Schedule, plan_runs
 from app.domain.configurations import Scenario
 from app.domain.errors import Fault, InvalidRequestError, NoRegressorError
 from app.domain.forecasts import ForecastWarning, Interval
@@ -135,15 +135,15 @@ class ProfilingService:
         request, ground, scenarios, apart = self._ground(project_id, request, served, book)
         field = _field(request, ground, scenarios, book, apart)
         design = ground.design(field.costs())
-        scale = _scale(design.half_widths(), field.outlook.targets)
+        reach = _reach(design.half_widths(), field.outlook.targets)
         limits = Limits(
             runs=request.runs if field.outlook.is_scaled else min(request.runs, _COLD_RUNS),
             budget=_budget(request, field),
             stop=request.stop,
         )
-        schedule = plan_runs(design, field.money(), limits, scale, field.allowed())
-        least = float(width_of(scale * design.least_half_widths()).mean())
-        return _tell(request, served, field, schedule, least)
+        schedule = plan_runs(design, field.money(), limits, reach, field.allowed())
+        least = float(reach.widths(design.least_half_widths()).mean())
+        return _tell(request, served, field, schedule, reach, least)
 
     def _ground(
         self,
@@ -278,13 +278,16 @@ def _budget(request: ProfilingRequest, field: _Field) -> float | None:
     return float(max(request.budget - field.spending.amount, Decimal(0)))
 
 
-def _scale(now: FloatArray, targets: Sequence[Interval | None]) -> FloatArray:
+def _reach(now: FloatArray, targets: Sequence[Interval | None]) -> Reach:
     """Return what makes the design's half widths those of the forecasts' own intervals."""
     shown = [
-        half if each is None else log(each.upper / each.median)
+        (half, half)
+        if each is None
+        else (log(each.median / each.lower), log(each.upper / each.median))
         for half, each in zip(now.tolist(), targets, strict=True)
     ]
-    return np.array(shown) / now
+    below, above = np.array(shown).T / now
+    return Reach(below, above)
 
 
 def _tell(
@@ -292,9 +295,10 @@ def _tell(
     served: ServedRegressor | None,
     field: _Field,
     schedule: Schedule,
+    reach: Reach,
     attainable: float,
 ) -> ProfilingPlan:
-    last = schedule.runs[-1].widths if schedule.runs else schedule.widths
+    widths, last = reach.widths(schedule.half_widths), reach.widths(schedule.expected)
     rejected = field.rejected()
     return ProfilingPlan(
         request=request,
@@ -302,18 +306,9 @@ def _tell(
         currency=field.currency or field.spending.currency,
         spent=field.spending.amount,
         considered=int(field.cheapest.sum()),
-        runs=_planned(field, schedule),
-        targets=tuple(
-            _outlook(*each)
-            for each in zip(
-                request.targets,
-                field.outlook.targets,
-                schedule.widths.tolist(),
-                last.tolist(),
-                strict=True,
-            )
-        ),
-        width=float(schedule.widths.mean()),
+        runs=_planned(field, schedule, reach),
+        targets=_outlooks(request.targets, field.outlook.targets, schedule, reach),
+        width=float(widths.mean()),
         expected_width=float(last.mean()),
         attainable_width=attainable,
         stop=schedule.stop,
@@ -323,7 +318,7 @@ def _tell(
     )
 
 
-def _planned(field: _Field, schedule: Schedule) -> tuple[PlannedRun, ...]:
+def _planned(field: _Field, schedule: Schedule, reach: Reach) -> tuple[PlannedRun, ...]:
     total: Decimal | None = Decimal(0)
     planned = []
     for chosen in schedule.runs:
@@ -338,22 +333,31 @@ def _planned(field: _Field, schedule: Schedule) -> tuple[PlannedRun, ...]:
                 price_per_hour=None if offer is None else offer.per_hour,
                 total_price=total,
                 narrowing=chosen.narrowing,
-                width=float(chosen.widths.mean()),
+                width=float(reach.widths(chosen.half_widths).mean()),
             )
         )
     return tuple(planned)
 
 
-def _outlook(
-    scenario: Scenario, now: Interval | None, width: float, expected_width: float
-) -> TargetOutlook:
-    expected = None
-    if now is not None:
-        half = float(np.arcsinh(expected_width / 2))
-        expected = Interval(
-            now.median, now.median * exp(-half), now.median * exp(half), now.confidence
+def _outlooks(
+    targets: Sequence[Scenario],
+    intervals: Sequence[Interval | None],
+    schedule: Schedule,
+    reach: Reach,
+) -> tuple[TargetOutlook, ...]:
+    widths = [reach.widths(each).tolist() for each in (schedule.half_widths, schedule.expected)]
+    bounds = [each.tolist() for each in reach.bounds(schedule.expected)]
+    return tuple(
+        TargetOutlook(scenario, now, now and _within(now, lower, upper), width, expected_width)
+        for scenario, now, width, expected_width, lower, upper in zip(
+            targets, intervals, *widths, *bounds, strict=True
         )
-    return TargetOutlook(scenario, now, expected, width, expected_width)
+    )
+
+
+def _within(now: Interval, lower: float, upper: float) -> Interval:
+    """Return an interval of the same median and confidence, given by its bounds over it."""
+    return Interval(now.median, now.median * lower, now.median * upper, now.confidence)
 
 
 def _warnings(

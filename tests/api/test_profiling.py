@@ -60,20 +60,6 @@ def test_plan_orders_runs_that_narrow_the_target(client: TestClient, published: 
     assert [run["order"] for run in plan["runs"]] == list(range(1, len(plan["runs"]) + 1))
 
 
-def test_target_now_is_its_forecast_and_the_expected_interval_lies_inside(
-    client: TestClient, published: Services
-) -> None:
-    plan = ask(client)
-
-    forecast = client.post("/v1/forecasts", json={"workload": "fitted", **TARGET}).json()
-    now, expected = plan["targets"][0]["now"], plan["targets"][0]["expected"]
-    band = forecast["duration_seconds"]
-    assert [now["median"], now["lower"], now["upper"]] == pytest.approx(
-        [band["median"], band["lower"], band["upper"]], rel=1e-5
-    )
-    assert now["lower"] < expected["lower"] < expected["upper"] < now["upper"]
-
-
 def test_budget_is_kept_by_the_expected_prices(client: TestClient, published: Services) -> None:
     free = ask(client)
 

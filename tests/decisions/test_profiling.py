@@ -1,12 +1,13 @@
 """When measuring ends: budgets, goals, gains, and what is left."""
 
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 import pytest
 
 from app.decisions.pareto import FloatArray
-from app.decisions.profiling import BoolArray, Limits, plan_runs, width_of
+from app.decisions.profiling import BoolArray, Limits, Reach, plan_runs
 from app.domain.profiling import StopReason, StopRule
 
 
@@ -38,6 +39,7 @@ class HalvingDesign:
         return Taken(chosen, self.half_widths())
 
 
+AS_THE_DESIGN = Reach(np.ones(1), np.ones(1))
 GAINS, PRICES = [0.3, 0.2, 0.09, 0.001], [3.0, 1.0, 1.0, 0.001]
 
 
@@ -46,7 +48,7 @@ def plan(
 ) -> tuple[list[int], StopReason]:
     limits = Limits(runs, budget, stop or StopRule())
     design, allowed = HalvingDesign(GAINS, PRICES), np.ones(4, dtype=np.bool_)
-    schedule = plan_runs(design, np.array(PRICES), limits, np.ones(1), allowed)
+    schedule = plan_runs(design, np.array(PRICES), limits, AS_THE_DESIGN, allowed)
     return [run.candidate for run in schedule.runs], schedule.stop
 
 
@@ -75,7 +77,7 @@ def test_spent_budget_ends_the_plan() -> None:
 
 
 def test_reached_goal_ends_the_plan() -> None:
-    goal = float(width_of(np.array([0.85]))[0])
+    goal = float(AS_THE_DESIGN.widths(np.array([0.85]))[0])
 
     assert plan(stop=StopRule(width=goal)) == ([1], StopReason.GOAL_REACHED)
 
@@ -84,28 +86,28 @@ def test_too_little_narrowing_for_the_money_ends_the_plan() -> None:
     assert plan(stop=StopRule(min_narrowing_per_cost=0.4)) == ([1], StopReason.GAIN_TOO_SMALL)
 
 
-def test_widths_are_scaled_to_those_of_the_forecast() -> None:
-    limits = Limits(1, None, StopRule())
+def test_widths_are_those_of_the_forecast_on_either_side() -> None:
+    limits, reach = Limits(1, None, StopRule()), Reach(np.array([0.5]), np.array([2.0]))
 
     design, allowed = HalvingDesign(GAINS, PRICES), np.ones(4, dtype=np.bool_)
-    schedule = plan_runs(design, np.array(PRICES), limits, np.array([0.5]), allowed)
+    schedule = plan_runs(design, np.array(PRICES), limits, reach, allowed)
 
-    assert schedule.widths == pytest.approx(width_of(np.array([0.5])))
-    assert schedule.runs[0].widths == pytest.approx(width_of(np.array([0.4])))
+    assert schedule.half_widths == pytest.approx(np.ones(1))
+    assert schedule.expected == pytest.approx(np.array([0.8]))
     assert schedule.runs[0].narrowing == pytest.approx(
-        float((schedule.widths - schedule.runs[0].widths)[0])
+        (exp(2.0) - exp(-0.5)) - (exp(1.6) - exp(-0.4))
     )
 
 
 def test_absurd_half_widths_stay_finite() -> None:
-    assert np.isfinite(width_of(np.array([1e6]))).all()
+    assert np.isfinite(AS_THE_DESIGN.widths(np.array([1e6]))).all()
 
 
 def test_forbidden_candidates_are_never_taken() -> None:
     design, allowed = HalvingDesign(GAINS, PRICES), np.array([True, False, False, False])
 
     schedule = plan_runs(
-        design, np.array(PRICES), Limits(10, None, StopRule()), np.ones(1), allowed
+        design, np.array(PRICES), Limits(10, None, StopRule()), AS_THE_DESIGN, allowed
     )
 
     assert [run.candidate for run in schedule.runs] == [0]
@@ -116,6 +118,6 @@ def test_budget_of_as_many_equal_prices_pays_for_all() -> None:
     prices, limits = [0.1] * 3, Limits(10, 0.3, StopRule(min_narrowing=0.0))
     design, allowed = HalvingDesign([0.1] * 3, prices), np.ones(3, dtype=np.bool_)
 
-    schedule = plan_runs(design, np.array(prices), limits, np.ones(1), allowed)
+    schedule = plan_runs(design, np.array(prices), limits, AS_THE_DESIGN, allowed)
 
     assert len(schedule.runs) == 3
