@@ -45,6 +45,7 @@ _OBJECTS = frozenset({"model_type", "model_attributes_type", "dict_type", "mappi
 """What pydantic says of an input that is no object, in the words of Python."""
 _NAME_ITSELF = "[key]"
 """Where pydantic says that a member is wrong by its name, not by its value."""
+_BASE = "/v1"
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -221,6 +222,24 @@ def _taken_as(method: str) -> str:
     return "GET" if method == "HEAD" else method
 
 
+def _way_on(request: Request) -> str:
+    """Return what to do where nothing is: the base of all paths is easily left out, or told twice.
+
+    Clients add it to the address that they are given.
+    """
+    path = request.url.path.rstrip("/")
+    for meant, hint in (
+        (path, ""),
+        (path.removeprefix(_BASE), f" The address that a client is given ends before {_BASE}."),
+        (_BASE + path, ""),
+    ):
+        scope = {**request.scope, "path": meant}
+        is_known = any(route.matches(scope)[0] is not Match.NONE for route in request.app.routes)
+        if is_known and meant.startswith(f"{_BASE}/"):
+            return f"Did you mean {meant}?{hint}"
+    return "See /docs."
+
+
 def _allowed_methods(request: Request) -> str:
     """Return what the resource takes: the framework names only the first matching route's."""
     return ", ".join(
@@ -241,7 +260,7 @@ def _from_framework(error: HTTPException, request: Request) -> Response:
         return respond_to(cause, instance=instance)
     if error.status_code == 404:  # noqa: PLR2004 - HTTP
         document = problem_document(
-            _NOT_FOUND, "There is nothing here.", instance=instance, remedy="See /docs."
+            _NOT_FOUND, "There is nothing here.", instance=instance, remedy=_way_on(request)
         )
     elif error.status_code == 405:  # noqa: PLR2004 - HTTP
         document = problem_document(

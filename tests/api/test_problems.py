@@ -51,6 +51,26 @@ def test_path_with_a_slash_too_many_is_unknown_and_leads_nowhere(
     assert "evil.example" not in answer.text
 
 
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [
+        ("/v1/v1/workloads", "/v1/workloads? The address that a client is given ends before /v1."),
+        ("/v1/v1/runs/", "/v1/runs? The address that a client is given ends before /v1."),
+        ("/workloads/some/runs", "/v1/workloads/some/runs?"),
+        ("/v1/workloads/", "/v1/workloads?"),
+    ],
+)
+def test_path_with_its_base_twice_or_not_at_all_is_told_the_right_one(
+    client: TestClient, path: str, remedy: str
+) -> None:
+    assert client.get(path).json()["remedy"] == f"Did you mean {remedy}"
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/v1/v1", "/v1/v1/nothing", "/v1/"])
+def test_path_that_is_like_none_is_told_where_they_stand(client: TestClient, path: str) -> None:
+    assert client.get(path).json()["remedy"] == "See /docs."
+
+
 def test_wrong_method_names_all_methods_of_the_resource(client: TestClient) -> None:
     answer = client.post("/v1/workloads/some")
 
