@@ -186,3 +186,49 @@ def test_limits_that_would_do_are_told_in_the_units_of_the_form_and_suffice(
     search.get_by_label("Budget (USD)").fill(told[2])
 
     expect(front).to_contain_text("The cheapest")
+
+
+@pytest.mark.parametrize(
+    ("address", "label"),
+    [("workers=abc", "Workers"), ("dataset_size=abc", "dataset size"), ("nodes=abc", "Nodes")],
+)
+def test_address_that_asks_for_no_number_is_refused_before_the_rest_counts(
+    published_service: str, open_page: OpenPage, address: str, label: str
+) -> None:
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}?gpu_type=T4&{address}")
+
+    problem = page.locator("#answer .problem")
+    expect(problem).to_contain_text(f"“{label}” was to be “abc”, which is no number")
+    expect(page).to_have_url(re.compile(address))
+
+    page.get_by_role("button", name="Forecast").click()
+
+    assert "T4" in answer_of(page)
+
+
+def test_search_looks_at_measured_hardware_without_a_gpu_and_takes_any_parameter(
+    published_service: str, open_page: OpenPage
+) -> None:
+    runs = [
+        {
+            "workload": "either",
+            "configuration": {"workers": workers, **({"gpu_type": gpu} if gpu else {})},
+            "parameters": {"__proto__": depth},
+            "duration_seconds": depth * 400 / workers / (5 if gpu else 1),
+        }
+        for gpu in ("T4", None)
+        for workers in (1, 2, 4)
+        for depth in (1, 2)
+    ]
+    publish(published_service, runs)
+    question = "gpu_type=T4&workers=4&param.__proto__=2"
+    page = open_page(f"{published_service}/workloads/either?{question}")
+    assert "T4 would take about 40 s" in answer_of(page)
+
+    page.get_by_label("Workers up to").fill("4")
+    page.get_by_label("Look for the").select_option("duration")
+
+    rows = page.locator("#front tbody tr")
+    expect(rows).to_have_count(6)
+    expect(rows.filter(has_text="4 workers")).to_contain_text("3 min 20 s")
+    expect(rows.filter(has_text="1 worker")).to_contain_text("13 min 20 s")

@@ -53,9 +53,10 @@ function readSearch(form, detail, gpus, fields) {
   checkNumbers(form);
   const given = Object.fromEntries(new FormData(form));
   const search = { workers: workerCounts(Number(given.most || usualMost(detail))), purchase: [given.purchase] };
-  const measured = detail.features.gpu_type?.values;
-  const others = given.gpus === "known" ? gpus : [fields.gpu_type].filter(Boolean);
-  if (measured) search.gpu_types = [...new Set([...measured, ...others])];
+  const measured = detail.features.gpu_type?.values ?? [];
+  const others = (given.gpus === "known" ? gpus : [fields.gpu_type]).filter((name) => name && !measured.includes(name));
+  // Left open, all that was measured is looked at, that without a GPU too.
+  if (measured.length && others.length) search.gpu_types = [...measured, ...others];
   const document = {
     ...documentOf(detail, fields),
     search,

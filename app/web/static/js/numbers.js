@@ -4,12 +4,19 @@ import { Problem } from "./api.js";
 import { number } from "./format.js";
 
 /** Return what is wrong with the value of a control and what helps; null where it can be sent. */
-function faultOf({ validity, min, max }) {
+function faultOf({ validity, validationMessage, min, max }) {
   if (!validity || validity.valid) return null;
+  if (validity.customError) return [`was to be “${validationMessage}”, which is no number`, "Write digits, such as 8 or 2.5, or leave it empty."];
   if (validity.badInput) return ["is no number", "Write digits, such as 8 or 2.5, or leave it empty."];
   if (validity.rangeUnderflow) return ["is too little", `Write ${number(Number(min))} or more.`];
   if (validity.rangeOverflow) return ["is too much", `Write at most ${number(Number(max))}.`];
   return validity.stepMismatch ? ["is no whole number", "Write a number without decimals."] : null;
+}
+
+/** Note what an address asks for that is no number: a browser leaves its control empty, and the default would be asked. */
+export function withWish(control, wish) {
+  if (wish !== "" && control.value === "") control.setCustomValidity(String(wish));
+  return control;
 }
 
 /** Throw a problem that names the first control whose number cannot be sent as it stands. */
@@ -17,6 +24,8 @@ export function checkNumbers(form) {
   for (const control of form.elements) {
     const fault = faultOf(control);
     if (!fault) continue;
+    // Once that is told, the control counts as it stands.
+    control.setCustomValidity("");
     const [wrong, remedy] = fault;
     throw new Problem({ title: "Invalid request", detail: `What stands in “${control.labels[0].textContent}” ${wrong}.`, remedy });
   }

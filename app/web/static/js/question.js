@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { NONE, field, fill, h, offer, select } from "./dom.js";
 import { label, number } from "./format.js";
-import { checkNumbers } from "./numbers.js";
+import { checkNumbers, withWish } from "./numbers.js";
 
 const WORK = ["dataset_size", "batch_size", "epochs"];
 const PURCHASES = [["", "on demand"], ["spot", "spot"], ["reserved", "reserved"], ["owned", "owned"]];
@@ -24,7 +24,7 @@ const measured = (feature, unit) => {
 };
 
 const numberInput = (name, value, attributes = {}) =>
-  h("input", { type: "number", name, min: "0", step: "any", inputmode: "decimal", ...attributes, value: value ?? "" });
+  withWish(h("input", { type: "number", name, min: "0", step: "any", inputmode: "decimal", ...attributes, value: value ?? "" }), value ?? "");
 
 const count = (name, value, attributes = {}) => numberInput(name, value, { min: "1", step: "1", inputmode: "numeric", ...attributes });
 
@@ -51,6 +51,9 @@ function parameterField(name, feature, all, chosen, unit) {
   return field(label(name), select(name, [...feature.values.map((value) => [value, value]), ...openChoice(feature, all)], chosen ?? feature.values[0]));
 }
 
+/** Return seconds in hours; what is no number stays as it is. */
+const hoursOf = (seconds) => (Number(seconds) ? Number(seconds) / HOUR : seconds);
+
 function priceFields(currency, chosen) {
   const text = (name, list) => h("input", { name, list, autocomplete: "off", placeholder: "any", value: chosen[name] ?? "" });
   const own = numberInput("price_per_hour", chosen.price_per_hour, { placeholder: "from the price list" });
@@ -66,7 +69,7 @@ function priceFields(currency, chosen) {
       field("Provider", text("provider", "providers")),
       field("Region", text("region", "regions")),
       field(`Own price per hour (${currency})`, own, "of one instance where one is named, else of one worker", "wide"),
-      field("Deadline (hours)", numberInput("deadline_h", chosen.deadline_s ? chosen.deadline_s / HOUR : "", { max: MOST_HOURS })),
+      field("Deadline (hours)", numberInput("deadline_h", hoursOf(chosen.deadline_s), { max: MOST_HOURS })),
       field(`Budget (${currency})`, numberInput("budget", chosen.budget)),
     ),
     h("datalist", { id: "providers" }),
@@ -78,7 +81,7 @@ function priceFields(currency, chosen) {
 export function buildQuestion(form, detail, gpus, chosen, onChange) {
   const features = detail.features;
   const all = features.workers?.runs ?? 0;
-  const nodes = (features.nodes?.max ?? 1) > 1 || Number(chosen.nodes) > 1;
+  const nodes = (features.nodes?.max ?? 1) > 1 || !["", "1"].includes(String(chosen.nodes ?? ""));
   fill(
     form,
     h(
@@ -176,13 +179,15 @@ export function questionOf(detail, scenario) {
 
 /** Return the body of a request about the same work, for the routes that take documents. */
 export function documentOf(detail, fields) {
-  const document = { workload: detail.workload, work: {}, parameters: {}, pricing: {} };
+  const document = { workload: detail.workload, work: {}, pricing: {} };
+  const parameters = new Map();
   for (const [name, value] of Object.entries(fields)) {
     if (WORK.includes(name)) document.work[name] = Number(value);
     else if (name.startsWith("param.")) {
       const isNumber = detail.features[name]?.type === "number";
-      document.parameters[name.slice(6)] = isNumber ? Number(value) : value;
+      parameters.set(name.slice(6), isNumber ? Number(value) : value);
     } else if (PRICING.includes(name)) document.pricing[name] = value;
   }
-  return document;
+  // Assigned one by one, a parameter called __proto__ would be lost.
+  return { ...document, parameters: Object.fromEntries(parameters) };
 }
