@@ -15,7 +15,15 @@ from app.services.uploads.rules import OddityCollector
 from app.services.uploads.terms import UploadFormat
 
 _COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-"""Formats by their first bytes, none of which begins a text in UTF-8."""
+_HEAD_BYTES: Final = 4
+_NO_TEXT: Final = {
+    b"PK\x03\x04": "a spreadsheet or another zip archive",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet",
+    b"PAR1": "a Parquet table",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+}
+"""Formats by their first bytes, none of which begins runs as text in UTF-8."""
 
 
 @dataclass(slots=True)
@@ -67,18 +75,28 @@ def read_upload(
 def _raw_chunks(
     body: IO[bytes], upload_format: UploadFormat, faults: FaultCollector
 ) -> Iterator[RawChunk]:
-    _refuse_compressed(body)
+    _refuse_other_formats(body, upload_format)
     body.seek(0)
     if upload_format is UploadFormat.CSV:
         return read_csv(body, faults)
     return read_json(body, faults, lines=upload_format is UploadFormat.NDJSON)
 
 
-def _refuse_compressed(body: IO[bytes]) -> None:
+def _refuse_other_formats(body: IO[bytes], upload_format: UploadFormat) -> None:
     body.seek(0)
-    head = body.read(max(map(len, _COMPRESSED)))
+    head = body.read(_HEAD_BYTES)
     for magic, name in _COMPRESSED.items():
         if head.startswith(magic):
             raise InvalidRequestError(
                 f"The body is compressed: send it with the header Content-Encoding: {name}."
             )
+    for magic, name in _NO_TEXT.items():
+        if head.startswith(magic):
+            raise InvalidRequestError(
+                f"The body is {name}: send text in UTF-8; save a table as CSV."
+            )
+    if upload_format is UploadFormat.CSV and head.startswith((b"[", b"{")):
+        raise InvalidRequestError(
+            "The body is JSON: send it with the header Content-Type: application/json, or"
+            " application/x-ndjson where each line is a run."
+        )

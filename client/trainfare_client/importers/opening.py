@@ -32,9 +32,15 @@ _OTHERS: Final = {
     b"\x04\x22\x4d\x18": "lz4",
     b"\x82SNAPPY\x00": "snappy",
     b"ZV": "LZF",
-    b"PK\x03\x04": "a zip archive",
     b"BZh": "bzip2",
     b"\xfd7zXZ": "xz",
+}
+_NO_TEXT: Final = {
+    b"PK\x03\x04": "a spreadsheet or another zip archive",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet",
+    b"PAR1": "a Parquet table",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
 }
 
 
@@ -107,6 +113,11 @@ class Source:
             return gzip.GzipFile(fileobj=self._source, mode="rb")  # type: ignore[call-overload] # it only reads
         if magic.startswith(_ZSTD):
             return _Zstd(self._path, self._source)
+        self._refuse_others(magic)
+        self._is_compressed = False
+        return self._source
+
+    def _refuse_others(self, magic: bytes) -> None:
         for mark, name in _OTHERS.items():
             if magic.startswith(mark):
                 raise SourceError(
@@ -115,8 +126,10 @@ class Source:
                     "Unpack it, or compress it with gzip or zstd"
                     " (Spark: spark.eventLog.compression.codec=zstd).",
                 )
-        self._is_compressed = False
-        return self._source
+        for mark, name in _NO_TEXT.items():
+            if magic.startswith(mark):
+                remedy = "Save it as text in UTF-8, a table as CSV; unpack an archive."
+                raise SourceError(self._path, f"It is {name}.", remedy)
 
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes, none at the end.
