@@ -7,6 +7,7 @@ from app.domain.wording import (
     align,
     say_capacity,
     say_count,
+    say_enough_seconds,
     say_number,
     say_objective,
     say_odds,
@@ -152,7 +153,8 @@ def forecast_sentences(forecast: Document) -> str:
     lines += [f"It {what} with probability {odds}." for what, odds in say_odds(forecast).items()]
     if forecast.get("to_target") is not None:
         lines.append(_target_sentence(forecast["to_target"]))
-    lines.append(f"A time limit of {say_seconds(forecast['time_limit_seconds'])} would be safe.")
+    limit = say_enough_seconds(forecast["time_limit_seconds"])
+    lines.append(f"A time limit of {limit} would be safe.")
     lines += _explanation(forecast)
     lines += [
         f"Warning ({entry['code']}): {entry['message']} {entry['remedy']}"

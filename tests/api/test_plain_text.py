@@ -62,6 +62,15 @@ def test_one_forecast_is_told_in_sentences() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(12500, "3 h 29 min"), (12480, "3 h 28 min"), (180_001, "2 d 3 h")]
+)
+def test_told_time_limit_is_no_shorter_than_the_safe_one(seconds: int, told: str) -> None:
+    text = forecast_sentences(make_forecast(time_limit_seconds=seconds))
+
+    assert f"A time limit of {told} would be safe." in text
+
+
 def test_unknown_cost_and_warnings_are_said() -> None:
     warning = {"code": "price_unknown", "message": "No price.", "remedy": "POST /v1/prices."}
 

@@ -178,3 +178,36 @@ def test_summary_that_is_open_reads_as_well_as_a_closed_one(
 
     expect(page.locator("#question details")).to_have_attribute("open", "")
     expect(summary).to_have_css("color", closed)
+
+
+def test_shown_time_limit_is_no_shorter_than_the_safe_one(
+    published_service: str, open_page: OpenPage
+) -> None:
+    seconds = {"d": 86400, "h": 3600, "min": 60, "s": 1}
+    for size in (16_000_000, 16_500_000, 17_000_000, 17_500_000):
+        question = f"gpu_type=T4&workers=1&dataset_size={size}&batch_size=256&epochs=2"
+        page = open_page(f"{published_service}/workloads/{PUBLISHED}?{question}")
+        facts = page.locator("#answer .facts-list > div")
+        limit = facts.filter(has_text="Safe time limit").locator("dd span")
+        words = limit.inner_text().split()
+        told = sum(int(n) * seconds[unit] for n, unit in zip(*[iter(words)] * 2, strict=True))
+
+        exact = int((limit.get_attribute("title") or "").removesuffix(" seconds"))
+        assert exact <= told < exact + 3600
+
+
+def test_tiny_chance_is_told_without_an_exponent(
+    published_service: str, open_page: OpenPage
+) -> None:
+    question = "gpu_type=T4&workers=1&dataset_size=400000&batch_size=256&epochs=2"
+    asked = f"{published_service}/v1/workloads/{PUBLISHED}/forecast?{question}"
+    odds = {"deadline": 2e-7, "budget": 0}
+    unlikely = {**httpx2.get(asked).json(), "probability": odds}
+    page = open_page(f"{published_service}/workloads/{PUBLISHED}?{question}")
+    answer_of(page)
+    page.route("**/forecast?*", lambda route: route.fulfill(json=unlikely))
+    page.get_by_role("button", name="Forecast").click()
+
+    facts = page.locator("#answer .facts-list > div")
+    expect(facts.filter(has_text="Ends in time").locator("dd")).to_have_text("under 0.01%")
+    expect(facts.filter(has_text="Keeps the budget").locator("dd")).to_have_text("0%")

@@ -1,7 +1,7 @@
 /** A forecast as a sentence, with what it rests on and what to beware of. */
 
 import { h } from "./dom.js";
-import { duration, durationNode, hardware, label, moneyNode, number, percent, plural, someOf } from "./format.js";
+import { chance, duration, durationNode, enough, hardware, label, moneyNode, number, percent, plural, someOf } from "./format.js";
 
 export const BASES = {
   measured: { text: "measured", tone: "good", meaning: "this configuration was measured" },
@@ -79,16 +79,16 @@ export function carbonText(energy) {
 
 function facts(forecast) {
   const target = forecast.to_target;
-  const chance = forecast.probability ?? {};
+  const odds = forecast.probability ?? {};
   const lines = [
     ["Basis", h("span", {}, basisBadge(forecast.basis), " ", supportText(forecast))],
-    ["Safe time limit", durationNode(forecast.time_limit_seconds)],
+    ["Safe time limit", durationNode(forecast.time_limit_seconds, enough)],
   ];
   if (forecast.cost) lines.splice(1, 0, ["Price", priceText(forecast.cost)]);
-  if (chance.deadline !== null && chance.deadline !== undefined) lines.push(["Ends in time", percent(chance.deadline)]);
-  if (chance.budget !== null && chance.budget !== undefined) lines.push(["Keeps the budget", percent(chance.budget)]);
+  if (odds.deadline !== null && odds.deadline !== undefined) lines.push(["Ends in time", chance(odds.deadline)]);
+  if (odds.budget !== null && odds.budget !== undefined) lines.push(["Keeps the budget", chance(odds.budget)]);
   const memory = forecast.feasibility?.fits_probability;
-  if (memory !== null && memory !== undefined) lines.push(["Fits into memory", `${percent(memory)} (${forecast.feasibility.basis})`]);
+  if (memory !== null && memory !== undefined) lines.push(["Fits into memory", `${chance(memory)} (${forecast.feasibility.basis})`]);
   const energy = energyText(forecast.energy);
   if (energy) lines.push([forecast.energy.basis === "data_sheet" ? "Energy, at most" : "Energy", energy]);
   if (target) {

@@ -5,28 +5,35 @@ import { h } from "./dom.js";
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const YEAR = 365 * 86400;
 const LARGE = 1e6;
+const LEAST_CHANCE = 1e-4;
 const numbers = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
 const wholes = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
-/** Return a duration with its two leading units: 33120 -> "9 h 12 min". */
-export function duration(seconds) {
+/** Return a duration with its two leading units; `whole` rounds to the finer one. */
+function inUnits(seconds, whole) {
   // Beyond these, three digits of milliseconds and tenths of a second would round up.
   if (seconds < 0.9995) return `${Number((seconds * 1e3).toPrecision(3))} ms`;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   if (seconds >= YEAR) return `${numbers.format(Number((seconds / YEAR).toPrecision(3)))} years`;
-  const leading = (whole) => UNITS.findIndex(([, size]) => whole >= size);
-  const finest = UNITS[Math.min(leading(Math.round(seconds)) + 1, 3)][1];
-  let whole = Math.round(seconds / finest) * finest;
-  const first = leading(whole);
+  const leading = (left) => UNITS.findIndex(([, size]) => left >= size);
+  const finest = UNITS[Math.min(leading(whole(seconds)) + 1, 3)][1];
+  let left = whole(seconds / finest) * finest;
+  const first = leading(left);
   const parts = [];
   for (const [name, size] of UNITS.slice(first, first + 2)) {
-    const count = Math.floor(whole / size);
-    whole -= count * size;
+    const count = Math.floor(left / size);
+    left -= count * size;
     if (count) parts.push(`${count} ${name}`);
   }
   return parts.join(" ");
 }
+
+/** Return a duration to the nearest: 33120 -> "9 h 12 min". */
+export const duration = (seconds) => inUnits(seconds, Math.round);
+
+/** Return a duration that is no shorter: 33121 -> "9 h 13 min". */
+export const enough = (seconds) => inUnits(seconds, Math.ceil);
 
 /** Return a duration as an axis shows it: without a decimal that is nought. */
 export const durationTick = (seconds) => duration(seconds).replace(".0 ", " ");
@@ -59,6 +66,9 @@ export function percent(fraction, digits = 2) {
   return `${Number((fraction * 100).toPrecision(fraction >= 1 ? 3 : digits))}%`;
 }
 
+/** Return a probability as per cent, a tiny one without an exponent. */
+export const chance = (share) => (share > 0 && share < LEAST_CHANCE ? "under 0.01%" : percent(share));
+
 /** Return how long ago an instant was, or its date. */
 export function ago(instant) {
   const seconds = (Date.now() - Date.parse(instant)) / 1000;
@@ -81,8 +91,8 @@ export function someOf(names, word, shown = 3) {
   return `${names.slice(0, shown).join(", ")} and ${number(rest)} more ${word}s`;
 }
 
-export const durationNode = (seconds, tag = "span") =>
-  h(tag, { title: `${seconds} seconds` }, duration(seconds));
+export const durationNode = (seconds, say = duration) =>
+  h("span", { title: `${seconds} seconds` }, say(seconds));
 export const moneyNode = (amount, currency, tag = "span") =>
   h(tag, { title: `${amount} ${currency}` }, money(amount, currency));
 export const timeNode = (instant) => h("time", { datetime: instant, title: instant }, ago(instant));
