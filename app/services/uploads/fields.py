@@ -74,12 +74,16 @@ class NumberRule:
 
 
 _SECONDS_REMEDY: Final = "Send seconds as a plain number such as 5123.7 (not ms, not hh:mm:ss)."
-_OTHER_UNITS_OF_TIME: Final = frozenset(
-    {
-        "ns", "nanoseconds", "us", "microseconds", "ms", "millis", "milliseconds", "min", "mins",
-        "minutes", "h", "hrs", "hours", "d", "days",
-    }
-)  # fmt: skip
+_OTHER_UNITS: Final = {
+    "seconds": "ns nanoseconds us microseconds ms millis milliseconds min mins minutes h hrs hours"
+    " d days",
+    "joules": "kj mj wh kwh mwh",
+    "bytes": "kb mb gb kib mib gib",
+}
+"""Units in which others measure what a field has in the unit that its name ends with."""
+_COST_IN: Final = re.compile(
+    r"cost_(?P<currency>aud|cad|chf|cny|eur|gbp|inr|jpy|krw|sek)", re.IGNORECASE
+)
 _COUNT_RULE: Final = NumberRule(
     "a whole number from 1 to 1,000,000",
     "Send a whole number from 1 on, or leave the cell empty.",
@@ -187,16 +191,30 @@ def unknown_field_fault(
 
 
 def _meant_remedy(name: str, known: Sequence[str]) -> str:
-    stem, _, unit = name.rpartition("_")
-    is_other_unit = unit.casefold() in _OTHER_UNITS_OF_TIME
-    nearest = nearest_field(name, known) or (nearest_field(stem, known) if is_other_unit else None)
-    if nearest and nearest.endswith("_seconds") and is_other_unit:
-        hint = f"Convert to seconds and send {nearest!r}. "
+    converted = _converted(name, known)
+    nearest = converted or nearest_field(name, known)
+    if converted:
+        unit = converted.rpartition("_")[2]
+        hint = f"Convert to {unit} and send {converted!r}. "
     else:
         hint = f"Did you mean {nearest!r}? " if nearest else ""
+    cost = _COST_IN.fullmatch(name)
+    if cost and not nearest:
+        currency = cost["currency"].upper()
+        return f"Send the amount as cost_amount, and {currency} as cost_currency."
     is_plain = not nearest and "." not in name and len(name) < MAX_IDENTIFIER and _is_own(name)
     own = name if is_plain else "NAME"
     return f"{hint}A parameter of your own is {PARAMETER}{own}, a label {LABEL}{own}."
+
+
+def _converted(name: str, known: Sequence[str]) -> str | None:
+    """Return the field that has in its own unit what a name has in another one."""
+    stem, _, unit = name.rpartition("_")
+    for own, others in _OTHER_UNITS.items():
+        if unit.casefold() in others.split():
+            nearest = (nearest_field(each, known) for each in (name, stem))
+            return next((each for each in nearest if each and each.endswith(f"_{own}")), None)
+    return None
 
 
 def _is_own(name: str) -> bool:
