@@ -41,36 +41,10 @@ class DurationBeliefs:
     highs: FloatArray
 
     @classmethod
-    def from_curves(
-        cls, log_median: FloatArray, scale: FloatArray, curves: FloatArray, knots: FloatArray
-    ) -> "DurationBeliefs":
-        """Return what calibrated forecasts say.
-
-        Parameters
-        ----------
-        log_median, scale
-            Log seconds and their spread, shape (n,).
-        curves
-            Half widths in units of `scale` at `knots[1:]`, shape (n, k), increasing.
-        knots
-            Half widths of the standard normal, from 0, shape (k + 1,).
-
-        Examples
-        --------
-        >>> knots = np.array([0.0, 0.674, 1.645])
-        >>> normal = DurationBeliefs.from_curves(
-        ...     np.log([100.0]), np.array([0.1]), knots[None, 1:], knots)
-        >>> normal.quantile(0.95).round(1).tolist(), normal.mean().round(2).tolist()
-        ([117.9], [100.5])
-        """
-        widths = scale[:, None] * curves
-        return cls.from_widths(log_median, widths, widths, knots)
-
-    @classmethod
     def from_widths(
         cls, log_median: FloatArray, below: FloatArray, above: FloatArray, knots: FloatArray
     ) -> "DurationBeliefs":
-        """Return what forecasts say whose two sides may differ.
+        """Return what calibrated forecasts say, whose two sides may differ.
 
         Parameters
         ----------

@@ -8,6 +8,7 @@ import numpy as np
 from rich.progress import track
 
 from app.decisions.durations import DurationBeliefs
+from app.services.spot_terms import InterruptedForecast
 from benchmarks.scheduling.traces import Job
 from models import (
     NORMAL_KNOTS,
@@ -53,10 +54,8 @@ class Forecaster:
             portfolio = self._portfolios.get(name, self._rest)
             table = _table([jobs[row] for row in rows], [workers[row] for row in rows])
             forecast = portfolio.predict(table)
-            beliefs = DurationBeliefs.from_curves(
-                forecast.log_median, forecast.scale, forecast.curves, NORMAL_KNOTS
-            )
-            expected[rows] = beliefs.mean()
+            widths = InterruptedForecast.none(forecast).widths()
+            expected[rows] = DurationBeliefs.from_widths(*widths, NORMAL_KNOTS).mean()
         return expected
 
     def service(self, jobs: Sequence[Job]) -> Mapping[str, float]:

@@ -16,15 +16,15 @@ _SHARES = (np.arange(40_000) + 0.5) / 40_000
 
 def make_forecast(seed: int, n: int = 1) -> ForecastDistribution:
     rng = np.random.default_rng(seed)
-    curves = np.cumsum(rng.uniform(0.3, 1.0, (n, 5)), axis=1)
+    below, above = np.cumsum(rng.uniform(0.3, 1.0, (2, n, 5)), axis=2)
     scale = rng.uniform(0.05, 1.0, n)
-    return ForecastDistribution(rng.normal(5.0, 2.0, n), scale, ("a",) * n, curves)
+    return ForecastDistribution(rng.normal(5.0, 2.0, n), scale, ("a",) * n, below, above)
 
 
 def believe(forecast: ForecastDistribution) -> DurationBeliefs:
-    return DurationBeliefs.from_curves(
-        forecast.log_median, forecast.scale, forecast.curves, NORMAL_KNOTS
-    )
+    scale = forecast.scale[:, None]
+    below, above = scale * forecast.curves, scale * forecast.upper_curves()
+    return DurationBeliefs.from_widths(forecast.log_median, below, above, NORMAL_KNOTS)
 
 
 def samples(beliefs: DurationBeliefs) -> FloatArray:

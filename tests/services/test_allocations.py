@@ -48,11 +48,10 @@ def believe(rng: np.random.Generator, request: AllocationRequest) -> Forecasts:
     """Return random forecasts of all options, each with a price."""
     options = options_of(request)
     n = len(options)
-    curves = np.tile(NORMAL_KNOTS[1:], (n, 1))
+    medians = rng.normal(7.5, 0.8, n)
+    widths = rng.uniform(0.05, 0.5, (n, 1)) * NORMAL_KNOTS[1:]
     beliefs = Beliefs(
-        DurationBeliefs.from_curves(
-            rng.normal(7.5, 0.8, n), rng.uniform(0.05, 0.5, n), curves, NORMAL_KNOTS
-        ),
+        DurationBeliefs.from_widths(medians, widths, widths, NORMAL_KNOTS),
         list(range(n)),
         [Scenario()] * n,
         [make_offer(f"{price:.2f}") for price in rng.uniform(0.5, 9.0, n)],
