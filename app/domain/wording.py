@@ -1,6 +1,7 @@
 """Says seconds and amounts as a person would."""
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -88,6 +89,19 @@ def say_count(count: int, noun: str) -> str:
     ('1 usable run', '12 usable runs')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def say_unprintable(text: str) -> str:
+    r"""Return the first character of a text that cannot be printed: people do not see it there.
+
+    Examples
+    --------
+    >>> say_unprintable("A100\N{NO-BREAK SPACE}80GB"), say_unprintable("two\nlines")
+    ('U+00A0 (no-break space)', 'U+000A')
+    """
+    first = next(each for each in text if not each.isprintable())
+    name = unicodedata.name(first, "").lower()
+    return f"U+{ord(first):04X}" + (f" ({name})" if name else "")
 
 
 def say_objective(objective: str, forecast: Mapping[str, Any]) -> dict[str, str]:

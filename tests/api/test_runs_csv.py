@@ -324,3 +324,13 @@ def test_other_unit_of_time_is_told_to_be_converted(client: TestClient, column: 
 
     [fault] = faults(answer)
     assert "Convert to seconds and send 'duration_seconds'" in fault["remedy"]
+
+
+def test_space_that_nobody_sees_is_named(client: TestClient) -> None:
+    gpu_type = "own\N{NO-BREAK SPACE}GPU"
+    uploaded = post_csv(client, "workload,duration_seconds,gpu_type", f"a,5,{gpu_type}")
+    priced = client.post("/v1/prices", json={"gpu_type": gpu_type, "price_per_hour": "1"})
+
+    for answer in (uploaded, priced):
+        [fault] = faults(answer)
+        assert "the first is U+00A0 (no-break space)" in fault["message"]

@@ -5,26 +5,32 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from app.domain.wording import say_unprintable
+
 _BREAKS = str.maketrans("", "", "\n\t")
 
 
-def _refuse() -> PydanticCustomError:
+def _refuse(text: str) -> PydanticCustomError:
     return PydanticCustomError(
         "printable",
-        "The text has characters that cannot be printed",
-        {"remedy": "Remove control characters and unpaired surrogates."},
+        "The text has characters that cannot be printed, the first is {first}",
+        {
+            "first": say_unprintable(text),
+            "remedy": "Remove control characters, unpaired surrogates and special spaces.",
+        },
     )
 
 
 def _printable(text: str | None) -> str | None:
     if text is not None and not text.isprintable():
-        raise _refuse()
+        raise _refuse(text)
     return text
 
 
 def _paragraphs(text: str) -> str:
-    if not text.translate(_BREAKS).isprintable():
-        raise _refuse()
+    told = text.translate(_BREAKS)
+    if not told.isprintable():
+        raise _refuse(told)
     return text
 
 

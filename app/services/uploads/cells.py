@@ -11,6 +11,7 @@ from app.domain.configurations import MAX_PARAMETER, Purchase
 from app.domain.identifiers import parse_slug
 from app.domain.runs import RunStatus
 from app.domain.spelling import nearest_field
+from app.domain.wording import say_unprintable
 from app.services.uploads.chunks import Cell
 from app.services.uploads.fields import (
     MAX_EXTERNAL_ID,
@@ -82,7 +83,10 @@ def _text(cell: Cell, limit: int = MAX_TEXT) -> str:
     if len(cell) > limit:
         raise CellError(f"It is longer than {limit} characters.", "Shorten it.")
     if not cell.isprintable():
-        raise CellError("It has characters that cannot be printed.", "Remove them.")
+        first = say_unprintable(cell)
+        raise CellError(
+            f"It has characters that cannot be printed, the first is {first}.", "Remove them."
+        )
     return cell
 
 
