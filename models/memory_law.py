@@ -169,11 +169,11 @@ class MemoryLaw:
     def _words(self) -> str:
         counts = self.counts
         parts = [
-            f"{number} {what}"
+            f"{number} {what.format('' if number == 1 else 's')}"
             for number, what in (
-                (counts.peaks, "measured peak(s) of memory"),
-                (counts.out_of_memory, "run(s) out of memory"),
-                (counts.succeeded, "run(s) that fitted"),
+                (counts.peaks, "measured peak{} of memory"),
+                (counts.out_of_memory, "run{} out of memory"),
+                (counts.succeeded, "run{} that fitted"),
             )
             if number
         ]

@@ -55,7 +55,7 @@ def test_forecast_says_whether_the_job_fits(fitted: TestClient) -> None:
 
     assert small["feasibility"]["fits_probability"] > 0.95
     assert large["feasibility"]["fits_probability"] < 0.05
-    assert large["feasibility"]["basis"] == ("4 measured peak(s) of memory, 1 run(s) out of memory")
+    assert large["feasibility"]["basis"] == "4 measured peaks of memory, 1 run out of memory"
     assert "may_not_fit" in {warning["code"] for warning in large["warnings"]}
     assert "may_not_fit" not in {warning["code"] for warning in small["warnings"]}
 

@@ -50,7 +50,7 @@ def test_measured_configuration_is_forecast_near_its_law(
     assert len(forecast["support"]["nearest_runs"]) == 3
     assert forecast["support"]["runs_used"] == 12
     assert forecast["feasibility"]["fits_probability"] > 0.9
-    assert forecast["feasibility"]["basis"] == "12 run(s) that fitted"
+    assert forecast["feasibility"]["basis"] == "12 runs that fitted"
     assert forecast["energy"]["kg_co2e"] is None
     assert forecast["energy"]["kilowatt_hours"] == pytest.approx(
         0.070 * 4 * duration["median"] / 3600, rel=1e-3

@@ -302,7 +302,7 @@ def test_basis_counts_what_the_law_rests_on_and_successes_alone_refuse_nothing()
 
     assert found.is_tested
     assert found.basis[0] == (
-        f"{len(kept)} measured peak(s) of memory, {40 - len(kept)} run(s) out of memory"
+        f"{len(kept)} measured peaks of memory, {40 - len(kept)} runs out of memory"
     )
     assert not gentle.is_tested
     assert (gentle.probability > 0.8).all()
