@@ -18,6 +18,7 @@ from models.explanation import (
 )
 from models.intervals import tempered
 from models.jitter import Jitter
+from models.lopsided import Lopsided
 from models.lower_ends import LowerEnds
 from models.memory import Memory, row_signatures
 from models.mixture import Evaluation, Mixture, Mixtures, RegimeModel
@@ -52,6 +53,7 @@ class Grounds:
     transfer: LevelTransfer
     regime_map: RegimeMap
     lower_ends: LowerEnds
+    lopsided: Lopsided
     regimes: Mapping[str, RegimeModel]
     center: float
     memory: Memory
@@ -144,7 +146,7 @@ class Inquiry:
             median, scale = grounds.memory.told_by_repetitions(
                 encoded, self._signatures, median, scale, curves
             )
-        below, above = grounds.lower_ends.curves(encoded, scale, curves)
+        below, above = grounds.lopsided.curves(encoded, scale, curves)
         return ForecastDistribution(median, scale, self.regimes, below, above)
 
     @once

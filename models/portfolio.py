@@ -12,6 +12,7 @@ from models.holdout import trend_breaks
 from models.influence import Influences, Lesson, name_lessons
 from models.inquiry import Grounds, Inquiry
 from models.jitter import Jitter
+from models.lopsided import Lopsided
 from models.lower_ends import LowerEnds
 from models.memory import Memory
 from models.memory_law import Feasibility, MemoryLaw
@@ -100,6 +101,7 @@ class FittedPortfolio:
             transfer,
             regime_map,
             lower_ends,
+            Lopsided(encoder, regime_map.kinds),
             self.regimes,
             center,
             memory,
