@@ -20,6 +20,10 @@ _FREE_SHARE: Final = 0.05
 _ORPHANED_AFTER_LEASES: Final = 4
 _NAMED: Final = 5
 _GIBIBYTE: Final = 1 << 30
+_LET_WRITE: Final = (
+    "Name the primary, not a standby, and a user who may change all tables and use their"
+    " sequences, by TRAINFARE_DATABASE_URL; of SQLite, let the file and its folder be written."
+)
 _MEND_FIRST: Final = "Mend what else was found, or restore the last backup; then ask again."
 
 
@@ -57,6 +61,7 @@ class DiagnosisService:
         """Look at each thing by a reading of its own: what is damaged may end the reading."""
         looks: dict[str, Callable[[Stores], Check]] = {
             "tables": self._check_tables,
+            "writing": self._check_writing,
             "integrity": self._check_integrity,
             "artefacts": self._check_artifacts,
             "formats": self._check_formats,
@@ -79,6 +84,17 @@ class DiagnosisService:
         detail = f"missing: {_named(missing)}" if missing else "all are as the migrations made them"
         remedy = "Make what was dropped again, as the migrations do, or restore the last backup."
         return Check("tables", not missing, detail, remedy)
+
+    def _check_writing(self, _stores: Stores) -> Check:
+        """Ask for changes of no row: a standby, or a user that may only read, refuses these too."""
+        refusal = ""
+        try:
+            with self._context.database.transaction() as stores:
+                refusal = stores.diagnosis.change_nothing()
+        except StorageUnavailableError as error:
+            refusal = error.reason
+        detail = f"is refused: {refusal}" if refusal else "all tables can be changed"
+        return Check("writing", not refusal, detail, _LET_WRITE)
 
     def _check_integrity(self, stores: Stores) -> Check:
         corruption = stores.diagnosis.corruption()

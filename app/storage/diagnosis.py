@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from app.domain.fits import FitState
 from app.domain.health import FitActivity
 from app.storage.regressors import HAS_ARTIFACT, IS_PUBLISHED
-from app.storage.tables import FitRow, PublicationRow, RegressorRow, WorkloadRow
+from app.storage.tables import Base, FitRow, PublicationRow, RegressorRow, WorkloadRow
 
 _FEW = 100
 _MANY = 10_000
@@ -22,10 +22,16 @@ _PUBLISHED = (
     .order_by(WorkloadRow.id)
 )
 """Workload and version of each published regressor."""
+_REFUSED_SEQUENCES = sa.text(
+    "SELECT relname FROM pg_sequence JOIN pg_class ON pg_class.oid = seqrelid"
+    " WHERE relnamespace = CAST(current_schema() AS regnamespace)"
+    " AND NOT has_sequence_privilege(seqrelid, 'USAGE') ORDER BY relname"
+)
+"""The sequences that give no number: a row that takes its id from one cannot be added."""
 
 
 class DiagnosisStore:
-    """Reads what shows damage; writes nothing."""
+    """Reads what shows damage; changes nothing."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -43,6 +49,24 @@ class DiagnosisStore:
         faults = [str(row) for row in rows if row != "ok"]
         faults += [f"{row[0]} row {row[1]} refers to nothing" for row in broken]
         return "; ".join(faults[:_FEW]) or None
+
+    def change_nothing(self) -> str:
+        """Add, change and remove no row of each table, as far as the database lets us.
+
+        Returns
+        -------
+        str
+            What it would refuse besides; the statements themselves end as those of users do.
+        """
+        never = sa.false()
+        for table in Base.metadata.sorted_tables:
+            nothing = sa.select(*table.columns).where(never)
+            self._session.execute(sa.insert(table).from_select(list(table.columns), nothing))
+            same = {column: column for column in table.columns}
+            self._session.execute(sa.update(table).where(never).values(same))
+            self._session.execute(sa.delete(table).where(never))
+        refused = () if self._is_sqlite else self._session.scalars(_REFUSED_SEQUENCES)
+        return ", ".join(f"permission denied for sequence {name}" for name in refused)
 
     def damaged_artifacts(self) -> Iterator[tuple[str, int]]:
         """Yield workload and version of each artefact that does not match its hash."""

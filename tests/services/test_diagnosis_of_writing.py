@@ -1,0 +1,106 @@
+"""The diagnosis tells of a database that answers, but takes nothing that is written."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from app.domain.health import Check
+from app.services.context import ServiceContext
+from app.services.wiring import Services, build_services
+from app.settings import Settings
+from app.storage.database import Database
+from tests.support.clock import FakeClock
+from tests.support.regressors import publish_regressor
+
+
+def _diagnosed(database: Database, settings: Settings) -> Check:
+    services = build_services(ServiceContext(database, settings, FakeClock()))
+    try:
+        checks = {check.name: check for check in services.diagnosis.diagnose()}
+    finally:
+        services.close()
+    return checks["writing"]
+
+
+def _rows(database: Database) -> dict[str, list[list[object]]]:
+    with database.reading() as stores:
+        return {table.name: list(stores.dumps.read(table)) for table in stores.dumps.tables()}
+
+
+def test_diagnosis_changes_no_row(services: Services, database: Database) -> None:
+    publish_regressor(services, "resnet")
+    before = _rows(database)
+
+    checks = {check.name: check for check in services.diagnosis.diagnose()}
+
+    assert checks["writing"].is_ok
+    assert _rows(database) == before
+
+
+@pytest.fixture
+def limited_role(database: Database) -> Iterator[str]:
+    """A role of PostgreSQL that may change all tables, but use no sequence."""
+    if database.is_sqlite:
+        pytest.skip("SQLite knows no users")
+    name = f"limited_{database.engine.url.database}"
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(f"CREATE ROLE {name}")
+        connection.exec_driver_sql(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}")
+    yield name
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(f"DROP OWNED BY {name}")
+        connection.exec_driver_sql(f"DROP ROLE {name}")
+
+
+def _with_options(database: Database, options: str) -> Database:
+    url = database.engine.url.update_query_dict({"options": options})
+    return Database(url.render_as_string(hide_password=False), pool_size=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("-c default_transaction_read_only=on", "in a read-only transaction"),
+        ("-c role=pg_read_all_data", "permission denied for table "),
+    ],
+)
+def test_postgresql_that_is_only_read_is_named(
+    settings: Settings, database: Database, options: str, reason: str
+) -> None:
+    if database.is_sqlite:
+        pytest.skip("SQLite has a test of its own")
+
+    with closing(_with_options(database, options)) as limited:
+        found = _diagnosed(limited, settings)
+
+    assert not found.is_ok
+    assert found.detail.startswith("is refused: ")
+    assert reason in found.detail
+    assert "standby" in found.remedy
+
+
+def test_sequences_that_a_user_may_not_use_are_named(
+    settings: Settings, database: Database, limited_role: str
+) -> None:
+    with closing(_with_options(database, f"-c role={limited_role}")) as limited:
+        found = _diagnosed(limited, settings)
+
+    assert not found.is_ok
+    assert "permission denied for sequence workload_id_seq" in found.detail
+
+
+def test_file_of_sqlite_that_is_only_read_is_named(settings: Settings, database: Database) -> None:
+    if not database.is_sqlite:
+        pytest.skip("PostgreSQL has a test of its own")
+
+    # Its connection keeps the files beside it, without which nobody could even read.
+    with database.engine.connect(), closing(Database(_only_read(database))) as limited:
+        found = _diagnosed(limited, settings)
+
+    assert not found.is_ok
+    assert found.detail == "is refused: attempt to write a readonly database"
+
+
+def _only_read(database: Database) -> str:
+    return f"sqlite:///file:{database.file}?mode=ro&uri=true"
