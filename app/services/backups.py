@@ -16,7 +16,11 @@ from typing import IO, Any, Final
 
 import zstandard
 
-from app.domain.availability_errors import SchemaAheadError, SchemaMismatchError
+from app.domain.availability_errors import (
+    ForeignTablesError,
+    SchemaAheadError,
+    SchemaMismatchError,
+)
 from app.domain.backups import BackupError, BackupSummary, RefusedRowError, TableDump
 from app.services.context import ServiceContext
 from app.storage.migration import (
@@ -34,6 +38,10 @@ _PRIVATE: Final = 0o600
 _LONGEST_LINE: Final = 1 << 29
 """Bytes; the largest artefact, written in base64, has two thirds of it."""
 _DAMAGED: Final = "Take another backup: this file is not whole."
+_BACK_UP_BEFORE: Final = (
+    "Take the backup with the release that has served so far; where there is none, run"
+    " `trainfare migrate` first."
+)
 _MEND_ROW: Final = "Mend the row in the database that was backed up, and take another backup."
 
 
@@ -153,14 +161,14 @@ class BackupService:
         ------
         BackupError
             If the file exists and `overwrite` does not allow to replace it, is the database, or
-            cannot be written.
+            cannot be written, or if the schema is of an earlier version.
         SchemaMismatchError
-            If the schema is not this version's.
+            If the schema is of a later one, or another program's.
         """
         if path.exists() and not overwrite:
             raise BackupError(f"{path} exists.", "Name another file, or say --overwrite.")
         self._check_apart(path)
-        require_head(self._context.database)
+        self._require_head(_BACK_UP_BEFORE)
         draft = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with _private_file(draft) as file:
@@ -172,6 +180,15 @@ class BackupService:
         finally:
             draft.unlink(missing_ok=True)
         return check_backup(path)
+
+    def _require_head(self, remedy: str) -> None:
+        """Refuse an earlier version's schema, with what helps there."""
+        try:
+            require_head(self._context.database)
+        except (SchemaAheadError, ForeignTablesError):
+            raise
+        except SchemaMismatchError as error:
+            raise BackupError(str(error), remedy) from None
 
     def _check_apart(self, path: Path) -> None:
         file = self._context.database.file
@@ -236,12 +253,7 @@ class BackupService:
         found = current_revision(database)
         if found is None or overwrite:
             return
-        try:
-            require_head(database)
-        except SchemaAheadError:
-            raise
-        except SchemaMismatchError as error:
-            raise BackupError(str(error), "Run `trainfare migrate`, or say --overwrite.") from None
+        self._require_head("Run `trainfare migrate`, or say --overwrite.")
         with database.reading() as stores:
             if stores.dumps.holds_data():
                 raise BackupError(
