@@ -12,8 +12,17 @@ class UnauthenticatedError(DomainError):
         super().__init__(f"Authentication failed: {reason}.")
 
 
+class InvalidTokenError(UnauthenticatedError):
+    """A token of an issuer that is not valid here and now, or says too little."""
+
+    remedy = (
+        "Send a new token of the issuer that this service trusts, made for this service and for a"
+        " project that exists, or an API key."
+    )
+
+
 class IssuerUnavailableError(DomainError):
-    """The issuer of tokens does not answer, and its keys are not known."""
+    """The issuer of tokens does not answer, and the key that is looked for is not known."""
 
     remedy = "Retry; if it persists, the operator's log tells why."
 
@@ -22,12 +31,12 @@ class IssuerUnavailableError(DomainError):
 
 
 class ForbiddenError(DomainError):
-    """The key lacks a scope."""
+    """The key or token lacks a scope."""
 
-    remedy = "Ask the operator for a key with the named scope."
+    remedy = "Ask the operator for a key, or the issuer for a token, with the named scope."
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"The key has no scope {scope!r}.")
+        super().__init__(f"The key or token has no scope {scope!r}.")
         self.scope = scope
 
 

@@ -12,7 +12,7 @@ import httpx2
 import jwt
 import orjson
 
-from app.domain.access_errors import IssuerUnavailableError, UnauthenticatedError
+from app.domain.access_errors import InvalidTokenError, IssuerUnavailableError
 from app.domain.addresses import is_safe_url
 from app.services.proxies import unproxied
 
@@ -75,10 +75,10 @@ class IssuerKeys:
 
         Raises
         ------
-        UnauthenticatedError
+        InvalidTokenError
             If the issuer has no such key.
         IssuerUnavailableError
-            If the keys were never fetched and cannot be now.
+            If the key is not known, and the last fetch of keys failed.
         """
         if self._is_due(key_id):
             self._tried_at = self._now()
@@ -89,9 +89,10 @@ class IssuerKeys:
         found = self._known(key_id)
         if found is not None:
             return found
-        if self._fetched_at is None:
+        if self._fetched_at != self._tried_at:
+            # It may be a new one: whether the issuer has it, nobody could say.
             raise IssuerUnavailableError
-        raise UnauthenticatedError("the token's key is not one of its issuer")
+        raise InvalidTokenError("the token's key is not one of its issuer")
 
     def _known(self, key_id: str | None) -> SigningKey | None:
         if key_id is None and len(self._keys) == 1:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import jwt
 
 from app.domain.access import Principal, Scope
-from app.domain.access_errors import UnauthenticatedError
+from app.domain.access_errors import InvalidTokenError
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.identifiers import KeyId, ProjectId
 from app.services.context import ServiceContext
@@ -25,6 +25,11 @@ _KEY_ID_LENGTH: Final = 40
 _VERIFIED_FOR: Final = timedelta(minutes=5)
 _PROJECT_FRESH_FOR: Final = timedelta(seconds=5)
 _REQUIRED: Final = ("exp", "iss", "aud", "sub")
+_FAULTS: Final[dict[type[Exception], str]] = {
+    jwt.InvalidAudienceError: "its `aud` does not name this service",
+    jwt.InvalidIssuerError: "its `iss` is not the issuer that this service trusts",
+    jwt.InvalidSignatureError: "its signature is not that of its issuer",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +77,13 @@ class TokenService:
 
         Raises
         ------
-        UnauthenticatedError
+        InvalidTokenError
             If the token is not valid here and now, or names no project that exists.
         IssuerUnavailableError
             If the issuer's keys are unknown and it does not answer.
         """
         if len(text) > _MAX_TOKEN_LENGTH:
-            raise UnauthenticatedError("the token is too long")
+            raise InvalidTokenError("the token is too long")
         now, digest = self._context.now(), hashlib.sha256(text.encode()).digest()
         token = self._tokens.get(digest)
         if token is None or now - token.verified_at >= _VERIFIED_FOR:
@@ -88,7 +93,7 @@ class TokenService:
         self._check_times(token, now)
         project = await self._project(token.project, now)
         if project.project_id is None:
-            raise UnauthenticatedError("the token's project does not exist")
+            raise InvalidTokenError("the token's project does not exist")
         return Principal(
             project.project_id, token.scopes, token.caller, project.requests_per_minute
         )
@@ -103,7 +108,7 @@ class TokenService:
         try:
             header = jwt.get_unverified_header(text)
             if header.get("alg") not in self._settings.oidc_algorithms:
-                raise UnauthenticatedError("the token's algorithm is not allowed")
+                raise InvalidTokenError("the token's algorithm is not allowed")
             return await self._keys.find(header.get("kid"))
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             raise _invalid(error) from error
@@ -135,9 +140,9 @@ class TokenService:
         """Compare with the service's own clock; issuers' clocks may differ by the leeway."""
         leeway_s = self._settings.oidc_leeway_s
         if now.timestamp() >= token.expires_at + leeway_s:
-            raise UnauthenticatedError("the token has expired")
+            raise InvalidTokenError("the token has expired")
         if now.timestamp() < token.not_before - leeway_s:
-            raise UnauthenticatedError("the token is not valid yet")
+            raise InvalidTokenError("the token is not valid yet")
 
     async def _project(self, name: str, now: datetime) -> _Project:
         known = self._projects.get(name)
@@ -165,16 +170,20 @@ class TokenService:
             return _Project(project.project_id, quota.requests_per_minute, now)
 
 
-def _invalid(error: Exception) -> UnauthenticatedError:
-    # The class tells enough; messages may quote what was sent.
-    return UnauthenticatedError(f"the token is not valid ({type(error).__name__})")
+def _invalid(error: Exception) -> InvalidTokenError:
+    # Messages of the library may quote what was sent.
+    if isinstance(error, jwt.MissingRequiredClaimError):
+        words = f"it has no `{error.claim}`"
+    else:
+        words = _FAULTS.get(type(error), type(error).__name__)
+    return InvalidTokenError(f"the token is not valid ({words})")
 
 
 def _read(claims: Mapping[str, Any], settings: Settings, now: datetime) -> _Token:
     project = claims.get(settings.oidc_project_claim, settings.oidc_project)
     # No project is called by what cannot be printed, and databases do not take all of it.
     if not isinstance(project, str) or not project or not project.isprintable():
-        raise UnauthenticatedError("the token names no project")
+        raise InvalidTokenError("the token names no project")
     subject = str(claims["sub"])
     caller = f"oidc:{subject}"
     if len(caller) > _KEY_ID_LENGTH or not caller.isprintable():
@@ -192,10 +201,10 @@ def _read(claims: Mapping[str, Any], settings: Settings, now: datetime) -> _Toke
 
 def _instant(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UnauthenticatedError("the token's times are no numbers")
+        raise InvalidTokenError("the token's times are no numbers")
     # No instant is later than NaN or infinity: such a token would never expire.
     if not abs(value) <= sys.float_info.max:
-        raise UnauthenticatedError("the token's times are no finite numbers")
+        raise InvalidTokenError("the token's times are no finite numbers")
     return float(value)
 
 

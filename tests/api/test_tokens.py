@@ -151,6 +151,23 @@ def test_token_that_says_the_wrong_thing_is_refused(
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
 
 
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        ({"aud": "somebody-else"}, "its `aud` does not name this service"),
+        ({"iss": "https://elsewhere"}, "its `iss` is not the issuer that this service trusts"),
+        ({"exp": None}, "it has no `exp`"),
+    ],
+)
+def test_refusal_says_what_is_wrong_with_a_token(
+    client: TestClient, issuer: Issuer, claims: dict[str, Any], words: str
+) -> None:
+    answer = _list(client, issuer.token(**claims)).json()
+
+    assert words in answer["detail"]
+    assert "token of the issuer" in answer["remedy"]
+
+
 def _odd(issuer: Issuer) -> str:
     head, _, _ = issuer.token().split(".")
     payload = base64.urlsafe_b64encode(json.dumps({"sub": 7}).encode()).rstrip(b"=").decode()
@@ -271,6 +288,23 @@ def test_keys_go_on_serving_while_the_issuer_is_away(
     issuer.now = clock()
 
     assert _list(client, issuer.token()).status_code == 200
+
+
+def test_key_that_an_issuer_out_of_order_cannot_tell_is_asked_for_again_later(
+    client: TestClient, issuer: Issuer, clock: FakeClock
+) -> None:
+    assert _list(client, issuer.token()).status_code == 200
+    issuer.add_curve_key("second")
+    token = issuer.token("second", algorithm="ES256")
+    issuer.documents["/keys"] = b"out of order"
+    clock.advance(31)
+
+    meanwhile = _list(client, token)
+    del issuer.documents["/keys"]
+    clock.advance(31)
+
+    assert (meanwhile.status_code, meanwhile.json()["code"]) == (503, "issuer_unavailable")
+    assert _list(client, token).status_code == 200
 
 
 @pytest.mark.parametrize(

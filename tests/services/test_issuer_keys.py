@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.access_errors import IssuerUnavailableError, UnauthenticatedError
+from app.domain.access_errors import InvalidTokenError, IssuerUnavailableError
 from app.services.issuer_keys import IssuerKeys
 from tests.support.clock import FakeClock
 from tests.support.issuer import Issuer, running_issuer
@@ -37,7 +37,7 @@ def test_known_key_serves_while_an_invented_one_is_looked_for(
         issuer.gate.set()
         return await asyncio.gather(*invented, return_exceptions=True)
 
-    assert {type(each) for each in asyncio.run(run())} == {UnauthenticatedError}
+    assert {type(each) for each in asyncio.run(run())} == {InvalidTokenError}
     assert issuer.fetched == ["/keys", "/keys"]
 
 
