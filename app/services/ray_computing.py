@@ -43,6 +43,10 @@ _SHOWN: Final = 300
 _PROBE_S: Final = 3.0
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
+_SILENT_S: Final = 300.0
+"""How long nobody may tell of a computation: a lost node is noticed within a minute, and what
+computed there moves to another one. Ray itself waits without an end for a cluster that was
+replaced by another one at its address."""
 _LOST: Final = (RayError, OSError, ValueError)
 """What says that the cluster is gone; ValueError is the words of a client's closed channel."""
 
@@ -197,6 +201,7 @@ class RayComputer(Computer):
         self._is_closed = False
         self._connecting = threading.Lock()
         self._n_computing = 0
+        self._is_silent = False
         self._waits_for: str | None = f"{address} was not reached yet"
         self._clock = clock
         self._pause_s, self._next_attempt = _FIRST_PAUSE_S, -math.inf
@@ -220,7 +225,7 @@ class RayComputer(Computer):
         with self._connecting:
             if self._is_closed:
                 return False
-            if _is_connected():
+            if _is_connected() and not self._is_silent:
                 # A node of the cluster counts as connected for a minute after the head has gone,
                 # and waits for it in whatever it is asked meanwhile.
                 silence = self._silence()
@@ -259,7 +264,7 @@ class RayComputer(Computer):
             if not str(error).startswith(_OTHER_VERSION):
                 raise
             raise ComputerRefusedError(" ".join(str(error).split())) from error
-        self._waits_for, self._pause_s = None, _FIRST_PAUSE_S
+        self._waits_for, self._pause_s, self._is_silent = None, _FIRST_PAUSE_S, False
         return True
 
     def _put_off(self, reason: str) -> None:
@@ -268,6 +273,12 @@ class RayComputer(Computer):
         _logger.warning("no Ray cluster answers", extra=told)
         self._next_attempt = self._clock() + self._pause_s
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+    def _check_silence(self, seconds: float) -> None:
+        if seconds > _SILENT_S:
+            # The connection stands, and leads nowhere.
+            self._is_silent = True
+            raise ComputationLostError(f"The Ray cluster told nothing for {seconds:.0f} s.")
 
     def resources(self) -> dict[str, float]:
         """Return the cores of the cluster and its living nodes."""
@@ -303,12 +314,15 @@ class RayComputer(Computer):
         self, computation: _Computation, on_progress: OnProgress, limit_s: float
     ) -> FitOutcome:
         deadline, latest = math.inf, Progress(0.0, "starting")
+        told_at = self._clock()
         on_progress(latest.share, latest.step)
         try:
             while not computation.has_ended(self._beat_s):
                 told = computation.progress()
                 latest = told or latest
                 on_progress(latest.share, latest.step)
+                told_at = told_at if told is None else self._clock()
+                self._check_silence(self._clock() - told_at)
                 is_computed = told is not None and told != _WAITING
                 deadline = min(deadline, self._clock() + limit_s) if is_computed else math.inf
                 if self._clock() > deadline:
