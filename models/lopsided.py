@@ -101,4 +101,5 @@ class Lopsided:
         is_beyond = side.sign * (encoded.X[:, place.column] - place.limit) > 0
         if not is_beyond.any():
             return None
-        return side, np.where(is_beyond, np.minimum(encoded.excess[:, place.feature], _DEEPEST), 0.0)
+        depth = np.minimum(encoded.excess[:, place.feature], _DEEPEST)
+        return side, np.where(is_beyond, depth, 0.0)
