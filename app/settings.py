@@ -117,7 +117,7 @@ class Settings(BaseSettings):
         "default: SQLite in the data folder",
         repr=False,
     )
-    host: str = Field("127.0.0.1", description="address the service listens on")
+    host: str = Field("127.0.0.1", min_length=1, description="address the service listens on")
     port: Annotated[int, BeforeValidator(_check_port)] = Field(
         8000, ge=0, le=65535, description="port the service listens on; 0: any free"
     )

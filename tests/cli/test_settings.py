@@ -43,6 +43,7 @@ def test_settings_that_do_not_go_together_are_told_without_a_name(terminal: Term
         ("oidc_scope_map", "{bad", "TRAINFARE_OIDC_SCOPE_MAP is no JSON."),
         ("oidc_algorithms", "RS256", "TRAINFARE_OIDC_ALGORITHMS is no JSON."),
         ("database_url", "sqlite://", "TRAINFARE_DATABASE_URL: is none of"),
+        ("host", "", "TRAINFARE_HOST: String should have at least 1 character"),
         ("lease_s", "inf", "TRAINFARE_LEASE_S: Input should be less"),
         ("fitter_poll_s", "nan", "TRAINFARE_FITTER_POLL_S: Input should be"),
         ("idempotency_hours", "1e9", "TRAINFARE_IDEMPOTENCY_HOURS: Input should be less"),
