@@ -298,7 +298,7 @@ def _tell(
     reach: Reach,
     attainable: float,
 ) -> ProfilingPlan:
-    widths, last = reach.widths(schedule.half_widths), reach.widths(schedule.expected)
+    targets = _outlooks(request.targets, field.outlook.targets, schedule, reach)
     rejected = field.rejected()
     return ProfilingPlan(
         request=request,
@@ -307,9 +307,9 @@ def _tell(
         spent=field.spending.amount,
         considered=int(field.cheapest.sum()),
         runs=_planned(field, schedule, reach),
-        targets=_outlooks(request.targets, field.outlook.targets, schedule, reach),
-        width=float(widths.mean()),
-        expected_width=float(last.mean()),
+        targets=targets,
+        width=float(np.mean([each.width for each in targets])),
+        expected_width=float(np.mean([each.expected_width for each in targets])),
         attainable_width=attainable,
         stop=schedule.stop,
         rejected=tuple(rejected[:MAX_NAMED_REJECTIONS]),

@@ -186,16 +186,15 @@ def _for_copy(column: _Column) -> Sequence[str]:
         # The same numbers as by repr(), in an eighth of its time.
         return orjson.dumps(column)[1:-1].decode().replace("null", _NULL).split(",")
     if kinds == {str}:
-        return _escaped(column)
+        return _escaped(column)  # type: ignore[arg-type] # all are texts
     if kinds == {datetime, type(None)} or kinds == {datetime}:
         return [value or _NULL for value in _converted(column, str)]
     return [_copy_value(value) for value in column]
 
 
-def _escaped(texts: _Column) -> Sequence[str]:
-    plain: Sequence[str] = texts  # type: ignore[assignment]
-    needs = "\\" in "".join(plain)
-    return [text.translate(_ESCAPES) for text in plain] if needs else plain
+def _escaped(texts: Sequence[str]) -> Sequence[str]:
+    needs = "\\" in "".join(texts)
+    return [text.translate(_ESCAPES) for text in texts] if needs else texts
 
 
 def _copy_value(value: object) -> str:

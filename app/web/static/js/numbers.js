@@ -3,11 +3,13 @@
 import { Problem } from "./api.js";
 import { number } from "./format.js";
 
+const DIGITS = "Write digits, such as 8 or 2.5, or leave it empty.";
+
 /** Return what is wrong with the value of a control and what helps; null where it can be sent. */
 function faultOf({ validity, validationMessage, min, max }) {
   if (!validity || validity.valid) return null;
-  if (validity.customError) return [`was to be “${validationMessage}”, which is no number`, "Write digits, such as 8 or 2.5, or leave it empty."];
-  if (validity.badInput) return ["is no number", "Write digits, such as 8 or 2.5, or leave it empty."];
+  if (validity.customError) return [`was to be “${validationMessage}”, which is no number`, DIGITS];
+  if (validity.badInput) return ["is no number", DIGITS];
   if (validity.rangeUnderflow) return ["is too little", `Write ${number(Number(min))} or more.`];
   if (validity.rangeOverflow) return ["is too much", `Write at most ${number(Number(max))}.`];
   return validity.stepMismatch ? ["is no whole number", "Write a number without decimals."] : null;
