@@ -1,6 +1,9 @@
 """The command line run in this process, with what it said and how it ended."""
 
 import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +26,24 @@ class Said:
         return json.loads(self.out)
 
 
+def _loggers() -> Iterator[logging.Logger]:
+    yield logging.root
+    for logger in list(logging.root.manager.loggerDict.values()):
+        if isinstance(logger, logging.Logger):
+            yield logger
+
+
+@contextmanager
+def _logging_kept() -> Iterator[None]:
+    """A command sets up the logging of its process, which here is that of every other test."""
+    kept = {logger: (logger.level, logger.handlers[:]) for logger in _loggers()}
+    yield
+    for logger in _loggers():
+        level, handlers = kept.get(logger, (logging.NOTSET, []))
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
+
+
 class Terminal:
     """Types `trainfare ...`, with settings as environment variables."""
 
@@ -40,9 +61,10 @@ class Terminal:
         self._monkeypatch.setattr("sys.argv", ["trainfare", *(str(word) for word in arguments)])
         self._capsys.readouterr()
         exit_code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            exit_code = int(end.code or 0)
+        with _logging_kept():
+            try:
+                cli.main()
+            except SystemExit as end:
+                exit_code = int(end.code or 0)
         said = self._capsys.readouterr()
         return Said(said.out, said.err, exit_code)
