@@ -1,0 +1,58 @@
+"""Documents that render: tables are tables, and links lead to a file and to a heading of it."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_DOCUMENTS = [
+    *sorted(_ROOT.glob("*.md")),
+    *sorted((_ROOT / "docs").rglob("*.md")),
+    *sorted((_ROOT / "client").glob("*.md")),
+]
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_NAMES = [str(path.relative_to(_ROOT)) for path in _DOCUMENTS]
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a document without its blocks of code and its quoted words."""
+    lines, is_code = [], False
+    for line in path.read_text(encoding="utf-8").splitlines():
+        is_fence = line.lstrip().startswith("```")
+        is_code ^= is_fence
+        lines.append("" if is_code or is_fence else re.sub(r"`[^`]*`", "code", line))
+    return lines
+
+
+def _tables(lines: list[str]) -> Iterator[list[str]]:
+    for is_table, group in itertools.groupby(lines, lambda line: line.startswith("|")):
+        if is_table:
+            yield list(group)
+
+
+def _anchors(path: Path) -> set[str]:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("path", _DOCUMENTS, ids=_NAMES)
+def test_rows_of_a_table_have_the_columns_of_its_head(path: Path) -> None:
+    for table in _tables(_lines(path)):
+        assert re.fullmatch(r"(\| ?:?-+:? ?)+\|", "".join(table[1:2])), table[0]
+        assert len({row.replace(r"\|", "").count("|") for row in table}) == 1, table[0]
+
+
+@pytest.mark.parametrize("path", _DOCUMENTS, ids=_NAMES)
+def test_links_lead_somewhere(path: Path) -> None:
+    for link in _LINK.findall("\n".join(_lines(path))):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        file, _, heading = link.partition("#")
+        target = path.parent / file if file else path
+        assert target.exists(), link
+        assert not heading or heading in _anchors(target), link
