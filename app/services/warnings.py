@@ -1,6 +1,6 @@
 """What a caller should know before trusting a forecast's figures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from math import exp
 from typing import Final
@@ -21,6 +21,7 @@ from models import Support, SupportColumns
 
 FEW_CONFIGURATIONS: Final = 5
 _MOST_NAMED: Final = 3
+_SEPARATORS: Final = str.maketrans("", "", " -_")
 _FEW_RUNS_REMEDY: Final = "Upload runs of further configurations and fit again."
 
 
@@ -60,7 +61,8 @@ class Warnings:
     ) -> tuple[ForecastWarning, ...]:
         on_memory = _on_memory(fits_probability, confidence)
         on_outliers = _on_outliers(support, self._served) if self._has_outliers else ()
-        return (*on_memory, *_on_support(support), *on_outliers, *on_grounds)
+        levels = self._served.portfolio.report.category_levels
+        return (*on_memory, *_on_support(support, levels), *on_outliers, *on_grounds)
 
     def on_grounds(
         self,
@@ -79,7 +81,9 @@ class Warnings:
         )
 
 
-def _on_support(support: Support) -> Iterator[ForecastWarning]:
+def _on_support(
+    support: Support, measured: Mapping[str, Sequence[str]]
+) -> Iterator[ForecastWarning]:
     if support.axes:
         told = "; ".join(
             f"{axis.name} {say_number(axis.asked)} lies outside the measured"
@@ -92,7 +96,10 @@ def _on_support(support: Support) -> Iterator[ForecastWarning]:
             "The interval is widened; measure a run nearer to the question and fit again.",
         )
     if support.unseen_levels:
-        told = ", ".join(f"{name} {level!r}" for name, level in support.unseen_levels)
+        told = ", ".join(
+            f"{name} {level!r}{_other_spelling(level, measured.get(name, ()))}"
+            for name, level in support.unseen_levels
+        )
         yield ForecastWarning(
             "unseen_level",
             f"Never measured for this workload: {told}.",
@@ -105,6 +112,16 @@ def _on_support(support: Support) -> Iterator[ForecastWarning]:
             " not given here, never varied, or varied together only.",
             "Give every feature that the runs have; measure runs that differ in them one by one.",
         )
+
+
+def _other_spelling(level: str, measured: Sequence[str]) -> str:
+    """Return the measured levels that differ by case, spaces and hyphens alone."""
+    alike = [repr(other) for other in measured if _squeeze(other) == _squeeze(level)]
+    return f" (measured was {' and '.join(alike)}; spelling counts)" if alike else ""
+
+
+def _squeeze(level: str) -> str:
+    return level.translate(_SEPARATORS).casefold()
 
 
 def _on_memory(fits_probability: float | None, confidence: float) -> Iterator[ForecastWarning]:

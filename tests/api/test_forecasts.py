@@ -187,6 +187,19 @@ def test_unmeasured_category_is_answered_with_a_wide_band(
     assert "unseen_level" in codes(forecast)
 
 
+@pytest.mark.parametrize("level", ["FP16", "fp-16"])
+def test_category_written_otherwise_than_measured_is_told_how(
+    client: TestClient, published: Services, level: str
+) -> None:
+    [told] = [
+        warning["message"]
+        for warning in ask(client, parameters={"precision": level})["warnings"]
+        if warning["code"] == "unseen_level"
+    ]
+
+    assert f"param.precision '{level}' (measured was 'fp16'; spelling counts)." in told
+
+
 def test_instance_type_implies_its_gpu(client: TestClient, published: Services) -> None:
     forecast = ask(client, configuration={"instance_type": "g4dn.12xlarge", "workers": 4})
 

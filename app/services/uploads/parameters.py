@@ -14,6 +14,14 @@ from app.services.uploads.numbers import is_number
 ParameterKey = tuple[Slug, str]
 """A workload and the name of one of its parameters."""
 _ALWAYS_CATEGORY: Final = frozenset({"framework"})
+_ABSENCE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null", "-", "--", "?"})
+"""What programs write where a column of numbers has none; "None" may be a setting of its own."""
+_MAX_COMPARED: Final = 1000
+_OTHER_TYPE: Final = "Send the type it was first used with, or use another parameter name."
+_NO_VALUE: Final = (
+    "Leave it out (in CSV the cell empty) where there is no value. Where it is a value of its own,"
+    " declare the parameter as a category before its first use: PUT /v1/workloads/{workload}."
+)
 
 
 class ParameterUses:
@@ -23,7 +31,12 @@ class ParameterUses:
         self._seen: set[ParameterKey] = set()
         self._begun_with_typed_number: set[ParameterKey] = set()
         self._with_words: set[ParameterKey] = set()
+        self._with_levels: set[ParameterKey] = set()
+        self._with_numbers: set[ParameterKey] = set()
         self._with_typed_numbers: set[ParameterKey] = set()
+        self._spellings: dict[ParameterKey, dict[str, str]] = {}
+        self.respelled: set[ParameterKey] = set()
+        """The parameters with words that differ by nothing but upper and lower case."""
 
     def look_at(self, chunk: Chunk) -> None:
         """Note the parameters of a chunk and the kinds of values that they have."""
@@ -35,9 +48,12 @@ class ParameterUses:
                 if slug is None or cell is None:
                     continue
                 key = (Slug(slug), name)
-                if not is_number(cell, is_typed=chunk.is_typed):
-                    self._with_words.add(key)
-                elif chunk.is_typed:
+                is_word = not is_number(cell, is_typed=chunk.is_typed)
+                (self._with_words if is_word else self._with_numbers).add(key)
+                if is_word and not says_absence(cell):
+                    self._with_levels.add(key)
+                    self._compare(key, str(cell))
+                elif chunk.is_typed and not is_word:
                     self._with_typed_numbers.add(key)
                     if key not in self._seen:
                         self._begun_with_typed_number.add(key)
@@ -47,7 +63,8 @@ class ParameterUses:
         """Return each parameter's type: the stored one, else that of its first use.
 
         A JSON value has a type, and the first one decides. Cells of a CSV file have none: there the
-        first use is the whole column, a number if all cells are numbers.
+        first use is the whole column, a number if all cells are numbers. What says that there is
+        no value (`NA`) makes no category of numbers: these rows drift.
         """
         types = {}
         for slug, name in self._seen:
@@ -57,11 +74,30 @@ class ParameterUses:
         return types
 
     def _first_use(self, slug: Slug, name: str) -> ParameterType:
-        has_words = (slug, name) in self._with_words
-        begun_with_word = has_words and (slug, name) not in self._begun_with_typed_number
+        key = (slug, name)
+        has_words = key in self._with_levels or key in self._with_words - self._with_numbers
+        begun_with_word = has_words and key not in self._begun_with_typed_number
         if name in _ALWAYS_CATEGORY or begun_with_word:
             return ParameterType.CATEGORY
         return ParameterType.NUMBER
+
+    def mixed(self, workloads: Mapping[Slug, Workload]) -> set[ParameterKey]:
+        """Return the categories that are so because cells with words stand among numbers.
+
+        Not those that were declared, or used before.
+        """
+        begun = self._with_levels & self._with_numbers - self._with_typed_numbers
+        return {
+            (slug, name)
+            for slug, name in begun
+            if name not in _ALWAYS_CATEGORY
+            and (slug not in workloads or name not in workloads[slug].declaration.parameters)
+        }
+
+    def _compare(self, key: ParameterKey, word: str) -> None:
+        spellings = self._spellings.setdefault(key, {})
+        if len(spellings) < _MAX_COMPARED and spellings.setdefault(word.casefold(), word) != word:
+            self.respelled.add(key)
 
     def drifting(self, types: Mapping[ParameterKey, ParameterType]) -> set[ParameterKey]:
         """Return the parameters that have values of the other type.
@@ -97,5 +133,16 @@ def find_drift(
                         field,
                         cell,
                         f"Parameter {name!r} of workload {slug!r} is a {types[key]}.",
-                        "Send the type it was first used with, or use another parameter name.",
+                        _NO_VALUE if says_absence(cell) else _OTHER_TYPE,
                     )
+
+
+def says_absence(cell: str | float) -> bool:
+    """Whether a word stands for a number that there is none of.
+
+    Examples
+    --------
+    >>> says_absence("N/A"), says_absence("None"), says_absence(7)
+    (True, False, False)
+    """
+    return isinstance(cell, str) and cell.strip().casefold() in _ABSENCE

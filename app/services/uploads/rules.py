@@ -127,7 +127,7 @@ class OddityCollector:
     """Counts what is odd about the rows of one upload."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Oddity] = {}
+        self._found: dict[tuple[str, str], Oddity] = {}
 
     @property
     def found(self) -> list[Oddity]:
@@ -142,7 +142,7 @@ class OddityCollector:
 
     def note(self, oddity: Oddity, rows: list[int]) -> None:
         """Count rows that have an oddity."""
-        self._found.setdefault(oddity.code, oddity).add(rows)
+        self._found.setdefault((oddity.code, oddity.message), oddity).add(rows)
 
 
 def _oddities(chunk: Chunk) -> Iterator[tuple[str, str, str, BoolArray]]:

@@ -1,0 +1,75 @@
+"""Finds parameters whose values look like one thing, but count as several."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from app.domain.identifiers import Slug
+from app.domain.workloads import Workload
+from app.services.uploads.fields import PARAMETER
+from app.services.uploads.numbers import is_number
+from app.services.uploads.reading import CheckedUpload
+from app.services.uploads.terms import Oddity
+
+_MAX_TOLD: Final = 10
+_MIXED_REMEDY: Final = (
+    "Where it should be a number, remove the workload, or name the parameter otherwise, and send"
+    " numbers only, with empty cells where there is none."
+)
+_RESPELLED_REMEDY: Final = (
+    "Write a value one way in runs and questions: DELETE /v1/runs/{run}, and send these anew."
+)
+
+
+def note_odd_parameters(upload: CheckedUpload, workloads: Mapping[Slug, Workload]) -> None:
+    """Warn of categories that became so by single words, and of values that differ by case.
+
+    Parameters
+    ----------
+    upload
+        The upload; its oddities are noted there.
+    workloads
+        The workloads of the upload as they were before it.
+    """
+    for slug, name in sorted(upload.uses.mixed(workloads))[:_MAX_TOLD]:
+        rows = [
+            (row, cell)
+            for row, cell, is_typed in _cells(upload, slug, name)
+            if not is_number(cell, is_typed=is_typed)
+        ]
+        if rows:
+            message = (
+                f"Parameter {name!r} of workload {slug!r} has numbers and words ({rows[0][1]!r}):"
+                " it is a category from now on, and no value between or beyond can be forecast."
+            )
+            oddity = Oddity("numbers_and_words", message, _MIXED_REMEDY)
+            upload.oddities.note(oddity, [row for row, _ in rows])
+    for slug, name in sorted(upload.uses.respelled)[:_MAX_TOLD]:
+        _note_respelled(upload, slug, name)
+
+
+def _note_respelled(upload: CheckedUpload, slug: Slug, name: str) -> None:
+    spellings: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for row, cell, _ in _cells(upload, slug, name):
+        spellings[str(cell).casefold()][str(cell)].append(row)
+    for rows in spellings.values():
+        usual, *others = sorted(rows, key=lambda spelling: -len(rows[spelling]))
+        if others:
+            told = ", ".join(map(repr, others))
+            message = (
+                f"Parameter {name!r} of workload {slug!r} has {told} beside {usual!r}: they count"
+                " as different values."
+            )
+            oddity = Oddity("spelled_differently", message, _RESPELLED_REMEDY)
+            upload.oddities.note(oddity, sorted(row for other in others for row in rows[other]))
+
+
+def _cells(upload: CheckedUpload, slug: Slug, name: str) -> Iterator[tuple[int, str | float, bool]]:
+    """Yield row, value and whether it has a type, of each row that tells the parameter."""
+    for chunk in upload.chunks:
+        cells = chunk.parameters.get(PARAMETER + name, ())
+        rows = chunk.rows.tolist() if cells else ()
+        owners = chunk.texts["workload"] if cells else ()
+        for row, owner, cell in zip(rows, owners, cells, strict=True):
+            if owner == slug and cell is not None:
+                yield row, cell, chunk.is_typed

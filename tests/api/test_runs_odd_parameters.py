@@ -1,0 +1,95 @@
+"""Values of parameters that look like one thing and would count as several are told apart."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.support.uploads import faults, list_runs, make_json_run, post_csv, post_json
+
+HEADER = "workload,duration_seconds,param.depth"
+
+
+def _types(client: TestClient, workload: str = "a") -> dict[str, str]:
+    declared = client.get(f"/v1/workloads/{workload}").json()["parameters"]
+    return {name: parameter["type"] for name, parameter in declared.items()}
+
+
+@pytest.mark.parametrize("word", ["NA", "N/A", "#N/A", "NaN", "null", "-"])
+def test_word_for_no_value_makes_no_category_of_a_column_of_numbers(
+    client: TestClient, word: str
+) -> None:
+    answer = post_csv(client, HEADER, f"a,5,{word}", "a,6,18", "a,7,50")
+
+    assert answer.json()["code"] == "schema_drift"
+    [fault] = faults(answer)
+    assert (fault["row"], fault["field"], fault["value"]) == (1, "param.depth", word)
+    assert "Leave it out (in CSV the cell empty)" in fault["remedy"]
+
+
+def test_rows_with_a_word_for_no_value_are_skipped_as_other_bad_rows(client: TestClient) -> None:
+    answer = post_csv(client, HEADER, "a,5,NA", "a,6,18", "a,7,50", on_invalid="skip")
+
+    assert (answer.json()["created"], answer.json()["invalid_count"]) == (2, 1)
+    assert _types(client) == {"depth": "number"}
+
+
+def test_word_for_no_value_is_a_value_where_no_numbers_are(client: TestClient) -> None:
+    post_csv(client, HEADER, "a,5,NA", "a,6,NA")
+    post_csv(client, HEADER, "b,5,NA", "b,6,shallow")
+    client.put("/v1/workloads/c", json={"parameters": {"depth": {"type": "category"}}})
+    declared = post_csv(client, HEADER, "c,5,NA", "c,6,18")
+
+    assert [_types(client, name) for name in "abc"] == [{"depth": "category"}] * 3
+    assert declared.json()["warnings"] == []
+
+
+def test_json_text_for_no_value_before_numbers_is_the_one_refused(client: TestClient) -> None:
+    runs = [make_json_run(parameters={"depth": value}) for value in ("NaN", 18, 50)]
+
+    answer = post_json(client, runs)
+
+    assert [fault["row"] for fault in faults(answer)] == [1]
+
+
+@pytest.mark.parametrize("query", [{"dry_run": "true"}, {}])
+def test_numbers_and_words_of_a_new_parameter_are_warned_of(
+    client: TestClient, query: dict[str, Any]
+) -> None:
+    rows = ["a,5,18", "a,6,auto", "b,7,18", "b,7,50", "a,8,None"]
+
+    [warning] = post_csv(client, HEADER, *rows, **query).json()["warnings"]
+
+    assert (warning["code"], warning["rows"]) == ("numbers_and_words", [2, 5])
+    assert warning["message"].startswith(
+        "Parameter 'depth' of workload 'a' has numbers and words ('auto')"
+    )
+
+
+def test_numbers_and_words_of_a_known_category_are_no_news(client: TestClient) -> None:
+    post_csv(client, HEADER, "a,5,deep")
+
+    answer = post_csv(client, HEADER, "a,5,18", "a,6,auto")
+
+    assert answer.json()["warnings"] == []
+
+
+def test_values_that_differ_by_case_are_warned_of_parameter_by_parameter(
+    client: TestClient,
+) -> None:
+    header = "workload,duration_seconds,param.precision,param.amp"
+    rows = ["a,5,fp16,True", "a,6,FP16,true", "a,7,fp16 ,true", "a,8,fp32,", "b,9,FP32,TRUE"]
+
+    precision, amp = sorted(
+        post_csv(client, header, *rows).json()["warnings"],
+        key=lambda warning: warning["message"],
+        reverse=True,
+    )
+
+    assert {precision["code"], amp["code"]} == {"spelled_differently"}
+    assert (precision["rows"], amp["rows"]) == ([2], [1])
+    assert precision["message"] == (
+        "Parameter 'precision' of workload 'a' has 'FP16' beside 'fp16': they count as different"
+        " values."
+    )
+    assert len(list_runs(client, "a")) == 4
