@@ -269,6 +269,12 @@ def test_cells_of_a_category_may_look_like_numbers(
     assert {"precision": "16", "depth": 50} in told[:2]
 
 
+def test_empty_lines_before_the_header_do_not_count(step: Step, workload: str) -> None:
+    Path("runs.csv").write_text(f"\n\nworkload,duration_seconds\n{workload},5\n")
+
+    assert step.report("runs.csv").code == 0
+
+
 def test_values_that_are_no_numbers_stay_refused(
     step: Step, service_url: str, workload: str
 ) -> None:

@@ -180,7 +180,7 @@ def test_good_rows_are_imported_where_bad_ones_are_skipped(
 ) -> None:
     file = written(
         tmp_path / "a.csv",
-        "duration_seconds,workers,status\n1,1,\n0,1,\n2,0.5,\n1,1,done\n-3,1,succeeded\n",
+        "duration_seconds,workers,status\n1,1,\n0,1,\n2,0.5,\n1,1,gone\n-3,1,succeeded\n",
     )
 
     answer = uploading("csv", file, "--workload", workload, "--skip-invalid")
@@ -188,6 +188,49 @@ def test_good_rows_are_imported_where_bad_ones_are_skipped(
     assert answer.out == f"{workload}: 1 run created, 0 already there\n"
     for line in (3, 4, 5, 6):
         assert f"Left out: {file}:{line}: " in answer.err
+
+
+def test_words_of_other_tools_tell_how_runs_ended(importing: Importing, tmp_path: Path) -> None:
+    states = ["finished", "crashed", "killed", "Timed Out", "OOM", "running"]
+    table = "".join(f"{state},5\n" for state in states)
+    file = written(tmp_path / "wandb.csv", f"State,duration_seconds\n{table}")
+
+    answer = importing("csv", file, "--workload", "w", "--map", "status=State", "--dry-run")
+
+    assert [row["status"] for row in answer.rows] == [
+        "succeeded",
+        "failed",
+        "cancelled",
+        "timed_out",
+        "out_of_memory",
+    ]
+    assert "Left out: 1 runs that have not ended\n" in answer.err
+
+
+def test_column_that_tells_how_runs_ended_is_not_passed_over_in_silence(
+    importing: Importing, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "wandb.csv", "State,duration_seconds\ncrashed,5\n")
+    told = "Without --map status=State every run counts as succeeded"
+
+    answer = importing("csv", file, "--workload", "w", "--dry-run")
+    settled = importing("csv", file, "--workload", "w", "--dry-run", "--set", "status=failed")
+
+    assert told in answer.err
+    assert told not in settled.err
+
+
+@pytest.mark.parametrize("begin", ["\n\n", "\r\n", "\nsep=;\n\n"])
+def test_empty_lines_before_the_header_do_not_count(
+    importing: Importing, tmp_path: Path, begin: str
+) -> None:
+    file = written(tmp_path / "a.csv", f"{begin}workload;duration_seconds\nw;5\nw;x\n")
+
+    answer = importing("csv", file, "--dry-run", "--skip-invalid")
+
+    assert [row["duration_seconds"] for row in answer.rows] == ["5"]
+    line = begin.count("\n") + 3
+    assert f"{file}:{line}: duration_seconds 'x' is no number" in answer.err
 
 
 def test_another_content_under_the_same_id_is_a_conflict(

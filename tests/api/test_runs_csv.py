@@ -56,6 +56,16 @@ def test_empty_columns_and_rows_of_a_spreadsheet_do_not_count(client: TestClient
     assert [run["row"] for run in answer.json()["runs"]] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("begin", ["\n\n", "\r\n", ",,\n\n"])
+def test_empty_lines_before_the_header_do_not_count(client: TestClient, begin: str) -> None:
+    table = f"{begin}workload,duration_seconds\na,5\na,x\n"
+
+    answer = post(client, table.encode(), "text/csv", on_invalid="skip")
+
+    assert answer.json()["created"] == 1
+    assert [row["row"] for row in answer.json()["invalid"]] == [2]
+
+
 @pytest.mark.parametrize("row", ["a,5,,x", "a,5" + "," * 400, "a"])
 def test_cells_beside_the_table_are_a_bad_row(client: TestClient, row: str) -> None:
     answer = post_csv(client, "workload,duration_seconds,,", row)

@@ -26,7 +26,8 @@ def read_csv(
     """Yield the rows of a CSV file (UTF-8 with or without a mark, comma-separated).
 
     Rows with more or fewer cells than the header are noted in `faults` and left out. Spreadsheets
-    write empty rows and, beside the table, empty columns without a name: neither counts.
+    write empty rows, before the header too, and, beside the table, empty columns without a name:
+    neither counts.
 
     Raises
     ------
@@ -78,7 +79,8 @@ def _lines(text: TextIOWrapper) -> Iterator[str]:
 
 
 def _read_header(reader: Iterator[list[str]]) -> list[str]:
-    names = [name.strip() for name in next(reader, [])]
+    first_lines = islice(reader, CHUNK_ROWS)
+    names = [name.strip() for name in next(filter(any, first_lines), [])]
     while names and not names[-1]:
         names.pop()
     if not names:

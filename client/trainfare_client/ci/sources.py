@@ -111,7 +111,7 @@ def _lines(content: str, _path: Path) -> list[Any]:
 
 
 def _csv(content: str, path: Path) -> list[Any]:
-    rows = csv.DictReader(content.splitlines(keepends=True), strict=True)
+    rows = csv.DictReader(content.lstrip("\r\n").splitlines(keepends=True), strict=True)
     names = rows.fieldnames or []
     if len(names) == 1 and (mark := next((each for each in ";\t|" if each in names[0]), None)):
         raise ValueError(f"its columns are separated by {mark!r}, not by commas")

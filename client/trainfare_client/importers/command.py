@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainfare_client.documents import UploadAnswer
+    from trainfare_client.importers.mapping import ColumnMap
 
 _REFUSED = 1
 _WRONG_USE = 2
@@ -100,7 +101,7 @@ def _run(options: argparse.Namespace, source: Source) -> int:
     with RowFile(options.source) as rows:
         settings = source.options(options)
         rows.fill(source.read(options.paths, report, settings), settings.mapping, report)
-        _tell_unread(report, settings.mapping.columns)
+        _tell_unread(report, settings.mapping)
         if report.fault_count and not options.skip_invalid:
             raise report.refuse()
         _tell_left_out(report)
@@ -124,12 +125,17 @@ def _tell_left_out(report: Report) -> None:
         sys.stderr.write(f"Left out: {count:,} {reason}\n")
 
 
-def _tell_unread(report: Report, mapped: set[str]) -> None:
-    unread = [name for name in report.unread if name not in mapped]
+def _tell_unread(report: Report, mapping: ColumnMap) -> None:
+    unread = [name for name in report.unread if name not in mapping.columns]
     if unread:
         more = f" and {len(unread) - _SHOWN_COLUMNS} more" if len(unread) > _SHOWN_COLUMNS else ""
         shown = ", ".join(unread[:_SHOWN_COLUMNS])
         sys.stderr.write(f"Not read: the columns {shown}{more}. --map takes them.\n")
+    ends = [name for name in unread if name.casefold() in {"state", "status"}]
+    if ends and "status" not in mapping.fields:
+        sys.stderr.write(
+            f"Without --map status={ends[0]} every run counts as succeeded, whatever it says.\n"
+        )
 
 
 def _tell(options: argparse.Namespace, answer: UploadAnswer, workloads: Sequence[str]) -> None:

@@ -66,11 +66,11 @@ def table(
     """
     lines = _Lines(path)
     source = iter(lines)
-    header = next(source, "")
+    header = _next_line(source)
     if header.startswith(_TOLD):
         # Excel's own line that tells the separator.
         delimiter = delimiter or header.removeprefix(_TOLD).rstrip("\r\n") or None
-        header = next(source, "")
+        header = _next_line(source)
     mark = delimiter or max(_MARKS, key=header.count)
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     try:
@@ -92,6 +92,10 @@ def table(
                 )
     except csv.Error as error:
         raise SourceError(lines.place, f"It is no CSV: {error}.", "Check its quotes.") from None
+
+
+def _next_line(source: Iterator[str]) -> str:
+    return next((line for line in source if line.strip()), "")
 
 
 def _checked_header(place: str, names: Sequence[str]) -> list[str]:

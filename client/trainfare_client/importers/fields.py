@@ -48,6 +48,15 @@ STATUSES: Final = (
     "timed_out",
     "cancelled",
 )
+_STATUS_WORDS: Final = {
+    "succeeded": "success successful finished completed complete done ok",
+    "failed": "failure crashed crash error errored",
+    "out_of_memory": "oom outofmemory",
+    "preempted": "preempting",
+    "timed_out": "timeout timedout",
+    "cancelled": "canceled killed aborted",
+}
+_GOING_ON: Final = frozenset({"running", "pending", "queued", "scheduled", "in_progress"})
 NUMBERS: Final = frozenset(
     {
         "duration_seconds",
@@ -86,6 +95,28 @@ def field_of(name: str) -> str | None:
     if family == "param" and member in PLAIN_FIELDS:
         return None
     return known if _MEMBER.fullmatch(known) else None
+
+
+def status_of(word: str) -> str | None:
+    """Return how a run ended by the word of another tool, None while it has not.
+
+    Raises
+    ------
+    ValueError
+        If it is none of the known words.
+
+    Examples
+    --------
+    >>> status_of("finished"), status_of("Timed Out"), status_of("killed"), status_of("running")
+    ('succeeded', 'timed_out', 'cancelled', None)
+    """
+    said = word.strip().casefold().replace(" ", "_").replace("-", "_")
+    if said in _GOING_ON:
+        return None
+    for status, others in _STATUS_WORDS.items():
+        if said == status or said in others.split():
+            return status
+    raise ValueError(word)
 
 
 def unknown_field_remedy(name: str) -> str:

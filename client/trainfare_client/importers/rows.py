@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from trainfare_client.importers.expressions import Cell, is_number, number_in
 from trainfare_client.importers.faults import ImportRefusedError, Report, RowError
-from trainfare_client.importers.fields import STATUSES, column_order
+from trainfare_client.importers.fields import STATUSES, column_order, status_of
 from trainfare_client.importers.naming import digest, run_key
 
 if TYPE_CHECKING:
@@ -85,6 +85,9 @@ class RowFile:
                 name: cell for name, cell in mapped.items() if cell not in {None, ""}
             }
             _check(fields)
+            if not _settle_status(fields):
+                report.leave_out("runs that have not ended")
+                return None
         except RowError as error:
             report.add(row.place, error.message, error.remedy)
             return None
@@ -143,16 +146,22 @@ class RowFile:
 def _check(fields: Mapping[str, Cell]) -> None:
     if not fields.get("workload"):
         raise RowError("The run's workload is not known.", "Name it by --workload.")
-    _check_status(fields)
     _check_duration(fields)
 
 
-def _check_status(fields: Mapping[str, Cell]) -> None:
-    status = fields.get("status")
-    if status is not None and str(status).casefold() not in STATUSES:
+def _settle_status(fields: dict[str, Cell]) -> bool:
+    """Write the status in the words of an upload; return whether the run has ended."""
+    told = fields.get("status")
+    if told is None:
+        return True
+    try:
+        status = status_of(str(told))
+    except ValueError:
         raise RowError(
-            f"The status {str(status)[:60]!r} is not known.", f"Known: {', '.join(STATUSES)}."
-        )
+            f"The status {str(told)[:60]!r} is not known.", f"Known: {', '.join(STATUSES)}."
+        ) from None
+    fields["status"] = status
+    return status is not None
 
 
 def _check_duration(fields: Mapping[str, Cell]) -> None:
