@@ -5,6 +5,7 @@ from typing import Any, Final
 
 _WHOLE, _NUMBER, _OBJECT = "Send a whole number.", "Send a number.", "Send an object: {{...}}."
 _LIST = "Send a list: [...]."
+_INSTANT: Final = "Send an instant with its offset, such as 2026-11-01T10:00:00Z."
 REMEDIES: Final[Mapping[str, str]] = {
     "missing": "Send {field}.",
     "literal_error": "Send {expected}.",
@@ -25,6 +26,11 @@ REMEDIES: Final[Mapping[str, str]] = {
     "decimal_max_places": "Send at most {decimal_places} decimal places.",
     "decimal_max_digits": "Send at most {max_digits} digits.",
     "decimal_whole_digits": "Send at most {whole_digits} digits before the point.",
+    "timezone_aware": _INSTANT,
+    "datetime_type": _INSTANT,
+    "datetime_parsing": _INSTANT,
+    "datetime_from_date_parsing": _INSTANT,
+    "datetime_object_invalid": _INSTANT,
     "bool_type": "Send true or false.",
     "bool_parsing": "Send true or false.",
     "string_type": 'Send text: "...".',

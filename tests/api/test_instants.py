@@ -53,6 +53,15 @@ def test_digits_are_no_instant(client: TestClient, value: object) -> None:
     refuse(client, "fit", value)
 
 
+@pytest.mark.parametrize("value", ["2026-11-01T10:00:00", "01.11.2026", "2026-13-01T10:00:00Z"])
+def test_text_that_is_no_instant_is_told_how_one_is_written(client: TestClient, value: str) -> None:
+    path, body = bodies(value)["submission"]
+
+    [fault] = client.post(path, json=body).json()["errors"]
+
+    assert fault["remedy"] == "Send an instant with its offset, such as 2026-11-01T10:00:00Z."
+
+
 @pytest.mark.parametrize("door", bodies(None))
 def test_no_door_takes_digits_for_an_instant(client: TestClient, door: str) -> None:
     refuse(client, door, "20261101")
