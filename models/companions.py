@@ -133,12 +133,13 @@ class _Parted(NamedTuple):
     """What a column that was left out tells of the kept one, and where the two are apart.
 
     The place is that of the kept column among the encoded ones; arrays are of shape (n_rows,).
+    `unknown` is the deviation of what nobody knows there, its sign that of the way apart.
     """
 
     place: int
     told: FloatArray
     apart: BoolArray
-    variance: FloatArray
+    unknown: FloatArray
     shift: FloatArray
     columns: tuple[str, str]
 
@@ -177,12 +178,27 @@ class Companions:
         for each in parted:
             if self.n_configurations >= _LEAST_CONFIGURATIONS:
                 X[each.apart, each.place] = each.told[each.apart]
-            variance += each.variance
+            variance += each.unknown**2
             shift += each.shift
         if self.plane is not None:
             for row in np.flatnonzero(self.plane.is_off(encoded.X)).tolist():
                 names[row] = tuple(dict.fromkeys((*names[row], *self.plane.columns)))
         return Readings(X, variance, shift, tuple(names)) if any(names) else None
+
+    def unknowns(self, features: FeatureTable, encoded: Encoded) -> FloatArray:
+        """Return what parting companions leaves unknown, shape (n, n_unknowns).
+
+        What the one of two columns does by itself is one unknown for all questions that part them,
+        in proportion to how far; of two categories it is one for each pair of levels.
+        """
+        columns = [each.unknown for each in self._parted_numbers(features, encoded)]
+        levels = zip(self.pairs, self._parted_categories(encoded), strict=True)
+        for (own, other, _), parted in levels:
+            met = encoded.codes[:, [own, other]]
+            for pair in np.unique(met[parted.apart], axis=0):
+                is_met = np.logical_and(parted.apart, np.all(met == pair, axis=1))
+                columns.append(np.where(is_met, parted.unknown, 0.0))
+        return np.column_stack(columns) if columns else np.zeros((len(encoded.X), 0))
 
     def _parted_numbers(self, features: FeatureTable, encoded: Encoded) -> Iterator[_Parted]:
         """Yield what columns that were left out tell of the kept ones."""
@@ -202,16 +218,16 @@ class Companions:
             kept = used[place]
             told = damped(told, *kept.fading_range)
             index = self.encoder.axis_names().index(companion.of)
-            far = np.abs(told - encoded.X[:, place])
-            apart = (far > companion.tolerance + _PARTED) & ~encoded.missing[:, index]
+            way = told - encoded.X[:, place]
+            apart = (np.abs(way) > companion.tolerance + _PARTED) & ~encoded.missing[:, index]
             # Physics knows what the batch and the nodes do: workers that repeat them keep theirs.
             told = told if feature.role == "parameter" else np.full(len(told), np.nan)
             # More work than runs of the kept column had takes so much longer.
             more = values - companion.intercept - companion.slope * encoded.X[:, place]
             is_work = feature.role in _WORK
             shift = np.where(apart & is_work, more, 0.0)
-            variance: FloatArray = (UNIDENTIFIED_SD * np.where(apart, far, 0.0)) ** 2
-            yield _Parted(place, told, apart, variance, shift, (companion.of, feature.column))
+            unknown: FloatArray = UNIDENTIFIED_SD * np.where(apart, way, 0.0)
+            yield _Parted(place, told, apart, unknown, shift, (companion.of, feature.column))
 
     def _parted_categories(self, encoded: Encoded) -> Iterator[_Parted]:
         """Yield what categories that were left out tell of the kept ones."""
@@ -222,6 +238,6 @@ class Companions:
             apart: BoolArray = (asked >= 0) & (kept >= 0) & (told != kept)
             place = self.encoder.layout.n_numeric + 1 + used.index(other)
             columns = self.encoder.categories[other].column, self.encoder.categories[own].column
-            variance = np.where(apart, UNKNOWN_SD**2, 0.0)
+            unknown = np.where(apart, UNKNOWN_SD, 0.0)
             shift = np.zeros(len(told))
-            yield _Parted(place, told.astype(np.float64), apart, variance, shift, columns)
+            yield _Parted(place, told.astype(np.float64), apart, unknown, shift, columns)

@@ -144,7 +144,7 @@ class _Spread:
         expansion = portfolio.transfer.expand(encoded, rows)
         members = list(portfolio.members.values())
         noises = [member.run_variance for member in members]
-        shared = _common_unknowns(portfolio, encoded)
+        shared = _common_unknowns(portfolio, rows, encoded)
         if expansion is None:
             means = [member.predict(encoded.X) for member in members]
             each = np.arange(rows.n_rows)
@@ -240,12 +240,16 @@ class _Stands:
         return found
 
 
-def _common_unknowns(portfolio: FittedPortfolio, encoded: Encoded) -> FloatArray:
+def _common_unknowns(
+    portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encoded
+) -> FloatArray:
     """Return the covariance from unidentified parameters and from breaks in trends.
 
-    A parameter that was constant has one exponent for all rows; what a row leaves out is its own.
+    A parameter that was constant has one exponent for all rows, and so has one that went along with
+    another in all runs; what a row leaves out is its own.
     """
-    total = np.zeros((len(encoded.X),) * 2)
+    parted = portfolio.transfer.companions.unknowns(rows, encoded)
+    total = parted @ parted.T
     for index, feature in enumerate(portfolio.encoder.numeric):
         if not feature.used:
             exponent = feature.exponent_sd * encoded.excess[:, index]

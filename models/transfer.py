@@ -111,7 +111,7 @@ class LevelTransfer:
         return cls(encoder, combinations, weights, effects, X, codes)
 
     @once
-    def _companions(self) -> Companions:
+    def companions(self) -> Companions:
         """What went together in all runs."""
         pairs = paired_categories(self.encoder, self.combinations)
         return Companions(self.encoder, pairs, find_plane(self.encoder, self._X), len(self._X))
@@ -128,7 +128,7 @@ class LevelTransfer:
         outside that a type which no run has tells by itself: the effect of such a type is known;
         its rated power, say, is not another axis.
         """
-        readings = self._companions.read(features, encoded)
+        readings = self.companions.read(features, encoded)
         if readings is not None:
             variance = np.minimum(encoded.variance + readings.variance, MAX_UNIDENTIFIED_VARIANCE)
             shift = encoded.shift + readings.shift

@@ -12,6 +12,7 @@ from models import (
     FittedPortfolio,
     FloatArray,
     JointForecast,
+    RunTable,
     ernest_design,
     ernest_features,
     fit_portfolio,
@@ -118,6 +119,44 @@ def test_run_on_an_unseen_type_tells_of_others_on_it() -> None:
 
     assert step is not None
     assert candidates.categorical["gpu_type"][step.candidate] == "TPU"
+
+
+def test_run_that_parts_columns_which_went_together_tells_what_each_does() -> None:
+    runs = [{"workers": w, "dataset_size": n} for w, n in ((1.0, 5000.0), (2.0, 2000.0))] * 3
+    batches = (64.0, 64.0, 128.0, 256.0, 512.0, 512.0)
+    measured = make_features(
+        [{**run, "batch_size": batch} for run, batch in zip(runs, batches, strict=True)]
+    )
+    seconds = np.array([43.0, 24.0, 40.0, 21.0, 36.0, 19.0])
+    table = RunTable(measured, seconds, list("abcdef"))
+    portfolio = fit_portfolio(table, seed=0, time_budget_s=10)
+    kept = {"workers": 1.0, "dataset_size": 5000.0, "batch_size": 256.0}
+    candidates = make_features([kept, {**kept, "workers": 4.0}, {**kept, "dataset_size": 20_000.0}])
+    target = make_features([{"workers": 8.0, "dataset_size": 50_000.0, "batch_size": 256.0}])
+
+    (joint,) = joint_forecast(portfolio, candidates, target)
+
+    design = Design([joint], np.ones(3))
+    together, more_workers, more_data = (design.gains() / design.half_widths()).tolist()
+    assert together < 0.05
+    assert min(more_workers, more_data) > 0.5
+
+
+def test_categories_that_were_parted_alike_share_what_is_unknown() -> None:
+    levels = [{"gpu_type": g, "param.driver": d} for g, d in (("T4", "old"), ("V100", "new"))]
+    runs = [{**level, "dataset_size": 1000.0 * n} for level in levels for n in (1, 2, 4, 8)]
+    seconds = np.array([10.0, 20.0, 40.0, 80.0, 5.0, 10.0, 20.0, 40.0])
+    table = RunTable(make_features(runs), seconds, list("abcdefgh"))
+    portfolio = fit_portfolio(table, seed=0, time_budget_s=10)
+    mixed = {"gpu_type": "T4", "param.driver": "new", "dataset_size": 1000.0}
+    other = {"gpu_type": "V100", "param.driver": "old", "dataset_size": 1000.0}
+    candidates = make_features([mixed, other, runs[0]])
+    target = make_features([{**mixed, "dataset_size": 8000.0}])
+
+    (joint,) = joint_forecast(portfolio, candidates, target)
+
+    gains = (Design([joint], np.ones(3)).gains()).tolist()
+    assert gains[0] > 5 * max(gains[1:])
 
 
 def test_run_beyond_the_range_is_worth_more_than_one_inside() -> None:
