@@ -220,6 +220,17 @@ def test_column_that_tells_how_runs_ended_is_not_passed_over_in_silence(
     assert told not in settled.err
 
 
+def test_warnings_of_the_service_count_their_rows(
+    uploading: Importing, workload: str, tmp_path: Path
+) -> None:
+    rows = "duration_seconds,param.precision\n5,fp16\n6,FP16\n7,fp16\n"
+
+    answer = uploading("csv", written(tmp_path / "a.csv", rows), "--workload", workload)
+
+    assert "has 'FP16' beside 'fp16': they count as different values." in answer.err
+    assert answer.err.endswith(" (1 row)\n")
+
+
 @pytest.mark.parametrize("begin", ["\n\n", "\r\n", "\nsep=;\n\n"])
 def test_empty_lines_before_the_header_do_not_count(
     importing: Importing, tmp_path: Path, begin: str

@@ -149,7 +149,9 @@ def _tell(options: argparse.Namespace, answer: UploadAnswer, workloads: Sequence
     for row in answer["invalid"]:
         sys.stderr.write(f"Left out: {row.get('place')}: {row['message']} {row['remedy']}\n")
     for warning in answer["warnings"]:
-        text = f"{warning['message']} {warning['remedy']} ({warning['count']} rows)"
+        count = warning["count"]
+        rows = "1 row" if count == 1 else f"{count:,} rows"
+        text = f"{warning['message']} {warning['remedy']} ({rows})"
         sys.stderr.write(f"Warning: {text}\n")
 
 
