@@ -98,11 +98,11 @@ def _stop_sentence(plan: ProfilingPlan) -> str:
             return f"Stop when the interval's width is at most {rule.width:g} of the median."
         case StopReason.GAIN_TOO_SMALL if rule.min_narrowing_per_cost is not None:
             return (
-                f"Stop here: no further run narrows the interval by {share}, or by"
+                f"Stop here: no further candidate narrows the interval by {share}, or by"
                 f" {rule.min_narrowing_per_cost:g} of the median for a unit of money."
             )
         case StopReason.GAIN_TOO_SMALL:
-            return f"Stop here: no further run narrows the interval by {share}."
+            return f"Stop here: no further candidate narrows the interval by {share}."
         case StopReason.BUDGET_SPENT:
             return "Stop here: the budget allows no further run."
         case StopReason.RUNS_PLANNED:

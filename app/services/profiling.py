@@ -11,7 +11,7 @@ import numpy as np
 from app.decisions.profiling import Limits, Reach, Schedule, plan_runs
 from app.domain.configurations import Scenario
 from app.domain.errors import Fault, InvalidRequestError, NoRegressorError
-from app.domain.forecasts import ForecastWarning, Interval
+from app.domain.forecasts import Interval
 from app.domain.identifiers import ProjectId
 from app.domain.profiling import (
     PlannedRun,
@@ -41,6 +41,7 @@ from app.services.profiling_grounds import (
     named_cold,
 )
 from app.services.profiling_spending import Spending, currency_of, spending_of
+from app.services.profiling_warnings import plan_warnings
 from app.services.questions import Questioner
 from app.services.room import Misplaced, misplaced
 from app.services.serving import RegressorCache, ServedRegressor
@@ -143,7 +144,7 @@ class ProfilingService:
         )
         schedule = plan_runs(design, field.money(), limits, reach, field.allowed())
         least = float(reach.widths(design.least_half_widths()).mean())
-        return _tell(request, served, field, schedule, reach, least)
+        return _tell(request, ground, field, schedule, reach, least)
 
     def _ground(
         self,
@@ -292,7 +293,7 @@ def _reach(now: FloatArray, targets: Sequence[Interval | None]) -> Reach:
 
 def _tell(
     request: ProfilingRequest,
-    served: ServedRegressor | None,
+    ground: Ground,
     field: _Field,
     schedule: Schedule,
     reach: Reach,
@@ -302,7 +303,7 @@ def _tell(
     rejected = field.rejected()
     return ProfilingPlan(
         request=request,
-        regressor_version=None if served is None else served.version,
+        regressor_version=ground.version,
         currency=field.currency or field.spending.currency,
         spent=field.spending.amount,
         considered=int(field.cheapest.sum()),
@@ -314,7 +315,9 @@ def _tell(
         stop=schedule.stop,
         rejected=tuple(rejected[:MAX_NAMED_REJECTIONS]),
         rejected_count=len(rejected),
-        warnings=tuple(_warnings(request, served, field, attainable)),
+        warnings=tuple(
+            plan_warnings(request, ground, field.outlook, field.spending, attainable=attainable)
+        ),
     )
 
 
@@ -358,39 +361,3 @@ def _outlooks(
 def _within(now: Interval, lower: float, upper: float) -> Interval:
     """Return an interval of the same median and confidence, given by its bounds over it."""
     return Interval(now.median, now.median * lower, now.median * upper, now.confidence)
-
-
-def _warnings(
-    request: ProfilingRequest,
-    served: ServedRegressor | None,
-    field: _Field,
-    attainable: float,
-) -> list[ForecastWarning]:
-    found = list(field.spending.warnings())
-    if served is None:
-        found.append(
-            ForecastWarning(
-                "cold_start",
-                "No regressor is published: the plan rests on what holds for any training.",
-                "Measure these runs, upload them, fit, and ask for the next plan.",
-            )
-        )
-    if not field.outlook.is_scaled:
-        found.append(
-            ForecastWarning(
-                "scale_unknown",
-                "Nothing was measured yet: durations and prices are unknown, a budget cannot be"
-                " kept.",
-                "Measure the first run of the plan, upload it, and ask again.",
-            )
-        )
-    if request.stop.width is not None and request.stop.width < attainable:
-        found.append(
-            ForecastWarning(
-                "goal_unattainable",
-                f"Runs scatter so much that no plan narrows the intervals below"
-                f" {attainable:.3g} of the median.",
-                f"Ask for a width above {attainable:.3g}.",
-            )
-        )
-    return found

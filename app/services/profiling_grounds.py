@@ -1,6 +1,6 @@
 """What a profiling plan rests on: a fitted regressor, or the priors alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from statistics import NormalDist
@@ -85,6 +85,25 @@ class FittedGround:
             impossible=frozenset(refusals),
         )
 
+    @property
+    def version(self) -> int:
+        """That of the regressor."""
+        return self._served.version
+
+    def never_varied(self) -> Iterator[tuple[str, float, float]]:
+        """Yield columns that runs and candidates have one value of, and a target another.
+
+        With the name come the value that they have and the first other one that is asked.
+        """
+        for name, (low, high) in self._served.portfolio.report.numeric_ranges.items():
+            column = self._features.numeric.get(name)
+            if column is None or low != high:
+                continue
+            is_other = np.logical_and(~np.isnan(column), ~np.isclose(column, low, rtol=1e-9))
+            asked = column[self._n :][is_other[self._n :]]
+            if len(asked) and not is_other[: self._n].any():
+                yield name, low, float(asked[0])
+
     def is_measured(self) -> list[bool]:
         """Return for each candidate whether the regressor was fitted on it."""
         supports = self._served.portfolio.support(self._features.take(np.arange(self._n)))
@@ -141,6 +160,14 @@ class ColdGround:
             targets=known[self._n :],
             impossible=frozenset(),
         )
+
+    @property
+    def version(self) -> None:
+        """No regressor's."""
+
+    def never_varied(self) -> Iterator[tuple[str, float, float]]:
+        """Yield nothing: the priors alone vary everything."""
+        return iter(())
 
     def is_measured(self) -> list[bool]:
         """Return for each candidate whether a run has its features."""

@@ -103,6 +103,30 @@ def test_goal_that_is_reached_stops_the_plan(client: TestClient, published: Serv
     assert plan["expected_width"] <= goal
 
 
+def test_column_that_neither_runs_nor_candidates_vary_is_warned_of(
+    client: TestClient, services: Services
+) -> None:
+    store_runs(services.context, "short", sizes=(1000.0,))
+    fit(services, "short")
+
+    told, searched, alike = (
+        ask(client, "short", target=target, search={"workers": [1, 16], "dataset_sizes": sizes})
+        for target, sizes in (
+            (TARGET, [1000]),
+            (TARGET, [1000, 2000]),
+            (scenario(32, 1000), [1000]),
+        )
+    )
+
+    [warning] = told["warnings"]
+    assert warning["code"] == "never_varied"
+    assert warning["message"] == (
+        "All runs and candidates have dataset_size 1,000, a target has 64,000: no run of this plan"
+        " tells what another dataset_size does."
+    )
+    assert (searched["warnings"], alike["warnings"]) == ([], [])
+
+
 def test_goal_below_the_noise_is_warned_of(client: TestClient, published: Services) -> None:
     plan = ask(client, stop={"width": 1e-6})
 
