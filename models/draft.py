@@ -197,7 +197,7 @@ class Draft:
         inside = self.held_out.get(INTERPOLATION)
         if inside is None:
             return 1.0
-        return found_surprise(inside.scores(weights), inside.weights, inside.n_distinct)
+        return found_surprise(*inside.scores(weights), inside.n_distinct)
 
     def _regime(self, name: str, surprise: float) -> RegimeModel:
         n, kind = len(self.configurations.keys), self.regime_map.kinds[name]
@@ -212,8 +212,7 @@ class Draft:
         is_pooled = uses_pool(list(self.fitted), weights)
         curve = prior_curve(kind, n, is_pooled=is_pooled, surprise=surprise)
         if held_out is not None:
-            scores, n_distinct = held_out.scores(weights), held_out.n_distinct
-            curve = calibrate(scores, held_out.weights, curve, kind, n, n_distinct)
+            curve = calibrate(*held_out.scores(weights), curve, kind, n, held_out.n_distinct)
         return RegimeModel(weights, errors, curve)
 
     def _memory(self, interpolation: RegimeModel, features: FeatureTable) -> Memory:
@@ -281,7 +280,7 @@ class Draft:
     def _coverage(self, regimes: Mapping[str, RegimeModel]) -> dict[str, float]:
         inside: dict[str, list[FloatArray]] = {"0.8": [], "0.9": []}
         for name, held_out in self.held_out.items():
-            scores = held_out.scores(regimes[name].weights)
+            scores, _ = held_out.scores(regimes[name].weights)
             inside["0.8"].append(scores <= regimes[name].curve[1])
             inside["0.9"].append(scores <= regimes[name].curve[2])
         return {

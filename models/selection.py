@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -80,6 +81,11 @@ _PENALTY = 1.0
 _LEAST_WEIGHT = 0.02
 _TILT, _LEAST_RESIDUAL = 2.0, 0.01
 _REFUTED = 3.0
+_RUNS_OF_A_MEAN = 99
+_NOISE = np.array(
+    [NormalDist().inv_cdf((place + 0.5) / _RUNS_OF_A_MEAN) for place in range(_RUNS_OF_A_MEAN)]
+)
+_NOISE /= _NOISE.std()
 _LEAST_SHARE = 0.05
 """Less is not worth the time that a member takes in every forecast."""
 
@@ -133,7 +139,8 @@ class HeldOut:
     extra_variance
         Variance for every candidate alike, shape (m,).
     averaged
-        Variance that a mean of repetitions lacks against one new run, shape (m,).
+        Variance that a mean of repetitions lacks against one new run, shape (m,); negative where
+        an observation counts for less than a run.
     """
 
     rows: IntArray
@@ -163,17 +170,28 @@ class HeldOut:
         return np.minimum(errors, MAX_LOG)
 
     def forecast(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and tempered scales of the mixture, as of a mean of repetitions."""
+        """Return means and tempered scales of the mixture.
+
+        As of a new run; of an observation that counts for less than a run, as of that.
+        """
         active = weights > 0
         mean, variance = combine(weights[active], self.means[active], self.variances[active])
-        variance = variance + self.extra_variance
-        return mean, tempered(np.sqrt(np.maximum(variance - self.averaged, variance / 4)))
+        beside = self.extra_variance + np.maximum(-self.averaged, 0.0)
+        return mean, tempered(np.sqrt(variance + beside))
 
-    def scores(self, weights: FloatArray) -> FloatArray:
-        """Return the mixture's |log residuals| in its predicted standard deviations."""
+    def scores(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mixture's |log residuals| of new runs in its predicted standard deviations.
+
+        With them comes what each counts; both are of shape (m * k,). A mean of repetitions lies
+        nearer to the forecast than a run does: it stands for k runs, the quantiles of the noise
+        that it lacks.
+        """
         mean, scale = self.forecast(weights)
-        found: FloatArray = np.abs(self.observed - mean) / scale
-        return found
+        lacking = np.sqrt(np.maximum(self.averaged, 0.0))
+        noise = _NOISE if lacking.any() else np.zeros(1)
+        runs = (self.observed - mean)[:, None] + lacking[:, None] * noise
+        found: FloatArray = np.abs(runs) / scale[:, None]
+        return found.ravel(), np.repeat(self.weights / len(noise), len(noise))
 
     def candidate_mape(self) -> FloatArray:
         """Return each candidate's held-out MAPE as a fraction, shape (n_candidates,)."""

@@ -43,3 +43,23 @@ def test_coverage_of_repetitions_follows_their_noise() -> None:
 
     inside = (lower <= again.duration_seconds) & (again.duration_seconds <= upper)
     assert 0.7 < inside.mean() < 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("repetitions", [5, 20])
+def test_nine_in_ten_new_runs_fall_inside_however_many_repetitions_there_are(
+    repetitions: int,
+) -> None:
+    rows = grid((1, 2, 4, 8), (1000, 2000, 4000, 8000), ("V100", "K80"), repetitions=repetitions)
+    between = grid((3, 6), (1500, 3000, 6000), ("V100", "K80"), repetitions=40)
+
+    shares = []
+    for seed in range(3):
+        portfolio = fit(make_runs(rows, noise=0.15, seed=seed))
+        for asked in (rows, between):
+            again = make_runs(asked, noise=0.15, seed=seed + 50)
+            lower, upper = portfolio.predict(again.features).interval(0.9)
+            seconds = again.duration_seconds
+            shares.append(float(((lower <= seconds) & (seconds <= upper)).mean()))
+
+    assert 0.86 < np.mean(shares) < 0.96

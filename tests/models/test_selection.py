@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from models.checks import MAX_LOG
+from models.intervals import tempered
 from models.regimes import Kind
 from models.selection import HeldOut, choose_weights, prior_weights
 
@@ -33,6 +34,23 @@ def test_weights_follow_the_member_that_forecast_the_held_out_set_well() -> None
 
     assert weights[0] > 0.9
     assert weights.sum() == pytest.approx(1.0)
+
+
+def test_means_of_repetitions_score_as_the_runs_that_they_stand_for() -> None:
+    exact, variance = held_out(20), 0.01
+    alone = np.array([1.0, 0.0, 0.0])
+
+    scores, shares = replace(exact, averaged=np.full(20, variance)).scores(alone)
+    plain, _ = exact.scores(alone)
+    beside, _ = replace(exact, means=exact.means + 0.1, averaged=np.full(20, -0.03)).scores(alone)
+
+    # A run lies a deviation of its noise from an exact forecast, 1.645 at most in nine of ten.
+    assert shares.sum() == pytest.approx(exact.weights.sum())
+    deviation = np.sqrt(shares @ scores**2 / shares.sum())
+    assert deviation == pytest.approx(0.1 / tempered(0.1))
+    assert np.quantile(scores, 0.9) == pytest.approx(1.645 * deviation, rel=0.04)
+    np.testing.assert_allclose(plain, 0.0)
+    np.testing.assert_allclose(beside, 0.1 / tempered(0.2))
 
 
 @pytest.mark.parametrize(
