@@ -130,7 +130,7 @@ def test_run_that_parts_columns_which_went_together_tells_what_each_does() -> No
     seconds = np.array([43.0, 24.0, 40.0, 21.0, 36.0, 19.0])
     table = RunTable(measured, seconds, list("abcdef"))
     portfolio = fit_portfolio(table, seed=0, time_budget_s=10)
-    kept = {"workers": 1.0, "dataset_size": 5000.0, "batch_size": 256.0}
+    kept: dict[str, float | str] = {"workers": 1.0, "dataset_size": 5000.0, "batch_size": 256.0}
     candidates = make_features([kept, {**kept, "workers": 4.0}, {**kept, "dataset_size": 20_000.0}])
     target = make_features([{"workers": 8.0, "dataset_size": 50_000.0, "batch_size": 256.0}])
 
@@ -143,13 +143,16 @@ def test_run_that_parts_columns_which_went_together_tells_what_each_does() -> No
 
 
 def test_categories_that_were_parted_alike_share_what_is_unknown() -> None:
-    levels = [{"gpu_type": g, "param.driver": d} for g, d in (("T4", "old"), ("V100", "new"))]
-    runs = [{**level, "dataset_size": 1000.0 * n} for level in levels for n in (1, 2, 4, 8)]
+    runs: list[dict[str, float | str]] = [
+        {"gpu_type": gpu_type, "param.driver": driver, "dataset_size": 1000.0 * n}
+        for gpu_type, driver in (("T4", "old"), ("V100", "new"))
+        for n in (1, 2, 4, 8)
+    ]
     seconds = np.array([10.0, 20.0, 40.0, 80.0, 5.0, 10.0, 20.0, 40.0])
     table = RunTable(make_features(runs), seconds, list("abcdefgh"))
     portfolio = fit_portfolio(table, seed=0, time_budget_s=10)
-    mixed = {"gpu_type": "T4", "param.driver": "new", "dataset_size": 1000.0}
-    other = {"gpu_type": "V100", "param.driver": "old", "dataset_size": 1000.0}
+    mixed: dict[str, float | str] = {**runs[0], "param.driver": "new"}
+    other: dict[str, float | str] = {**runs[4], "param.driver": "old"}
     candidates = make_features([mixed, other, runs[0]])
     target = make_features([{**mixed, "dataset_size": 8000.0}])
 
