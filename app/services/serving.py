@@ -169,6 +169,7 @@ class RegressorCache:
             if known is None or held is None:
                 raise
             known.read_at, known.is_stale = self._context.now(), True
+            self.figures.hits += 1
             return replace(held, is_stale=True)
         except (UnknownWorkloadError, NoRegressorError):
             with self._lock:
@@ -182,7 +183,9 @@ class RegressorCache:
             self._renewals.wait_for(key, lambda: self._read(key, None))
         finally:
             known.is_reading = False
-        return self._held(self._pointers.get(key, known), version) or self._read(key, version)
+        held = self._held(self._pointers.get(key, known), version)
+        self.figures.hits += held is not None
+        return held or self._read(key, version)
 
     def _held(self, pointer: _Pointer, version: int | None) -> ServedRegressor | None:
         key = (pointer.workload_id, version or pointer.version)

@@ -17,8 +17,10 @@ from tests.support.realised import realise_forecast
 
 _DEPLOY = Path(__file__).parents[2] / "deploy"
 _RULES = _DEPLOY / "prometheus" / "alerts.yml"
+_RULES_TEST = _DEPLOY / "prometheus" / "alerts_test.yml"
 _DASHBOARD = _DEPLOY / "grafana" / "trainfare.json"
 _METRIC = re.compile(r"\b(?:trainfare|process)_[a-z_]+")
+_SELECTOR = re.compile(r"\b(trainfare_[a-z_]+)\{(.*?)\}")
 _COMPARISON = re.compile(r"[<>=]=?\s*[\d.]+")
 
 
@@ -64,6 +66,21 @@ def test_every_metric_that_the_dashboard_names_is_told(
         assert named <= told, panel["title"]
 
 
+def test_every_label_that_is_asked_for_is_told(client: TestClient, services: Services) -> None:
+    realise_forecast(client, services)
+    told = client.get("/metrics").text
+    asked = [rule["expr"] for rule in _rules()]
+    asked += [target["expr"] for panel in _panels() for target in panel["targets"]]
+    selectors = [each for expr in asked for each in _SELECTOR.findall(expr)]
+
+    assert len(selectors) > 10
+    for metric, matchers in selectors:
+        equal = re.findall(r"\w+=\"[^\"]*\"", matchers)
+        names = [f"{name}=" for name in re.findall(r"(\w+)(?:=~|!~|!=)", matchers)]
+        series = [line for line in told.splitlines() if line.startswith(metric + "{")]
+        assert any(all(each in line for each in [*equal, *names]) for line in series), matchers
+
+
 def test_alerts_compare_wait_and_say_what_to_do() -> None:
     for rule in _rules():
         assert _COMPARISON.search(rule["expr"]), rule["alert"]
@@ -105,10 +122,18 @@ def test_panels_stand_side_by_side_and_have_their_own_numbers() -> None:
     assert len(set(places)) == len(places)
 
 
+def test_each_alert_is_tested_to_fire() -> None:
+    tested = _RULES_TEST.read_text(encoding="utf-8")
+
+    for rule in _rules():
+        assert f'alertname="{rule["alert"]}"' in tested, rule["alert"]
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-def test_promtool_takes_the_rules() -> None:
+@pytest.mark.parametrize(("command", "path"), [("check", _RULES), ("test", _RULES_TEST)])
+def test_promtool_takes_the_rules_and_their_tests(command: str, path: Path) -> None:
     checked = subprocess.run(
-        ["promtool", "check", "rules", _RULES], check=False, capture_output=True, text=True
+        ["promtool", command, "rules", path], check=False, capture_output=True, text=True
     )
 
     assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -62,6 +62,7 @@ def test_freshness_costs_one_query(
 
     assert second is first
     assert statements() == before + 1
+    assert (cache.figures.hits, cache.figures.misses) == (1, 1)
 
 
 def test_newer_version_answers_after_the_refresh(services: Services, clock: FakeClock) -> None:
@@ -161,6 +162,7 @@ def test_known_regressor_answers_while_the_database_is_away(
     clock.advance(1.5)
 
     assert stale.is_stale
+    assert cache.figures.hits == 2
     assert again is not None
     assert again.is_stale
     assert book.facts.prices == ()
