@@ -1,6 +1,6 @@
 """Routes of fits: ask for them, follow and cancel them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -27,6 +27,15 @@ _ASKED: dict[int | str, dict[str, Any]] = {
 }
 
 
+async def _admission(request: Request, services: ServicesDep) -> Callable[[], Awaitable[bool]]:
+    """Return what tells whether the caller of a request that goes on for long still may."""
+    authorization = request.headers.get("authorization")
+    return partial(services.access.still_admits, authorization, request.scope["state"]["principal"])
+
+
+_Admission = Annotated[Callable[[], Awaitable[bool]], Depends(_admission)]
+
+
 @router.post(
     "/workloads/{workload}/fits",
     status_code=202,
@@ -41,6 +50,7 @@ async def request_fit(
     caller: FitsWriter,
     response: Response,
     wait_s: WaitPreference,
+    is_admitted: _Admission,
     body: FitIn | None = None,
 ) -> FitOut:
     settings = services.context.settings
@@ -48,7 +58,7 @@ async def request_fit(
     fit, is_new = await run_in_threadpool(
         services.fits.request_fit, caller.project_id, workload, request, key_id=caller.key_id
     )
-    fit = await services.fits.wait(caller.project_id, fit, wait_s or 0)
+    fit = await services.fits.wait(caller.project_id, fit, wait_s or 0, is_admitted)
     _tell(response, fit, is_new=is_new, wait_s=wait_s)
     return FitOut.of(fit)
 
@@ -99,8 +109,9 @@ async def get_fit(
     caller: Reader,
     response: Response,
     wait_s: WaitPreference,
+    is_admitted: _Admission,
 ) -> FitOut:
-    latest = await services.fits.wait(caller.project_id, fit, wait_s or 0)
+    latest = await services.fits.wait(caller.project_id, fit, wait_s or 0, is_admitted)
     response.headers.update({} if wait_s is None else applied(wait_s))
     return FitOut.of(latest)
 
@@ -126,10 +137,8 @@ def cancel_fit(fit: _FitPath, services: ServicesDep, caller: FitsWriter) -> FitO
     responses=problem_responses(NotFoundError),
 )
 async def follow_fit(
-    fit: _Followed, services: ServicesDep, caller: Reader, request: Request
+    fit: _Followed, services: ServicesDep, caller: Reader, is_admitted: _Admission
 ) -> AsyncIterator[ServerSentEvent]:
-    authorization = request.headers.get("authorization")
-    is_admitted = partial(services.access.still_admits, authorization, caller)
     async for latest in services.fits.follow(caller.project_id, fit, is_admitted):
         name = "end" if latest.state.is_final else "progress"
         yield ServerSentEvent(event=name, data=FitOut.of(latest))

@@ -174,12 +174,21 @@ class FitService:
         _logger.info("fit cancel requested", extra={"fit": fit_id})
         return self.get(project_id, fit_id)
 
-    async def wait(self, project_id: ProjectId, fit: Fit, seconds: float) -> Fit:
-        """Return the fit when it has ended, or as it is after `seconds` or as the process ends."""
+    async def wait(
+        self,
+        project_id: ProjectId,
+        fit: Fit,
+        seconds: float,
+        is_admitted: Callable[[], Awaitable[bool]] = _always,
+    ) -> Fit:
+        """Return the fit when it has ended, or as it is after `seconds` or as the process ends.
+
+        So it is returned soon after `is_admitted` tells that whoever waits no longer may.
+        """
         latest = fit
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                async for change in self.follow(project_id, fit):
+                async for change in self.follow(project_id, fit, is_admitted):
                     latest = change
         return latest
 
