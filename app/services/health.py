@@ -16,6 +16,10 @@ _MEND_THE_DATABASE: Final = (
     "Start the database, mend TRAINFARE_DATABASE_URL or who may write there, run"
     " `trainfare migrate` where it is empty, or restore a backup."
 )
+_NAME_THE_PRIMARY: Final = (
+    "Name the primary by TRAINFARE_DATABASE_URL, not a standby; let it take changes"
+    " (default_transaction_read_only)."
+)
 _START_A_FITTER: Final = "Start one: `trainfare fitter`, or serve with --with-fitter."
 _START_RAY: Final = "Start the Ray cluster, or correct TRAINFARE_RAY_ADDRESS of the fitters."
 
@@ -60,8 +64,9 @@ class HealthService:
         """
         try:
             checks = self._check_database()
-            # What another schema tells of fitters is not known.
-            return [*checks, self._check_fitter(reveal=reveal)] if checks[-1].is_ok else checks
+            if not checks[-1].is_ok:
+                return checks  # what another schema tells of fitters is not known
+            return [*checks, *self._check_changes(), self._check_fitter(reveal=reveal)]
         except StorageUnavailableError as error:
             return [_unavailable(f"{error} It says: {error.reason}" if reveal else str(error))]
 
@@ -91,6 +96,14 @@ class HealthService:
             Check("database", is_ok=True, detail=f"{kind} answers"),
             Check("schema", is_ok=found == needed, detail=detail, remedy=remedy),
         ]
+
+    def _check_changes(self) -> list[Check]:
+        """Return what is wrong where the database is only read; a fitter cannot be seen there."""
+        with self._context.database.reading() as stores:
+            is_only_read = stores.diagnosis.is_only_read()
+        detail = "PostgreSQL answers, but is only read"
+        found = Check("writing", is_ok=False, detail=detail, remedy=_NAME_THE_PRIMARY)
+        return [found] if is_only_read else []
 
     def _check_fitter(self, *, reveal: bool) -> Check:
         queued, fitters = self.count_queue()

@@ -50,6 +50,13 @@ class DiagnosisStore:
         faults += [f"{row[0]} row {row[1]} refers to nothing" for row in broken]
         return "; ".join(faults[:_FEW]) or None
 
+    def is_only_read(self) -> bool:
+        """Whether PostgreSQL takes no changes: a standby, or one that is set so."""
+        if self._is_sqlite:
+            return False
+        mode = self._session.scalar(sa.text("SHOW transaction_read_only"))
+        return bool(mode == "on")
+
     def change_nothing(self) -> str:
         """Add, change and remove no row of each table, as far as the database lets us.
 

@@ -80,6 +80,19 @@ def test_postgresql_that_is_only_read_is_named(
     assert "standby" in found.remedy
 
 
+def test_postgresql_that_is_only_read_is_not_ready(settings: Settings, database: Database) -> None:
+    if database.is_sqlite:
+        pytest.skip("a file that is only read is found by writing to it alone")
+
+    with closing(_with_options(database, "-c default_transaction_read_only=on")) as limited:
+        services = build_services(ServiceContext(limited, settings, FakeClock()))
+        ready, told = services.health.check_readiness(), services.diagnosis.diagnose()
+        services.close()
+
+    assert [check.name for check in ready if not check.is_ok] == ["writing", "fitter"]
+    assert [check.name for check in told].count("writing") == 1
+
+
 def test_sequences_that_a_user_may_not_use_are_named(
     settings: Settings, database: Database, limited_role: str
 ) -> None:
