@@ -61,10 +61,23 @@ def _lifetime(days: float | None) -> timedelta | None:
     return lifetime
 
 
+def _parse_scope(text: str) -> Scope:
+    if text not in set(Scope):
+        raise typer.BadParameter(f"{text!r} is none of {', '.join(Scope)}.")
+    return Scope(text)
+
+
 def create(
     *,
     name: Annotated[str, typer.Option(help="What the key is for.")],
-    scope: Annotated[list[Scope], typer.Option(help="What it may do; may come several times.")],
+    scope: Annotated[
+        list[Scope],
+        typer.Option(
+            parser=_parse_scope,
+            metavar="|".join(Scope),
+            help="What it may do; may come several times.",
+        ),
+    ],
     project: Annotated[
         str, typer.Option(help="Whose data it sees; made when it is missing.")
     ] = DEFAULT_PROJECT,

@@ -51,8 +51,10 @@ def read_settings(**changes: Any) -> "Settings":
     try:
         return Settings(**{name: value for name, value in changes.items() if value is not None})
     except ValidationError as error:
-        faults = "; ".join(map(_told, error.errors()))
-        raise UsageError(faults, "Mend the named settings.") from None
+        # What is wrong with one part of a value leaves too few parts besides.
+        faults = {fault["loc"][:1]: _told(fault) for fault in reversed(error.errors())}
+        told = "; ".join(reversed(faults.values()))
+        raise UsageError(told, "Mend the named settings.") from None
     except SettingsError as error:
         raise UsageError(f"{_sentence(error)}.", _AS_JSON) from None
 

@@ -38,6 +38,13 @@ def test_key_that_would_be_dead_or_outlive_the_calendar_is_refused(
     assert terminal.type("keys", "list", "--json").document["keys"] == []
 
 
+def test_scope_that_is_none_is_told_with_those_that_are(terminal: Terminal) -> None:
+    said = terminal.type("keys", "create", "--name", "ci", "--scope", "write")
+
+    assert said.exit_code == 2
+    assert "'--scope': 'write' is none of read, runs:write, fits:write" in said.err
+
+
 def test_note_of_a_new_key_tells_when_it_expires(terminal: Terminal) -> None:
     said = terminal.type("keys", "create", "--name", "ci", "--scope", "read", "--days", "36525")
 

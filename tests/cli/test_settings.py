@@ -37,6 +37,14 @@ def test_settings_that_do_not_go_together_are_told_without_a_name(terminal: Term
     assert "TRAINFARE_:" not in said
 
 
+def test_wrong_part_of_a_setting_is_told_once(terminal: Terminal) -> None:
+    said = _refusal(terminal, "doctor", oidc_algorithms='["HS256", "none"]', port=-1)
+
+    assert said.count("TRAINFARE_OIDC_ALGORITHMS: Input should be 'RS256'") == 1
+    assert said.count("TRAINFARE_OIDC_ALGORITHMS") == 1
+    assert "TRAINFARE_PORT: Input should be" in said
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
