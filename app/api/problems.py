@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -46,6 +47,8 @@ _OBJECTS = frozenset({"model_type", "model_attributes_type", "dict_type", "mappi
 _NAME_ITSELF = "[key]"
 """Where pydantic says that a member is wrong by its name, not by its value."""
 _BASE = "/v1"
+_KEY = re.compile(rb"(?<=tf_)([0-9a-f]+)_[0-9a-f]{64,}")
+"""A key where its caller should not have put it; problems are shown to others."""
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -109,7 +112,7 @@ def respond(document: Mapping[str, Any], headers: Mapping[str, str] | None = Non
     request_id = log_fields.current.get().get("request_id")
     told = document if request_id is None else {**document, "request_id": request_id}
     return Response(
-        _encode(told),
+        _KEY.sub(rb"\1_...", _encode(told)),
         status_code=int(document["status"]),
         media_type=MEDIA_TYPE,
         headers=headers,

@@ -190,6 +190,16 @@ def test_head_is_answered_as_get_is(client: TestClient, path: str) -> None:
     assert asked.headers["content-type"] == got.headers["content-type"]
 
 
+def test_key_in_a_path_is_not_told_again(client: TestClient) -> None:
+    secret = "0a" * 32
+
+    for path in (f"/v1/tf_0123abc_{secret}", f"/v1/workloads/tf_0123abc_{secret}"):
+        told = client.get(path)
+        assert told.status_code == 404
+        assert secret not in told.text
+        assert told.json()["instance"].endswith("/tf_0123abc_...")
+
+
 def test_head_is_counted_for_its_route(client: TestClient) -> None:
     client.head("/v1/runs/run_1")
 
