@@ -33,6 +33,13 @@ _POSTGRES_PATIENCE: Final = {
 """A server that vanished without a word (a lost machine, a cut network) ends its connections in
 about 20 s: by itself the kernel keeps the threads that wait for it a quarter of an hour or longer.
 All are seconds but the last, which is milliseconds."""
+_SESSION: Final = {
+    "DateStyle": "ISO",
+    "default_transaction_isolation": "read committed",
+    "extra_float_digits": "1",
+}
+"""What a server's, a database's or a user's defaults may say otherwise: then instants could not be
+read, numbers lost digits, and uploads side by side were refused."""
 _PRIVATE: Final = 0o600
 PAGE_BYTES: Final = 16_384
 """Pages of a new SQLite file. A recorded forecast takes more than half of a usual page of 4 KB, so
@@ -46,12 +53,19 @@ _PRIMARY_CODE: Final = 0xFF
 _MAX_TIMEOUT_MS = (1 << 31) - 1
 
 
-def _limit_statements(engine: sa.Engine, limit_ms: int) -> None:
-    """Let PostgreSQL end statements; poolers take no such limit when a connection starts."""
+def _prepare_postgresql(engine: sa.Engine, limit_ms: int | None) -> None:
+    """Let PostgreSQL end statements, and answer as we read whatever its defaults are.
+
+    Poolers take no such settings when a connection starts.
+    """
+    chosen = dict(_SESSION)
+    if limit_ms is not None:
+        chosen["statement_timeout"] = str(limit_ms)
+    told = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in chosen.items())
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _record: object) -> None:
-        connection.execute(f"SET statement_timeout = {limit_ms}")
+        connection.execute(f"SELECT {told}")
         # With its transaction it would be undone.
         connection.commit()
 
@@ -142,8 +156,9 @@ def make_engine(
             name: value for name, value in _POSTGRES_PATIENCE.items() if name not in parsed.query
         }
     engine = sa.create_engine(parsed, **options)
-    if parsed.get_backend_name() == "postgresql" and statement_timeout_s is not None:
-        _limit_statements(engine, _milliseconds(statement_timeout_s))
+    if parsed.get_backend_name() == "postgresql":
+        limit = statement_timeout_s
+        _prepare_postgresql(engine, None if limit is None else _milliseconds(limit))
     if parsed.get_backend_name() == "sqlite":
         limit_ms = _milliseconds(statement_timeout_s or math.inf)
         _prepare_sqlite(engine, min(limit_ms, _SQLITE_BUSY_TIMEOUT_MS))

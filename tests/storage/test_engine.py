@@ -65,6 +65,27 @@ def test_limit_on_statements_is_set_without_a_parameter_of_the_start(postgresql_
     assert shown == ["7s", "7s"]
 
 
+def test_defaults_of_a_server_do_not_change_what_is_read(postgresql_url: str) -> None:
+    defaults = (
+        "-c DateStyle=German -c TimeZone=Asia/Kolkata -c IntervalStyle=sql_standard"
+        " -c extra_float_digits=0 -c default_transaction_isolation=serializable"
+    )
+    url = sa.make_url(postgresql_url).update_query_dict({"options": defaults})
+    moment, number = datetime(2026, 11, 5, 23, 59, 59, 123456, tzinfo=UTC), 0.1 + 0.2
+
+    with (
+        closing(Database(url.render_as_string(hide_password=False), pool_size=1)) as database,
+        database.engine.connect() as connection,
+    ):
+        told = connection.execute(
+            sa.select(sa.cast(moment, sa.DateTime(timezone=True)), sa.cast(number, sa.Double))
+        ).one()
+        isolation = connection.exec_driver_sql("SHOW transaction_isolation").scalar_one()
+
+    assert tuple(told) == (moment, number)
+    assert isolation == "read committed"
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
