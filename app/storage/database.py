@@ -53,14 +53,12 @@ _PRIMARY_CODE: Final = 0xFF
 _MAX_TIMEOUT_MS = (1 << 31) - 1
 
 
-def _prepare_postgresql(engine: sa.Engine, limit_ms: int | None) -> None:
-    """Let PostgreSQL end statements, and answer as we read whatever its defaults are.
+def _prepare_postgresql(engine: sa.Engine, limit_ms: int) -> None:
+    """Let PostgreSQL end statements (0: none), and answer as we read whatever its defaults are.
 
     Poolers take no such settings when a connection starts.
     """
-    chosen = dict(_SESSION)
-    if limit_ms is not None:
-        chosen["statement_timeout"] = str(limit_ms)
+    chosen = {**_SESSION, "statement_timeout": str(limit_ms)}
     told = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in chosen.items())
 
     @event.listens_for(engine, "connect")
@@ -157,8 +155,7 @@ def make_engine(
         }
     engine = sa.create_engine(parsed, **options)
     if parsed.get_backend_name() == "postgresql":
-        limit = statement_timeout_s
-        _prepare_postgresql(engine, None if limit is None else _milliseconds(limit))
+        _prepare_postgresql(engine, _milliseconds(statement_timeout_s or 0))
     if parsed.get_backend_name() == "sqlite":
         limit_ms = _milliseconds(statement_timeout_s or math.inf)
         _prepare_sqlite(engine, min(limit_ms, _SQLITE_BUSY_TIMEOUT_MS))

@@ -65,6 +65,16 @@ def test_limit_on_statements_is_set_without_a_parameter_of_the_start(postgresql_
     assert shown == ["7s", "7s"]
 
 
+def test_work_without_a_limit_has_none_of_the_server_either(postgresql_url: str) -> None:
+    url = sa.make_url(postgresql_url).update_query_dict({"options": "-c statement_timeout=9s"})
+
+    with (
+        closing(Database(url.render_as_string(hide_password=False), pool_size=1)) as database,
+        database.engine.connect() as connection,
+    ):
+        assert connection.exec_driver_sql("SHOW statement_timeout").scalar_one() == "0"
+
+
 def test_defaults_of_a_server_do_not_change_what_is_read(postgresql_url: str) -> None:
     defaults = (
         "-c DateStyle=German -c TimeZone=Asia/Kolkata -c IntervalStyle=sql_standard"
