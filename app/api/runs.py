@@ -6,7 +6,6 @@ from typing import IO, Annotated, Any, Final
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect
 
 from app.api.dependencies import Reader, RunsWriter, ServicesDep, WorkloadPath
 from app.api.negotiation import CSV, JSON
@@ -51,7 +50,6 @@ _FORMATS: Final = {
     CSV: UploadFormat.CSV,
 }
 _CHARSETS: Final = {"", "utf-8", "utf8", "us-ascii", "ascii"}
-_CLIENT_LEFT: Final = 400
 _RunPath = Annotated[RunId, Path(description="the run's id", max_length=100)]
 _CSV_ANSWER: Final = {CSV: {"schema": {"type": "string"}}}
 _UPLOADED: dict[int | str, dict[str, Any]] = {
@@ -98,11 +96,8 @@ async def upload_runs(
 ) -> Response:
     upload_format = _format_of(request)
     with SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as body:
-        try:
-            async for piece in request.stream():
-                body.write(piece)
-        except ClientDisconnect:
-            return Response(status_code=_CLIENT_LEFT)
+        async for piece in request.stream():
+            body.write(piece)
         return await run_in_threadpool(
             _store,
             services,

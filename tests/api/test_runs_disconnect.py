@@ -1,26 +1,31 @@
-"""A sender that leaves in the middle of its upload leaves nothing behind."""
+"""A sender that leaves in the middle of its body leaves nothing behind, and is no error of ours."""
 
 import asyncio
 
+import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.types import Message, Scope
 
+from tests.support.log_lines import log_lines
+
 _BODY = b"workload,duration_seconds\na,5\n"
 
 
-async def _send_half(application: FastAPI) -> list[Message]:
+async def _send_half(
+    application: FastAPI, path: str, *headers: tuple[bytes, bytes]
+) -> list[Message]:
     scope: Scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "method": "POST",
         "scheme": "http",
-        "path": "/v1/runs",
-        "raw_path": b"/v1/runs",
+        "path": path,
+        "raw_path": path.encode(),
         "root_path": "",
         "query_string": b"",
-        "headers": [(b"content-type", b"text/csv"), (b"content-length", b"1000")],
+        "headers": [(b"content-length", b"1000"), *headers],
         "client": ("127.0.0.1", 1),
         "server": ("testserver", 80),
     }
@@ -40,11 +45,28 @@ async def _send_half(application: FastAPI) -> list[Message]:
     return sent
 
 
-def test_half_an_upload_is_neither_stored_nor_an_error(
-    application: FastAPI, client: TestClient
-) -> None:
-    sent = asyncio.run(_send_half(application))
+def test_half_an_upload_is_not_stored(application: FastAPI, client: TestClient) -> None:
+    sent = asyncio.run(_send_half(application, "/v1/runs", (b"content-type", b"text/csv")))
 
-    statuses = [message["status"] for message in sent if "status" in message]
-    assert all(status < 500 for status in statuses)
+    assert sent == []
     assert client.get("/v1/workloads/a").status_code == 404
+
+
+@pytest.mark.parametrize("headers", [(), ((b"idempotency-key", b"once"),)])
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/runs", "/v1/forecasts", "/v1/forecasts:batch", "/v1/recommendations", "/v1/prices"],
+)
+def test_caller_who_left_is_counted_as_no_error_of_the_service(
+    application: FastAPI, client: TestClient, path: str, headers: tuple[tuple[bytes, bytes], ...]
+) -> None:
+    with log_lines() as lines:
+        asyncio.run(_send_half(application, path, (b"content-type", b"application/json"), *headers))
+
+    [counted] = [
+        line
+        for line in client.get("/metrics").text.splitlines()
+        if line.startswith("trainfare_http_requests_total{")
+    ]
+    assert f'route="{path}",status="499"' in counted
+    assert lines.events == []

@@ -9,8 +9,10 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
+from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -34,9 +36,10 @@ _STRICTEST: Final[_Headers] = (*_STRICT, (_POLICY, b"default-src 'none'; frame-a
 _REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _TRACE_PARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 """A trace's id is of the form of our own (W3C Trace Context)."""
-_UNANSWERED: Final = 500
-_REFUSED: Final = frozenset({401, 403, 429, 503})
-"""What a layer before the routes may answer."""
+_CALLER_LEFT: Final = 499
+"""What is counted for a caller who left before there was an answer; nginx's number."""
+_REFUSED: Final = frozenset({401, 403, 429, _CALLER_LEFT, 503})
+"""How a request may end in a layer before the routes."""
 _TIMING: Final = b"app;dur=%.2f"
 
 
@@ -234,7 +237,8 @@ class ExchangeMiddleware:
         try:
             self._watch.admit(exchange)
             try:
-                await self._app(scope, receive, exchange.send)
+                with suppress(ClientDisconnect):  # nobody is left to be answered
+                    await self._app(scope, receive, exchange.send)
             finally:
                 self._watch.release(exchange)
                 if exchange.refusal is not None:
@@ -256,7 +260,7 @@ class ExchangeMiddleware:
             del scope["state"]["exchange"]
             deadlines.current.reset(deadline)
             log_fields.current.reset(fields)
-            status = exchange.status or _UNANSWERED
+            status = exchange.status or _CALLER_LEFT
             route = self._route_of(scope, status)
             self._metrics.observe(scope["method"], route, status, exchange.elapsed_s())
 
