@@ -42,6 +42,13 @@ _LACKING: Final = {
 }
 """Alembic's words for what it would have to add, and ours."""
 
+_UNFINISHED: Final = sa.text(
+    "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid"
+    " WHERE NOT indisvalid AND relnamespace = CAST(current_schema() AS regnamespace)"
+    " ORDER BY relname"
+)
+"""What a `CREATE INDEX CONCURRENTLY` left that was broken off: it has the name, and no use."""
+
 LOCK_TIMEOUT_S: Final = 10.0
 """How long a migration waits for a lock: every later query on that table waits behind it."""
 
@@ -231,9 +238,13 @@ def missing_parts(database: Database) -> list[str]:
 
     with database.answering(), database.engine.connect() as connection:
         found = compare_metadata(MigrationContext.configure(connection), Base.metadata)
+        unfinished = () if database.is_sqlite else connection.scalars(_UNFINISHED).all()
     # Altered columns come in lists of their own.
     lacking = (each for each in found if isinstance(each, tuple) and each[0] in _LACKING)
-    return [f"{_LACKING[each[0]]} {_full_name(each[-1])}" for each in lacking]
+    own = {index.name for table in Base.metadata.tables.values() for index in table.indexes}
+    return [f"{_LACKING[each[0]]} {_full_name(each[-1])}" for each in lacking] + [
+        f"index {name} (it is invalid: REINDEX it)" for name in unfinished if name in own
+    ]
 
 
 def _full_name(part: Any) -> str:

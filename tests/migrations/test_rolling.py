@@ -13,6 +13,7 @@ from app.storage.migration import (
     current_revision,
     head_revision,
     migrate,
+    missing_parts,
     require_head,
 )
 
@@ -64,6 +65,30 @@ def test_operator_is_told_that_a_lock_is_held(postgresql: Database, settings: Se
             migrate_schema(settings)
 
     assert "runbook" in refused.value.remedy
+
+
+def _break_off(database: Database, index: str) -> None:
+    """Leave an index as `CREATE INDEX CONCURRENTLY` does when it does not come to its end."""
+    statement = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = CAST(:index AS regclass)"
+    with database.engine.begin() as connection:
+        connection.execute(sa.text(statement), {"index": index})
+
+
+def test_index_whose_building_was_broken_off_is_built_anew(postgresql: Database) -> None:
+    index = "ix_forecast_workload_id_id_scenario_sha256"
+    migrate(postgresql, "0017")
+    with postgresql.engine.begin() as connection:
+        connection.exec_driver_sql(
+            f"CREATE INDEX {index} ON forecast (workload_id, id, scenario_sha256)"
+        )
+    _break_off(postgresql, index)
+
+    migrate(postgresql)
+    missing = missing_parts(postgresql)
+    _break_off(postgresql, index)
+
+    assert missing == []
+    assert missing_parts(postgresql) == [f"index {index} (it is invalid: REINDEX it)"]
 
 
 def _columns(database: Database) -> dict[tuple[str, str], sa.engine.interfaces.ReflectedColumn]:
