@@ -15,18 +15,24 @@ from types import FrameType
 from typing import Final
 
 _logger = logging.getLogger(__name__)
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""A terminal that is closed sends the last; `nohup` has it ignored, and so it stays."""
+
+
+def _is_ignored(number: signal.Signals) -> bool:
+    return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
 
 
 @contextmanager
 def told_to_end() -> Iterator[threading.Event]:
-    """Yield an event that SIGTERM and SIGINT set in the block; only the main thread may ask."""
+    """Yield an event that the signals to end set in the block; only the main thread may ask."""
     told = threading.Event()
 
     def on_signal(_signal: int, _frame: FrameType | None) -> None:
         told.set()
 
-    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    heard = [number for number in _SIGNALS if not _is_ignored(number)]
+    before = {number: signal.signal(number, on_signal) for number in heard}
     try:
         yield told
     finally:

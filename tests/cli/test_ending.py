@@ -56,13 +56,25 @@ def test_end_that_was_in_order_is_not_followed_by_another() -> None:
     assert _end(0.1, then) == (0, "told\nalive\n")
 
 
-def test_signals_are_as_before_afterwards() -> None:
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_are_as_before_afterwards(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
     with told_to_end() as told:
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(number)
 
     assert told.is_set()
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(number) is before
+
+
+def test_terminal_that_is_closed_ends_nothing_that_ignores_it() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with told_to_end() as told:
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert not told.is_set()
 
 
 @pytest.mark.parametrize("arguments", [[], ["--workers", "2"]])
