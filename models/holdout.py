@@ -9,6 +9,7 @@ import numpy as np
 
 from models.budget import Budget
 from models.damping import Fading, damped, fading_range
+from models.epochs import start_up
 from models.jitter import Jitter
 from models.layout import Layout, Role
 from models.regimes import FEW_CONFIGURATIONS, Fold
@@ -181,14 +182,18 @@ def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
     columns = layout.numeric(data.X)
     known, asked = columns[fold.train], columns[fold.test]
     beyond = np.maximum(asked - known.max(axis=0), known.min(axis=0) - asked)
-    return np.asarray(np.maximum(beyond, 0.0) ** 2 @ breaks**2, dtype=np.float64)
+    beyond = np.maximum(beyond, 0.0)
+    variance: FloatArray = beyond**2 @ breaks**2
+    if "epochs" in layout.roles:
+        variance += start_up(beyond[:, layout.roles.index("epochs")]) ** 2
+    return variance
 
 
 def trend_breaks(roles: Sequence[Role], n_configurations: int) -> FloatArray:
     """Return what a break in its trend adds along each feature, shape (n_features,); a heuristic.
 
     With few configurations the spread of an axis's exponent is wide enough by itself, but for the
-    batch.
+    batch. Epochs have none: one takes as long as the next (`models.epochs`).
 
     Examples
     --------
@@ -196,4 +201,5 @@ def trend_breaks(roles: Sequence[Role], n_configurations: int) -> FloatArray:
     [0.0, 0.2]
     """
     few = n_configurations < FEW_CONFIGURATIONS
-    return np.array([0.0 if few and role != "local_batch" else _TREND_BREAK for role in roles])
+    without = set(roles) - {"local_batch"} if few else {"epochs"}
+    return np.array([0.0 if role in without else _TREND_BREAK for role in roles])

@@ -8,6 +8,7 @@ import numpy as np
 
 from models.distribution import LEVELS, ForecastDistribution
 from models.encoding import Encoded, Encoder
+from models.epochs import Epochs, start_up
 from models.explanation import (
     TERM_NAMES,
     PhaseShare,
@@ -58,6 +59,7 @@ class Grounds:
     center: float
     memory: Memory
     squared_breaks: FloatArray | None
+    epochs: Epochs | None
     supports: SupportGrounds
     mixtures: Mixtures
     jitter: Jitter | None
@@ -136,9 +138,13 @@ class Inquiry:
         grounds, encoded = self._grounds, self.encoded
         mean, variance = self._moments()
         mean = mean + encoded.shift
+        variance_of_epochs = 0.0
+        if self.of_epochs is not None:
+            moved, unknown = self.of_epochs
+            mean, variance_of_epochs = mean + moved, np.vecdot(unknown, unknown)
         if grounds.jitter is not None:
             variance = grounds.jitter.told(variance, mean)
-        variance = variance + encoded.variance
+        variance = variance + encoded.variance + variance_of_epochs
         if grounds.squared_breaks is not None:
             variance = variance + encoded.excess**2 @ grounds.squared_breaks
         (median, scale), curves = _settled(mean, variance, grounds.center), self._curves()
@@ -187,6 +193,31 @@ class Inquiry:
         return law.shares(self._grounds.encoder.layout, self.encoded.X)
 
     @once
+    def of_epochs(self) -> tuple[FloatArray, FloatArray] | None:
+        """What is open of rows with other epochs than the runs, None without such a row.
+
+        What is to be added to the log durations, shape (n,), and two deviations, shape (n, 2): of a
+        start-up, and of what is fixed. Each is one unknown for all rows. See `Epochs`.
+        """
+        epochs = self._grounds.epochs
+        if epochs is None or not self.encoded.excess[:, epochs.feature].any():
+            return None
+        unknown = np.zeros((self.features.n_rows, 2))
+        unknown[:, 0] = start_up(self.encoded.excess[:, epochs.feature])
+        if not epochs.is_one:
+            return np.zeros(len(unknown)), unknown
+        expansion = self.expansion
+        X = self.encoded.X if expansion is None else expansion.X
+        found = self._of_rows(
+            [
+                epochs.readings(X[each.rows], each.mixture, each.found.shares)
+                for each in self._answered
+            ]
+        )
+        unknown[:, 1] = (found[:, 1] - found[:, 0]) / 2
+        return found.mean(axis=1), unknown
+
+    @once
     def _signatures(self) -> list[bytes]:
         return row_signatures(self.encoded)
 
@@ -220,14 +251,17 @@ class Inquiry:
     @once
     def _shares(self) -> FloatArray:
         """The shares of `TERMS` in each row, shape (n, n_terms)."""
-        shares = self._gathered(
+        return self._of_rows(
             [each.mixture.term_shares(each.found.shares) for each in self._answered]
         )
-        expansion = self.expansion
+
+    def _of_rows(self, parts: Sequence[FloatArray]) -> FloatArray:
+        """Return the rows' means of what was found for each regime, shape (n, n_columns)."""
+        found, expansion = self._gathered(parts), self.expansion
         if expansion is None:
-            return shares
-        total = np.zeros((self.features.n_rows, shares.shape[1]))
-        np.add.at(total, expansion.source, expansion.weights[:, None] * shares)
+            return found
+        total = np.zeros((self.features.n_rows, found.shape[1]))
+        np.add.at(total, expansion.source, expansion.weights[:, None] * found)
         return total
 
     def _gathered(self, parts: Sequence[FloatArray]) -> FloatArray:

@@ -246,10 +246,13 @@ def _common_unknowns(
     """Return the covariance from unidentified parameters and from breaks in trends.
 
     A parameter that was constant has one exponent for all rows, and so has one that went along with
-    another in all runs; what a row leaves out is its own.
+    another in all runs and what is open of other epochs; what a row leaves out is its own.
     """
     parted = portfolio.transfer.companions.unknowns(rows, encoded)
     total = parted @ parted.T
+    of_epochs = portfolio.ask(rows).of_epochs
+    if of_epochs is not None:
+        total += of_epochs[1] @ of_epochs[1].T
     for index, feature in enumerate(portfolio.encoder.numeric):
         if not feature.used:
             exponent = feature.exponent_sd * encoded.excess[:, index]

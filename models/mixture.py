@@ -122,6 +122,11 @@ class Mixture:
         The regressors; those without weight are left out.
     regime
         Their weights and residual variances.
+
+    Attributes
+    ----------
+    law_weights
+        What each law counts among all, shape (n_laws,).
     """
 
     def __init__(
@@ -179,6 +184,11 @@ class Mixture:
         total: FloatArray = shares.reshape(len(shares), -1) @ self._telling
         return total
 
+    def exponents(self, column: int) -> FloatArray:
+        """Return those of a numeric column in each term of each law, shape (n_laws, MAX_TERMS)."""
+        found: FloatArray = self._coefficients[1 + column, : MAX_TERMS * len(self._laws)]
+        return found.reshape(-1, MAX_TERMS)
+
     def _lay_out(self) -> None:
         """Lay out the shared features u: correlations, derivatives of laws, laws, others, 1."""
         laws, kernels = _Distinct(_same_law), _Distinct(ServingKernel.is_same)
@@ -199,6 +209,8 @@ class Mixture:
         self._coefficients = np.hstack(stack_coefficients(self._layout, self._laws))
         self._indicators = [np.eye(count).tolist() for count in self._layout.levels]
         self._telling = self._tell(which)
+        weights = [item.weight for item in self._components]
+        self.law_weights = np.bincount(which, weights, len(self._laws)) / sum(weights or [1.0])
         self._lay_out_derivatives()
         self._collect(which, of_process, below)
 

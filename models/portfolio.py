@@ -7,6 +7,7 @@ import numpy as np
 from models.convergence import ConvergenceLaw
 from models.distribution import ForecastDistribution
 from models.encoding import Encoder
+from models.epochs import Epochs
 from models.explanation import PhaseShare, TermShare
 from models.holdout import trend_breaks
 from models.influence import Influences, Lesson, name_lessons
@@ -106,6 +107,7 @@ class FittedPortfolio:
             center,
             memory,
             self.trend_breaks**2 if self.trend_breaks.any() else None,
+            Epochs.of(encoder),
             SupportGrounds(encoder, transfer, memory, regime_map),
             Mixtures(encoder.layout, self.members, self.answering),
             jitter,

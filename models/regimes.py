@@ -15,7 +15,9 @@ Kind = Literal[
 ]
 
 IRRELEVANT_AXIS: Final = "irrelevant"
-"""Kind of an axis along which nothing changes: no question leaves the measured range there."""
+"""Kind of an axis along which nothing changes, or what does is known: epochs that never varied.
+
+No question leaves the measured range there."""
 
 NEW_LEVEL = ":new"
 """Ends the name of the regime of a category's levels that no run has."""
@@ -50,7 +52,8 @@ class RegimeMap:
     ----------
     kinds
         Kind of each regime, by name; ``interpolation`` is always there. Beyond the range of an
-        irrelevant parameter (`models.relevance`) a question is what it would be within.
+        irrelevant parameter (`models.relevance`), and of epochs that never varied
+        (`models.epochs`), a question is what it would be within.
     few_levels
         Codes of the levels with few runs, for each category.
     """

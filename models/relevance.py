@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.epochs import with_sure_epochs
 from models.law_priors import TERMS
 from models.layout import Layout
 from models.power_laws import FittedLaw
@@ -41,6 +42,8 @@ def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> L
     law, is above e. One that the other features tell to 99 % of its variance does not: that its
     part is theirs is what the prior says, not the runs.
 
+    Epochs that never varied are neither: their exponents are known (`models.epochs`).
+
     Parameters
     ----------
     layout
@@ -55,6 +58,7 @@ def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> L
     Verdinelli and Wasserman (1995), Computing Bayes factors using a generalization of the
     Savage-Dickey density ratio, J. Am. Statist. Assoc. 90(430), 614-618.
     """
+    layout = with_sure_epochs(layout, X)
     columns = [index for index, role in enumerate(layout.roles) if role == "parameter"]
     if not columns:
         return layout
@@ -78,7 +82,7 @@ def _with_strong(
     layout: Layout, columns: Sequence[int], X: FloatArray, y: FloatArray, seed: int
 ) -> Layout:
     """Return the layout with wider beliefs about the parameters that the runs call for."""
-    factors = np.ones(layout.n_numeric)
+    factors = np.array(layout.relevances)
     factors[list(columns)] = STRONG
     wide = replace(layout, relevance=tuple(factors.tolist()))
     try:
