@@ -58,25 +58,26 @@ def start_up(excess: FloatArray) -> FloatArray:
 def log_growth(shares: FloatArray, exponents: FloatArray, log_factor: FloatArray) -> FloatArray:
     """Return how much longer durations are if their terms grow as powers of a factor.
 
-    This is ``log sum_k p_k f^(x_k)`` for each law, shape (n, n_laws).
+    This is ``log sum_k p_k f^(x_k)`` for each law and choice of exponents, shape (n, n_choices,
+    n_laws).
 
     Parameters
     ----------
     shares
         p, shape (n, n_laws, n_terms).
     exponents
-        x, shape (n_laws, n_terms) or what becomes it.
+        x, shape (n_choices, n_laws, n_terms).
     log_factor
         That of f for each row, shape (n,).
 
     Examples
     --------
-    >>> shares, exponents = np.array([[[0.5, 0.5]]]), np.array([[1.0, 0.0]])
+    >>> shares, exponents = np.array([[[0.5, 0.5]]]), np.array([[[1.0, 0.0]], [[1.0, 1.0]]])
     >>> np.exp(log_growth(shares, exponents, np.log([3.0]))).round(9).tolist()
-    [[2.0]]
+    [[[2.0], [3.0]]]
     """
-    grown = shares * np.exp(exponents * log_factor[:, None, None])
-    return np.asarray(np.log(np.add.reduce(grown, axis=2)), dtype=np.float64)
+    grown = shares[:, None] * np.exp(exponents * log_factor[:, None, None, None])
+    return np.asarray(np.log(np.add.reduce(grown, axis=3)), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +132,7 @@ class Epochs:
         mixture, shares
             What answers them, and the shares of terms that it found; see `Evaluation`.
         """
-        more = np.clip(X[:, self.place], -_MOST, _MOST)
-        own = mixture.exponents(self.place)
-        of_data = np.minimum(mixture.exponents(self.data_place), 1.0)
-        grown = [
-            log_growth(shares, each - own, more) @ mixture.law_weights
-            for each in (of_data, np.ones(1))
-        ]
-        return np.column_stack(grown)
+        more = np.minimum(np.maximum(X[:, self.place], -_MOST), _MOST)
+        own, of_data = mixture.exponents(self.place), mixture.exponents(self.data_place)
+        exponents = np.array([np.minimum(of_data, 1.0) - own, 1.0 - own])
+        return log_growth(shares, exponents, more) @ mixture.law_weights
