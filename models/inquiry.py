@@ -138,13 +138,14 @@ class Inquiry:
         grounds, encoded = self._grounds, self.encoded
         mean, variance = self._moments()
         mean = mean + encoded.shift
-        variance_of_epochs = 0.0
-        if self.of_epochs is not None:
-            moved, unknown = self.of_epochs
-            mean, variance_of_epochs = mean + moved, np.vecdot(unknown, unknown)
+        of_epochs = None if grounds.epochs is None else self.of_epochs
+        if of_epochs is not None:
+            mean = mean + of_epochs[0]
         if grounds.jitter is not None:
             variance = grounds.jitter.told(variance, mean)
-        variance = variance + encoded.variance + variance_of_epochs
+        variance = variance + encoded.variance
+        if of_epochs is not None:
+            variance = variance + np.vecdot(of_epochs[1], of_epochs[1])
         if grounds.squared_breaks is not None:
             variance = variance + encoded.excess**2 @ grounds.squared_breaks
         (median, scale), curves = _settled(mean, variance, grounds.center), self._curves()
