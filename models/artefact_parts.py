@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import lt
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from models.level_effects import LevelEffects
 from models.memory import Memory
 from models.memory_state import build_law
 from models.mixture import RegimeModel
+from models.noise_tails import NoiseTails
 from models.phases import PhaseLaw, check_phases
 from models.placement import Placement
 from models.portfolio import FittedPortfolio
@@ -65,7 +67,7 @@ _read_report = json_reader(FitReport, allows_nan=True)
 _read_regimes = json_reader(_Regimes)
 _read_numeric, _read_category = json_reader(NumericFeature), json_reader(CategoryFeature)
 _read_companion, _read_jitter = json_reader(Companion), json_reader(Jitter)
-_read_placement = json_reader(Placement)
+_read_placement, _read_tails = json_reader(Placement), json_reader(NoiseTails)
 
 
 def controls(members: Mapping[str, PortfolioRegressor], memory: Memory) -> FloatArray:
@@ -141,6 +143,7 @@ def build_portfolio(
         _build_phases(encoder, header["phases"], arrays),
         _build_jitter(header["jitter"]),
         _build_placement(header["placement"]),
+        _build_tails(header["noise_tails"]),
     )
 
 
@@ -163,6 +166,17 @@ def _build_placement(told: object) -> Placement | None:
     densities = (placement.densest, *placement.densities)
     demand(0 < min(densities) <= max(densities) <= LARGEST, "a density is none")
     return placement
+
+
+def _build_tails(told: object) -> NoiseTails | None:
+    if told is None:
+        return None
+    tails = _read_tails(told)
+    for side in (tails.below, tails.above):
+        demand(len(side) == len(LEVELS), "tails are of other levels")
+        demand(side[0] > 0 and side[-1] <= MAX_LOG, "a tail is none")
+        demand(all(map(lt, side, side[1:])), "a tail does not rise")
+    return tails
 
 
 def _build_members(

@@ -11,6 +11,7 @@ import numpy as np
 from models.accidents import accident_probability
 from models.jitter import Jitter, find_jitter
 from models.log_grid import LOG_GRID, on_log_grid
+from models.noise_tails import NoiseTails, spread_of_single_runs
 from models.ordering import numeric_columns, structural_keys
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
@@ -55,6 +56,8 @@ class Configurations:
         an accident of one of them than noise (`models.accidents`).
     jitter
         How that variance goes with the duration, None where it is the same for all.
+    noise_tails
+        How far runs lie from their means, None where as normal noise does.
     """
 
     features: FeatureTable
@@ -69,6 +72,7 @@ class Configurations:
     noise_dof: int
     contradicted: BoolArray
     jitter: Jitter | None = None
+    noise_tails: NoiseTails | None = None
 
     @property
     def noise_variances(self) -> FloatArray:
@@ -138,7 +142,7 @@ def collapse(runs: RunTable) -> Configurations:
     log_duration = center + on_log_grid(means)
     jitter = _find_jitter(log_duration, logs, parts, order)
     off = [logs[parts[index]] - means[index] for index in order]
-    contradicted = _contradicted(off)
+    contradicted, spreads = _contradicted(off), [1.0] * len(off)
     if jitter is not None:
         # Jitter excuses pairs, and accuses none.
         spreads = np.sqrt(jitter.factor(log_duration[order])).tolist()
@@ -169,6 +173,13 @@ def collapse(runs: RunTable) -> Configurations:
         dof,
         contradicted,
         jitter.scaled_to(noise_variance) if jitter is not None and noise_variance else None,
+        NoiseTails.learn(
+            spread_of_single_runs(
+                [each for each, is_torn in zip(off, contradicted, strict=True) if not is_torn],
+                [own for own, is_torn in zip(spreads, contradicted, strict=True) if not is_torn],
+            ),
+            noise_variance**0.5,
+        ),
     )
 
 

@@ -180,6 +180,7 @@ class Draft:
             self.memory_law,
             jitter=self.encoding.jitter,
             placement=Placement.learn(self.configurations.features),
+            noise_tails=self.configurations.noise_tails,
         )
 
     def _effects(self) -> dict[str, LevelEffects]:

@@ -23,6 +23,7 @@ from models.lopsided import Lopsided
 from models.lower_ends import LowerEnds
 from models.memory import Memory, row_signatures
 from models.mixture import Evaluation, Mixture, Mixtures, RegimeModel
+from models.noise_tails import NoiseTails
 from models.once import once
 from models.phases import PhaseLaw
 from models.placement import Placement
@@ -64,6 +65,7 @@ class Grounds:
     mixtures: Mixtures
     jitter: Jitter | None
     placement: Placement | None
+    noise_tails: NoiseTails | None
 
     def encode(self, asked: FeatureTable, filled: FeatureTable) -> Encoded:
         """Return questions as the regressors see them, given what they leave open is filled in."""
@@ -153,8 +155,21 @@ class Inquiry:
             median, scale = grounds.memory.told_by_repetitions(
                 encoded, self._signatures, median, scale, curves
             )
-        below, above = grounds.lopsided.curves(encoded, scale, curves)
+        below, above = self._half_widths(median, scale, curves)
         return ForecastDistribution(median, scale, self.regimes, below, above)
+
+    def _half_widths(
+        self, median: FloatArray, scale: FloatArray, curves: FloatArray
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return half widths in scales below the medians, and those above where they differ."""
+        grounds = self._grounds
+        below, above = grounds.lopsided.curves(self.encoded, scale, curves)
+        if grounds.noise_tails is None:
+            return below, above
+        noise = np.ones(len(scale))
+        if grounds.jitter is not None:
+            noise = np.sqrt(grounds.jitter.factor(median - grounds.center))
+        return grounds.noise_tails.widened(noise / scale, below, above)
 
     @once
     def supports(self) -> SupportColumns:

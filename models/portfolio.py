@@ -18,6 +18,7 @@ from models.lower_ends import LowerEnds
 from models.memory import Memory
 from models.memory_law import Feasibility, MemoryLaw
 from models.mixture import Mixtures, RegimeModel
+from models.noise_tails import NoiseTails
 from models.phases import PhaseLaw
 from models.placement import Placement
 from models.regimes import IRRELEVANT_AXIS, RegimeMap
@@ -61,6 +62,8 @@ class FittedPortfolio:
         How the noise of runs goes with the duration, None where it is the same for all.
     placement
         How workers stand on nodes where a question does not say, None where no run tells.
+    noise_tails
+        How far runs lie from the usual duration, None where as normal noise does.
 
     Attributes
     ----------
@@ -86,12 +89,13 @@ class FittedPortfolio:
         phases: PhaseLaw | None = None,
         jitter: Jitter | None = None,
         placement: Placement | None = None,
+        noise_tails: NoiseTails | None = None,
     ) -> None:
         self.encoder, self.transfer, self.regime_map = encoder, transfer, regime_map
         self.members, self.regimes = dict(members), dict(regimes)
         self.center, self.memory, self.report = center, memory, report
         self.memory_law, self.convergence, self.phases = memory_law, convergence, phases
-        self.jitter, self.placement = jitter, placement
+        self.jitter, self.placement, self.noise_tails = jitter, placement, noise_tails
         self._influences: Influences | None = None
         n_configurations = report.n_configurations
         self.trend_breaks = _trend_breaks(encoder, regime_map, n_configurations)
@@ -112,6 +116,7 @@ class FittedPortfolio:
             Mixtures(encoder.layout, self.members, self.answering),
             jitter,
             placement,
+            noise_tails,
         )
 
     def ask(self, features: FeatureTable) -> Inquiry:

@@ -31,7 +31,7 @@ from models.packing import pack, unpack
 from models.portfolio import FittedPortfolio
 from models.tables import FloatArray
 
-FORMAT_VERSION = 18
+FORMAT_VERSION = 19
 """Raised whenever the meaning of an artefact changes; other versions are refused."""
 
 ARRAYS, HEADER = "arrays.f64", "header.json"
@@ -126,6 +126,7 @@ def _header(portfolio: FittedPortfolio) -> dict[str, Any]:
         "member_order": list(portfolio.members),
         "memory": {"known_columns": sorted(portfolio.memory.known_columns)},
         "memory_law": law_header(portfolio.memory_law),
+        "noise_tails": None if portfolio.noise_tails is None else asdict(portfolio.noise_tails),
         "placement": None if portfolio.placement is None else asdict(portfolio.placement),
         "phases": [] if portfolio.phases is None else list(portfolio.phases.names),
         "report": _without_nan(asdict(portfolio.report)),

@@ -1,0 +1,129 @@
+"""Runs that are now and then much slower than usual: what repetitions show of it, in bounds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from models.distribution import LEVELS, NORMAL_KNOTS
+from models.tables import FloatArray
+
+_FEWEST = 20
+"""So many repetitions show a tail at all."""
+
+_BELIEVED = np.array([NormalDist().inv_cdf((place + 0.5) / 20) for place in range(20)])
+"""Repetitions of normal noise that are believed beside those that were measured."""
+
+_HEAVY = 1.3
+"""How much further than normal the 95 % quantile lies on a side that is called heavy."""
+
+_USUAL = LEVELS.index(0.9)
+_RISE = 1.001
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseTails:
+    """How far runs of one configuration lie from their usual duration, where not as normal noise.
+
+    On a machine that others use too, one run in five may take half as long again, whatever the
+    configuration. A robust deviation does not see them, since it must not see accidents either.
+
+    Parameters
+    ----------
+    below, above
+        Half widths of the noise at `LEVELS`, to either side, in log units: positive, rising.
+
+    References
+    ----------
+    Gneiting, Balabdaoui, Raftery (2007), Probabilistic forecasts, calibration and sharpness, J. R.
+    Statist. Soc. B 69(2): intervals that hold what they promise, before they are narrow.
+    """
+
+    below: tuple[float, ...]
+    above: tuple[float, ...]
+
+    @classmethod
+    def learn(cls, deviations: FloatArray, scale: float) -> "NoiseTails | None":
+        """Return the tails of repetitions, None unless they are many and heavier than normal.
+
+        Their quantiles with twenty of normal noise beside them; the one farthest off is left out,
+        since it may be an accident.
+
+        Parameters
+        ----------
+        deviations
+            Log durations of repetitions less those of their configurations, as of single runs and
+            of the usual noise, shape (n,).
+        scale
+            The robust standard deviation of that noise, not negative.
+
+        Examples
+        --------
+        >>> mixed = np.concatenate([np.linspace(-0.1, 0.1, 80), np.full(20, 0.5)])
+        >>> tails = NoiseTails.learn(mixed, 0.1)
+        >>> [round(bound, 2) for bound in tails.above]
+        [0.08, 0.5, 0.5, 0.5, 0.5]
+        >>> NoiseTails.learn(mixed[:80], 0.1) is None
+        True
+        """
+        n = len(deviations) - 1
+        if n < _FEWEST:
+            return None
+        kept = np.delete(deviations, np.argmax(np.abs(deviations)))
+        together = np.concatenate([kept, scale * _BELIEVED])
+        shares = (1 - np.array(LEVELS)) / 2
+        below, above = -np.quantile(together, shares), np.quantile(together, 1 - shares)
+        normal = scale * NORMAL_KNOTS[1:]
+        if max(below[_USUAL], above[_USUAL]) <= _HEAVY * normal[_USUAL]:
+            return None
+        return cls(_rising(below, normal), _rising(above, normal))
+
+    def widened(
+        self, units: FloatArray, below: FloatArray, above: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return half widths that hold the noise by itself, each of shape (n, 5).
+
+        Parameters
+        ----------
+        units
+            The deviation of each row's noise over the usual one, in its scale, shape (n,).
+        below, above
+            Its half widths in scales; those below on both sides if None.
+        """
+        sides = (below, self.below), (below if above is None else above, self.above)
+        lower, upper = (np.maximum(found, units[:, None] * np.array(tail)) for found, tail in sides)
+        return lower, upper
+
+
+def _rising(bounds: FloatArray, normal: FloatArray) -> tuple[float, ...]:
+    """Return bounds no narrower than half of the normal ones, each above the one before."""
+    found: list[float] = []
+    for bound in np.maximum(bounds, normal / 2).tolist():
+        found.append(max(bound, found[-1] * _RISE) if found else bound)
+    return tuple(found)
+
+
+def spread_of_single_runs(deviations: Sequence[FloatArray], spreads: Sequence[float]) -> FloatArray:
+    """Return deviations from the means of configurations as of single runs of the usual noise.
+
+    A deviation from a mean of c runs has the share ``(c - 1) / c`` of their variance.
+
+    Parameters
+    ----------
+    deviations
+        Those of each configuration; one of a single run tells nothing.
+    spreads
+        The deviation of the noise of each over the usual one.
+
+    Examples
+    --------
+    >>> spread_of_single_runs([np.zeros(1), np.array([-0.1, 0.1])], [1.0, 1.0]).round(3).tolist()
+    [-0.141, 0.141]
+    """
+    told = [
+        each * (len(each) / (len(each) - 1)) ** 0.5 / spread
+        for each, spread in zip(deviations, spreads, strict=True)
+        if len(each) > 1
+    ]
+    return np.concatenate([np.zeros(0), *told])
