@@ -11,7 +11,7 @@ import numpy as np
 from models.accidents import accident_probability
 from models.jitter import Jitter, find_jitter
 from models.log_grid import LOG_GRID, on_log_grid
-from models.noise_tails import NoiseTails, spread_of_single_runs
+from models.noise_tails import NoiseTails, single_runs
 from models.ordering import numeric_columns, structural_keys
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
@@ -173,13 +173,7 @@ def collapse(runs: RunTable) -> Configurations:
         dof,
         contradicted,
         jitter.scaled_to(noise_variance) if jitter is not None and noise_variance else None,
-        NoiseTails.learn(
-            spread_of_single_runs(
-                [each for each, is_torn in zip(off, contradicted, strict=True) if not is_torn],
-                [own for own, is_torn in zip(spreads, contradicted, strict=True) if not is_torn],
-            ),
-            noise_variance**0.5,
-        ),
+        NoiseTails.learn(single_runs(off, spreads, contradicted), noise_variance**0.5),
     )
 
 

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 
 from models.distribution import LEVELS, NORMAL_KNOTS
-from models.tables import FloatArray
+from models.tables import BoolArray, FloatArray
 
 _FEWEST = 20
 """So many repetitions show a tail at all."""
@@ -104,7 +104,9 @@ def _rising(bounds: FloatArray, normal: FloatArray) -> tuple[float, ...]:
     return tuple(found)
 
 
-def spread_of_single_runs(deviations: Sequence[FloatArray], spreads: Sequence[float]) -> FloatArray:
+def single_runs(
+    deviations: Sequence[FloatArray], spreads: Sequence[float], left_out: BoolArray
+) -> FloatArray:
     """Return deviations from the means of configurations as of single runs of the usual noise.
 
     A deviation from a mean of c runs has the share ``(c - 1) / c`` of their variance.
@@ -115,15 +117,18 @@ def spread_of_single_runs(deviations: Sequence[FloatArray], spreads: Sequence[fl
         Those of each configuration; one of a single run tells nothing.
     spreads
         The deviation of the noise of each over the usual one.
+    left_out
+        Which configurations tell nothing either, shape (n_configurations,).
 
     Examples
     --------
-    >>> spread_of_single_runs([np.zeros(1), np.array([-0.1, 0.1])], [1.0, 1.0]).round(3).tolist()
-    [-0.141, 0.141]
+    >>> pair = np.array([-0.1, 0.1])
+    >>> single_runs([np.zeros(1), pair, 9 * pair], [1.0] * 3, np.array([0, 0, 1]) > 0).round(3)
+    array([-0.141,  0.141])
     """
     told = [
         each * (len(each) / (len(each) - 1)) ** 0.5 / spread
-        for each, spread in zip(deviations, spreads, strict=True)
-        if len(each) > 1
+        for each, spread, is_left_out in zip(deviations, spreads, left_out, strict=True)
+        if len(each) > 1 and not is_left_out
     ]
     return np.concatenate([np.zeros(0), *told])
