@@ -5,8 +5,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 import httpx2
@@ -56,23 +57,29 @@ def test_end_that_was_in_order_is_not_followed_by_another() -> None:
     assert _end(0.1, then) == (0, "told\nalive\n")
 
 
+@contextmanager
+def _handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
+    """What runs under `nohup` ignores one signal, and so would its tests."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_are_as_before_afterwards(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-    with told_to_end() as told:
-        signal.raise_signal(number)
+    with _handled(number, signal.SIG_DFL):
+        with told_to_end() as told:
+            signal.raise_signal(number)
 
-    assert told.is_set()
-    assert signal.getsignal(number) is before
+        assert told.is_set()
+        assert signal.getsignal(number) is signal.SIG_DFL
 
 
 def test_terminal_that_is_closed_ends_nothing_that_ignores_it() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with told_to_end() as told:
-            signal.raise_signal(signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    with _handled(signal.SIGHUP, signal.SIG_IGN), told_to_end() as told:
+        signal.raise_signal(signal.SIGHUP)
 
     assert not told.is_set()
 
