@@ -142,11 +142,12 @@ def collapse(runs: RunTable) -> Configurations:
     log_duration = center + on_log_grid(means)
     jitter = _find_jitter(log_duration, logs, parts, order)
     off = [logs[parts[index]] - means[index] for index in order]
-    contradicted, spreads = _contradicted(off), [1.0] * len(off)
+    contradicted, usual = _contradicted(off), off
     if jitter is not None:
         # Jitter excuses pairs, and accuses none.
         spreads = np.sqrt(jitter.factor(log_duration[order])).tolist()
-        contradicted &= _contradicted([row / own for row, own in zip(off, spreads, strict=True)])
+        usual = [row / own for row, own in zip(off, spreads, strict=True)]
+        contradicted &= _contradicted(usual)
     deviations = [
         np.clip(logs[parts[index]] - means[index], -3 * robust[index][1], 3 * robust[index][1])
         for index in order[~contradicted]
@@ -173,7 +174,9 @@ def collapse(runs: RunTable) -> Configurations:
         dof,
         contradicted,
         jitter.scaled_to(noise_variance) if jitter is not None and noise_variance else None,
-        NoiseTails.learn(single_runs(off, spreads, contradicted), noise_variance**0.5),
+        NoiseTails.learn(
+            single_runs([usual[row] for row in np.flatnonzero(~contradicted)]), noise_variance**0.5
+        ),
     )
 
 
@@ -199,9 +202,7 @@ def _contradicted(deviations: Sequence[FloatArray]) -> BoolArray:
     repeated = [each for each in deviations if len(each) > 1]
     scale = _UNKNOWN_SCALE
     if len(repeated) >= _FEWEST_REPEATED:
-        # A deviation from a mean of c runs has the share (c - 1) / c of their variance.
-        scaled = [np.abs(each) * (len(each) / (len(each) - 1)) ** 0.5 for each in repeated]
-        scale = max(_MAD_TO_SD * float(np.median(np.concatenate(scaled))), _LEAST_SCALE)
+        scale = max(_MAD_TO_SD * float(np.median(np.abs(single_runs(repeated)))), _LEAST_SCALE)
     gaps = np.array([np.ptp(deviations[row]) for row in pairs])
     torn = accident_probability(gaps, np.full(len(pairs), 2 * scale**2)) > _LEAST_PROBABILITY
     if torn.sum() <= max(len(repeated) // _FEWEST_TO_ONE, 1):

@@ -26,6 +26,17 @@ MAX_LOG_BOUND = 700.0
 """No bound is further out, in log units: its exponential would be infinite or zero."""
 
 
+def normal_quantiles(n: int) -> FloatArray:
+    """Return the standard normal's quantiles in the middles of n equal shares, shape (n,).
+
+    Examples
+    --------
+    >>> normal_quantiles(2).round(3).tolist()
+    [-0.674, 0.674]
+    """
+    return np.array([NormalDist().inv_cdf((place + 0.5) / n) for place in range(n)])
+
+
 @dataclass(frozen=True, slots=True)
 class ForecastDistribution:
     """Distributions of the duration of new runs, one per row.

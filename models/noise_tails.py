@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
-from models.distribution import LEVELS, NORMAL_KNOTS
-from models.tables import BoolArray, FloatArray
+from models.distribution import LEVELS, NORMAL_KNOTS, normal_quantiles
+from models.tables import FloatArray
 
 _FEWEST = 20
 """So many repetitions show a tail at all."""
 
-_BELIEVED = np.array([NormalDist().inv_cdf((place + 0.5) / 20) for place in range(20)])
+_BELIEVED = normal_quantiles(20)
 """Repetitions of normal noise that are believed beside those that were measured."""
 
 _HEAVY = 1.3
@@ -104,10 +103,8 @@ def _rising(bounds: FloatArray, normal: FloatArray) -> tuple[float, ...]:
     return tuple(found)
 
 
-def single_runs(
-    deviations: Sequence[FloatArray], spreads: Sequence[float], left_out: BoolArray
-) -> FloatArray:
-    """Return deviations from the means of configurations as of single runs of the usual noise.
+def single_runs(deviations: Sequence[FloatArray]) -> FloatArray:
+    """Return deviations from the means of configurations as of single runs.
 
     A deviation from a mean of c runs has the share ``(c - 1) / c`` of their variance.
 
@@ -115,20 +112,11 @@ def single_runs(
     ----------
     deviations
         Those of each configuration; one of a single run tells nothing.
-    spreads
-        The deviation of the noise of each over the usual one.
-    left_out
-        Which configurations tell nothing either, shape (n_configurations,).
 
     Examples
     --------
-    >>> pair = np.array([-0.1, 0.1])
-    >>> single_runs([np.zeros(1), pair, 9 * pair], [1.0] * 3, np.array([0, 0, 1]) > 0).round(3)
-    array([-0.141,  0.141])
+    >>> single_runs([np.zeros(1), np.array([-0.1, 0.1])]).round(3).tolist()
+    [-0.141, 0.141]
     """
-    told = [
-        each * (len(each) / (len(each) - 1)) ** 0.5 / spread
-        for each, spread, is_left_out in zip(deviations, spreads, left_out, strict=True)
-        if len(each) > 1 and not is_left_out
-    ]
+    told = [each * (len(each) / (len(each) - 1)) ** 0.5 for each in deviations if len(each) > 1]
     return np.concatenate([np.zeros(0), *told])

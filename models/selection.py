@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
 from models.checks import MAX_LOG
+from models.distribution import normal_quantiles
 from models.intervals import tempered
 from models.optimisation import minimise_on_simplex
 from models.regimes import FEW_CONFIGURATIONS, Kind
@@ -81,10 +81,8 @@ _PENALTY = 1.0
 _LEAST_WEIGHT = 0.02
 _TILT, _LEAST_RESIDUAL = 2.0, 0.01
 _REFUTED = 3.0
-_RUNS_OF_A_MEAN = 99
-_NOISE = np.array(
-    [NormalDist().inv_cdf((place + 0.5) / _RUNS_OF_A_MEAN) for place in range(_RUNS_OF_A_MEAN)]
-)
+_NOISE = normal_quantiles(99)
+"""The runs that a mean of repetitions stands for."""
 _NOISE /= _NOISE.std()
 _LEAST_SHARE = 0.05
 """Less is not worth the time that a member takes in every forecast."""

@@ -40,14 +40,6 @@ RESOURCES: Final = (
     "samples_to_target",
     "epochs_to_target",
 )
-STATUSES: Final = (
-    "succeeded",
-    "failed",
-    "out_of_memory",
-    "preempted",
-    "timed_out",
-    "cancelled",
-)
 _STATUS_WORDS: Final = {
     "succeeded": "success successful finished completed complete done ok",
     "failed": "failure crashed crash error errored",
@@ -56,6 +48,7 @@ _STATUS_WORDS: Final = {
     "timed_out": "timeout timedout",
     "cancelled": "canceled killed aborted",
 }
+STATUSES: Final = tuple(_STATUS_WORDS)
 _GOING_ON: Final = frozenset({"running", "pending", "queued", "scheduled", "in_progress"})
 NUMBERS: Final = frozenset(
     {
