@@ -9,13 +9,14 @@ import numpy as np
 
 from models.arms import plain_name
 from models.candidates import CANDIDATES, Setting
+from models.categories import CategoryFeature
 from models.checks import MAX_LOG, check_bounded, check_codes, check_rows, check_weights, demand
 from models.configurations import UNBOUNDED
 from models.convergence import build_convergence
 from models.distribution import LEVELS
 from models.encoding import Encoder
 from models.errors import ArtifactError
-from models.features import CategoryFeature, Companion, NumericFeature
+from models.features import Companion, NumericFeature
 from models.hardware import DataSheets
 from models.jitter import Jitter
 from models.level_effects import LevelEffects

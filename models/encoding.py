@@ -6,13 +6,12 @@ from math import isnan, nan
 
 import numpy as np
 
+from models.categories import CategoryFeature, learn_categories
 from models.damping import damped
 from models.features import (
     SWITCH_TOLERANCE,
-    CategoryFeature,
     Companion,
     NumericFeature,
-    learn_categories,
     learn_numeric,
     prolonged,
     snapped,

@@ -1,7 +1,7 @@
-"""From raw columns to the log features, ranges and level codes that regressors see."""
+"""From raw numeric columns to the log features and ranges that regressors see."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -9,8 +9,15 @@ import numpy as np
 
 from models.damping import Fading, fading_range
 from models.layout import Role
-from models.ordering import categorical_parameters, numeric_parameters
-from models.tables import CORE_COLUMNS, LARGEST, SMALLEST, FeatureTable, FloatArray, IntArray
+from models.ordering import numeric_parameters
+from models.tables import (
+    CORE_COLUMNS,
+    HARDWARE_COLUMNS,
+    LARGEST,
+    SMALLEST,
+    FeatureTable,
+    FloatArray,
+)
 
 Transform = Literal["log", "log1p", "scaled"]
 Quotient = Literal["", "per_worker", "workers_per"]
@@ -31,6 +38,9 @@ MIN_MISSING_SHARE = 0.02
 
 MAX_NARROW_RATIO = 1.05
 """Parameters whose values lie closer together count from the smallest: years, versions, times."""
+
+_WHOLE_COLUMNS = frozenset({"workers", "dataset_size", "epochs", "instance_vcpus"})
+"""Columns that are no totals over workers."""
 
 _NO_TREND = 2
 """Levels that show none."""
@@ -53,6 +63,7 @@ CORE_ROLES: Mapping[str, Role] = {
     "epochs": "epochs",
     "batch_size": "local_batch",
     "nodes": "workers_per_node",
+    "instance_vcpus": "processors",
 }
 
 
@@ -193,7 +204,7 @@ def learn_numeric(
     workers = None if workers is None else snapped(workers)
     if workers is not None and (np.isnan(workers).any() or workers.min(initial=np.inf) <= 0):
         workers = None
-    first = [name for name in (*CORE_COLUMNS, "nodes") if name in features.numeric]
+    first = [name for name in (*CORE_COLUMNS, *HARDWARE_COLUMNS) if name in features.numeric]
     names = [*first, *numeric_parameters(features)]
     learned: list[NumericFeature] = []
     companions: list[Companion] = []
@@ -287,7 +298,7 @@ def _measure(
 
 def _choose_quotient(name: str, raw: FloatArray, workers: FloatArray | None) -> Quotient:
     known = raw[~np.isnan(raw)]
-    if workers is None or known.min() <= 0 or name in ("workers", "dataset_size", "epochs"):
+    if workers is None or known.min() <= 0 or name in _WHOLE_COLUMNS:
         return ""
     if name in ("batch_size", "nodes"):
         return "per_worker" if name == "batch_size" else "workers_per"
@@ -339,56 +350,3 @@ def _companion(
     off = (values - intercept) / slope - earlier
     left_out = replace(feature, used=False)
     return Companion(left_out, of, slope, intercept, float(np.abs(off).max()))
-
-
-@dataclass(frozen=True, slots=True)
-class CategoryFeature:
-    """One categorical column: its measured levels (None = missing) and their run counts.
-
-    `used` is False if it has one level, or splits the runs as an earlier column does; it stays
-    known all the same, so that another level can be told from a measured one. `spread` is a factor
-    on how far apart the levels' effects are believed to lie (`models.level_spreads`).
-    """
-
-    column: str
-    levels: tuple[str | None, ...]
-    counts: tuple[int, ...]
-    used: bool
-    spread: float = 1.0
-
-
-def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
-    """Learn the levels of every categorical column, GPU and instance type first.
-
-    Levels stand in the order of their first row, so that renaming them changes nothing. That no run
-    tells a GPU type is known too: about one that is asked such runs say little.
-
-    Examples
-    --------
-    >>> table = FeatureTable({}, {"gpu_type": ["T4", "V100", "T4"]}, 3)
-    >>> [(c.levels, c.counts, c.used) for c in learn_categories(table)]
-    [(('T4', 'V100'), (2, 1), True)]
-    """
-    untold: Sequence[str | None] = (None,) * features.n_rows
-    learned: list[CategoryFeature] = []
-    partitions: list[IntArray] = []
-    for name in ("gpu_type", "instance_type", *categorical_parameters(features)):
-        column = features.categorical.get(name, untold)
-        levels = sorted(dict.fromkeys(column), key=lambda level: level is None)
-        if levels == [None] and name != "gpu_type":
-            continue
-        index = {level: code for code, level in enumerate(levels)}
-        codes = np.array([index[level] for level in column], dtype=np.int64)
-        repeated = any(_same_partition(codes, earlier) for earlier in partitions)
-        used = len(levels) > 1 and not repeated
-        if used:
-            partitions.append(codes)
-        counts = np.bincount(codes, minlength=len(levels))
-        learned.append(CategoryFeature(name, tuple(levels), tuple(counts.tolist()), used))
-    return learned
-
-
-def _same_partition(one: IntArray, other: IntArray) -> bool:
-    """Return whether the levels of two columns pair off one to one."""
-    pairs = len(np.unique(np.stack([one, other]), axis=1).T)
-    return pairs == len(np.unique(one)) == len(np.unique(other))

@@ -43,6 +43,9 @@ _EXPONENTS: dict[Template, dict[Term, tuple[float, ...]]] = {
 _EXPONENT_SD: dict[Term, float] = {"compute": 0.4, "overhead": 0.4, "comm": 0.3, "fixed": 0.25}
 MAX_TERMS = len(TERMS)
 _DEVIATION_SD, _MAX_DEVIATIONS = 0.4, 48
+_PROCESSORS = -0.8, 0.4
+"""Exponent of the processors of a machine: most programs keep most of them busy."""
+
 _CROSSING_NODES = 0.25, 0.35
 """What communication costs beyond one node, in log units: mean and deviation.
 
@@ -181,6 +184,8 @@ def n_parameters(layout: Layout, terms: tuple[Term, ...]) -> int:
 def _exponent_prior(template: Template, term: Term, role: Role) -> tuple[float, float]:
     if role == "multi_node":
         return _CROSSING_NODES if term == "comm" else (0.0, 0.1)
+    if role == "processors":
+        return _PROCESSORS if term == "compute" else (0.0, _EXPONENT_SD[term])
     if role in _ROLES:
         mean = 0.0 if term == "fixed" else _EXPONENTS[template][term][_ROLES.index(role)]
         return mean, _EXPONENT_SD[term]

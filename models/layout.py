@@ -14,6 +14,7 @@ Role = Literal[
     "epochs",
     "local_batch",
     "workers_per_node",
+    "processors",
     "parameter",
     "multi_node",
     "missing",

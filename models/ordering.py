@@ -4,9 +4,9 @@ import hashlib
 
 import numpy as np
 
-from models.tables import FeatureTable, FloatArray, IntArray
+from models.tables import CORE_COLUMNS, HARDWARE_COLUMNS, FeatureTable, FloatArray, IntArray
 
-NUMERIC = frozenset({"workers", "nodes", "dataset_size", "batch_size", "epochs"})
+NUMERIC = frozenset({*CORE_COLUMNS, *HARDWARE_COLUMNS})
 CATEGORICAL = frozenset({"gpu_type", "instance_type"})
 """Columns whose names mean something; any other is a parameter, whatever its name."""
 

@@ -13,6 +13,9 @@ BoolArray = npt.NDArray[np.bool_]
 CORE_COLUMNS = ("workers", "dataset_size", "epochs", "batch_size")
 """Numeric columns whose effect on the duration is known beforehand, even from a single run."""
 
+HARDWARE_COLUMNS = ("nodes", "instance_vcpus")
+"""Numeric columns that tell how the cluster of the core columns is built."""
+
 LARGEST, SMALLEST = 1e100, 1e-100
 """Larger numbers are refused and smaller ones are zero: no quotient over- or underflows."""
 
@@ -25,8 +28,9 @@ class FeatureTable:
     ----------
     numeric
         Column name to values, shape (n_rows,), NaN where a value is missing. Known names are
-        ``workers``, ``nodes``, ``dataset_size``, ``batch_size`` (global) and ``epochs``; any other
-        name is a parameter of the workload.
+        ``workers``, ``nodes``, ``instance_vcpus`` (virtual processors of one machine),
+        ``dataset_size``, ``batch_size`` (global) and ``epochs``; any other name is a parameter of
+        the workload.
     categorical
         Column name to the level of each row (``gpu_type``, ``instance_type``, any parameter),
         None where it is missing.

@@ -15,6 +15,7 @@ from app.domain.gpus import GpuSpecification
 
 _MAKERS: Final = re.compile(r"\b(nvidia|tesla|geforce|amd|instinct|intel|google|cloud)\b")
 _SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
+_SHORT_MEMORY: Final = re.compile(r"(?<![a-z0-9])(\d{2,3})\s?g(?![a-z0-9.])")
 _MEMORY: Final = re.compile(r"(?<![a-z0-9])(\d+)\s?gi?b\b")
 _LIST_SEPARATOR: Final = "; "
 _NEAREST_NAMES: Final = 5
@@ -27,8 +28,8 @@ class _Directory:
 
     specifications: Mapping[str, GpuSpecification]
     canonical: Mapping[str, str]
-    families: Mapping[str, tuple[str, ...]]
-    family_names: Mapping[str, tuple[str, ...]]
+    families: Mapping[str, str]
+    variants: Mapping[str, tuple[str, ...]]
 
 
 def _squeeze(name: str) -> str:
@@ -40,7 +41,13 @@ def _spellings(name: str) -> tuple[str, str]:
 
     The first goes before: Kubernetes' `nvidia-tesla-a100` is the 40 GB board, `Tesla A100` any.
     """
-    return _squeeze(name), _squeeze(_MAKERS.sub(" ", name.casefold().replace("_", " ")))
+    words = _words(name)
+    return _squeeze(words), _squeeze(_MAKERS.sub(" ", words))
+
+
+def _words(name: str) -> str:
+    """Return a name in small letters, its memory in GB: some write 80G."""
+    return _SHORT_MEMORY.sub(r"\1gb", name.casefold().replace("_", " "))
 
 
 def _rows(file: str) -> Iterator[dict[str, str]]:
@@ -82,12 +89,12 @@ def _directory() -> _Directory:
     }
     rows = list(_rows("gpu_families.csv"))
     families = {
-        _squeeze(spelling): _listed(row["variants"])
+        _squeeze(spelling): row["name"]
         for row in rows
         for spelling in (row["name"], *_listed(row["aliases"]))
     }
-    names = {row["name"]: _listed(row["variants"]) for row in rows}
-    return _Directory(MappingProxyType(specifications), canonical, families, names)
+    variants = {row["name"]: _listed(row["variants"]) for row in rows}
+    return _Directory(MappingProxyType(specifications), canonical, families, variants)
 
 
 def specifications() -> Mapping[str, GpuSpecification]:
@@ -97,7 +104,7 @@ def specifications() -> Mapping[str, GpuSpecification]:
 
 def families() -> Mapping[str, tuple[str, ...]]:
     """Return the ambiguous names with the GPUs that each may mean."""
-    return _directory().family_names
+    return _directory().variants
 
 
 def specification_of(name: str) -> GpuSpecification | None:
@@ -112,17 +119,18 @@ def specification_of(name: str) -> GpuSpecification | None:
 
 
 def canonical_gpu_name(name: str) -> str:
-    """Return the canonical name of an unambiguous alias, any other name as it came.
+    """Return the canonical name of a GPU or of a family of them, any other name as it came.
 
     Examples
     --------
-    >>> canonical_gpu_name("NVIDIA A100-SXM4-80GB"), canonical_gpu_name("V100")
+    >>> canonical_gpu_name("NVIDIA A100-SXM4-80GB"), canonical_gpu_name("Tesla V100")
     ('A100-80GB', 'V100')
     """
-    known = _directory().canonical
-    for spelling in _spellings(name):
-        if spelling in known:
-            return known[spelling]
+    directory, spellings = _directory(), _spellings(name)
+    for known in (directory.canonical, directory.families):
+        for spelling in spellings:
+            if spelling in known:
+                return known[spelling]
     return name
 
 
@@ -149,10 +157,7 @@ def variants_of(name: str) -> tuple[str, ...]:
     canonical = canonical_gpu_name(name)
     if canonical in directory.specifications:
         return (canonical,)
-    for spelling in _spellings(name):
-        if spelling in directory.families:
-            return directory.families[spelling]
-    return ()
+    return directory.variants.get(canonical, ())
 
 
 def boards_of_chip(name: str) -> tuple[tuple[str, ...], float] | None:
@@ -166,10 +171,11 @@ def boards_of_chip(name: str) -> tuple[tuple[str, ...], float] | None:
     >>> boards_of_chip("H100-SXM-64GB"), boards_of_chip("A100-20GB"), boards_of_chip("T4")
     ((('H100',), 64.0), None, None)
     """
-    told = _MEMORY.search(name.casefold())
+    words = _words(name)
+    told = _MEMORY.search(words)
     if told is None or variants_of(name):
         return None
-    boards, memory = variants_of(_MEMORY.sub(" ", name.casefold())), float(told[1])
+    boards, memory = variants_of(_MEMORY.sub(" ", words)), float(told[1])
     is_whole = all(memory > specifications()[board].memory_gib / 2 for board in boards)
     return (boards, memory) if boards and is_whole else None
 

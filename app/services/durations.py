@@ -12,6 +12,7 @@ from app.domain.prices import PriceQuery
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.frames import alike_features, scenario_features
+from app.services.machine_sizes import INSTANCE_VCPUS, with_sizes
 from app.services.questions import to_cluster, to_features
 from app.services.serving import ServedRegressor
 from app.services.spot_terms import InterruptedForecast, with_interruptions
@@ -25,8 +26,10 @@ def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> Featu
     report = served.portfolio.report
     if isinstance(scenarios, AlikeScenarios) and len(scenarios) > 1:
         clusters = scenarios.configurations.made(lambda each: to_cluster(each, report))
-        return alike_features(scenarios.bought_as(clusters))
-    return scenario_features([to_features(scenario, report) for scenario in scenarios])
+        features = alike_features(scenarios.bought_as(clusters))
+    else:
+        features = scenario_features([to_features(scenario, report) for scenario in scenarios])
+    return with_sizes(features) if INSTANCE_VCPUS in report.numeric_ranges else features
 
 
 def predict(scenarios: Sequence[Scenario], served: ServedRegressor) -> ForecastDistribution:

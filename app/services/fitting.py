@@ -15,6 +15,7 @@ from app.services.computing import Contest, FitOutcome, FitTask, Incumbent, Pool
 from app.services.context import ServiceContext
 from app.services.frames import evidence, hardware_descriptions, run_table
 from app.services.implied_gpus import known_gpus, with_implied_gpus
+from app.services.machine_sizes import are_sized, with_sizes, with_sizes_of_runs
 from app.services.publications import publish_version
 from app.services.refits import request_refits
 from app.storage.stores import Stores
@@ -113,11 +114,15 @@ class FittingService:
             stores.leases.note_seen(claim, max(seen_until, included_at or _BEGINNING))
         known = known_gpus(columns, book)
         runs = run_table(with_implied_gpus(columns, known, book))
+        told = evidence(replace(others, runs=with_implied_gpus(others.runs, known, book)))
+        if are_sized(runs.features):
+            runs = replace(runs, features=with_sizes(runs.features))
+            told = with_sizes_of_runs(told)
         return FitTask(
             request=request,
             runs=runs,
             hardware=hardware_descriptions(_gpu_types(runs, pool)),
-            evidence=evidence(replace(others, runs=with_implied_gpus(others.runs, known, book))),
+            evidence=told,
             incumbent=self._incumbent(claim),
             pool=pool,
         )

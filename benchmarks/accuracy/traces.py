@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from app.pricing.gpus import canonical_gpu_name
 from app.services.frames import with_boards, with_families
+from app.services.machine_sizes import are_sized, with_sizes
 from app.services.uploads.numbers import is_number
 from models import FeatureTable, HardwareDescription, RunTable
 
@@ -74,12 +75,19 @@ def read_tasks(folder: Path) -> list[Task]:
 
 
 def to_tables(task: Task) -> tuple[RunTable, RunTable]:
-    """Return training and test runs; a parameter is numeric if all its values are."""
+    """Return training and test runs, as a service fits and asks them.
+
+    A parameter is numeric if all its values are; names of machines tell their sizes.
+    """
     rows = [*task.train, *task.test]
     parameters = [name for name in rows[0] if name.startswith("param.")]
     numeric = [*NUMERIC_COLUMNS, *(name for name in parameters if _is_numeric(rows, name))]
     categorical = [*CATEGORICAL_COLUMNS, *(name for name in parameters if name not in numeric)]
-    return _table(task.train, numeric, categorical), _table(task.test, numeric, categorical)
+    train, test = (_table(each, numeric, categorical) for each in (task.train, task.test))
+    if not are_sized(train.features):
+        return train, test
+    known, asked = (replace(each, features=with_sizes(each.features)) for each in (train, test))
+    return known, asked
 
 
 def _table(rows: Sequence[Row], numeric: list[str], categorical: list[str]) -> RunTable:

@@ -40,6 +40,11 @@ from app.pricing.gpus import (
         ("rtx-3090", "RTX3090"),
         ("NVIDIA TITAN V", "TITAN-V"),
         ("Google Cloud TPU v3", "TPU-v3"),
+        ("A100-SXM4-80G", "A100-80GB"),
+        ("V100 32G", "V100-32GB"),
+        ("T4G", "T4G"),
+        ("2080 Ti", "RTX2080Ti"),
+        ("3090", "RTX3090"),
         ("tpu-v5-lite-podslice", "TPU-v5e"),
         ("Intel Gaudi 2", "Gaudi2"),
         ("AMD Instinct MI250", "MI250"),
@@ -49,9 +54,15 @@ def test_unambiguous_alias_becomes_its_canonical_name(spelling: str, canonical: 
     assert canonical_gpu_name(spelling) == canonical
 
 
-@pytest.mark.parametrize("name", ["A100", "V100", "Tesla V100", "my-own-board", "", "é"])
+@pytest.mark.parametrize("name", ["A100", "V100", "my-own-board", "", "é", "MIG 1g.10gb"])
 def test_ambiguous_or_unknown_name_is_kept_as_it_came(name: str) -> None:
     assert canonical_gpu_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["Tesla V100", "nvidia_v100", "v100"])
+def test_spellings_of_a_family_are_one_name(name: str) -> None:
+    assert canonical_gpu_name(name) == "V100"
+    assert variants_of(name) == variants_of("V100")
 
 
 def test_every_spelling_leads_to_exactly_one_data_sheet() -> None:

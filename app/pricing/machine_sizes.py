@@ -1,0 +1,55 @@
+"""Sizes of machines, as clouds write them into the names of instance types."""
+
+import re
+from typing import Final
+
+_AMAZON: Final = re.compile(r"(?:[a-z]+\.)?([a-z]+)\d[a-z0-9-]*\.(?:(medium|large)|(\d*)xlarge)")
+_GOOGLE: Final = re.compile(
+    r"[a-z]\d[a-z]?-(?:standard|high|mega|ultra|hyper)[a-z]*-(\d+)(?:-lssd)?"
+)
+_GOOGLE_CUSTOM: Final = re.compile(r"(?:[a-z]\d[a-z]?-)?custom-(\d+)-\d+(?:-ext)?")
+_AZURE: Final = re.compile(r"(?:standard|basic)_([a-z]+?)(\d+)(?:-(\d+))?[a-z]*(?:_([a-z0-9_]*))?")
+
+_BURSTABLE: Final = "t"
+_MEDIUM, _LARGE, _XLARGE = 1, 2, 4
+_NUMBERED_D: Final = {1: 1, 2: 2, 3: 4, 4: 8, 5: 16, 11: 2, 12: 4, 13: 8, 14: 16, 15: 20}
+"""Azure's first D machines have numbers in place of sizes."""
+
+_NUMBERED_VERSIONS: Final = ("", "v2", "v2_promo")
+_NUMBERED_FAMILIES: Final = frozenset({"a", "g", "gs"})
+"""Other early families whose numbers are no sizes."""
+
+
+def vcpus_of(instance_type: str) -> int | None:
+    """Return the virtual processors that the name of an instance type tells, None for others.
+
+    Understood are names of Amazon, of Alibaba, which follow the same rule, of Google and of Azure;
+    bare metal tells no size.
+
+    Examples
+    --------
+    >>> [vcpus_of(each) for each in ("c5.2xlarge", "n2-highmem-16", "Standard_D8s_v5", "laptop")]
+    [8, 16, 8, None]
+    """
+    name = instance_type.casefold()
+    if found := _AMAZON.fullmatch(name):
+        family, word, times = found.groups()
+        if word == "medium":
+            return _LARGE if family == _BURSTABLE else _MEDIUM
+        return _LARGE if word else _XLARGE * int(times or 1) or None
+    if found := _GOOGLE.fullmatch(name) or _GOOGLE_CUSTOM.fullmatch(name):
+        return int(found[1]) or None
+    return _of_azure(name)
+
+
+def _of_azure(name: str) -> int | None:
+    found = _AZURE.fullmatch(name)
+    if found is None:
+        return None
+    family, number, active, version = found.groups(default="")
+    if version in _NUMBERED_VERSIONS:
+        if family in ("d", "ds"):
+            return _NUMBERED_D.get(int(number))
+        if family in _NUMBERED_FAMILIES and version != "v2":
+            return None
+    return int(active or number) or None

@@ -1,0 +1,91 @@
+"""Sizes of machines as a feature of runs on processors, and of the questions about them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+
+from app.pricing.machine_sizes import vcpus_of
+from models import Evidence, FeatureTable, FloatArray, IntArray
+
+INSTANCE_VCPUS: Final = "instance_vcpus"
+"""The feature: virtual processors of the instance type, by its name."""
+
+_TOLERANCE: Final = 1e-6
+_MOST_ROWS: Final = 1_000
+"""So many runs show whether a column tells the sizes."""
+
+
+def with_sizes(features: FeatureTable) -> FeatureTable:
+    """Return questions, or what runs tell besides durations, with the size of each machine.
+
+    Rows whose instance type tells none have none.
+    """
+    sizes = _sizes(features.categorical.get("instance_type", (None,) * features.n_rows))
+    numeric = {**features.numeric, INSTANCE_VCPUS: sizes}
+    return FeatureTable(numeric, features.categorical, features.n_rows)
+
+
+def with_sizes_of_runs(told: Evidence) -> Evidence:
+    """Return what unfinished runs and phases tell of durations with the sizes of machines.
+
+    Memory is a matter of instance types by their names.
+    """
+    unfinished, phases = told.unfinished, told.phases
+    return replace(
+        told,
+        unfinished=unfinished and replace(unfinished, features=with_sizes(unfinished.features)),
+        phases=phases and replace(phases, features=with_sizes(phases.features)),
+    )
+
+
+def are_sized(features: FeatureTable) -> bool:
+    """Return whether sizes of machines tell of runs what nothing else in them does.
+
+    They do where runs on processors name instance types of at least two sizes, and tell neither
+    the processors of a machine nor those of all: no column, and no product or quotient of two, is
+    in proportion to the sizes.
+
+    Examples
+    --------
+    >>> names, cores = ["c5.large", "c5.xlarge", "c5.large"], np.array([2.0, 8.0, 4.0])
+    >>> workers = np.array([1.0, 2.0, 2.0])
+    >>> are_sized(FeatureTable({"workers": workers}, {"instance_type": names}, 3))
+    True
+    >>> columns = {"workers": workers, "param.cores": cores}
+    >>> are_sized(FeatureTable(columns, {"instance_type": names}, 3))
+    False
+    """
+    names = features.categorical.get("instance_type")
+    if names is None or any(gpu is not None for gpu in features.categorical.get("gpu_type", ())):
+        return False
+    sizes = _sizes(names)
+    known = np.flatnonzero(~np.isnan(sizes))
+    if len(np.unique(sizes[known])) <= 1:
+        return False
+    rows = known[:: 1 + len(known) // _MOST_ROWS]
+    return not _are_told(np.log(sizes[rows]), features.numeric, rows)
+
+
+def _sizes(names: Sequence[str | None]) -> FloatArray:
+    sizes: dict[str | None, int | None] = {
+        name: None if name is None else vcpus_of(name) for name in set(names)
+    }
+    return np.array([sizes[name] or np.nan for name in names], dtype=np.float64)
+
+
+def _are_told(log_sizes: FloatArray, numeric: Mapping[str, FloatArray], rows: IntArray) -> bool:
+    columns = [column[rows] for column in numeric.values()]
+    logs = [np.log(column) for column in columns if (column > 0).all() and np.ptp(column) > 0]
+    return any(np.ptp(log_sizes - told) < _TOLERANCE for told in _compared(logs))
+
+
+def _compared(logs: Sequence[FloatArray]) -> Iterator[FloatArray]:
+    """Yield the logarithms of columns, and of the products and quotients of two."""
+    yield from logs
+    for one, other in combinations(logs, 2):
+        yield one + other
+        yield one - other
+        yield other - one
