@@ -93,8 +93,12 @@ def impute(
 
 
 def _one_each(keys: list[str], unfinished: UnfinishedRuns, completed: set[str]) -> IntArray:
-    """Return the run of each configuration that tells most: by progress, then by its bound."""
-    order = np.lexsort((unfinished.elapsed_seconds, np.nan_to_num(unfinished.progress, nan=-1.0)))
+    """Return the run of each configuration that tells most: by progress, then by its bound.
+
+    Progress below `LEAST_PROGRESS` tells no more than none; of equal runs the last by name counts.
+    """
+    progress = np.where(unfinished.progress >= LEAST_PROGRESS, unfinished.progress, -1.0)
+    order = np.lexsort((np.array(unfinished.run_ids), unfinished.elapsed_seconds, progress))
     best = {keys[row]: int(row) for row in order if keys[row] not in completed}
     return np.array([best[key] for key in sorted(best)], dtype=np.int64)
 

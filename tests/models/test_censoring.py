@@ -96,6 +96,19 @@ def test_the_most_telling_run_of_each_configuration_counts() -> None:
     assert found.runs.duration_seconds[-1] == pytest.approx(4000.0)
 
 
+def test_a_long_bound_counts_for_more_than_hardly_any_progress() -> None:
+    found = impute(make_completed(), make_unfinished([(3.2e4, 10.0, 0.05), (3.2e4, 9000.0, NAN)]))
+
+    assert found.counts == UnfinishedCounts(as_bounds=1, uninformative=1)
+    assert found.runs.run_ids[-1] == "stopped_1"
+
+
+def test_the_order_of_unfinished_runs_is_no_matter() -> None:
+    alike = make_unfinished([(3.2e4, 2500.0, 0.5), (3.2e4, 2500.0, 0.5)])
+
+    assert dumps(fit(alike.take(np.array([1, 0])))) == dumps(fit(alike))
+
+
 def test_a_configuration_that_no_run_completed_is_not_called_measured() -> None:
     portfolio = fit(make_unfinished([(3.2e4, 2500.0, 0.5)]))
     loaded = loads(dumps(portfolio))
