@@ -126,6 +126,9 @@ def fit_phases(runs: PhaseRuns | None, encoder: Encoder) -> PhaseLaw | None:
     logs = np.log(np.maximum(shares[told], _LEAST_SHARE))
     logs -= logs.mean(axis=1, keepdims=True)
     design = _design(encoder.layout, encoder.encode(runs.features).X[told])
+    # Sums depend on the order of what they add, in their last bits.
+    order = np.lexsort((*logs.T, *design.T))
+    logs, design = logs[order], design[order]
     penalty = np.full(design.shape[1], _RIDGE)
     # The level of each phase, and whether anything is synchronised at all, are free.
     penalty[[0, 1 + encoder.layout.n_numeric]] = _FREE

@@ -119,6 +119,25 @@ def test_explanation_by_phases_survives_the_artefact_and_unseen_levels() -> None
     assert explained[4][0].phase == "compute"
 
 
+def test_order_of_runs_is_no_matter_to_their_phases() -> None:
+    phases = {"compute": COMPUTE * np.linspace(0.8, 1.0, 8), "communication": COMMUNICATION}
+    order = np.random.default_rng(0).permutation(8)
+
+    one, other = (
+        fit_phases(
+            PhaseRuns(
+                FEATURES.take(rows), DURATIONS[rows], {name: s[rows] for name, s in phases.items()}
+            ),
+            Encoder.learn(FEATURES),
+        )
+        for rows in (np.arange(8), order)
+    )
+
+    assert one is not None
+    assert other is not None
+    np.testing.assert_array_equal(one.coefficients, other.coefficients)
+
+
 def test_runs_without_phases_explain_nothing_by_them() -> None:
     runs = RunTable(FEATURES, DURATIONS, [f"run_{index}" for index in range(8)])
 
