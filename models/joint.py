@@ -250,15 +250,16 @@ def _common_unknowns(
     """
     parted = portfolio.transfer.companions.unknowns(rows, encoded)
     total = parted @ parted.T
-    of_epochs = portfolio.ask(rows).of_epochs
-    if of_epochs is not None:
-        total += of_epochs[1] @ of_epochs[1].T
     for index, feature in enumerate(portfolio.encoder.numeric):
         if not feature.used:
             exponent = feature.exponent_sd * encoded.excess[:, index]
             total += np.outer(exponent, exponent)
     left = np.maximum(encoded.variance - np.diag(total), 0.0)
     total += np.diag(left)
+    # What is open of other epochs is none of the encoded variance.
+    of_epochs = portfolio.ask(rows).of_epochs
+    if of_epochs is not None:
+        total += of_epochs[1] @ of_epochs[1].T
     for index, deviation in enumerate(portfolio.trend_breaks.tolist()):
         beyond = deviation * encoded.excess[:, index]
         total = total + np.outer(beyond, beyond)

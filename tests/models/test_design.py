@@ -50,6 +50,7 @@ def everything(n: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         ({"workers": 16.0, "dataset_size": 1500.0, "epochs": 2.0, "gpu_type": "K80"}, 0.85),
         ({"workers": 2.0, "dataset_size": 9000.0, "epochs": 4.0, "gpu_type": "V100"}, 1.0),
         ({"workers": 2.0, "dataset_size": 1000.0, "epochs": 2.0, "gpu_type": "TPU"}, 1.0),
+        ({"workers": 2.0, "epochs": 64.0, "gpu_type": "V100"}, 1.0),
     ],
 )
 def test_variance_of_one_target_is_that_of_its_forecast(
