@@ -84,7 +84,9 @@ class Influences:
         unheard: Sequence[int] = (),
     ) -> None:
         self._n, self._unheard = len(X), list(unheard)
-        rows = {row.tobytes(): index for index, row in enumerate(X)}
+        rows: dict[bytes, list[int]] = {}
+        for index, row in enumerate(X):
+            rows.setdefault(row.tobytes(), []).append(index)
         self._parts: list[tuple[int, float, _LawResponse | _ProcessResponse]] = []
         for position, member in enumerate(members.values()):
             if isinstance(member, GaussianProcess):
@@ -166,7 +168,7 @@ class _ProcessResponse:
         self,
         layout: Layout,
         process: GaussianProcess,
-        rows: Mapping[bytes, int],
+        rows: Mapping[bytes, Sequence[int]],
         X: FloatArray,
     ) -> None:
         law = process.law_.laws_[0]
@@ -198,12 +200,14 @@ class _ProcessResponse:
             total[:, _NEIGHBOURHOOD, columns] += weight * moved[:, known]
 
 
-def _places(X: FloatArray, rows: Mapping[bytes, int]) -> tuple[IntArray, BoolArray]:
+def _places(X: FloatArray, rows: Mapping[bytes, Sequence[int]]) -> tuple[IntArray, BoolArray]:
     """Return where configurations stand among all, and which do.
 
-    An artefact need not hold the configurations of a process among its own.
+    Those that are encoded alike stand one after the other, as in the fit. An artefact need not hold
+    the configurations of a process among its own.
     """
-    columns: IntArray = np.array([rows.get(row.tobytes(), -1) for row in X])
+    left = {key: iter(places) for key, places in rows.items()}
+    columns: IntArray = np.array([next(left.get(row.tobytes(), iter(())), -1) for row in X])
     known: BoolArray = columns >= 0
     return columns[known], known
 

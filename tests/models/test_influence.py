@@ -63,6 +63,17 @@ def test_influence_is_what_a_refit_on_longer_runs_shows(member: PortfolioRegress
         assert found[:, row] == pytest.approx(change, rel=0.2, abs=0.06)
 
 
+def test_configurations_that_are_encoded_alike_teach_each_its_part() -> None:
+    workers, size = np.array([1.0, 2.0, 4.0, 4.0, 8.0]), np.full(5, 1000.0)
+    X, asked = _encoded(workers, size), _encoded(np.array([4.0]), np.array([1e3]))
+    process = GaussianProcess(LAYOUT).fit(X, np.log(30 + 500 / workers))
+
+    (found,) = Influences(LAYOUT, {"process": process}, X).of(asked, np.ones(1)).sum(axis=1)
+
+    assert found[2] > 0.1
+    assert found[2] == pytest.approx(found[3])
+
+
 def test_lessons_stand_in_order_and_name_the_runs_of_one_configuration() -> None:
     lessons = _fit(_runs()).taught_by(ASKED)[0]
 
