@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.distribution import NORMAL_KNOTS
+from models.distribution import NORMAL_90
 from models.encoding import Encoder
 from models.hardware import HardwareDescription
 from models.joint import JointForecast, stack
@@ -85,7 +85,7 @@ def prior_forecast(
     joint = JointForecast(
         covariance[:n, :n],
         np.full(n, noise),
-        np.full(targets.n_rows, NORMAL_KNOTS[3]),
+        np.full(targets.n_rows, NORMAL_90),
         np.arange(targets.n_rows),
     )
     return PriorForecast(joint, mean[:n])

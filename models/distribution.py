@@ -16,8 +16,15 @@ from models.tables import BoolArray, FloatArray
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Confidence levels at which quantiles are calibrated; between them they are interpolated."""
 
+AT_80: Final = LEVELS.index(0.8)
+AT_90: Final = LEVELS.index(0.9)
+"""Where these levels stand among `LEVELS`."""
+
 NORMAL_KNOTS: FloatArray = np.array([0.0, *(NormalDist().inv_cdf((1 + c) / 2) for c in LEVELS)])
 """The standard normal's half widths at 0 and at `LEVELS`: abscissae of the calibrated curve."""
+
+NORMAL_90: Final = float(NORMAL_KNOTS[1 + AT_90])
+"""The standard normal's half width at 90 %, in deviations."""
 
 _KNOTS: Final[list[float]] = NORMAL_KNOTS.tolist()
 _INNER_KNOTS: Final = _KNOTS[1:-1]

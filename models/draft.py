@@ -9,6 +9,7 @@ import numpy as np
 from models.arms import Arms, uses_pool
 from models.censoring import Imputed
 from models.configurations import UNBOUNDED, Configurations, fingerprint
+from models.distribution import AT_80, AT_90
 from models.encoding import Encoded, Encoder
 from models.exponents import with_exponents
 from models.intervals import calibrate, found_surprise, prior_curve
@@ -282,8 +283,8 @@ class Draft:
         inside: dict[str, list[FloatArray]] = {"0.8": [], "0.9": []}
         for name, held_out in self.held_out.items():
             scores, _ = held_out.scores(regimes[name].weights)
-            inside["0.8"].append(scores <= regimes[name].curve[1])
-            inside["0.9"].append(scores <= regimes[name].curve[2])
+            inside["0.8"].append(scores <= regimes[name].curve[AT_80])
+            inside["0.9"].append(scores <= regimes[name].curve[AT_90])
         return {
             level: float(np.concatenate(parts).mean()) for level, parts in inside.items() if parts
         }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.distribution import NORMAL_KNOTS
+from models.distribution import AT_90, NORMAL_90
 from models.encoding import UNSEEN, Encoded
 from models.intervals import tempered
 from models.jitter import Jitter
@@ -14,10 +14,6 @@ from models.portfolio import FittedPortfolio
 from models.regressor import PortfolioRegressor
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 from models.transfer import Expansion
-
-_CONFIDENCE_OF_CURVE = 2
-"""Position of 90 % among the levels of a calibrated curve."""
-
 
 _LEAST_NOISE = 1e-6
 _AT_ONCE = 4_000_000
@@ -63,8 +59,7 @@ class JointForecast:
             Variance of each row's log duration, shape (n,), positive.
         """
         deviation = np.sqrt(variance)
-        level = NORMAL_KNOTS[1 + _CONFIDENCE_OF_CURVE]
-        return np.asarray(self.half_width[0] / level * tempered(deviation) / deviation)
+        return np.asarray(self.half_width[0] / NORMAL_90 * tempered(deviation) / deviation)
 
 
 def joint_forecast(
@@ -121,7 +116,7 @@ def joint_forecast(
         which = np.flatnonzero([each == regime for each in answering])
         kept = np.concatenate([np.arange(n), n + which])
         model = portfolio.answering[regime]
-        width = float(model.curve[_CONFIDENCE_OF_CURVE])
+        width = float(model.curve[AT_90])
         covariance, noise = spread.of_mixture(model, kept, portfolio.jitter)
         joints.append(JointForecast(covariance, noise, np.full(len(which), width), which))
     return joints

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.distribution import LEVELS, NORMAL_KNOTS
+from models.distribution import AT_90, NORMAL_90
 from models.encoding import Encoded, Encoder
 from models.layout import Role
 from models.regimes import IRRELEVANT_AXIS, Kind
@@ -13,8 +13,6 @@ from models.tables import FloatArray
 
 _DEEPEST = 20.0
 """Nobody asks further out; bounds stay numbers."""
-
-_AT_90 = LEVELS.index(0.9)
 
 
 class _Side(NamedTuple):
@@ -89,7 +87,7 @@ class Lopsided:
         if not found:
             return curves, None
         missed = np.sqrt(sum((side.missed * depth) ** 2 for side, depth in found))
-        longer = np.hypot(1.0, NORMAL_KNOTS[1 + _AT_90] * missed / (scale * curves[:, _AT_90]))
+        longer = np.hypot(1.0, NORMAL_90 * missed / (scale * curves[:, AT_90]))
         shorter = np.prod(
             [1.0 - side.no_shorter * np.minimum(depth, 1.0) for side, depth in found], axis=0
         )

@@ -7,7 +7,7 @@ from itertools import compress
 import numpy as np
 
 from models.configurations import UNBOUNDED
-from models.distribution import LEVELS
+from models.distribution import AT_90
 from models.encoding import Encoded
 from models.once import once
 from models.run_names import RunNames
@@ -15,7 +15,6 @@ from models.tables import BoolArray, FloatArray, IntArray
 
 _ROUNDING = 1e-9
 _DIGITS = 1e9
-_USUAL = LEVELS.index(0.9)
 
 
 def row_signatures(encoded: Encoded) -> list[bytes]:
@@ -143,7 +142,7 @@ class Memory:
             if median is log_median:
                 median, found = log_median.copy(), scale.copy()
             median[row] = min(max(median[row], told[0]), told[1])
-            found[row] = min(found[row], told[2] / curves[row, _USUAL])
+            found[row] = min(found[row], told[2] / curves[row, AT_90])
         return median, found
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.distribution import LEVELS, NORMAL_KNOTS, normal_quantiles
+from models.distribution import AT_90, LEVELS, NORMAL_KNOTS, normal_quantiles
 from models.tables import FloatArray
 
 _FEWEST = 20
@@ -17,7 +17,6 @@ _BELIEVED = normal_quantiles(20)
 _HEAVY = 1.3
 """How much further than normal the 95 % quantile lies on a side that is called heavy."""
 
-_USUAL = LEVELS.index(0.9)
 _RISE = 1.001
 
 
@@ -74,7 +73,7 @@ class NoiseTails:
         shares = (1 - np.array(LEVELS)) / 2
         below, above = -np.quantile(together, shares), np.quantile(together, 1 - shares)
         normal = scale * NORMAL_KNOTS[1:]
-        if max(below[_USUAL], above[_USUAL]) <= _HEAVY * normal[_USUAL]:
+        if max(below[AT_90], above[AT_90]) <= _HEAVY * normal[AT_90]:
             return None
         return cls(_rising(below, normal), _rising(above, normal))
 
