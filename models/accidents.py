@@ -10,10 +10,11 @@ ACCIDENT_SHARE = 0.01
 ACCIDENT_SD = 1.4
 """Log standard deviation of what it does to a duration: a factor of 4."""
 
-_TAIL = 4.0
+TAIL = 4.0
 """Degrees of freedom of Student's t: a deviation is known within a factor of 1.5."""
 
 _T_CONSTANT = 0.375
+"""What the density of Student's t with four degrees of freedom is at 0."""
 
 
 def accident_probability(off: FloatArray, variance: FloatArray) -> FloatArray:
@@ -41,7 +42,7 @@ def accident_log_odds(off: FloatArray, variance: FloatArray) -> FloatArray:
     wide = ACCIDENT_SD**2 + variance
     wrong = -0.5 * (off**2 / wide + np.log(2 * np.pi * wide))
     right = np.log(_T_CONSTANT) - 0.5 * np.log(variance)
-    right -= (_TAIL + 1) / 2 * np.log1p(off**2 / variance / _TAIL)
+    right -= (TAIL + 1) / 2 * np.log1p(off**2 / variance / TAIL)
     return np.asarray(wrong - right, dtype=np.float64)
 
 

@@ -13,13 +13,14 @@ from models.jitter import Jitter, find_jitter
 from models.log_grid import LOG_GRID, on_log_grid
 from models.noise_tails import NoiseTails, single_runs
 from models.ordering import numeric_columns, structural_keys
+from models.robust_scale import robust_sd
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
 MAX_NAMED_RUNS = 3
 """How many runs of one configuration an artefact remembers by name."""
 
 _PAIR, _FEWEST_REPEATED, _FEWEST_TO_ONE = 2, 3, 6
-_LEAST_SCALE, _UNKNOWN_SCALE, _MAD_TO_SD, _LEAST_PROBABILITY = 0.02, 0.1, 1.4826, 0.5
+_LEAST_SCALE, _UNKNOWN_SCALE, _LEAST_PROBABILITY = 0.02, 0.1, 0.5
 
 UNBOUNDED = 1e3
 """No log duration is as large."""
@@ -202,7 +203,7 @@ def _contradicted(deviations: Sequence[FloatArray]) -> BoolArray:
     repeated = [each for each in deviations if len(each) > 1]
     scale = _UNKNOWN_SCALE
     if len(repeated) >= _FEWEST_REPEATED:
-        scale = max(_MAD_TO_SD * float(np.median(np.abs(single_runs(repeated)))), _LEAST_SCALE)
+        scale = max(robust_sd(single_runs(repeated)), _LEAST_SCALE)
     gaps = np.array([np.ptp(deviations[row]) for row in pairs])
     torn = accident_probability(gaps, np.full(len(pairs), 2 * scale**2)) > _LEAST_PROBABILITY
     if torn.sum() <= max(len(repeated) // _FEWEST_TO_ONE, 1):
@@ -251,7 +252,7 @@ def _robust_mean(logs: FloatArray) -> tuple[float, float]:
     if len(logs) < 3:  # noqa: PLR2004 - two values have no outlier
         return float(logs.mean()), np.inf
     deviation = np.abs(logs - np.median(logs))
-    scale = max(1.4826 * float(np.median(deviation)), 1e-6)
+    scale = max(robust_sd(deviation), 1e-6)
     weights = 1 / np.maximum(1.0, deviation / (2 * scale))
     return float(weights @ logs / weights.sum()), scale
 

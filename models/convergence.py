@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.errors import ArtifactError
+from models.robust_scale import robust_sd
 from models.tables import FloatArray
 
 N_NOISE_SCALES = 161
@@ -160,7 +161,7 @@ def fit_convergence(runs: ConvergenceRuns | None) -> ConvergenceLaw | None:
     for _ in range(_ROUNDS if len(y) >= _MIN_ROBUST else 1):
         law = _posterior(grid, center, batch, y, weights)
         residual = y - law.moments(batch)[0]
-        spread = max(1.4826 * float(np.median(np.abs(residual))), _LEAST_SPREAD)
+        spread = max(robust_sd(residual), _LEAST_SPREAD)
         weights = np.minimum(1.0, (_INLIER_SPREADS * spread / np.abs(residual).clip(1e-9)) ** 2)
     return law
 

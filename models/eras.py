@@ -12,6 +12,7 @@ from models.evidence import UnfinishedRuns
 from models.hardware import HardwareDescription
 from models.refutation import without_refuted
 from models.reports import ChangePoint
+from models.robust_scale import robust_sd
 from models.tables import FloatArray, IntArray, RunTable
 
 FALSE_ALARM_RATE = 0.01
@@ -29,7 +30,6 @@ _MAX_SPLITS = 60
 _N_BOOTSTRAPS = 299
 _LEAST_SD = 0.01
 _PRIOR_SD = 0.3
-_MAD_TO_SD = 1.4826
 _CAUTION = 0.1
 _CLIP = 3.0
 _LAW = "scaling_law"
@@ -232,14 +232,14 @@ def _estimate_noise(
     spread = float(left @ left) / float(stats.chi2.ppf(_CAUTION, freedom))
     if not len(steps):
         return _Noise(group, sizes, max(spread, _LEAST_SD**2), 0.0)
-    variance = max((_MAD_TO_SD * float(np.median(np.abs(steps)))) ** 2 / 2, _LEAST_SD**2)
+    variance = max(robust_sd(steps) ** 2 / 2, _LEAST_SD**2)
     misfit = max(spread - variance * float(np.mean(1 / sizes)), 0.0)
     return _Noise(group, sizes, variance, misfit)
 
 
 def _clipped(residual: FloatArray) -> FloatArray:
     center = float(np.median(residual))
-    scale = _MAD_TO_SD * float(np.median(np.abs(residual - center)))
+    scale = robust_sd(residual - center)
     bound = _CLIP * max(scale, _LEAST_SD)
     return np.clip(residual, center - bound, center + bound)
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from models.configurations import Configurations
 from models.reports import Outlier
+from models.robust_scale import robust_sd
 from models.tables import RunTable
 
 MAX_NAMED = 50
@@ -13,7 +14,6 @@ FEWEST_REPETITIONS = 3
 
 _SCALES = 5.0
 _LEAST_DEVIATION = 0.1
-_MAD_TO_SD = 1.4826
 
 
 def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outlier, ...]:
@@ -52,10 +52,10 @@ def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outli
     for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
         if len(rows) >= FEWEST_REPETITIONS:
             deviation[rows] = logs[rows] - np.median(logs[rows])
-            own[rows] = _MAD_TO_SD * np.median(np.abs(deviation[rows]))
+            own[rows] = robust_sd(deviation[rows])
     repeated = configurations.counts[group] >= FEWEST_REPETITIONS
     usual = configurations.spreads[group]
-    pooled = _MAD_TO_SD * usual * float(np.median(np.abs(deviation / usual)[repeated]))
+    pooled = usual * robust_sd((deviation / usual)[repeated])
     far = np.abs(deviation) > np.maximum(_SCALES * np.maximum(own, pooled), _LEAST_DEVIATION)
     found = [
         Outlier(

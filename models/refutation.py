@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.accidents import ACCIDENT_SD, accident_probability
+from models.accidents import ACCIDENT_SD, TAIL, accident_probability
 from models.configurations import Configurations
 from models.encoding import Encoder
 from models.gaussian import GaussianProcess
@@ -15,16 +15,15 @@ from models.outliers import farthest
 from models.power_laws import evaluate_law
 from models.regimes import FEW_CONFIGURATIONS
 from models.reports import Outlier
+from models.robust_scale import robust_sd
 from models.scaling_laws import spread_subset
 from models.tables import BoolArray, FloatArray, IntArray
 
-_TAIL = 4.0
-"""Degrees of freedom of Student's t: a deviation is known within a factor of 1.5."""
 _LEAST_PROBABILITY = 0.5
 _FEWEST_TO_ONE, _MOST_SUSPECTS = 6, 10
 _MOST_CONFIGURATIONS = 2_000
 _SUSPICIOUS, _LEAST_DEVIATION = 3.0, 0.2
-_LEAST_SCALE, _MAD_TO_SD, _STEPS, _SETTLED = 0.02, 1.4826, 20, 1e-4
+_LEAST_SCALE, _STEPS, _SETTLED = 0.02, 20, 1e-4
 _MOST_TOLD = 100
 
 _LOADS: dict[Role, float] = {"workers": -1.0, "dataset_size": 1.0, "local_batch": 1.0}
@@ -193,21 +192,21 @@ def _reweighted(
     pull = precision @ prior.means
     for _ in range(_STEPS):
         residual, scale = _residuals(y, jacobian @ theta)
-        weighted = jacobian.T * ((_TAIL + 1) / (_TAIL * scale**2 + residual**2))
+        weighted = jacobian.T * ((TAIL + 1) / (TAIL * scale**2 + residual**2))
         found = np.linalg.solve(weighted @ jacobian + precision, weighted @ y + pull)
         moved, theta = float(np.abs(found - theta).max()), np.asarray(found, dtype=np.float64)
         if moved < _SETTLED:
             break
     residual, scale = _residuals(y, jacobian @ theta)
     offset = theta - prior.means
-    tails = (_TAIL + 1) / 2 * np.log1p((residual / scale) ** 2 / _TAIL)
+    tails = (TAIL + 1) / 2 * np.log1p((residual / scale) ** 2 / TAIL)
     loss = len(y) * np.log(scale) + tails.sum() + offset @ precision @ offset / 2
     return float(loss), residual, scale
 
 
 def _residuals(y: FloatArray, mean: FloatArray) -> tuple[FloatArray, float]:
     residual = y - mean
-    return residual, max(_MAD_TO_SD * float(np.median(np.abs(residual))), _LEAST_SCALE)
+    return residual, max(robust_sd(residual), _LEAST_SCALE)
 
 
 def _is_surrounded(layout: Layout, asked: FloatArray, rest: FloatArray) -> BoolArray:

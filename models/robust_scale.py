@@ -1,0 +1,31 @@
+"""The robust standard deviation: what most values scatter by, whatever a few of them do."""
+
+from typing import Final
+
+import numpy as np
+
+from models.tables import FloatArray
+
+_MAD_TO_SD: Final = 1.4826
+"""A normal distribution's standard deviation over its median absolute deviation (MAD)."""
+
+
+def robust_sd(deviations: FloatArray) -> float:
+    """Return ``1.4826 MAD``, which is the standard deviation of normal deviations.
+
+    Parameters
+    ----------
+    deviations
+        From a centre, shape (n,), at least one.
+
+    References
+    ----------
+    Hampel (1974), The influence curve and its role in robust estimation, J. Am. Statist. Assoc.
+    69(346), 383-393.
+
+    Examples
+    --------
+    >>> robust_sd(np.array([-1.0, 0.5, 1.0, 1000.0]))
+    1.4826
+    """
+    return _MAD_TO_SD * float(np.median(np.abs(deviations)))
