@@ -162,10 +162,11 @@ class TrainingKernel:
         return [*by_strength, *by_length, *by_share]
 
     def _shaped(self, logs: FloatArray, parameters: KernelParameters) -> _Shape:
-        key = logs[N_DEVIATIONS:].tobytes()
-        if self._shape is None or self._shape.key != key:
-            self._shape = self._new_shape(key, parameters)
-        return self._shape
+        key, shape = logs[N_DEVIATIONS:].tobytes(), self._shape
+        if shape is None or shape.key != key:
+            # Returned as it was made: another thread may ask for another shape meanwhile.
+            shape = self._shape = self._new_shape(key, parameters)
+        return shape
 
     def _new_shape(self, key: bytes, parameters: KernelParameters) -> _Shape:
         product, correlations = np.ones(len(self._weights)), []

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from models.kernels import KernelParameters, ServingKernel
 from models.tables import FloatArray
@@ -95,3 +96,26 @@ def test_kernel_is_shared_by_those_who_ask_of_equal_configurations() -> None:
 
     assert training_kernel(told) is shared
     assert all(training_kernel(other) is not training_kernel(told) for other in others)
+
+
+class _SharedKernel(TrainingKernel):
+    """A kernel that another thread asks for another shape as soon as it has made one."""
+
+    def __init__(self, told: Told, other: FloatArray) -> None:
+        self._other: FloatArray | None = other
+        super().__init__(told)
+
+    @override
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "_shape" and value is not None and self._other is not None:
+            other, self._other = self._other, None
+            self.covariance(other)
+
+
+def test_another_thread_may_ask_for_another_shape_meanwhile() -> None:
+    told = _told(12, 3)
+
+    found = _SharedKernel(told, _logs(1)).covariance(_logs(0))
+
+    np.testing.assert_array_equal(found, TrainingKernel(told).covariance(_logs(0)))
