@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from models.checks import check_bounded, check_rows, demand
 from models.conditioning import Rows, conditioned, conditioning_rows
-from models.hyperposterior import Evidence, cholesky, negative_log_posterior
+from models.hyperposterior import Observed, cholesky, negative_log_posterior
 from models.kernels import N_DEVIATIONS, KernelParameters, ServingKernel
 from models.layout import Layout
 from models.optimisation import minimise_in_box
@@ -105,10 +105,10 @@ class GaussianProcess(PortfolioRegressor):
         held = _few(every, MAX_PROCESS_CONFIGURATIONS, self.seed)
         spread = self.layout.numeric(few[0]).std(axis=0)
         self.scales_ = np.array(self.start[0]) if self.start else np.where(spread > 0, spread, 1.0)
-        evidence = self._evidence(*held)
+        observed = self._observed(*held)
         is_tuned_by_few = self.max_iterations > 0 and len(y) > MAX_TUNING_CONFIGURATIONS
-        self.log_parameters_ = self._optimise(self._evidence(*few) if is_tuned_by_few else evidence)
-        self._condition(held[0], evidence)
+        self.log_parameters_ = self._optimise(self._observed(*few) if is_tuned_by_few else observed)
+        self._condition(held[0], observed)
         if len(y) > MAX_PROCESS_CONFIGURATIONS:
             rows = conditioning_rows(len(y))
             mean, jacobian = self._mean_and_jacobian(X[rows])
@@ -116,25 +116,25 @@ class GaussianProcess(PortfolioRegressor):
             self.alpha_ = response @ (told @ (y[rows] - mean - jacobian @ self.shift_))
         return self
 
-    def _evidence(self, X: FloatArray, y: FloatArray, counts: FloatArray) -> Evidence:
+    def _observed(self, X: FloatArray, y: FloatArray, counts: FloatArray) -> Observed:
         mean, jacobian = self._mean_and_jacobian(X)
         law = self._best
         coupling = law.covariance @ jacobian.T if self.held else law.prior.coupling(jacobian)
         rows = self._rows(X)
         kernel = training_kernel(Told.of(rows.x, rows.codes, counts))
-        return Evidence(kernel, y - mean, coupling, jacobian @ coupling)
+        return Observed(kernel, y - mean, coupling, jacobian @ coupling)
 
-    def _condition(self, X: FloatArray, evidence: Evidence) -> None:
+    def _condition(self, X: FloatArray, observed: Observed) -> None:
         """Hold configurations: what they leave of the law moves the process."""
         parameters = KernelParameters.from_log(self.log_parameters_, len(self.scales_))
-        kernel = evidence.kernel
+        kernel = observed.kernel
         noise = parameters.roughness**2 + parameters.noise**2 / kernel.counts
-        factor = cholesky(kernel.covariance(self.log_parameters_) + evidence.base, noise)
+        factor = cholesky(kernel.covariance(self.log_parameters_) + observed.base, noise)
         inverse = invert_lower(factor)
         self.inverse_factor_ = LowerTriangle.of(inverse)
-        self.alpha_ = inverse.T @ (inverse @ evidence.residual)
-        self.X_, self.coupling_ = np.ascontiguousarray(X), np.ascontiguousarray(evidence.coupling)
-        self.shift_: FloatArray = evidence.coupling @ self.alpha_
+        self.alpha_ = inverse.T @ (inverse @ observed.residual)
+        self.X_, self.coupling_ = np.ascontiguousarray(X), np.ascontiguousarray(observed.coupling)
+        self.shift_: FloatArray = observed.coupling @ self.alpha_
         self._prepare()
 
     def response(self, X: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -158,7 +158,8 @@ class GaussianProcess(PortfolioRegressor):
 
     def correlations(self, X: FloatArray) -> FloatArray:
         """Return the correlations of rows with the training rows, shape (n, n_training)."""
-        return self.kernel(self.layout.numeric(X) / self.scales_, self.layout.codes(X))
+        rows = self._rows(X)
+        return self.kernel(rows.x, rows.codes)
 
     def moments_given(
         self, evaluated: tuple[FloatArray, FloatArray], correlations: FloatArray
@@ -180,11 +181,10 @@ class GaussianProcess(PortfolioRegressor):
     def covariance(self, A: FloatArray, B: FloatArray) -> FloatArray | None:
         """Return the posterior covariance of law and process between two sets of rows."""
         a, b = (self._mean_and_jacobian(X)[1] for X in (A, B))
-        (x, codes), (known, levels) = (
-            (self.layout.numeric(X) / self.scales_, self.layout.codes(X)) for X in (A, B)
-        )
-        kernel = ServingKernel(self._parameters, known, levels, self.scales_)
-        prior = self.scatter * kernel(x, codes) + a @ self._parameter_covariance() @ b.T
+        asked, known = self._rows(A), self._rows(B)
+        kernel = ServingKernel(self._parameters, known.x, known.codes, self.scales_)
+        within = self.scatter * kernel(asked.x, asked.codes)
+        prior = within + a @ self._parameter_covariance() @ b.T
         inverse = self.inverse_factor_.full()
         whitened = [self._cross(X, slopes) @ inverse.T for X, slopes in ((A, a), (B, b))]
         return prior - whitened[0] @ whitened[1].T
@@ -300,8 +300,8 @@ class GaussianProcess(PortfolioRegressor):
         if twin is not None:
             self.kernel = twin.with_deviation(self._parameters)
             return
-        x = self.layout.numeric(self.X_) / self.scales_
-        self.kernel = ServingKernel(self._parameters, x, self.layout.codes(self.X_), self.scales_)
+        held = self._rows(self.X_)
+        self.kernel = ServingKernel(self._parameters, held.x, held.codes, self.scales_)
 
     @property
     def _best(self) -> FittedLaw:
@@ -342,17 +342,17 @@ class GaussianProcess(PortfolioRegressor):
         widths = [1.0, 1.0, noise_width, *[1.0] * n_numeric, *[0.7] * n_numeric]
         return np.log(means), np.array(widths + [1.0] * n_categories)
 
-    def _optimise(self, evidence: Evidence) -> FloatArray:
+    def _optimise(self, observed: Observed) -> FloatArray:
         means, widths = self._hyper_prior()
         first = np.array(self.start[1]) if self.start else means
-        if self.max_iterations == 0 or len(evidence.residual) < 3:  # noqa: PLR2004 - nothing to learn from
+        if self.max_iterations == 0 or len(observed.residual) < 3:  # noqa: PLR2004 - nothing to learn from
             return first
         low, high = means - _BOX * widths, means + _BOX * widths
         if self.shape_fixed:
             low[N_DEVIATIONS:] = high[N_DEVIATIONS:] = first[N_DEVIATIONS:]
         return minimise_in_box(
             lambda logs: negative_log_posterior(
-                evidence, logs, means, widths, shape_fixed=self.shape_fixed
+                observed, logs, means, widths, shape_fixed=self.shape_fixed
             ),
             np.clip(first, low, high),
             list(zip(low.tolist(), high.tolist(), strict=True)),

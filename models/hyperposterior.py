@@ -13,7 +13,7 @@ _JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Observed:
     """What n configurations tell of a process around a law with p parameters.
 
     Attributes
@@ -35,7 +35,7 @@ class Evidence:
 
 
 def negative_log_posterior(
-    evidence: Evidence,
+    observed: Observed,
     logs: FloatArray,
     means: FloatArray,
     widths: FloatArray,
@@ -46,7 +46,7 @@ def negative_log_posterior(
 
     Parameters
     ----------
-    evidence
+    observed
         What the configurations tell.
     logs
         Log hyper-parameters as `KernelParameters.from_log` reads them, shape (k,).
@@ -59,11 +59,11 @@ def negative_log_posterior(
     ----------
     Rasmussen and Williams (2006), Gaussian processes for machine learning, section 5.4.1.
     """
-    kernel, residual = evidence.kernel, evidence.residual
+    kernel, residual = observed.kernel, observed.residual
     parameters = KernelParameters.from_log(logs, kernel.n_numeric)
     covariance = kernel.covariance(logs)
     noise = parameters.roughness**2 + parameters.noise**2 / kernel.counts
-    factor = cholesky(covariance + evidence.base, noise)
+    factor = cholesky(covariance + observed.base, noise)
     inverse = invert_lower(factor)
     precision = inverse.T @ inverse
     alpha = precision @ residual

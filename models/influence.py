@@ -172,7 +172,7 @@ class _ProcessResponse:
         X: FloatArray,
     ) -> None:
         law = process.law_.laws_[0]
-        self._process, self._slopes, self._layout = process, _Slopes(layout, law), layout
+        self._process, self._slopes = process, _Slopes(layout, law)
         self._columns, self._known = _places(process.X_, rows)
         inverse = gram_of_lower(process.inverse_factor_.full())
         known, response = self._slopes.jacobian(process.X_), process.coupling_ @ inverse
@@ -193,8 +193,7 @@ class _ProcessResponse:
         """Add the weighted derivatives of some questions."""
         for subject, part in self._slopes.parts(X):
             total[:, subject, self._columns] += weight * (part @ self._response)[:, self._known]
-        x = self._layout.numeric(X) / self._process.scales_
-        near = self._process.scatter * self._process.kernel(x, self._layout.codes(X))
+        near = self._process.scatter * self._process.correlations(X)
         for columns, known, factors in self._near:
             moved = reduce(np.matmul, factors, near)
             total[:, _NEIGHBOURHOOD, columns] += weight * moved[:, known]
