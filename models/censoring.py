@@ -10,7 +10,6 @@ from models.configurations import collapse, configuration_keys
 from models.encoding import Encoder
 from models.evidence import UnfinishedRuns
 from models.hardware import HardwareDescription
-from models.joint import stack
 from models.reports import UnfinishedCounts
 from models.tables import BoolArray, FloatArray, IntArray, RunTable
 
@@ -114,7 +113,7 @@ def _estimate(
     from scipy import special  # noqa: PLC0415 - heavy, and only fits need it
 
     completed = collapse(runs)
-    encoder = Encoder.learn(stack(completed.features, stopped.features), hardware)
+    encoder = Encoder.learn(completed.features.above(stopped.features), hardware)
     X, X_stopped = (
         encoder.encode(features).X for features in (completed.features, stopped.features)
     )
@@ -154,7 +153,7 @@ def _hazard(position: FloatArray) -> FloatArray:
 
 def _joined(runs: RunTable, stopped: UnfinishedRuns, seconds: FloatArray) -> RunTable:
     return RunTable(
-        stack(runs.features, stopped.features),
+        runs.features.above(stopped.features),
         np.concatenate([runs.duration_seconds, seconds]),
         [*runs.run_ids, *stopped.run_ids],
     )

@@ -8,7 +8,7 @@ import numpy as np
 from models.distribution import NORMAL_90
 from models.encoding import Encoder
 from models.hardware import HardwareDescription
-from models.joint import JointForecast, stack
+from models.joint import JointForecast
 from models.law_priors import TEMPLATES, TERMS, law_prior
 from models.layout import Layout
 from models.power_laws import evaluate_law
@@ -71,8 +71,8 @@ def prior_forecast(
     >>> bool((np.diff(prior.log_duration) < 0).all())
     True
     """
-    asked = stack(candidates, targets)
-    rows = asked if measured is None else stack(asked, measured.features)
+    asked = candidates.above(targets)
+    rows = asked if measured is None else asked.above(measured.features)
     encoder = Encoder.learn(rows, hardware)
     mean, covariance = _law_prior(encoder.layout, encoder.encode(rows).X)
     n, noise = asked.n_rows, 2 * _RUN_SD**2

@@ -105,7 +105,7 @@ def joint_forecast(
     """
     if not (candidates.n_rows and targets.n_rows):
         raise ValueError("A joint forecast needs a candidate and a target.")
-    inquiry = portfolio.ask(stack(candidates, targets))
+    inquiry = portfolio.ask(candidates.above(targets))
     rows, encoded = inquiry.features, inquiry.encoded
     n, answering = candidates.n_rows, inquiry.answering[candidates.n_rows :]
     distinct = list(dict.fromkeys(answering))
@@ -276,31 +276,3 @@ def _same_levels(portfolio: FittedPortfolio, rows: FeatureTable, encoded: Encode
     index = {key: position for position, key in enumerate(dict.fromkeys(keys))}
     which = np.array([index[key] for key in keys])
     return np.asarray(np.equal.outer(which, which), dtype=np.float64)
-
-
-def stack(first: FeatureTable, second: FeatureTable) -> FeatureTable:
-    """Return the rows of two tables below each other; what one does not know is missing there.
-
-    Examples
-    --------
-    >>> one = FeatureTable({"workers": np.array([1.0])}, {}, 1)
-    >>> two = FeatureTable({"workers": np.array([2.0])}, {"gpu_type": ["T4"]}, 1)
-    >>> stack(one, two).categorical["gpu_type"]
-    [None, 'T4']
-    """
-    tables = (first, second)
-    numeric = {
-        name: np.concatenate(
-            [table.numeric.get(name, np.full(table.n_rows, np.nan)) for table in tables]
-        )
-        for name in dict.fromkeys([*first.numeric, *second.numeric])
-    }
-    categorical = {
-        name: [
-            level
-            for table in tables
-            for level in table.categorical.get(name, [None] * table.n_rows)
-        ]
-        for name in dict.fromkeys([*first.categorical, *second.categorical])
-    }
-    return FeatureTable(numeric, categorical, first.n_rows + second.n_rows)

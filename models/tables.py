@@ -90,6 +90,33 @@ class FeatureTable:
         }
         return FeatureTable(numeric, categorical, len(rows))
 
+    def above(self, other: "FeatureTable") -> "FeatureTable":
+        """Return these rows, then those of another table; what one does not know is missing there.
+
+        Examples
+        --------
+        >>> one = FeatureTable({"workers": np.array([1.0])}, {}, 1)
+        >>> two = FeatureTable({"workers": np.array([2.0])}, {"gpu_type": ["T4"]}, 1)
+        >>> one.above(two).categorical["gpu_type"]
+        [None, 'T4']
+        """
+        tables = (self, other)
+        numeric = {
+            name: np.concatenate(
+                [table.numeric.get(name, np.full(table.n_rows, np.nan)) for table in tables]
+            )
+            for name in dict.fromkeys([*self.numeric, *other.numeric])
+        }
+        categorical = {
+            name: [
+                level
+                for table in tables
+                for level in table.categorical.get(name, [None] * table.n_rows)
+            ]
+            for name in dict.fromkeys([*self.categorical, *other.categorical])
+        }
+        return FeatureTable(numeric, categorical, self.n_rows + other.n_rows)
+
 
 def check_times(started_at: FloatArray | None, n_runs: int) -> None:
     """Check the times of start of runs, where they are known.
