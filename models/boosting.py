@@ -18,8 +18,11 @@ from models.trees import TreeArrays, TreeTables
 from models.typed_json import read_number
 
 MIN_TREE_CONFIGURATIONS = 20
-FEW_CONFIGURATIONS = 60
-_FEW_ROUNDS, _ROUNDS = 120, 200
+"""Trees of fewer would only repeat them."""
+
+_FEW_ROUNDS, _MOST_OF_FEW, _ROUNDS = 120, 60, 200
+"""How many trees are grown up to so many configurations, and of more."""
+
 _TREE_FIELDS = fields(TreeArrays)
 
 
@@ -75,8 +78,7 @@ class BoostedTrees(PortfolioRegressor):
         data = lightgbm.Dataset(
             X, label=y - self.center_, categorical_feature=list(codes), params={"verbosity": -1}
         )
-        few = len(y) <= FEW_CONFIGURATIONS
-        rounds = self.rounds or (_FEW_ROUNDS if few else _ROUNDS)
+        rounds = self.rounds or _rounds(len(y))
         # Otherwise the booster is written as text, and read again, before it is returned.
         booster = lightgbm.train(
             self._parameters(len(y)), data, num_boost_round=rounds, keep_training_booster=True
@@ -183,8 +185,7 @@ class ResidualTrees(PortfolioRegressor):
         """
         _check_size(y)
         self.law_ = self._new_law().fit(X, y)
-        rounds = _FEW_ROUNDS if len(y) <= FEW_CONFIGURATIONS else _ROUNDS
-        self.trees_ = BoostedTrees(self.layout, rounds // 2, self.seed, self.asked_once)
+        self.trees_ = BoostedTrees(self.layout, _rounds(len(y)) // 2, self.seed, self.asked_once)
         self.trees_.fit(X, y - self.law_.predict(X), sample_weight)
         return self
 
@@ -217,6 +218,10 @@ class ResidualTrees(PortfolioRegressor):
     def _new_law(self) -> ScalingLaw:
         law = self.law or ScalingLaw(self.layout, TERMS, 1.0, seed=self.seed)
         return type(law)(**law.get_params())
+
+
+def _rounds(n_configurations: int) -> int:
+    return _FEW_ROUNDS if n_configurations <= _MOST_OF_FEW else _ROUNDS
 
 
 def _check_size(y: FloatArray) -> None:
