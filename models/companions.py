@@ -11,6 +11,7 @@ from models.damping import damped
 from models.encoding import Encoded, Encoder, Readings
 from models.features import UNIDENTIFIED_SD, apply_transform, quotient_of, snapped
 from models.hardware import UNKNOWN_SD
+from models.regimes import FEW_CONFIGURATIONS
 from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArray
 
 _PARTED = 0.01
@@ -22,7 +23,6 @@ _LEAST_VARIANCE = 0.01
 _WORK: Final = frozenset({"dataset_size", "epochs"})
 """Roles of which physics knows the effect: twice the work takes twice the time."""
 
-_LEAST_CONFIGURATIONS = 12
 _LEAST_PART, _OFF_PLANE = 0.2, 0.1
 
 Pair = tuple[int, int, IntArray]
@@ -109,7 +109,7 @@ def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
     """
     used = [feature for feature in encoder.numeric if feature.used]
     varied = [place for place in range(len(used)) if np.ptp(X[:, place]) > SMALLEST]
-    if len(varied) < 2 or len(X) < max(_LEAST_CONFIGURATIONS, 2 * len(varied)):  # noqa: PLR2004
+    if len(varied) < 2 or len(X) < max(FEW_CONFIGURATIONS, 2 * len(varied)):  # noqa: PLR2004
         return None
     middle = X[:, : len(used)].mean(axis=0)
     centred = X[:, varied] - middle[varied]
@@ -176,7 +176,7 @@ class Companions:
         X, variance = np.full(encoded.X.shape, np.nan), np.zeros(len(encoded.X))
         shift = np.zeros(len(encoded.X))
         for each in parted:
-            if self.n_configurations >= _LEAST_CONFIGURATIONS:
+            if self.n_configurations >= FEW_CONFIGURATIONS:
                 X[each.apart, each.place] = each.told[each.apart]
             variance += each.unknown**2
             shift += each.shift

@@ -5,10 +5,11 @@ import numpy as np
 from models.encoding import Encoder
 from models.features import NumericFeature, learn_logarithmic
 from models.law_priors import TERMS
+from models.regimes import FEW_CONFIGURATIONS
 from models.scaling_laws import ScalingLaw
 from models.tables import FeatureTable, FloatArray
 
-_LEAST_CONFIGURATIONS, _LEAST_LEVELS, _MOST_COLUMNS = 12, 3, 4
+_LEAST_LEVELS, _MOST_COLUMNS = 3, 4
 _LEAST_LOG_ODDS = 1.0
 
 
@@ -45,7 +46,7 @@ def with_shares(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: i
     >>> added.numeric[0].transform
     'log1p'
     """
-    if len(y) < _LEAST_CONFIGURATIONS:
+    if len(y) < FEW_CONFIGURATIONS:
         return encoder
     shares = [item for item in encoder.numeric if _is_share(item, encoder, features)]
     if not 0 < len(shares) <= _MOST_COLUMNS:
