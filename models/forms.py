@@ -3,12 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from typing_extensions import override
 
 from models.checks import demand
+from models.once import once
 from models.tables import FloatArray, IntArray
 
 MAX_DEPTH = 64
@@ -265,7 +265,7 @@ class Trees(Form):
         # Along the first axis numpy adds one after the other, as the estimators do.
         return np.asarray(np.add.reduce(np.vstack([start, leaves]))[:, None] / self.divisor)
 
-    @cached_property
+    @once
     def _tables(self) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
         """Return features, thresholds, children (a leaf is its own) and values of the nodes."""
         is_leaf, own = self.nodes[:, 2] < 0, np.arange(len(self.nodes))
@@ -274,7 +274,7 @@ class Trees(Form):
         children = np.stack(sides, axis=1).astype(np.int64).ravel()
         return feature, self.nodes[:, 1].copy(), children, self.nodes[:, 4].copy()
 
-    @cached_property
+    @once
     def _depth(self) -> int:
         """Return the depth of the deepest tree, found level by level.
 
