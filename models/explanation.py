@@ -17,6 +17,7 @@ TERM_NAMES: Mapping[Term, TermName] = {
     "fixed": "fixed",
 }
 _SMALLEST = 1e-3
+"""Shares below this are not told."""
 
 
 class TermShare(NamedTuple):
@@ -57,7 +58,11 @@ def name_shares(
     names: Sequence[Name], shares: FloatArray, kind: Callable[[Name, float], Share]
 ) -> list[tuple[Share, ...]]:
     """Return the named shares of each row, the largest first, those above 0.1 % alone."""
-    return [_explain(names, row, kind) for row in shares.tolist()]
+    order, told = ranked(shares)
+    return [
+        tuple(kind(names[place], share) for place, share in zip(*row, strict=True) if share > 0)
+        for row in zip(order.tolist(), told.tolist(), strict=True)
+    ]
 
 
 def ranked(shares: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -77,12 +82,3 @@ def ranked(shares: FloatArray) -> tuple[IntArray, FloatArray]:
     total = np.add.reduce(told, axis=1, keepdims=True)
     told = told[np.arange(len(told))[:, None], order] / np.where(total > 0.0, total, 1.0)
     return order, told
-
-
-def _explain(
-    names: Sequence[Name], row: list[float], kind: Callable[[Name, float], Share]
-) -> tuple[Share, ...]:
-    told = [(name, share) for name, share in zip(names, row, strict=True) if share >= _SMALLEST]
-    total = sum(share for _, share in told)
-    ordered = sorted(told, key=lambda pair: -pair[1])
-    return tuple(kind(name, share / total) for name, share in ordered)
