@@ -131,20 +131,20 @@ def build_portfolio(
     center = read_number(header["center"])
     demand(abs(center) <= _MAX_CENTER, "the centre is no log duration")
     return FittedPortfolio(
-        encoder,
-        _build_transfer(encoder, header["effects"], memory, arrays),
-        regime_map,
-        members,
-        regimes,
-        center,
-        memory,
-        _read_report(header["report"]),
-        build_law(header["memory_law"], arrays),
-        build_convergence(arrays),
-        _build_phases(encoder, header["phases"], arrays),
-        _build_jitter(header["jitter"]),
-        _build_placement(header["placement"]),
-        _build_tails(header["noise_tails"]),
+        encoder=encoder,
+        transfer=_build_transfer(encoder, header["effects"], memory, arrays),
+        regime_map=regime_map,
+        members=members,
+        regimes=regimes,
+        center=center,
+        memory=memory,
+        report=_read_report(header["report"]),
+        memory_law=build_law(header["memory_law"], arrays),
+        convergence=build_convergence(arrays),
+        phases=_build_phases(encoder, header["phases"], arrays),
+        jitter=_build_jitter(header["jitter"]),
+        placement=_build_placement(header["placement"]),
+        noise_tails=_build_tails(header["noise_tails"]),
     )
 
 
@@ -344,7 +344,16 @@ def _build_memory(
     ranges, half_widths = np.tile([-UNBOUNDED, UNBOUNDED], (len(X), 1)), np.full(len(X), UNBOUNDED)
     ranges[repeated], half_widths[repeated] = found, widths
     known = frozenset(read_texts(header["known_columns"]))
-    return Memory(X, codes, names, held_out, known, unfinished, ranges, half_widths)
+    return Memory(
+        X=X,
+        codes=codes,
+        names=names,
+        held_out=held_out,
+        known_columns=known,
+        unfinished=unfinished,
+        ranges=ranges,
+        half_widths=half_widths,
+    )
 
 
 def _read_rows(rows: FloatArray, n: int) -> BoolArray:

@@ -9,6 +9,7 @@ import numpy as np
 from models.arms import Arms, uses_pool
 from models.censoring import Imputed
 from models.configurations import UNBOUNDED, Configurations, fingerprint
+from models.convergence import ConvergenceLaw
 from models.distribution import AT_80, AT_90
 from models.encoding import Encoded, Encoder
 from models.exponents import with_exponents
@@ -21,6 +22,7 @@ from models.measured import measured_levels, measured_ranges
 from models.memory import Memory
 from models.memory_law import MemoryLaw
 from models.mixture import RegimeModel
+from models.phases import PhaseLaw
 from models.placement import Placement
 from models.pooling import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
@@ -97,7 +99,7 @@ class Encoding:
         return [feature.column for feature in self.encoder.numeric if feature.used]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """What a fit has found, before weights, calibration and report.
 
@@ -119,8 +121,8 @@ class Draft:
         What other workloads say, None without.
     arms
         With and without it, and what each is worth.
-    memory_law
-        Whether configurations fit into GPU memory, None if no run tells.
+    memory_law, convergence, phases
+        What `FittedPortfolio` has of these.
     """
 
     configurations: Configurations
@@ -133,6 +135,8 @@ class Draft:
     prior: EncodedPrior | None
     arms: Arms
     memory_law: MemoryLaw | None
+    convergence: ConvergenceLaw | None
+    phases: PhaseLaw | None
 
     def finish(self, runs: RunTable, odd: EvidenceReport) -> FittedPortfolio:
         """Return the portfolio: every kind of question with its weights and its calibration.
@@ -168,17 +172,20 @@ class Draft:
             for name, regime in regimes.items()
         }
         encoder, encoded = self.encoding.encoder, self.encoding.encoded
-        counts = self.configurations.counts
         return FittedPortfolio(
-            encoder,
-            LevelTransfer.learn(encoder, encoded.X, encoded.codes, counts, self._effects()),
-            self.regime_map,
-            members,
-            slim,
-            self.encoding.center,
-            self._memory(regimes[INTERPOLATION], runs.features),
-            self._report(runs, regimes, odd),
-            self.memory_law,
+            encoder=encoder,
+            transfer=LevelTransfer.learn(
+                encoder, encoded.X, encoded.codes, self.configurations.counts, self._effects()
+            ),
+            regime_map=self.regime_map,
+            members=members,
+            regimes=slim,
+            center=self.encoding.center,
+            memory=self._memory(regimes[INTERPOLATION], runs.features),
+            report=self._report(runs, regimes, odd),
+            memory_law=self.memory_law,
+            convergence=self.convergence,
+            phases=self.phases,
             jitter=self.encoding.jitter,
             placement=Placement.learn(self.configurations.features),
             noise_tails=self.configurations.noise_tails,
@@ -225,14 +232,16 @@ class Draft:
             forecasts[held_out.rows] = self.encoding.center + mean
         known = {name for name, v in features.numeric.items() if not np.isnan(v).all()}
         known |= {n for n, v in features.categorical.items() if any(x is not None for x in v)}
-        return Memory.of(
-            self.encoding.encoded,
-            RunNames.of(keys, self.configurations.run_ids),
-            forecasts,
-            frozenset(known),
-            np.array([key in self.imputed.keys for key in keys], dtype=np.bool_),
-            self.configurations.ranges,
-            half_widths_of_repetitions(self.configurations),
+        encoded = self.encoding.encoded
+        return Memory(
+            X=encoded.X,
+            codes=encoded.codes.astype(np.float64),
+            names=RunNames.of(keys, self.configurations.run_ids),
+            held_out=forecasts,
+            known_columns=frozenset(known),
+            unfinished=np.array([key in self.imputed.keys for key in keys], dtype=np.bool_),
+            ranges=self.configurations.ranges,
+            half_widths=half_widths_of_repetitions(self.configurations),
         )
 
     def _report(

@@ -134,16 +134,18 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
         failed[LEFT_OUT] = f"{len(folds) - len(forecasts)} of {len(folds)} {budget.reason()}"
     progress(0.97, "calibrating")
     draft = Draft(
-        configurations,
-        encoding,
-        imputed,
-        regime_map,
-        fitted,
-        failed,
-        gather(data, forecasts),
-        informed,
-        Arms.of(fitted, data.layout, encoding.used_axes(), data.X),
-        _memory_law(evidence, hardware, seed),
+        configurations=configurations,
+        encoding=encoding,
+        imputed=imputed,
+        regime_map=regime_map,
+        fitted=fitted,
+        failed=failed,
+        held_out=gather(data, forecasts),
+        prior=informed,
+        arms=Arms.of(fitted, data.layout, encoding.used_axes(), data.X),
+        memory_law=_memory_law(evidence, hardware, seed),
+        convergence=fit_convergence(evidence.convergence),
+        phases=fit_phases(evidence.phases, encoder),
     )
     outliers = (
         *find_outliers(present, measured),
@@ -152,8 +154,6 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     )
     odd = EvidenceReport(incomplete=n_incomplete, change_points=changes, outliers=outliers)
     portfolio = draft.finish(present, odd)
-    portfolio.convergence = fit_convergence(evidence.convergence)
-    portfolio.phases = fit_phases(evidence.phases, encoder)
     progress(1.0, "done")
     return portfolio
 

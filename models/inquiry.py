@@ -47,7 +47,7 @@ of one configuration stay finite numbers.
 _MIN_VARIANCE = 1e-8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grounds:
     """What every answer of a portfolio rests on; see `FittedPortfolio` for the parts."""
 

@@ -36,7 +36,7 @@ def _signatures(X: FloatArray, codes: FloatArray | IntArray) -> list[bytes]:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Memory:
     """The configurations of a fit.
 
@@ -71,23 +71,6 @@ class Memory:
     unfinished: BoolArray
     ranges: FloatArray
     half_widths: FloatArray
-
-    @classmethod
-    def of(
-        cls,
-        encoded: Encoded,
-        names: RunNames,
-        held_out: FloatArray,
-        known_columns: frozenset[str],
-        unfinished: BoolArray,
-        ranges: FloatArray,
-        half_widths: FloatArray,
-    ) -> "Memory":
-        """Remember encoded configurations."""
-        codes = encoded.codes.astype(np.float64)
-        return cls(
-            encoded.X, codes, names, held_out, known_columns, unfinished, ranges, half_widths
-        )
 
     @once
     def signatures(self) -> frozenset[bytes]:

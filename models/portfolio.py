@@ -76,6 +76,7 @@ class FittedPortfolio:
 
     def __init__(  # noqa: PLR0913 - the parts of an artefact, named once where it is built
         self,
+        *,
         encoder: Encoder,
         transfer: LevelTransfer,
         regime_map: RegimeMap,
@@ -102,21 +103,21 @@ class FittedPortfolio:
         lower_ends = LowerEnds(encoder, self.regimes, regime_map.kinds, n_configurations)
         self.answering = self.regimes | lower_ends.models
         self._grounds = Grounds(
-            encoder,
-            transfer,
-            regime_map,
-            lower_ends,
-            Lopsided(encoder, regime_map.kinds),
-            self.regimes,
-            center,
-            memory,
-            self.trend_breaks**2 if self.trend_breaks.any() else None,
-            Epochs.of(encoder),
-            SupportGrounds(encoder, transfer, memory, regime_map),
-            Mixtures(encoder.layout, self.members, self.answering),
-            jitter,
-            placement,
-            noise_tails,
+            encoder=encoder,
+            transfer=transfer,
+            regime_map=regime_map,
+            lower_ends=lower_ends,
+            lopsided=Lopsided(encoder, regime_map.kinds),
+            regimes=self.regimes,
+            center=center,
+            memory=memory,
+            squared_breaks=self.trend_breaks**2 if self.trend_breaks.any() else None,
+            epochs=Epochs.of(encoder),
+            supports=SupportGrounds(encoder, transfer, memory, regime_map),
+            mixtures=Mixtures(encoder.layout, self.members, self.answering),
+            jitter=jitter,
+            placement=placement,
+            noise_tails=noise_tails,
         )
 
     def ask(self, features: FeatureTable) -> Inquiry:
