@@ -96,7 +96,14 @@ class Arms:
             plain = [plain_name(self.names[row]) for row in rows]
             own, within = _of_members(held_out, rows), _of_members(inside, rows)
             weights = np.zeros(len(self.names))
-            weights[rows] = choose_weights(plain, kind, axis, self.n_configurations, own, within)
+            weights[rows] = choose_weights(
+                plain,
+                kind,
+                axis,
+                n_configurations=self.n_configurations,
+                held_out=own,
+                inside=within,
+            )
             loss = np.nan if held_out is None else _loss(held_out, weights)
             found[is_pooled] = loss, weights
         if len(found) == 1:

@@ -221,7 +221,13 @@ class Draft:
         is_pooled = uses_pool(list(self.fitted), weights)
         curve = prior_curve(kind, n, is_pooled=is_pooled, surprise=surprise)
         if held_out is not None:
-            curve = calibrate(*held_out.scores(weights), curve, kind, n, held_out.n_distinct)
+            curve = calibrate(
+                *held_out.scores(weights),
+                curve,
+                kind=kind,
+                n_configurations=n,
+                n_distinct=held_out.n_distinct,
+            )
         return RegimeModel(weights, errors, curve)
 
     def _memory(self, interpolation: RegimeModel, features: FeatureTable) -> Memory:

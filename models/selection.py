@@ -264,6 +264,7 @@ def choose_weights(
     names: Sequence[str],
     kind: Kind,
     axis: str,
+    *,
     n_configurations: int,
     held_out: HeldOut | None,
     inside: HeldOut | None,

@@ -30,7 +30,9 @@ def held_out(n_distinct: int) -> HeldOut:
 
 
 def test_weights_follow_the_member_that_forecast_the_held_out_set_well() -> None:
-    weights = choose_weights(NAMES, "extrapolation", "workers", 30, held_out(20), None)
+    weights = choose_weights(
+        NAMES, "extrapolation", "workers", n_configurations=30, held_out=held_out(20), inside=None
+    )
 
     assert weights[0] > 0.9
     assert weights.sum() == pytest.approx(1.0)
@@ -60,7 +62,14 @@ def test_means_of_repetitions_score_as_the_runs_that_they_stand_for() -> None:
 def test_held_out_sets_that_say_little_leave_the_prior_weights(
     kind: Kind, n_configurations: int, n_held_out: int
 ) -> None:
-    weights = choose_weights(NAMES, kind, "workers", n_configurations, held_out(n_held_out), None)
+    weights = choose_weights(
+        NAMES,
+        kind,
+        "workers",
+        n_configurations=n_configurations,
+        held_out=held_out(n_held_out),
+        inside=None,
+    )
 
     expected = prior_weights(NAMES, kind, "workers", n_configurations)
     np.testing.assert_allclose(weights, expected)
@@ -72,13 +81,19 @@ def test_few_configurations_refute_a_member_and_tell_no_good_one_from_another() 
     bad = replace(inside, means=inside.observed + np.array([[3.0], [0.1], [0.05]]))
     expected = prior_weights(NAMES, "extrapolation", "workers", 8)
 
-    kept = choose_weights(NAMES, "extrapolation", "workers", 8, None, good)
-    moved = choose_weights(NAMES, "extrapolation", "workers", 8, None, bad)
+    kept = choose_weights(
+        NAMES, "extrapolation", "workers", n_configurations=8, held_out=None, inside=good
+    )
+    moved = choose_weights(
+        NAMES, "extrapolation", "workers", n_configurations=8, held_out=None, inside=bad
+    )
 
     np.testing.assert_allclose(kept, expected)
     assert moved[0] < 0.01
     np.testing.assert_allclose(moved[1] / moved[2], expected[1] / expected[2])
-    enough = choose_weights(NAMES, "extrapolation", "workers", 12, None, bad)
+    enough = choose_weights(
+        NAMES, "extrapolation", "workers", n_configurations=12, held_out=None, inside=bad
+    )
     np.testing.assert_allclose(enough, prior_weights(NAMES, "extrapolation", "workers", 12))
 
 
@@ -88,16 +103,22 @@ def test_few_configurations_refute_a_member_beyond_the_axis_that_is_asked() -> N
     good = replace(beyond, means=beyond.observed + np.array([[0.02], [0.02], [0.01]]))
     expected = prior_weights(NAMES, "extrapolation", "workers", 8)
 
-    moved = choose_weights(NAMES, "extrapolation", "workers", 8, bad, good)
+    moved = choose_weights(
+        NAMES, "extrapolation", "workers", n_configurations=8, held_out=bad, inside=good
+    )
 
     assert moved[0] < expected[0] / 5
     np.testing.assert_allclose(moved[1] / moved[2], expected[1] / expected[2])
-    kept = choose_weights(NAMES, "extrapolation", "workers", 8, good, good)
+    kept = choose_weights(
+        NAMES, "extrapolation", "workers", n_configurations=8, held_out=good, inside=good
+    )
     np.testing.assert_allclose(kept, expected)
 
 
 def test_member_that_errs_less_gains_weight_in_transfer_but_the_prior_is_kept_by_half() -> None:
-    weights = choose_weights(NAMES, "transfer", "gpu_type", 30, held_out(20), None)
+    weights = choose_weights(
+        NAMES, "transfer", "gpu_type", n_configurations=30, held_out=held_out(20), inside=None
+    )
 
     prior = prior_weights(NAMES, "transfer", "gpu_type", 30)
     assert prior[0] == 0
