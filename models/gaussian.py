@@ -26,8 +26,22 @@ MAX_TUNING_CONFIGURATIONS = 200
 MAX_PROCESS_CONFIGURATIONS = 300
 """As many are held: a first forecast costs the cube of them, every other one the square."""
 
+_DEVIATION, _ROUGHNESS, _STRENGTH, _LENGTH, _SHARE = 0.1, 0.015, 0.5, 1.5, 0.15
+"""Prior medians of the hyper-parameters of `models.kernels`; that of the noise is believed of runs.
+
+Lengths are in standard deviations of the feature."""
+
+_LENGTH_SD, _OTHER_SD = 0.7, 1.0
+"""Prior standard deviations of their logs."""
+
 _BOX = 3.5
+"""How many of these the logs are searched to either side."""
+
+_LEAST_NOISE, _NOISE_DOUBT = 1e-4, 0.05
+"""Least deviation of repetitions, and by what its log is uncertain however many there are."""
+
 _MAX_LOG_PARAMETER = 50.0
+"""Of an artefact: beyond what any box holds."""
 
 _NOISE_DOF = 3
 """Fewer degrees of freedom tell the noise of repetitions together with what is believed of it."""
@@ -332,15 +346,19 @@ class GaussianProcess(PortfolioRegressor):
         return self.scatter * self.correlations(X) + jacobian @ self.coupling_
 
     def _hyper_prior(self) -> tuple[FloatArray, FloatArray]:
+        """Return means and standard deviations of the log hyper-parameters."""
         n_numeric, n_categories = self.layout.n_numeric, len(self.layout.levels)
         dof = self.noise_dof
         variance = believed_variance(self.noise_sd**2, dof, max(_NOISE_DOF - dof, 0))
-        noise = max(float(np.sqrt(variance)), 1e-4)
-        noise_width = 1 / np.sqrt(2 * dof) + 0.05 if dof else 1.0
-        strengths = [0.5 * min(factor, 1.0) for factor in self.layout.relevances]
-        means = [0.1, 0.015, noise, *strengths, *[1.5] * n_numeric, *[0.15] * n_categories]
-        widths = [1.0, 1.0, noise_width, *[1.0] * n_numeric, *[0.7] * n_numeric]
-        return np.log(means), np.array(widths + [1.0] * n_categories)
+        noise = max(float(np.sqrt(variance)), _LEAST_NOISE)
+        noise_width = 1 / np.sqrt(2 * dof) + _NOISE_DOUBT if dof else _OTHER_SD
+        strengths = [_STRENGTH * min(factor, 1.0) for factor in self.layout.relevances]
+        lengths, shares = [_LENGTH] * n_numeric, [_SHARE] * n_categories
+        means = [_DEVIATION, _ROUGHNESS, noise, *strengths, *lengths, *shares]
+        widths = np.full(len(means), _OTHER_SD)
+        widths[N_DEVIATIONS - 1] = noise_width
+        widths[N_DEVIATIONS + n_numeric : N_DEVIATIONS + 2 * n_numeric] = _LENGTH_SD
+        return np.log(means), widths
 
     def _optimise(self, observed: Observed) -> FloatArray:
         means, widths = self._hyper_prior()

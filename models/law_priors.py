@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from models.hardware import UNKNOWN_SD
 from models.layout import Layout, Role
 from models.tables import FloatArray
 
@@ -41,8 +42,24 @@ _EXPONENTS: dict[Template, dict[Term, tuple[float, ...]]] = {
 """Prior mean exponents of `_ROLES`; the fixed term has none."""
 
 _EXPONENT_SD: dict[Term, float] = {"compute": 0.4, "overhead": 0.4, "comm": 0.3, "fixed": 0.25}
+"""Prior standard deviations of these exponents."""
+
+_PARAMETER_SD, _PARAMETER_SD_FIXED, _FLAG_SD = 0.35, 0.3, 0.1
+"""The same of parameters and indicators of missing values, in the fixed term, of several nodes."""
+
 MAX_TERMS = len(TERMS)
+
+_MAIN_SHARE, _OTHER_SHARE = (0.0, 1.0), (-2.5, 1.5)
+"""Prior mean and deviation of a term's log share of the median duration: of computation, others.
+
+Computation is believed to be most of it, any other term a twelfth."""
+
+_DESCRIBED_SD = 0.35
+"""Prior standard deviation of a level's log effect beside what a data sheet says."""
+
 _DEVIATION_SD, _MAX_DEVIATIONS = 0.4, 48
+"""Prior standard deviation of what a level does to one term more, and how many are worth a fit."""
+
 _PROCESSORS = -0.8, 0.4
 """Exponent of the processors of a machine: most programs keep most of them busy."""
 
@@ -119,8 +136,8 @@ def law_prior(
     >>> prior.means.tolist(), prior.sds.tolist()
     ([0.0, -1.0, 1.0], [1.0, 0.4, 0.4])
     """
-    means = [0.0 if term == "compute" else -2.5 for term in terms]
-    sds = [1.0 if term == "compute" else 1.5 for term in terms]
+    of_shares = [_MAIN_SHARE if term == "compute" else _OTHER_SHARE for term in terms]
+    means, sds = [mean for mean, _ in of_shares], [sd for _, sd in of_shares]
     for term in terms:
         for role, relevant in zip(layout.roles, layout.relevances, strict=True):
             mean, sd = _exponent_prior(template, term, role)
@@ -134,7 +151,8 @@ def law_prior(
     offsets = [offset for of_category in layout.offsets for offset in of_category]
     means += offsets
     sds += [
-        spread * (0.35 if offset else 0.5) for spread, offset in zip(spreads, offsets, strict=True)
+        spread * (_DESCRIBED_SD if offset else UNKNOWN_SD)
+        for spread, offset in zip(spreads, offsets, strict=True)
     ]
     means += [0.0] * deviations
     sds += [_DEVIATION_SD] * deviations
@@ -183,10 +201,10 @@ def n_parameters(layout: Layout, terms: tuple[Term, ...]) -> int:
 
 def _exponent_prior(template: Template, term: Term, role: Role) -> tuple[float, float]:
     if role == "multi_node":
-        return _CROSSING_NODES if term == "comm" else (0.0, 0.1)
+        return _CROSSING_NODES if term == "comm" else (0.0, _FLAG_SD)
     if role == "processors":
         return _PROCESSORS if term == "compute" else (0.0, _EXPONENT_SD[term])
     if role in _ROLES:
         mean = 0.0 if term == "fixed" else _EXPONENTS[template][term][_ROLES.index(role)]
         return mean, _EXPONENT_SD[term]
-    return 0.0, 0.3 if term == "fixed" else 0.35
+    return 0.0, _PARAMETER_SD_FIXED if term == "fixed" else _PARAMETER_SD

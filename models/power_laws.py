@@ -11,8 +11,19 @@ from models.positive_definite import invert_positive, solve_positive
 from models.tables import FloatArray, IntArray
 
 _GATE_DEPTH, _NO_TERM = 30.0, -1e9
+"""What is taken off the log of a term that is switched off, and that of one that is not there."""
+
 _MISFIT_A, _MISFIT_B = 2.0, 2 * 0.04**2
-_MAX_STEPS = 40
+"""Shape and rate of the inverse gamma prior of the misfit variance."""
+
+_FIRST_MISFIT = 0.04
+"""The least misfit variance to start from, that of 20 %: first steps follow the data's shape."""
+
+_MAX_STEPS, _MOST_DAMPING, _SETTLED = 40, 1e8, 1e-3
+"""Steps at most, damping beyond which none helps, and changes that count as none."""
+
+_INDEPENDENT = 10
+"""One of so many residuals is taken as independent of the others."""
 
 
 def evaluate_law(
@@ -120,8 +131,8 @@ def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> Fi
     """Fit a law to log durations with median 0 by Levenberg-Marquardt.
 
     Minimises ``|y - f|^2 / 2 s2 + (theta - mean)' L (theta - mean) / 2`` with L the prior's
-    precision and the misfit variance s2 (an
-    inverse gamma prior, mode near .04^2) renewed at each step. The evidence is Laplace's.
+    precision and the misfit variance s2 (an inverse gamma prior, mode near .04^2) renewed at each
+    step. The evidence is Laplace's.
 
     References
     ----------
@@ -132,7 +143,7 @@ def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> Fi
     theta, offset = prior.means.copy(), np.zeros(len(prior.means))
     pull = precision @ offset
     f, jacobian = evaluate_terms(layout, prior.terms, theta, X, levels)
-    misfit, damping = max(_misfit(y - f), 0.04), 1e-3
+    misfit, damping = max(_misfit(y - f), _FIRST_MISFIT), 1e-3
     for _ in range(_MAX_STEPS):
         residual = y - f
         gradient = jacobian.T @ residual / misfit - pull
@@ -145,16 +156,16 @@ def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> Fi
         after = (y - new_f) @ (y - new_f) / misfit + new_offset @ new_pull
         if after > before:
             damping *= 8
-            if damping > 1e8:  # noqa: PLR2004 - no step helps any more
+            if damping > _MOST_DAMPING:
                 break
             continue
         damping = max(damping / 8, 1e-9)
         theta, offset, pull = trial, new_offset, new_pull
         f, jacobian = new_f, new_jacobian
         renewed = _misfit(y - f)
-        settled = abs(np.log(renewed / misfit)) < 1e-3 and np.abs(step / prior.sds).max() < 1e-3  # noqa: PLR2004 - thousandths
+        change = max(abs(np.log(renewed / misfit)), np.abs(step / prior.sds).max())
         misfit = renewed
-        if settled:
+        if change < _SETTLED:
             break
     return _with_evidence(prior, precision, theta, (f, jacobian), y)
 
@@ -220,6 +231,25 @@ def damped_step(
     taken = scaled.T @ weights / roots
     taken[linked] = solved @ weights
     return np.asarray(first - taken, dtype=np.float64)
+
+
+def temper(n_configurations: int) -> float:
+    """Return what log evidences of laws are divided by before they are compared.
+
+    The residuals of a law that is not the truth depend on each other: as evidence, ten of them
+    count as one.
+
+    References
+    ----------
+    Gruenwald and van Ommen (2017), Inconsistency of Bayesian inference for misspecified linear
+    models, and a proposal for repairing it, Bayesian Analysis 12(4), 1069-1103.
+
+    Examples
+    --------
+    >>> temper(4), temper(40)
+    (1.0, 4.0)
+    """
+    return max(1.0, n_configurations / _INDEPENDENT)
 
 
 def _misfit(residual: FloatArray) -> float:

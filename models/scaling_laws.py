@@ -11,7 +11,7 @@ from typing_extensions import override
 from models.checks import MAX_LOG, check_bounded, check_weights, demand
 from models.law_priors import TEMPLATES, LawPrior, Template, Term, law_prior, n_parameters
 from models.layout import Layout, LayoutPrior
-from models.power_laws import FittedLaw, evaluate_law, fit_law
+from models.power_laws import FittedLaw, evaluate_law, fit_law, temper
 from models.regressor import PortfolioRegressor, State
 from models.tables import FloatArray, IntArray
 from models.typed_json import read_number
@@ -21,6 +21,10 @@ MAX_LAW_CONFIGURATIONS = 250
 
 
 _KEPT_LAWS = 32
+"""Fitted laws that are remembered: more than one portfolio's members ask for."""
+
+_MOST_ODDS = 10.0
+"""A template of less than a tenth of the best one's tempered evidence is left out."""
 
 
 def spread_subset(n_rows: int, limit: int, seed: int) -> IntArray | slice:
@@ -122,10 +126,9 @@ class ScalingLaw(PortfolioRegressor):
             for template in self.templates
         ]
         fitted.sort(key=lambda pair: -pair[0].evidence)
-        # Residuals are not independent, hence the tempered evidence.
-        temper = max(1.0, min(len(y), MAX_LAW_CONFIGURATIONS) / 10)
-        gaps = [(law.evidence - fitted[0][0].evidence) / temper for law, _ in fitted[:2]]
-        weights = np.array([np.exp(gap) for gap in gaps if gap > -np.log(10)])
+        warmth = temper(min(len(y), MAX_LAW_CONFIGURATIONS))
+        gaps = [(law.evidence - fitted[0][0].evidence) / warmth for law, _ in fitted[:2]]
+        weights = np.array([np.exp(gap) for gap in gaps if gap > -np.log(_MOST_ODDS)])
         self.weights_ = weights / weights.sum()
         self.laws_ = [law for law, _ in fitted[: len(weights)]]
         self.templates_ = tuple(template for _, template in fitted[: len(weights)])

@@ -11,7 +11,7 @@ from models.configurations import collapse
 from models.encoding import Encoder
 from models.features import NumericFeature
 from models.law_priors import TEMPLATES, TERMS, Template, Term, law_prior
-from models.power_laws import FittedLaw, fit_law
+from models.power_laws import FittedLaw, fit_law, temper
 from models.scaling_laws import spread_subset
 from models.tables import FloatArray, IntArray, RunTable
 from models.threads import single_thread
@@ -26,8 +26,16 @@ MAX_SUMMARISED = 150
 """A law has few parameters; more configurations than this are thinned out."""
 
 _WIDE_SD, _BESIDE_SD, _OTHER_SD = 2.0, 0.15, 0.5
+"""Prior deviations of the log effects of GPU types, of instance types beside them, of other levels.
+
+The first is so wide that the runs alone speak; the others leave to the GPU types what is theirs."""
+
 _LEAST_INFORMATION = 0.05
+"""Less, relative to the template's own, is left out."""
+
 _DIGITS = 5
+"""Digits of the numbers that are handed over."""
+
 _STANDARD_CATEGORIES = ("gpu_type", "param.precision")
 
 
@@ -297,7 +305,7 @@ def _level_sds(encoder: Encoder) -> FloatArray:
 
 
 def _tempered(fitted: Mapping[Template, FittedLaw], n: int) -> dict[Template, float]:
-    evidence = np.array([law.evidence for law in fitted.values()]) / max(1.0, n / 10)
+    evidence = np.array([law.evidence for law in fitted.values()]) / temper(n)
     weights = np.exp(evidence - evidence.max())
     shares = (weights / weights.sum()).round(_DIGITS).tolist()
     return dict(zip(fitted, shares, strict=True))
