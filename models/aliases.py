@@ -6,7 +6,9 @@ from models.encoding import Encoder
 from models.tables import FloatArray, IntArray
 
 _ROUNDING = 1e-9
+
 _ALIASED_SD = 0.02
+"""Prior standard deviation of exponents that are left aside: next to none."""
 
 
 def aliased_columns(encoder: Encoder, X: FloatArray, codes: IntArray) -> IntArray:

@@ -22,6 +22,8 @@ MAX_POOLED_CONFIGURATIONS = 150
 """A workload with more configurations than this learns its laws from its own runs alone."""
 
 _SHARPNESS = 4
+"""Power of held-out losses in what the arms count; see `pooled_share`."""
+
 _POOL_COUNTS_AS = 4
 """Configurations that weigh as much as a pool that makes forecasts no surer."""
 
@@ -29,6 +31,7 @@ _LEAST_OF_NEW_LEVEL = 0.75
 """Share of the pool in what few configurations say of a level that none of them has."""
 
 _LEAST_LOSS, _LEAST_VARIANCE = 1e-9, 1e-8
+"""Smaller ones are rounding."""
 
 
 def build_arms(

@@ -23,7 +23,11 @@ _LEAST_VARIANCE = 0.01
 _WORK: Final = frozenset({"dataset_size", "epochs"})
 """Roles of which physics knows the effect: twice the work takes twice the time."""
 
-_LEAST_PART, _OFF_PLANE = 0.2, 0.1
+_LEAST_PART = 0.2
+"""Length from which on a feature's part of the flat directions concerns it."""
+
+_OFF_PLANE = 0.1
+"""Further from the plane than any run, by so many deviations, is off it."""
 
 Pair = tuple[int, int, IntArray]
 """A category that was left out, the one it went with, and the code there of each own code."""

@@ -20,7 +20,10 @@ MAX_NAMED_RUNS = 3
 """How many runs of one configuration an artefact remembers by name."""
 
 _PAIR, _FEWEST_REPEATED, _FEWEST_TO_ONE = 2, 3, 6
+"""Runs of a pair, repeated configurations that tell a deviation, and those to one contradiction."""
+
 _LEAST_SCALE, _UNKNOWN_SCALE, _LEAST_PROBABILITY = 0.02, 0.1, 0.5
+"""Least deviation of repetitions, that of too few, and when an accident is the likelier reason."""
 
 UNBOUNDED = 1e3
 """No log duration is as large."""

@@ -15,7 +15,10 @@ from models.scaling_laws import spread_subset
 from models.tables import FloatArray, RunTable
 
 _ODDS_OF_SLOWER, _LEAST_NOISE = 3.0, 0.02
+"""Prior odds that the slower run is the odd one, and the least deviation of repetitions."""
+
 _MOST_TOLD = 100
+"""As many other configurations tell enough of one."""
 
 
 def settle_pairs(configurations: Configurations, encoder: Encoder, seed: int) -> Configurations:

@@ -18,9 +18,15 @@ _PRIOR_RATIO, _PRIOR_SD, _GRID_SDS = 4.0, 2.5, 4.0
 # Repeated trainings reach their target after numbers of samples that differ by a tenth.
 _NOISE_A, _NOISE_B = 2.0, 2 * 0.1**2
 _INLIER_SPREADS, _ROUNDS, _MIN_ROBUST = 2.5, 8, 4
+"""Robust deviations within which a run counts whole, rounds of weighing, runs that it takes."""
+
 _LEAST_SPREAD = 0.03
+"""No residuals are believed to lie closer, in log units."""
+
 _CONFIDENCE = 0.9
+
 _LARGEST_LOG = 300.0
+"""Of an artefact: beyond what any fit gives."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArra
 UNSEEN, UNASKED = -1, -2
 """Codes of a level that no run has, and of a level that a question leaves open."""
 
-MAX_UNIDENTIFIED_VARIANCE = 4.0
+MAX_UNIDENTIFIED_VARIANCE = 4.0  # a factor of seven either way: more says nothing more
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ START_UP_SD = 0.2
 As a share of a run that was measured; more epochs come the nearer to it the more they are."""
 
 _MOST = 20.0
+"""Log ratio of epochs beyond which a reading changes no more: powers of it stay numbers."""
 
 
 def with_sure_epochs(layout: Layout, X: FloatArray) -> Layout:

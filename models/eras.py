@@ -19,19 +19,34 @@ FALSE_ALARM_RATE = 0.01
 """How often a change point is found where there is none, by the parametric bootstrap."""
 
 MAX_CHANGE_POINTS = 3
+
 LEAST_SHIFT = 0.05
+"""A smaller shift, in log units, is not worth a word."""
+
 FEWEST_RUNS = 12
+"""Fewer show no change."""
 
 MAX_SEARCHED = 2_000
 """Of more runs every second, third and so on by time is searched: few show what moved all."""
 
-_FEWEST_ON_A_SIDE = 4
-_MAX_SPLITS = 60
+_FEWEST_ON_A_SIDE, _MAX_SPLITS = 4, 60
+"""Runs before and after a split at least, and splits that are looked at."""
+
 _N_BOOTSTRAPS = 299
+"""Simulations: with the runs themselves 300, three of which are one in a hundred."""
+
 _LEAST_SD = 0.01
+"""No repetitions are believed to lie closer."""
+
 _PRIOR_SD = 0.3
+"""Prior standard deviation of a shift, to which estimates are shrunk."""
+
 _CAUTION = 0.1
+"""Quantile of chi-square at which the misfit of configurations is taken: at its upper end."""
+
 _CLIP = 3.0
+"""Residuals count as no more of their robust deviations than this."""
+
 _LAW = "scaling_law"
 
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from models.tables import FloatArray
 
-_STEPS = 200
-_RIDGE = 1e-6
+_STEPS, _RIDGE = 200, 1e-6
+"""Steps of the conditional gradient, and what keeps the information invertible."""
 
 
 def ernest_features(workers: FloatArray, size: FloatArray) -> FloatArray:

@@ -29,6 +29,7 @@ PER_WORKER_VARIANCE_RATIO = 0.4
 """A parameter is a total over workers if dividing explains at least the rest of its variance."""
 
 DUPLICATE_CORRELATION = 0.9995
+"""From here on one column repeats another."""
 
 MAX_DUPLICATE_RATIO = 10.0
 """A column that varies so many times as much as another one is told by nothing of it."""

@@ -44,7 +44,10 @@ from models.tables import RunTable
 from models.threads import single_thread
 
 _SHARE_OF_FULL_FITS = 0.3
+"""Of a fit's progress, after 2 % for the encoding."""
+
 _MOST_CHECKED = 1000
+"""Configurations whose forecasts must be finite for a candidate to take part."""
 
 
 @single_thread

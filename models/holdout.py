@@ -22,6 +22,7 @@ MAX_ASKED = 1_000
 """How many configurations of a held-out set are forecast."""
 
 _BEFORE, _TESTING = 0.32, 0.64
+"""Shares of a fit's progress before held-out sets are forecast, and while they are."""
 
 _TREND_BREAK = 0.2
 """Log standard deviation, per log unit beyond the range, of a break in a feature's trend."""

@@ -45,6 +45,7 @@ of one configuration stay finite numbers.
 """
 
 _MIN_VARIANCE = 1e-8
+"""No forecast is surer than a hundredth of a percent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,10 @@ _LEAST_LOG_ODDS = 4.0
 
 _LEAST_SD, _MOST_SD, _N_SDS = 1e-3, 1.0, 32
 _LEAST_JITTER, _MOST_JITTER, _N_JITTERS = 1e-3, 2.0, 40
+"""The grids of the relative noise, and of the jitter over the shortest duration."""
+
 _FEWEST, _MOST_COMPARED = 8, 1_000
+"""Repeated configurations that can call for jitter, and as many as are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +88,10 @@ def find_jitter(log_duration: FloatArray, variance: FloatArray, dof: FloatArray)
     """Return the jitter of repetitions, None unless they call for one.
 
     The log durations of a configuration follow a multivariate Student's t (4 degrees of freedom)
-    with the variance of `Jitter`. ``s`` and ``k`` are uniform in their logarithms on a grid; with
-    jitter the repetitions of n configurations must be more probable by a factor of ``e^(4 / n)``,
-    without the configuration that speaks most for it too. Then both are their posterior means.
-    Fewer than eight repeated configurations call for none.
+    whose squared scale is the variance of `Jitter`. ``s`` and ``k`` are uniform in their logarithms
+    on a grid; with jitter the repetitions of n configurations must be more probable by a factor of
+    ``e^(4 / n)``, without the configuration that speaks most for it too. Then both are their
+    posterior means. Fewer than eight repeated configurations call for none.
 
     Parameters
     ----------

@@ -21,15 +21,28 @@ MAX_POOLED_ROWS, MAX_POOLED_LEVELS = 2_000, 400
 Cost grows with the pairs, and with the cube of the levels."""
 
 _WORKLOAD_SD = 5.0
+"""Of what all levels of a workload have in common: so wide that differences alone are told."""
+
 _SLOPE_SD = 0.25
+"""Prior standard deviation of the exponents of specifications."""
+
 _REFERENCE: FloatArray = np.log([200.0, 17.0, 1200.0])
+"""Specifications from which effects are counted, those of a typical accelerator."""
+
 _N_SPECIFICATIONS = 3
+
 _TYPICAL_GPU: FloatArray = np.log([0.3, 0.2, 0.1, 0.3])
 _TYPICAL_OTHER: FloatArray = np.log([0.15, 0.15, 0.1, 0.3])
-_UNTOLD_SDS = 0.15, 0.12, 0.1
+"""Prior medians of the deviations of e, d, u_w and z_w, of GPU types and of other categories."""
+
 _HYPER_SD = 0.7
-_MAX_STEPS = 15
-_STEP = 1e-4
+"""Prior standard deviation of their logs: a factor of two."""
+
+_UNTOLD_SDS = 0.15, 0.12, 0.1
+"""Deviations of e, d and u_w of GPU types where no workload tells them: data sheets do."""
+
+_MAX_STEPS, _STEP = 15, 1e-4
+"""Steps of the optimiser, and of the differences that tell it slopes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,8 +11,9 @@ from models.once import once
 from models.precisions import count_columns, effect_place, prior_effect
 from models.tables import CORE_COLUMNS, FeatureTable, FloatArray, IntArray
 
-MAX_PARAMETERS = 6
-MAX_LEVELS = 8
+MAX_PARAMETERS, MAX_LEVELS = 6, 8
+"""Numeric parameters of a law, and levels of a category: more are left out."""
+
 _CLUSTER = (*CORE_COLUMNS, "nodes")
 _PLACES = ("gpu_type", "instance_type")
 

@@ -18,8 +18,10 @@ MAX_ROWS = 300
 """Outcomes and peaks beyond this many distinct ones add cost and next to nothing else."""
 
 N_DRAWS = 64
+"""Draws of an artefact; see `models.posterior.spread_out`."""
 
 _LAPSE = 0.01
+"""Share of outcomes that have another reason than memory."""
 
 
 def fit_memory_law(

@@ -11,8 +11,12 @@ from models.tables import FloatArray, IntArray
 GIB = 2.0**30
 
 _N_FIXED = 6
+"""Parameters before those of columns: see the first six of `Parameters`."""
+
 _MOST_EXPONENT = 3.0
+
 _OUTCOME_SD = 0.03
+"""Log standard deviation of what else than the peak decides whether a run fits: fragmentation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from models.tables import RunTable
 MAX_NAMED = 50
 FEWEST_REPETITIONS = 3
 
-_SCALES = 5.0
-_LEAST_DEVIATION = 0.1
+_SCALES, _LEAST_DEVIATION = 5.0, 0.1
+"""Robust deviations, and log units, beyond which a run is far."""
 
 
 def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outlier, ...]:

@@ -19,6 +19,7 @@ MAX_PHASES = 8
 _LEAST_SHARE = 1e-3
 # Slopes have a standard deviation of about one against a misfit of a third.
 _RIDGE, _FREE = 0.1, 0.01
+# Less than this share beside the phases is rounding.
 _ROOM = 0.01
 
 

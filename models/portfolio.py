@@ -30,6 +30,8 @@ from models.tables import FeatureTable, FloatArray
 from models.transfer import LevelTransfer
 
 _SHORT_AXIS_BREAK = 0.3
+"""Instead of that of `models.holdout`, along an axis of one or two levels."""
+
 NO_MEMORY_EVIDENCE = "no memory measurements"
 
 

@@ -7,18 +7,26 @@ from models.slice_sampling import LogDensity, move
 from models.tables import FloatArray, IntArray
 
 N_PARTICLES = 512
+"""Draws at least, and as many as this for each coordinate:"""
 _PER_COORDINATE = 4
+
 _OFFERED = 4
 """First draws per particle: half from the prior, half from around the mode."""
 
-_FARTHEST = 8.0
-_MAX_ITERATIONS = 200
+_FARTHEST, _MAX_ITERATIONS = 8.0, 200
+"""How far from the prior's mean the mode is searched, in its deviations, and for how long."""
+
 _SLOPE_STEP, _CURVATURE_STEP = 1e-6, 1e-3
-_LEAST_CURVATURE = 0.5
-_INFLATION = 1.5
-_LEAST_RISE = 0.02
-_BISECTIONS = 30
+"""Steps of the central differences that tell slopes and curvatures."""
+
+_LEAST_CURVATURE, _INFLATION = 0.5, 1.5
+"""A posterior is hardly wider than its prior, of curvature 1; variances are widened by half."""
+
+_LEAST_RISE, _BISECTIONS = 0.02, 30
+"""By how much the warmth rises at least, and in how many halvings the rise is found."""
+
 _SWEEPS_BETWEEN, _SWEEPS_AT_LAST = 2, 6
+"""How often particles move at each warmth, and at the last one."""
 
 
 def sample_posterior(log_density: LogDensity, size: int, seed: int) -> FloatArray:

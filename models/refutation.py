@@ -20,11 +20,19 @@ from models.scaling_laws import spread_subset
 from models.tables import BoolArray, FloatArray, IntArray
 
 _LEAST_PROBABILITY = 0.5
-_FEWEST_TO_ONE, _MOST_SUSPECTS = 6, 10
-_MOST_CONFIGURATIONS = 2_000
+"""Of an accident: from here on it is the likelier reason."""
+
+_FEWEST_TO_ONE, _MOST_SUSPECTS, _MOST_CONFIGURATIONS = 6, 10, 2_000
+"""Configurations to one suspect, suspects at most, and configurations among which nobody looks."""
+
 _SUSPICIOUS, _LEAST_DEVIATION = 3.0, 0.2
+"""A run is suspect so many robust deviations off, and if that is 20 %."""
+
 _LEAST_SCALE, _STEPS, _SETTLED = 0.02, 20, 1e-4
+"""Of the reweighted fit: least robust deviation, steps at most, changes that count as none."""
+
 _MOST_TOLD = 100
+"""As many other configurations tell enough of suspects."""
 
 _LOADS: dict[Role, float] = {"workers": -1.0, "dataset_size": 1.0, "local_batch": 1.0}
 """What fills the memory of a worker, and in which direction."""

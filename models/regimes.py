@@ -26,11 +26,18 @@ FEW_CONFIGURATIONS = 12
 """Below this, each configuration is held out alone and prior weights are kept."""
 
 N_FOLDS = 6
+
 MIN_TRAINING = 4
+"""Configurations that a held-out set leaves to learn from."""
+
 MIN_AXIS_LEVELS = 3
-MAX_AXES = 8
-MAX_LEVELS_HELD_OUT = 3
+"""Two levels show no trend that a third could contradict."""
+
+MAX_AXES, MAX_LEVELS_HELD_OUT = 8, 3
+"""Axes, and levels of a category, of which sets are held out: each costs a refit of all members."""
+
 _LEAST_SHARE_TRAINED = 1 / 3
+
 LEAVES_AXIS = 0.02
 """A question further out than this share of the measured range is an extrapolation."""
 

@@ -16,6 +16,8 @@ _PINNED_AXES = ("workers", "batch_size", "nodes")
 """Axes whose exponents physics pins: the tight laws extrapolate them best."""
 
 _FEW_PHYSICS = {"physics_process": 0.3, "scaling_law": 0.2}
+"""Half of the weights, beyond what physics pins or where configurations are few."""
+
 _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
     ("interpolation", False): {
         "gaussian_process": 0.24,
@@ -76,14 +78,24 @@ Sums of power laws flatten as their slowest term takes over, single ones go on: 
 with can hardly be told from inside the range, so that they err to opposite sides."""
 
 _LEAST_HELD_OUT = 3
+"""Fewer distinct configurations held out tell no weights."""
+
 _NEW_CANDIDATE = 0.05
-_PENALTY = 1.0
-_LEAST_WEIGHT = 0.02
+"""Prior weight of a regressor that no table names."""
+
+_PENALTY, _LEAST_WEIGHT = 1.0, 0.02
+"""Of stacking: what one configuration's share moves weights by, and what is cut; see `stack`."""
+
 _TILT, _LEAST_RESIDUAL = 2.0, 0.01
+"""Power of held-out errors in `tilt`; smaller residuals are luck."""
+
 _REFUTED = 3.0
+"""How many times the best one's error refutes a candidate; see `unrefuted`."""
+
 _NOISE = normal_quantiles(99)
 """The runs that a mean of repetitions stands for."""
 _NOISE /= _NOISE.std()
+
 _LEAST_SHARE = 0.05
 """Less is not worth the time that a member takes in every forecast."""
 

@@ -10,6 +10,8 @@ from models.scaling_laws import ScalingLaw
 from models.tables import FeatureTable, FloatArray
 
 _LEAST_LEVELS, _MOST_COLUMNS = 3, 4
+"""Levels that show how a share acts, and shares of a workload that are looked at."""
+
 _LEAST_LOG_ODDS = 1.0
 
 

@@ -10,9 +10,11 @@ from models.tables import FloatArray
 LogDensity = Callable[[FloatArray], FloatArray]
 """Log densities, but for one constant, of points: shape (n, size) to shape (n,)."""
 
-_DEGREES_OF_FREEDOM = 8
-_RIDGE = 1e-6
+_DEGREES_OF_FREEDOM, _RIDGE = 8, 1e-6
+"""Of Student's t, and what is added to the variances of draws that are all alike."""
+
 _MAX_SHRINKS = 60
+"""Arcs are empty by then: a draw that finds no other place stays."""
 
 
 def move(
