@@ -213,6 +213,17 @@ def test_runs_whose_upload_is_still_worked_on_are_kept(tmp_path: Path) -> None:
     assert Spool(file).waiting() == 2
 
 
+def test_spool_that_another_process_flushes_is_told_to_be_in_use(tmp_path: Path) -> None:
+    file = tmp_path / "spool.jsonl"
+
+    with (
+        Spool(file).flushing(),
+        pytest.raises(SpoolError, match=r"is in use.*Try again"),
+        Spool(file, patience_s=0).flushing(),
+    ):
+        pytest.fail("two processes flush at once")
+
+
 def test_many_processes_append_without_harm(tmp_path: Path) -> None:
     file = tmp_path / "spool.jsonl"
     context = multiprocessing.get_context("spawn")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from trainfare_client.documents import MeasuredRun
 
-_LOCK_TIMEOUT_S: Final = 10.0
+_PATIENCE_S: Final = 10.0
 _NEWLINE: Final = b"\n"
 _ALWAYS: Final = frozenset({"workload", "duration_seconds"})
 """Every run has these, and next to nothing else has both."""
@@ -61,14 +61,21 @@ class Spool:
     A flush moves the file aside, uploads it and removes it; appending goes on meanwhile. A
     flush that died leaves the moved file to the next one.
 
+    Parameters
+    ----------
+    file
+        Where the runs lie.
+    patience_s
+        How long another process may keep it from being used.
+
     Attributes
     ----------
     rejected
         File beside it with what the service refused and what could not be read.
     """
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, file: Path, *, patience_s: float = _PATIENCE_S) -> None:
+        self._file, self._patience_s = file, patience_s
         self._taken = file.with_suffix(".taken" + file.suffix)
         self.rejected = file.with_suffix(".rejected" + file.suffix)
         self._broken: list[str] = []
@@ -191,18 +198,26 @@ class Spool:
 
         self._file.parent.mkdir(parents=True, exist_ok=True)
         name = f"{self._file}.{purpose}.lock"
-        return filelock.FileLock(name, timeout=_LOCK_TIMEOUT_S)
+        return filelock.FileLock(name, timeout=self._patience_s)
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            # filelock's timeout is an OSError too.
-            raise SpoolError(
-                f"The spool {self._file} cannot be used: {error}.",
-                "Free the disk, or name another file by TRAINFARE_SPOOL.",
-            ) from error
+            raise self._fault(error) from error
+
+    def _fault(self, error: OSError) -> SpoolError:
+        # filelock's timeout is an OSError too, that of no system call.
+        if isinstance(error, TimeoutError) and error.errno is None:
+            return SpoolError(
+                f"The spool {self._file} is in use: another process flushes it or writes to it.",
+                "Try again when that has ended.",
+            )
+        return SpoolError(
+            f"The spool {self._file} cannot be used: {error}.",
+            "Free the disk, or name another file by TRAINFARE_SPOOL.",
+        )
 
 
 def _append_lines(file: Path, lines: Sequence[bytes]) -> None:
