@@ -61,7 +61,7 @@ class Placement:
         # Of nodes that never varied nothing was learned.
         if not told.n_rows or nodes.min() == nodes.max():
             return None
-        density = np.ceil(workers / nodes - _ROUNDING)
+        density = np.maximum(np.ceil(workers / nodes - _ROUNDING), 1.0)
         found = [
             (column, level, float(density[rows].max()))
             for column in _HARDWARE

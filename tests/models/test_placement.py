@@ -167,6 +167,14 @@ def test_fullest_node_of_an_uneven_run_tells_the_density() -> None:
     assert (placement.densest, placement.is_regular) == (4.0, True)
 
 
+def test_nodes_without_a_worker_of_their_own_have_room_for_one() -> None:
+    placement = Placement.learn(_table([(1.0, 1e12), (1.0, 2e12)]))
+
+    assert placement is not None
+    assert placement.densest == 1.0
+    assert placement.filled(_open([3.0])).numeric["nodes"].tolist() == [3.0]
+
+
 @pytest.mark.parametrize(
     ("gpu_type", "instance_type", "gpus", "density"),
     [
