@@ -9,6 +9,7 @@ from models.arms import WITHOUT_PRIOR, Arms, build_arms
 from models.budget import LEFT_OUT, Budget, Progress
 from models.candidates import CANDIDATES, Setting
 from models.censoring import impute
+from models.checks import MAX_LOG
 from models.configurations import Configurations, collapse
 from models.contradictions import name_contradicted, settle_pairs
 from models.convergence import fit_convergence
@@ -47,7 +48,7 @@ _SHARE_OF_FULL_FITS = 0.3
 """Of a fit's progress, after 2 % for the encoding."""
 
 _MOST_CHECKED = 1000
-"""Configurations whose forecasts must be finite for a candidate to take part."""
+"""Configurations whose forecasts must be within bounds for a candidate to take part."""
 
 
 @single_thread
@@ -238,12 +239,13 @@ def _fit_candidates(
         setting = replace(setting, layout=layout)
         try:
             regressor = CANDIDATES[kind](setting).fit(data.X, data.y, data.counts)
-            mean, _ = regressor.predict_moments(data.X[:_MOST_CHECKED])
+            moments = regressor.predict_moments(data.X[:_MOST_CHECKED])
         except (ValueError, np.linalg.LinAlgError) as error:
             failed[name] = str(error)
             continue
-        if not np.isfinite(mean).all():
-            failed[name] = "forecasts that are not finite"
+        # NaN is not within bounds either.
+        if not all((np.abs(each) <= MAX_LOG).all() for each in moments if each is not None):
+            failed[name] = "forecasts that are not finite, or beyond all durations"
             continue
         fitted[name] = regressor
         if isinstance(regressor, GaussianProcess):

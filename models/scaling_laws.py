@@ -238,7 +238,7 @@ def _checked_law(
     demand(is_positive, "a deviation is not positive")
     if spread is not None:
         check_bounded(spread, (n, n), "a prior covariance")
-    demand(scalars.shape == (2,) and 0 <= scalars[0] <= MAX_LOG, "a misfit is out of range")
+    demand(scalars.shape == (2,) and 0 <= scalars[0] <= MAX_LOG**2, "a misfit is out of range")
     misfit, evidence = scalars.tolist()
     return FittedLaw(
         LawPrior(terms, prior[0], prior[1], spread), theta, covariance, misfit, evidence

@@ -13,11 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import FORMAT_VERSION, ArtifactError, FitReport, FittedPortfolio, dumps, loads
+from models import (
+    FORMAT_VERSION,
+    ArtifactError,
+    FitReport,
+    FittedPortfolio,
+    RunTable,
+    dumps,
+    loads,
+)
 from models.gaussian import GaussianProcess
 from models.packing import MAGIC
 from tests.models.forging import Artefact
-from tests.models.workloads import fit, grid, make_runs
+from tests.models.workloads import fit, grid, make_features, make_runs
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +65,16 @@ def test_loaded_portfolio_reports_and_forecasts_the_same(
         loaded.predict(features).interval(0.9), portfolio.predict(features).interval(0.9)
     )
     assert loaded.support(features) == portfolio.support(features)
+
+
+def test_fit_of_absurd_sizes_can_be_loaded() -> None:
+    sizes = (1e-90, 1e-60, 1e-9, 1e9, 1e90)
+    rows = grid((4,), sizes, ("V100",))
+    seconds = np.full(len(rows), 7.0)
+
+    artefact = dumps(fit(RunTable(make_features(rows), seconds, [str(size) for size in sizes])))
+
+    assert dumps(loads(artefact)) == artefact
 
 
 @settings(max_examples=60)
