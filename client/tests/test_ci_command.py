@@ -275,6 +275,29 @@ def test_empty_lines_before_the_header_do_not_count(step: Step, workload: str) -
     assert step.report("runs.csv").code == 0
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x0b"])
+def test_cells_with_marks_that_end_no_line_are_named(step: Step, workload: str, mark: str) -> None:
+    note = f"one{mark}two"
+    table = f"workload,duration_seconds,label.note\n{workload},5,{note}\n"
+    Path("runs.csv").write_text(table, encoding="utf-8")
+
+    said = step.report("runs.csv")
+
+    assert said.code == 4
+    assert f"runs.csv, row 1, label.note {note!r}: " in said.out
+
+
+def test_line_separators_end_no_run(step: Step, workload: str) -> None:
+    run = {"workload": workload, "duration_seconds": 6, "labels": {"note": "one\u2028two"}}
+    lines = json.dumps(run, ensure_ascii=False)
+    Path("runs.ndjson").write_text(f"{lines}\n", encoding="utf-8")
+
+    said = step.report("runs.ndjson")
+
+    assert said.code == 4
+    assert "characters that cannot be printed" in said.out
+
+
 def test_values_that_are_no_numbers_stay_refused(
     step: Step, service_url: str, workload: str
 ) -> None:

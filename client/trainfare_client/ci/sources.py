@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
@@ -107,11 +108,11 @@ def _json(content: str, _path: Path) -> list[Any]:
 
 
 def _lines(content: str, _path: Path) -> list[Any]:
-    return [json.loads(line) for line in content.splitlines() if line.strip()]
+    return [json.loads(line) for line in content.split("\n") if line.strip()]
 
 
 def _csv(content: str, path: Path) -> list[Any]:
-    rows = csv.DictReader(content.lstrip("\r\n").splitlines(keepends=True), strict=True)
+    rows = csv.DictReader(io.StringIO(content.lstrip("\n")), strict=True)
     names = rows.fieldnames or []
     if len(names) == 1 and (mark := next((each for each in ";\t|" if each in names[0]), None)):
         raise ValueError(f"its columns are separated by {mark!r}, not by commas")
