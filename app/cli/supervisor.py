@@ -8,6 +8,8 @@ import threading
 import time
 from typing import Final
 
+import orjson
+
 from app.cli.ending import told_to_end
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging
@@ -23,13 +25,15 @@ _MAX_PAUSE_S: Final = 30.0
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """Return the environment that gives a child exactly these settings."""
-    given = settings.model_dump(mode="json", exclude_unset=True)
-    named = {f"TRAINFARE_{name.upper()}": value for name, value in given.items()}
-    return {
-        **os.environ,
-        **{name: str(value) for name, value in named.items() if value is not None},
+    """Return the environment that gives a child exactly these settings: lists and maps as JSON."""
+    given = settings.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    named = {
+        f"TRAINFARE_{name.upper()}": value
+        if isinstance(value, str)
+        else orjson.dumps(value).decode()
+        for name, value in given.items()
     }
+    return {**os.environ, **named}
 
 
 class _Child:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from app.cli.supervisor import environment_of
+from app.settings import Settings
 from tests.support.terminal import Terminal
 
 
@@ -96,3 +98,19 @@ def test_address_of_another_machine_is_refused_as_such(
     assert said.exit_code == 1
     assert f"Error: Cannot listen on {host}:0: " in said.err
     assert "Remedy: Name an address of this machine by --host (TRAINFARE_HOST)" in said.err
+
+
+def test_child_has_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = Settings(
+        oidc_issuer="https://issuer.example",
+        oidc_audience="trainfare",
+        oidc_algorithms=("ES256",),
+        oidc_scope_map={"ops": ("admin", "read")},
+        require_keys=False,
+        lease_s=2.5,
+    )
+
+    for name, value in environment_of(given).items():
+        monkeypatch.setenv(name, value)
+
+    assert Settings() == given
