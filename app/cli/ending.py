@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
@@ -24,20 +24,26 @@ def _is_ignored(number: signal.Signals) -> bool:
 
 
 @contextmanager
-def told_to_end() -> Iterator[threading.Event]:
-    """Yield an event that the signals to end set in the block; only the main thread may ask."""
-    told = threading.Event()
+def hearing_the_end(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Have the signals to end handled in the block; only the main thread may ask.
 
-    def on_signal(_signal: int, _frame: FrameType | None) -> None:
-        told.set()
-
+    What the process was started to ignore stays ignored.
+    """
     heard = [number for number in _SIGNALS if not _is_ignored(number)]
     before = {number: signal.signal(number, on_signal) for number in heard}
     try:
-        yield told
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def told_to_end() -> Iterator[threading.Event]:
+    """Yield an event that the signals to end set in the block; only the main thread may ask."""
+    told = threading.Event()
+    with hearing_the_end(lambda _signal, _frame: told.set()):
+        yield told
 
 
 def end_within(seconds: float, told: threading.Event) -> threading.Event:

@@ -5,14 +5,14 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, BinaryIO, Final
 
 from app.cli.client import KEY_VARIABLES
+from app.cli.ending import hearing_the_end
 from app.cli.failures import UsageError
 
 _CONFIGURATION: Final = ("workers", "nodes", "gpu_type", "instance_type")
@@ -20,7 +20,6 @@ _WORK: Final = ("dataset_size", "batch_size", "epochs")
 _PLACEHOLDER: Final = re.compile(
     r"\{(" + "|".join((*_CONFIGURATION, *_WORK)) + r"|param\.[^{}\s]+)\}"
 )
-_FORWARDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_EVERY_S: Final = 0.1
 _TAIL_BYTES: Final = 1 << 16
 _OUT_OF_MEMORY: Final = re.compile(
@@ -133,21 +132,26 @@ class CommandRunner:
         """Run a command to its end and return how it ended; its output goes to a file.
 
         Signals that end this process are forwarded to the command's group; the run is then
-        cancelled.
+        cancelled. What `on_start` or `on_tick` raises ends the command too.
 
         Raises
         ------
         UsageError
             If the command cannot be started.
         """
-        killed_before = _killed_for_memory()
+        killed_before, interruption = _killed_for_memory(), Interruption()
         # Signals are caught before there is a command: one in between would leave it an orphan.
-        with output.open("wb") as file, _forwarding() as interruption:
+        with output.open("wb") as file, hearing_the_end(interruption.note):
             started = time.perf_counter()
             process = _start(command, environment, file)
             interruption.started(process.pid)
-            on_start(process.pid)
-            is_late = self._wait(process, started, interruption, on_tick)
+            try:
+                on_start(process.pid)
+                is_late = self._wait(process, started, interruption, on_tick)
+            except BaseException:
+                # The log cannot be written: nobody would take the command's end any more.
+                self._end(process)
+                raise
             seconds = time.perf_counter() - started
         if interruption.signal_number is not None:
             status = "cancelled"
@@ -199,18 +203,6 @@ def end_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
     except ProcessLookupError:
         return
-
-
-@contextmanager
-def _forwarding() -> Iterator[Interruption]:
-    """Note and forward the signals that end this process for as long as the block lasts."""
-    interruption = Interruption()
-    before = {number: signal.signal(number, interruption.note) for number in _FORWARDED}
-    try:
-        yield interruption
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _start(

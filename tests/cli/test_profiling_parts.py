@@ -1,5 +1,6 @@
 """What a profiling session is made of: its log, its machine, its command."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -195,6 +196,41 @@ def test_signal_that_comes_while_a_command_runs_cancels_the_run(tmp_path: Path) 
 
     assert outcome.status == "cancelled"
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_terminal_that_is_closed_cancels_no_run_under_nohup(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        outcome = CommandRunner(None).run(
+            ["true"],
+            environment_of({}),
+            tmp_path / "out.txt",
+            on_start=lambda _pid: os.kill(os.getpid(), signal.SIGHUP),
+            on_tick=lambda _elapsed: None,
+        )
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert outcome.status == "succeeded"
+
+
+def test_command_whose_start_cannot_be_noted_is_ended(tmp_path: Path) -> None:
+    pids: list[int] = []
+
+    def note(pid: int) -> None:
+        pids.append(pid)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        CommandRunner(None).run(
+            ["sleep", "600"],
+            environment_of({}),
+            tmp_path / "out.txt",
+            on_start=note,
+            on_tick=lambda _elapsed: None,
+        )
+
+    assert birth_of(pids[0]) is None
 
 
 @pytest.mark.parametrize(
