@@ -83,7 +83,11 @@ class WorkloadService:
                 raise RefitPolicyForbiddenError(Scope.FITS_WRITE)
             used = _used_parameters(stores, workload)
             _check_types(declaration, used)
-            kept = replace(declaration, dataset_unit=_settle_unit(stores, workload, declaration))
+            kept = replace(
+                declaration,
+                dataset_unit=_settle_unit(stores, workload, declaration),
+                parameters={**used, **declaration.parameters},
+            )
             stores.workloads.replace_declaration(workload.workload_id, kept, now)
             dropped = workload.declaration.parameters.keys() - used.keys()
             stores.workloads.remove_parameters(workload.workload_id, dropped)

@@ -169,7 +169,7 @@ class WorkloadStore:
     def replace_declaration(
         self, workload_id: WorkloadId, declaration: WorkloadDeclaration, now: datetime
     ) -> None:
-        """Replace what a user said about a workload; parameters are added or given a unit."""
+        """Replace what a user said about a workload, all but its parameters."""
         policy = declaration.refit_policy
         self._session.execute(
             sa.update(WorkloadRow)

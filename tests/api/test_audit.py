@@ -90,6 +90,18 @@ def test_declaration_is_audited_with_what_it_changes(
     assert changed.detail == {"refit_policy": {**policy, "max_age_s": None}}
 
 
+def test_declaration_that_leaves_out_what_runs_use_is_audited_with_what_it_changes(
+    client: TestClient, services: Services
+) -> None:
+    client.post("/v1/runs", json={**_RUN, "parameters": {"precision": "fp16"}}).raise_for_status()
+
+    for body in ({}, {"description": "a"}):
+        client.put("/v1/workloads/a", json=body).raise_for_status()
+
+    [entry] = [each for each in _audited(services) if each.action == "workload.change"]
+    assert entry.detail == {"description": "a"}
+
+
 def test_fit_of_a_refit_policy_is_audited_with_its_reason(
     client: TestClient, services: Services
 ) -> None:
