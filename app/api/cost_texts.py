@@ -5,7 +5,7 @@ The form is that of `forecast_documents.cost_document`.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -22,9 +22,9 @@ from app.api.column_texts import (
     parts_of,
     plain_texts,
 )
-from app.api.encoded_answers import ages_hold_until
 from app.api.forecast_documents import Document, cost_document
 from app.api.schemas.quantities import number_text
+from app.domain.ages import day_of
 from app.domain.columns import Repeated
 from app.pricing.billing import Bill, bill, is_plain, plain_bills
 from app.pricing.offers import Offer
@@ -34,7 +34,6 @@ from app.services.costs import billed
 _MOST_KEPT: Final = 1024
 """Documents with holes that are remembered."""
 
-_LEAST: Final = timedelta.resolution
 _WORTH_COLUMNS: Final = 64
 """Fewer bills are made sooner one by one than in arrays."""
 
@@ -58,13 +57,11 @@ def cost_pieces(columns: AnswerColumns, now: datetime) -> Iterable[Piece]:
     """Return costs; bills that have more than one item are written row by row."""
     n_rows, offers = len(columns.requests), columns.offers
     texts = _few_bills(columns) if n_rows < _WORTH_COLUMNS else _many_bills(columns)
-    hours, median = texts.hours, texts.median
+    hours, median, day = texts.hours, texts.median, day_of(now)
     told = {place for place, is_told in zip(offers.places, texts.is_told, strict=True) if is_told}
     nothing = [b""] * (len(_MONEY_HOLES) + 1)
     around = [
-        nothing
-        if offer is None or place not in told
-        else _around_bill(offer, ages_hold_until(offer.dates, now) - _LEAST)
+        nothing if offer is None or place not in told else _around_bill(offer, day)
         for place, offer in enumerate(offers.distinct)
     ]
     pieces = filled(
@@ -116,12 +113,12 @@ def _row_cost(columns: AnswerColumns, row: int, now: datetime) -> Document | Non
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _around_bill(offer: Offer, now: datetime) -> Sequence[bytes]:
+def _around_bill(offer: Offer, day: datetime) -> Sequence[bytes]:
     """Return the document of a bill of one item before, between and behind its amounts.
 
-    Those of one day are one: `now` is the last instant at which the ages that it tells hold.
+    It is one all day long: so are the ages that it tells.
     """
     median, lower, upper, hours, amount = map(Decimal, _MONEY_HOLES)
     [item] = bill(offer, 1.0, 1.0, 1.0).line_items
     money = Bill(median, lower, upper, (replace(item, quantity=hours, amount=amount),))
-    return parts_around(cost_document(billed(offer, money), now), _MONEY_HOLES)
+    return parts_around(cost_document(billed(offer, money), day), _MONEY_HOLES)

@@ -1,17 +1,16 @@
 """Remembers forecasts as the bytes that answered a body: schedulers ask the same in the same words.
 
-An answer rests on one regressor, one price book and the days that it tells as ages; where one of
+An answer rests on one regressor, one price book and the day, by which it tells ages; where one of
 these is another, the question is answered anew.
 """
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
 from app.api.forecast_documents import Document
-from app.domain.forecasts import Forecast, LedgerQuestion
+from app.domain.forecasts import LedgerQuestion
 from app.domain.identifiers import ForecastId, ProjectId
 from app.services.recently_used import CacheFigures, RecentlyUsed
 
@@ -23,8 +22,6 @@ MAX_BODY_BYTES: Final = 4096
 
 NAMELESS: Final = b'{"forecast_id":null'
 """How a forecast's document begins as JSON, before it has an identifier."""
-
-_DAY: Final = timedelta(days=1)
 
 
 class EncodedAnswer(NamedTuple):
@@ -52,25 +49,6 @@ def rest_of(document: Document) -> bytes:
     The document has no identifier yet.
     """
     return orjson.dumps(document)[len(NAMELESS) :]
-
-
-def holds_until(forecast: Forecast, now: datetime) -> datetime:
-    """Return when an age in days that the document tells becomes another."""
-    target = forecast.to_target
-    costs = (forecast.cost, None if target is None else target.cost)
-    dated = [cost.price.valid_from for cost in costs if cost is not None]
-    dated += [
-        cost.conversion.valid_from
-        for cost in costs
-        if cost is not None and cost.conversion is not None
-    ]
-    return ages_hold_until(dated, now)
-
-
-def ages_hold_until(dated: Iterable[datetime], now: datetime) -> datetime:
-    """Return when the age in days of something that is dated becomes another, or the day does."""
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    return min(each + _DAY * (max((now - each) // _DAY, 0) + 1) for each in (midnight, *dated))
 
 
 class EncodedAnswers:

@@ -83,7 +83,7 @@ async def make_forecast(request: Request) -> Response:
     if is_text:
         return Response(plain_text.forecast_sentences(told.document), media_type=TEXT)
     if grounds is not None:
-        kept = told.encoded(forecast, grounds)
+        kept = told.encoded(grounds)
         request.app.state.answers.keep(project_id, await request.body(), kept)
     return Response(told.answer, media_type=JSON)
 

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.api.encoded_answers import NAMELESS, ages_hold_until
+from app.api.encoded_answers import NAMELESS
 from app.api.forecast_documents import FORECAST_MEMBERS
 from app.api.forecast_requests import read_together
+from app.domain.ages import day_after
 from app.domain.alike import AlikeRequests, column_of, rows_by_regressor
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId
 
 if TYPE_CHECKING:
-    from app.services.answer_columns import AnswerColumns
     from app.services.answered import Answered
     from app.services.forecasts import ForecastService
     from app.services.memo import Grounds, WeakGrounds
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class JointAnswer(NamedTuple):
     """One of several answers: what it rests on, its JSON behind the identifier.
 
-    The JSON is completed by `encoded_answers.named`; `until` is when an age in days that it tells
-    becomes another, `is_recorded` whether it is to be kept.
+    The JSON is completed by `encoded_answers.named`; `until` is when the ages that it tells become
+    others, `is_recorded` whether it is to be kept.
     """
 
     grounds: "WeakGrounds"
@@ -88,19 +88,10 @@ def _answers(
     now = forecasts.now()
     answers = forecasts.ask_on(grounds, requests, now)
     texts = iter(forecast_texts(answers, now, FORECAST_MEMBERS))
-    weakly, holds = grounds.weakly(), None
+    weakly, until = grounds.weakly(), day_after(now)
     for answer, is_recorded in zip(answers, column_of(requests, "record"), strict=True):
         if isinstance(answer, DomainError):
             yield answer
             continue
-        if holds is None:
-            holds = _holding(answer.columns, now)
         rest = next(texts)[len(NAMELESS) :]
-        yield JointAnswer(weakly, answer, rest, holds[answer.row], is_recorded)
-
-
-def _holding(columns: "AnswerColumns", now: datetime) -> Sequence[datetime]:
-    """Return until when answers hold."""
-    return columns.offers.made(
-        lambda offer: ages_hold_until(() if offer is None else offer.dates, now)
-    )
+        yield JointAnswer(weakly, answer, rest, until, is_recorded)

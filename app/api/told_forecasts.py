@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, holds_until, named, rest_of
+from app.api.encoded_answers import EncodedAnswer, EncodedAnswers, named, rest_of
 from app.api.forecast_documents import Document, forecast_document
 from app.api.forecast_requests import read_forecast
+from app.domain.ages import day_after
 from app.domain.forecasts import Forecast, ForecastRequest, LedgerQuestion, LedgerRecord
 from app.domain.identifiers import ProjectId
 
@@ -29,10 +30,9 @@ class Told(NamedTuple):
     question: LedgerQuestion | None
     told_at: datetime
 
-    def encoded(self, forecast: Forecast, grounds: "Grounds") -> EncodedAnswer:
-        """Return what is remembered of it."""
-        until = holds_until(forecast, self.told_at)
-        return EncodedAnswer(grounds.weakly(), until, self.rest, self.question)
+    def encoded(self, grounds: "Grounds") -> EncodedAnswer:
+        """Return what is remembered of it: the ages that it tells are those of a day."""
+        return EncodedAnswer(grounds.weakly(), day_after(self.told_at), self.rest, self.question)
 
 
 def tell(
@@ -129,5 +129,5 @@ def answer_at_once(
         return None
     forecast = forecasts.forecast_on(grounds, asked)
     told = tell(forecasts, forecast, asked, question)
-    answers.keep(project_id, body, told.encoded(forecast, grounds))
+    answers.keep(project_id, body, told.encoded(grounds))
     return told.answer

@@ -1,7 +1,6 @@
 """An offer: a price with the number of instances that a configuration occupies."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
@@ -67,13 +66,6 @@ class Offer:
         if self.extras is NO_EXTRAS:
             return self.price.price_per_hour
         return self.price.price_per_hour + self.extras.platform_per_instance_hour
-
-    @property
-    def dates(self) -> tuple[datetime, ...]:
-        """When the price and the exchange rate began to hold."""
-        if self.conversion is None:
-            return (self.price.valid_from,)
-        return self.price.valid_from, self.conversion.valid_from
 
     @property
     def per_hour(self) -> Decimal:

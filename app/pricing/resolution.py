@@ -12,6 +12,7 @@ from datetime import datetime
 from decimal import Context
 from typing import Final, NamedTuple
 
+from app.domain.ages import day_of
 from app.domain.billing import NO_EXTRAS, Extras
 from app.domain.columns import Repeated
 from app.domain.configurations import Configuration, Purchase
@@ -92,11 +93,6 @@ class PriceBook:
     def of(cls, facts: PricingFacts, now: datetime) -> "PriceBook":
         """Return the book of what a project stored."""
         return cls(facts.prices, now, facts.rates, facts.factors)
-
-    @property
-    def day(self) -> datetime:
-        """The first instant of the day, from which on a question's own price is said to hold."""
-        return self.now.replace(hour=0, minute=0, second=0, microsecond=0)
 
     @property
     def changes_at(self) -> datetime | None:
@@ -274,7 +270,7 @@ class PriceBook:
             price_per_hour=price_per_hour,
             currency=currency or "USD",
             purchase=query.purchase_of(configuration) or Purchase.ON_DEMAND,
-            valid_from=query.as_of or self.day,
+            valid_from=query.as_of or day_of(self.now),
             source=INLINE_SOURCE,
             provider=query.provider or configuration.provider,
             region=query.region or configuration.region,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from app.domain.access import Principal
+from app.domain.ages import day_after
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import Fault, InvalidRequestError, NotFoundError
 from app.domain.identifiers import PriceId, ProjectId, is_identifier, new_identifiers
@@ -20,7 +21,6 @@ from app.services.renewals import Renewals
 _CATALOGUE_TOKEN = "catalogue."  # noqa: S105 - a page token, no secret
 _LONGEST_OFFSET = 9
 _ALL_PRICES = PriceFilter()
-_DAY = timedelta(days=1)
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -37,7 +37,7 @@ class _Kept:
     @classmethod
     def of(cls, project_id: ProjectId, book: PriceBook, read_at: datetime) -> "_Kept":
         """Return prices that were read just now."""
-        return cls(project_id, book, read_at, book.day + _DAY)
+        return cls(project_id, book, read_at, day_after(book.now))
 
 
 class PriceService:
@@ -195,7 +195,7 @@ class PriceService:
 
 def _renew(book: PriceBook, facts: PricingFacts, now: datetime) -> PriceBook:
     """Return the known book while it says the same; it remembers what it resolved."""
-    ends_at = min(book.now + timedelta(hours=1), book.day + _DAY, book.changes_at or _NEVER)
+    ends_at = min(book.now + timedelta(hours=1), day_after(book.now), book.changes_at or _NEVER)
     return PriceBook.of(facts, now) if book.facts != facts or now >= ends_at else book
 
 

@@ -65,4 +65,4 @@ def test_the_day_ends_for_prices_that_are_still_fresh(services: Services, clock:
     clock.advance(0.5)
 
     assert prices.book_in_memory(project, clock()) is None
-    assert (prices.book(project).day - before.day).days == 1
+    assert (prices.book(project).now.date() - before.now.date()).days == 1

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api.encoded_answers import holds_until, named
+from app.api.encoded_answers import named
 from app.api.joint_answers import JointAnswer, answer_together
 from app.domain.access import DEFAULT_PROJECT
+from app.domain.ages import day_after
 from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.errors import InvalidRequestError, UnknownGpuError
 from app.services.wiring import Services
@@ -157,5 +158,5 @@ def test_each_tells_what_it_rests_on_and_until_when_it_holds(
     now = published.forecasts.now()
     for answer in found:
         assert isinstance(answer, JointAnswer)
-        assert answer.until == holds_until(answer.answered.to_forecast(), now)
+        assert answer.until == day_after(now)
         assert published.forecasts.holds(answer.grounds, DEFAULT_PROJECT, now)
