@@ -1,6 +1,6 @@
 """Pages of a newest-first list that stay stable while rows are inserted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -16,3 +16,16 @@ class Page(Generic[Item]):
 
     items: Sequence[Item]
     next_key: str | None = None
+
+
+def page_of(found: Sequence[Item], size: int, *, key: Callable[[Item], object]) -> Page[Item]:
+    """Return the page that was looked for with one item more, which says that there is another.
+
+    Examples
+    --------
+    >>> page_of([9, 8, 7], 2, key=int)
+    Page(items=[9, 8], next_key='8')
+    >>> page_of([9, 8], 2, key=int).next_key
+    """
+    shown = found[:size]
+    return Page(shown, str(key(shown[-1])) if len(found) > size else None)

@@ -18,8 +18,6 @@ from app.domain.ci import (
     StoredReport,
 )
 from app.domain.errors import (
-    Fault,
-    InvalidRequestError,
     NotFoundError,
     ReportWithoutRunsError,
 )
@@ -40,6 +38,7 @@ from app.services.ci_history import History, read_history
 from app.services.ci_judging import cost_change, creeping, judged_runs, with_costs
 from app.services.context import ServiceContext
 from app.services.inclusions import include_runs, lock_runs
+from app.services.page_tokens import identifier_of
 from app.services.prices import PriceService
 from app.services.run_uploads import UploadService
 from app.services.serving import RegressorCache
@@ -193,16 +192,9 @@ class CiReportService:
         InvalidRequestError
             If the page token is not one of this list.
         """
-        if page_token is not None and not is_identifier("ci", page_token):
-            fault = Fault(
-                "The page token is not one of this list.",
-                "Send the next_page_token of the previous page, or none for the first.",
-                field="page_token",
-                value=page_token,
-            )
-            raise InvalidRequestError("The page token is invalid.", [fault])
+        before = identifier_of(page_token, "ci")
         with self._context.database.reading() as stores:
-            return stores.ci.list_page(project_id, page_size=page_size, before=page_token)
+            return stores.ci.page(project_id, limit=page_size, before=before)
 
     def promote(self, caller: Principal, report_id: str) -> StoredReport:
         """Take the runs of a report into fits, its branch being merged; audited.

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from app.domain.access import Principal
-from app.domain.errors import Fault, InvalidRequestError, NotFoundError
+from app.domain.errors import NotFoundError
 from app.domain.identifiers import ProjectId, is_identifier, new_identifiers
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.services.context import ServiceContext
+from app.services.page_tokens import identifier_of
 from app.storage.dated import DatedStore, Row
 from app.storage.stores import Stores
 
@@ -96,13 +97,6 @@ class DatedFactService(Generic[Row, Fact]):
         InvalidRequestError
             If the page token is not one of this list.
         """
-        if page_token is not None and not is_identifier(self._prefix, page_token):
-            fault = Fault(
-                "The page token is not one of this list.",
-                "Send the next_page_token of the previous page, or none for the first.",
-                field="page_token",
-                value=page_token,
-            )
-            raise InvalidRequestError("The page token is invalid.", [fault])
+        before = identifier_of(page_token, self._prefix)
         with self._context.database.reading() as stores:
-            return self._store(stores).page(project_id, limit=page_size, before=page_token)
+            return self._store(stores).page(project_id, limit=page_size, before=before)

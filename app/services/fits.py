@@ -16,6 +16,7 @@ from app.domain.spelling import nearest_field
 from app.domain.wording import say_count
 from app.services.context import ServiceContext
 from app.services.fit_requests import queue_fit
+from app.services.page_tokens import identifier_of
 from app.services.quotas import charge_fits
 from app.services.workload_names import held_workload, require_workload
 
@@ -53,20 +54,6 @@ def _check_regressors(names: tuple[str, ...] | None) -> None:
         raise InvalidRequestError(
             f"The request has {say_count(len(faults), 'unknown regressor')}.", faults
         )
-
-
-def _to_key(page_token: str | None) -> FitId | None:
-    if page_token is None:
-        return None
-    if not is_identifier("fit", page_token):
-        fault = Fault(
-            message="The page token is not one of this list.",
-            remedy="Send the next_page_token of the previous page, or none for the first.",
-            field="page_token",
-            value=page_token,
-        )
-        raise InvalidRequestError("The page token is invalid.", [fault])
-    return FitId(page_token)
 
 
 class FitService:
@@ -152,10 +139,10 @@ class FitService:
         UnknownWorkloadError
             If there is no such workload.
         """
-        after = _to_key(page_token)
+        before = identifier_of(page_token, "fit")
         with self._context.database.reading() as stores:
             workload = require_workload(stores, project_id, slug)
-            return stores.fits.list_page(workload.workload_id, page_size=page_size, after=after)
+            return stores.fits.page(workload.workload_id, limit=page_size, before=before)
 
     def cancel(self, project_id: ProjectId, fit_id: str, *, key_id: KeyId | None = None) -> Fit:
         """End a queued fit at once and a running one at its next step; a final one stays. Audited.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from app.domain.access import Principal
 from app.domain.ages import day_after
 from app.domain.availability_errors import StorageUnavailableError
-from app.domain.errors import Fault, InvalidRequestError, NotFoundError
+from app.domain.errors import NotFoundError
 from app.domain.identifiers import PriceId, ProjectId, is_identifier, new_identifiers
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.prices import Price, PriceFilter, PriceOrigin
@@ -16,10 +16,11 @@ from app.pricing.catalogue import built_in_prices
 from app.pricing.gpus import canonical_gpu_name
 from app.pricing.resolution import PriceBook, PricingFacts
 from app.services.context import ServiceContext
+from app.services.page_tokens import identifier_of, number_of
 from app.services.renewals import Renewals
 
 _CATALOGUE_TOKEN = "catalogue."  # noqa: S105 - a page token, no secret
-_LONGEST_OFFSET = 9
+_MOST_DIGITS = 9
 _ALL_PRICES = PriceFilter()
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -214,17 +215,9 @@ def _listed(wanted: PriceFilter) -> list[Price]:
     ]
 
 
-def _read_token(token: str | None) -> tuple[int | None, str | None]:
-    """Return the offset into the catalogue, or the key of an own price, that a token stands for."""
-    if token is None or is_identifier("price", token):
-        return None, token
-    offset = token.removeprefix(_CATALOGUE_TOKEN)
-    if token.startswith(_CATALOGUE_TOKEN) and offset.isascii() and offset.isdecimal():
-        return int(offset[:_LONGEST_OFFSET]), None
-    fault = Fault(
-        "The page token is not one of this list.",
-        "Send the next_page_token of the previous page, or none for the first.",
-        field="page_token",
-        value=token,
-    )
-    raise InvalidRequestError("The page token is invalid.", [fault])
+def _read_token(page_token: str | None) -> tuple[int | None, str | None]:
+    """Return where in the catalogue a page starts, or after which own price."""
+    if page_token is not None and page_token.startswith(_CATALOGUE_TOKEN):
+        start = number_of(page_token, prefix=_CATALOGUE_TOKEN, most_digits=_MOST_DIGITS)
+        return start, None
+    return None, identifier_of(page_token, "price")

@@ -12,27 +12,13 @@ from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.regressors import ArtifactRemovedError, RegressorVersion
 from app.services.context import ServiceContext
+from app.services.page_tokens import number_of
 from app.services.publications import publish_version
 from app.services.workload_names import require_workload
 from app.storage.stores import Stores
 
 _logger = logging.getLogger(__name__)
-_LONGEST_VERSION = 9
-
-
-def _to_key(page_token: str | None) -> int | None:
-    if page_token is None:
-        return None
-    is_number = page_token.isascii() and page_token.isdecimal()
-    if not is_number or len(page_token) > _LONGEST_VERSION:
-        fault = Fault(
-            message="The page token is not one of this list.",
-            remedy="Send the next_page_token of the previous page, or none for the first.",
-            field="page_token",
-            value=page_token,
-        )
-        raise InvalidRequestError("The page token is invalid.", [fault])
-    return int(page_token)
+_MOST_DIGITS = 9
 
 
 def _workload_id(stores: Stores, project_id: ProjectId, slug: Slug) -> WorkloadId:
@@ -84,10 +70,10 @@ class RegressorService:
         UnknownWorkloadError
             If there is no such workload.
         """
-        after = _to_key(page_token)
+        before = number_of(page_token, most_digits=_MOST_DIGITS)
         with self._context.database.reading() as stores:
             workload_id = _workload_id(stores, project_id, slug)
-            return stores.regressors.list_page(workload_id, page_size=page_size, after=after)
+            return stores.regressors.page(workload_id, limit=page_size, before=before)
 
     def get(self, project_id: ProjectId, slug: Slug, version: int) -> RegressorVersion:
         """Return one version.

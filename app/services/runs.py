@@ -14,6 +14,7 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Page
 from app.domain.runs import Assessment, Run, RunChange, RunFilter
 from app.services.context import ServiceContext
 from app.services.inclusions import include_runs, lock_runs
+from app.services.page_tokens import identifier_of
 from app.services.quotas import release_runs
 from app.services.run_exports import RunExport, all_pages, upload_columns
 from app.services.run_uploads import Assessor
@@ -86,7 +87,7 @@ class RunService:
         UnknownWorkloadError
             If the project has no such workload.
         """
-        before = _to_key(page_token)
+        before = identifier_of(page_token, "run")
         if wanted.gpu_type is not None:
             wanted = replace(wanted, gpu_type=self._canonical_gpu_name(wanted.gpu_type))
         with self._context.database.reading() as stores:
@@ -196,18 +197,6 @@ def _action(run: Run, *, excluded: bool) -> str:
     if excluded == run.excluded:
         return "run.change"
     return "run.exclude" if excluded else "run.include"
-
-
-def _to_key(page_token: str | None) -> str | None:
-    if page_token is None or is_identifier("run", page_token):
-        return page_token
-    fault = Fault(
-        "The page token is not one of this list.",
-        "Send the next_page_token of the previous page, or none for the first.",
-        field="page_token",
-        value=page_token,
-    )
-    raise InvalidRequestError("The page token is invalid.", [fault])
 
 
 def _locked(stores: Stores, project_id: ProjectId, run_id: RunId) -> Run:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 
 from app.domain.access import Principal, Scope
 from app.domain.access_errors import RefitPolicyForbiddenError
-from app.domain.errors import Fault, InvalidRequestError, SchemaDriftError, UnitChangeError
+from app.domain.errors import Fault, SchemaDriftError, UnitChangeError
 from app.domain.fits import Fit
 from app.domain.identifiers import KeyId, ProjectId, Slug
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
@@ -19,11 +19,12 @@ from app.domain.workloads import (
 )
 from app.services.ci_removal import remove_from_reports
 from app.services.context import ServiceContext
+from app.services.page_tokens import number_of
 from app.services.quotas import charge_workload, release_runs
 from app.services.workload_names import require_workload, unknown_workload
 from app.storage.stores import Stores
 
-_LONGEST_KEY = 18
+_MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class WorkloadService:
         InvalidRequestError
             If the page token is not one of this list.
         """
-        before = _to_key(page_token)
+        before = number_of(page_token, most_digits=_MOST_DIGITS)
         with self._context.database.reading() as stores:
             page = stores.workloads.page(project_id, limit=page_size, before=before)
             counts = stores.run_counts.by_status(found.workload_id for found in page.items)
@@ -212,18 +213,3 @@ def _settle_unit(
     if asked is None:
         return stored
     raise UnitChangeError(workload.slug, stored=stored, asked=asked)
-
-
-def _to_key(page_token: str | None) -> int | None:
-    if page_token is None:
-        return None
-    is_number = page_token.isascii() and page_token.isdecimal()
-    if not is_number or len(page_token) > _LONGEST_KEY:
-        fault = Fault(
-            "The page token is not one of this list.",
-            "Send the next_page_token of the previous page, or none for the first.",
-            field="page_token",
-            value=page_token,
-        )
-        raise InvalidRequestError("The page token is invalid.", [fault])
-    return int(page_token)

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from app.domain.ci import Acknowledgement, Baseline, StoredReport
 from app.domain.identifiers import CiReportId, ProjectId, Slug, WorkloadId
 from app.domain.pages import Page
+from app.storage.pages import newest_first
 from app.storage.tables import BaselineRow, CiReportRow
 
 
@@ -42,21 +43,14 @@ class CiStore:
         found = self._session.scalar(locked if lock else query)
         return None if found is None else _to_report(found)
 
-    def list_page(
-        self, project_id: ProjectId, *, page_size: int, before: str | None = None
+    def page(
+        self, project_id: ProjectId, *, limit: int, before: str | None = None
     ) -> Page[StoredReport]:
         """Return a project's reports, the newest first, starting after the key `before`."""
-        query = (
-            sa.select(CiReportRow)
-            .where(CiReportRow.project_id == project_id)
-            .order_by(CiReportRow.id.desc())
-            .limit(page_size + 1)
+        query = sa.select(CiReportRow).where(CiReportRow.project_id == project_id)
+        return newest_first(
+            self._session, query, CiReportRow.id, _to_report, limit=limit, before=before
         )
-        if before is not None:
-            query = query.where(CiReportRow.id < before)
-        rows = self._session.scalars(query).all()
-        next_key = rows[page_size - 1].id if len(rows) > page_size else None
-        return Page([_to_report(row) for row in rows[:page_size]], next_key)
 
     def lock_of_workload(
         self, project_id: ProjectId, slug: Slug, *, after: CiReportId, limit: int

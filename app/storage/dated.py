@@ -15,6 +15,7 @@ from app.domain.grid_factors import GridFactor
 from app.domain.identifiers import ExchangeRateId, GridFactorId, ProjectId
 from app.domain.pages import Page
 from app.storage.money_tables import DatedRow, ExchangeRateRow, GridFactorRow
+from app.storage.pages import newest_first
 
 Row = TypeVar("Row", bound=DatedRow)
 Fact = TypeVar("Fact")
@@ -48,17 +49,8 @@ class DatedStore(Generic[Row, Fact]):
     def page(self, project_id: ProjectId, *, limit: int, before: str | None = None) -> Page[Fact]:
         """Return a project's facts that hold, the newest first, starting after a key."""
         row = self._row
-        query = (
-            sa.select(row)
-            .where(row.project_id == project_id, row.withdrawn_at.is_(None))
-            .order_by(row.id.desc())
-            .limit(limit + 1)
-        )
-        if before is not None:
-            query = query.where(row.id < before)
-        rows = self._session.scalars(query).all()
-        next_key = rows[limit - 1].id if len(rows) > limit else None
-        return Page([self.to_fact(each) for each in rows[:limit]], next_key)
+        query = sa.select(row).where(row.project_id == project_id, row.withdrawn_at.is_(None))
+        return newest_first(self._session, query, row.id, self.to_fact, limit=limit, before=before)
 
     def withdraw(self, project_id: ProjectId, key: str, at: datetime) -> bool:
         """Let a fact count no longer; return whether there was one that did."""

@@ -17,7 +17,7 @@ from app.domain.identifiers import (
     WorkloadId,
     new_identifier,
 )
-from app.domain.pages import Page
+from app.domain.pages import Page, page_of
 from app.domain.workloads import RefitMode, RefitPolicy
 from app.storage.fit_rows import CANCELLED_STEP, is_lapsed, request_document, to_fit
 from app.storage.inclusion_tables import InclusionRow
@@ -129,16 +129,13 @@ class FitStore:
         found = self._read(FitRow.id == fit_id, WorkloadRow.project_id == project_id)
         return found[0] if found else None
 
-    def list_page(
-        self, workload_id: WorkloadId, *, page_size: int, after: FitId | None = None
-    ) -> Page[Fit]:
-        """Return fits of a workload, newest first, those older than `after`."""
+    def page(self, workload_id: WorkloadId, *, limit: int, before: str | None = None) -> Page[Fit]:
+        """Return fits of a workload, the newest first, starting after the key `before`."""
         conditions = [FitRow.workload_id == workload_id]
-        if after is not None:
-            conditions.append(FitRow.id < after)
-        fits = self._read(*conditions, limit=page_size + 1)
-        shown = fits[:page_size]
-        return Page(shown, shown[-1].fit_id if len(fits) > page_size else None)
+        if before is not None:
+            conditions.append(FitRow.id < before)
+        found = self._read(*conditions, limit=limit + 1)
+        return page_of(found, limit, key=lambda each: each.fit_id)
 
     def latest(
         self, workload_ids: Iterable[WorkloadId], *, lock: bool = False

@@ -12,6 +12,7 @@ from app.domain.configurations import Purchase
 from app.domain.identifiers import PriceId, ProjectId
 from app.domain.pages import Page
 from app.domain.prices import Price, PriceFilter
+from app.storage.pages import newest_first
 from app.storage.tables import Json, PriceRow
 
 
@@ -113,17 +114,10 @@ class PriceStore:
         before: str | None = None,
     ) -> Page[Price]:
         """Return a project's prices, the newest first, starting after the key `before`."""
-        query = (
-            sa.select(PriceRow)
-            .where(PriceRow.project_id == project_id, *_conditions(wanted))
-            .order_by(PriceRow.id.desc())
-            .limit(limit + 1)
+        query = sa.select(PriceRow).where(PriceRow.project_id == project_id, *_conditions(wanted))
+        return newest_first(
+            self._session, query, PriceRow.id, _to_price, limit=limit, before=before
         )
-        if before is not None:
-            query = query.where(PriceRow.id < before)
-        rows = self._session.scalars(query).all()
-        next_key = rows[limit - 1].id if len(rows) > limit else None
-        return Page([_to_price(row) for row in rows[:limit]], next_key)
 
     def withdraw(self, price_id: PriceId, at: datetime) -> None:
         """Let a price count no longer; the first instant stays."""

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from app.domain.errors import RegressorUnavailableError
 from app.domain.fits import Candidate
 from app.domain.identifiers import FitId, ProjectId, Slug, WorkloadId
-from app.domain.pages import Page
+from app.domain.pages import Page, page_of
 from app.domain.regressors import (
     ArtifactRemovedError,
     Convergence,
@@ -289,14 +289,13 @@ class RegressorStore:
         found = self._read(workload_id, RegressorRow.version == version, limit=1)
         return found[0] if found else None
 
-    def list_page(
-        self, workload_id: WorkloadId, *, page_size: int, after: int | None = None
+    def page(
+        self, workload_id: WorkloadId, *, limit: int, before: int | None = None
     ) -> Page[RegressorVersion]:
-        """Return versions of a workload, newest first, those before version `after`."""
-        condition = sa.true() if after is None else RegressorRow.version < after
-        versions = self._read(workload_id, condition, limit=page_size + 1)
-        shown = versions[:page_size]
-        return Page(shown, str(shown[-1].version) if len(versions) > page_size else None)
+        """Return versions of a workload, the newest first, starting after the version `before`."""
+        condition = sa.true() if before is None else RegressorRow.version < before
+        found = self._read(workload_id, condition, limit=limit + 1)
+        return page_of(found, limit, key=lambda each: each.version)
 
     def _read(
         self, workload_id: WorkloadId, condition: sa.ColumnElement[bool], *, limit: int

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -25,6 +26,7 @@ from app.storage.bulk import WriteRuns, writing_runs
 from app.storage.inclusion_tables import InclusionRow
 from app.storage.lists import each_text
 from app.storage.measured import measured_features, measured_power
+from app.storage.pages import newest_first
 from app.storage.run_rows import IS_USABLE, to_run
 from app.storage.tables import RunRow, WorkloadRow
 from app.storage.upserts import insert_into
@@ -113,17 +115,11 @@ class RunStore:
         before: str | None = None,
     ) -> Page[Run]:
         """Return a workload's runs, the newest first, starting after the key `before`."""
-        query = (
-            sa.select(RunRow)
-            .where(RunRow.workload_id == workload.workload_id, *_conditions(wanted))
-            .order_by(RunRow.id.desc())
-            .limit(limit + 1)
+        query = sa.select(RunRow).where(
+            RunRow.workload_id == workload.workload_id, *_conditions(wanted)
         )
-        if before is not None:
-            query = query.where(RunRow.id < before)
-        rows = self._session.scalars(query).all()
-        next_key = rows[limit - 1].id if len(rows) > limit else None
-        return Page([to_run(row, workload.slug) for row in rows[:limit]], next_key)
+        to_item = partial(to_run, slug=workload.slug)
+        return newest_first(self._session, query, RunRow.id, to_item, limit=limit, before=before)
 
     def measured_features(self, workload_id: WorkloadId) -> MeasuredFeatures:
         """Return what the runs that a fit may use were measured on."""

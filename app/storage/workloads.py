@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
-from app.domain.pages import Page
+from app.domain.pages import Page, page_of
 from app.domain.workloads import (
     ParameterDeclaration,
     ParameterType,
@@ -162,10 +162,6 @@ class WorkloadStore:
         )
         return inserted.one_or_none() is not None
 
-    @property
-    def _is_sqlite(self) -> bool:
-        return self._session.get_bind().dialect.name == "sqlite"
-
     def replace_declaration(
         self, workload_id: WorkloadId, declaration: WorkloadDeclaration, now: datetime
     ) -> None:
@@ -221,8 +217,7 @@ class WorkloadStore:
         if before is not None:
             condition = sa.and_(condition, WorkloadRow.id < before)
         found = self._read(condition, limit=limit + 1)
-        next_key = str(found[limit - 1].workload_id) if len(found) > limit else None
-        return Page(found[:limit], next_key)
+        return page_of(found, limit, key=lambda each: each.workload_id)
 
     def delete(self, workload_id: WorkloadId) -> None:
         """Remove a workload with its runs, fits, regressors and forecasts."""

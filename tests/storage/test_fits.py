@@ -96,9 +96,9 @@ def test_list_is_newest_first_and_pages_do_not_overlap(
         asked.append(fit.fit_id)
 
     with database.reading() as stores:
-        first = stores.fits.list_page(workload_id, page_size=2)
+        first = stores.fits.page(workload_id, limit=2)
         assert first.next_key is not None
-        second = stores.fits.list_page(workload_id, page_size=2, after=FitId(first.next_key))
+        second = stores.fits.page(workload_id, limit=2, before=first.next_key)
         latest = stores.fits.latest([workload_id, WorkloadId(999)])
 
     assert [fit.fit_id for fit in (*first.items, *second.items)] == asked[::-1]
