@@ -23,7 +23,8 @@ from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging, log_config
 from app.cli.surroundings import require_database
 from app.cli.web_process import build
-from app.services.access import AccessService, is_loopback, keys_required
+from app.domain.addresses import is_loopback
+from app.services.access import AccessService, keys_required
 from app.services.context import ServiceContext
 from app.settings import Settings
 from app.storage.database import Database

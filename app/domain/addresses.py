@@ -20,11 +20,17 @@ def without_login(url: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself."""
+    """Whether a host is this machine itself: who listens there is reached from nowhere else.
+
+    Examples
+    --------
+    >>> is_loopback("LocalHost"), is_loopback("[::1]"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host.casefold() == "localhost"
 
 
 def is_safe_url(url: str) -> bool:

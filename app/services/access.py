@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import hmac
-import ipaddress
 import logging
 import secrets
 from collections import OrderedDict
@@ -24,6 +23,7 @@ from app.domain.access import (
     check_name,
 )
 from app.domain.access_errors import UnauthenticatedError
+from app.domain.addresses import is_loopback
 from app.domain.availability_errors import MissingExtraError, StorageUnavailableError
 from app.domain.errors import DomainError, NotFoundError
 from app.domain.identifiers import KeyId, ProjectId, new_identifier
@@ -46,16 +46,6 @@ _NOTE_USE_EVERY: Final = timedelta(minutes=1)
 _MAX_CACHED: Final = 10_000
 _ANYBODY: Final = ""
 """The name of a caller without a key; that of a key is a hash."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a service that listens on `host` is reached from this machine only."""
-    if host.casefold() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def keys_required(settings: Settings) -> bool:

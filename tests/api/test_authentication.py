@@ -8,10 +8,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.access import ApiKey, Principal, Scope
+from app.domain.addresses import is_loopback
 from app.domain.errors import NotFoundError
 from app.domain.identifiers import KeyId
 from app.main import build_app
-from app.services.access import is_loopback, keys_required
+from app.services.access import keys_required
 from app.services.context import ServiceContext
 from app.services.wiring import Services, build_services
 from app.settings import Settings
