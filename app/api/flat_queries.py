@@ -7,24 +7,14 @@ from typing import Any, Final
 
 from app.domain.comma_lists import split_list
 from app.domain.errors import Fault, InvalidRequestError, UnknownFieldError
+from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK
 from app.domain.spelling import nearest_field
 
 MAX_POINTS: Final = 10_000
-_PARAMETER: Final = "param."
-_CONFIGURATION: Final = (
-    "gpu_type",
-    "instance_type",
-    "provider",
-    "region",
-    "purchase",
-    "nodes",
-    "workers",
-)
-_WORK: Final = ("dataset_size", "batch_size", "epochs")
 _SPOT: Final = ("interruptions_per_hour", "checkpoint_interval_s", "checkpoint_s", "restart_s")
 _GRID_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
-    **{name: ("configuration", name) for name in _CONFIGURATION},
-    **{name: ("work", name) for name in _WORK},
+    **{name: ("configuration", name) for name in CONFIGURATION},
+    **{name: ("work", name) for name in WORK},
     "framework": ("parameters", "framework"),
 }
 _SINGLE_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -122,8 +112,8 @@ def merge(items: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _place(name: str) -> tuple[str, ...] | None:
-    if name.startswith(_PARAMETER) and len(name) > len(_PARAMETER):
-        return ("parameters", name.removeprefix(_PARAMETER))
+    if name.startswith(PARAMETER) and len(name) > len(PARAMETER):
+        return ("parameters", name.removeprefix(PARAMETER))
     return _GRID_PLACES.get(name) or _SINGLE_PLACES.get(name)
 
 
@@ -151,7 +141,7 @@ def _unknown(name: str) -> Fault:
     parameter = "NAME" if nearest or "." in name or name == "param" else shown
     return Fault(
         f"There is no field {shown!r}.",
-        f"{hint}A parameter of the workload is {_PARAMETER}{parameter}.",
+        f"{hint}A parameter of the workload is {PARAMETER}{parameter}.",
         field=shown,
     )
 

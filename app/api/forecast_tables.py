@@ -5,11 +5,10 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK
 from app.services.uploads.formulas import guard_formula
 
 Document = Mapping[str, Any]
-_CONFIGURATION = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
-_WORK = ("dataset_size", "batch_size", "epochs")
 _ANSWER = (
     "duration_seconds",
     "duration_lower",
@@ -33,9 +32,9 @@ _ANSWER = (
 def forecast_csv(forecasts: Sequence[Document]) -> str:
     """Return forecasts as a CSV file, a row each."""
     names = dict.fromkeys(name for forecast in forecasts for name in forecast["parameters"])
-    parameters = [f"param.{name}" for name in names]
+    parameters = [PARAMETER + name for name in names]
     buffer = io.StringIO()
-    columns = ["workload", *_CONFIGURATION, *_WORK, *parameters, *_ANSWER]
+    columns = ["workload", *CONFIGURATION, *WORK, *parameters, *_ANSWER]
     writer = csv.DictWriter(buffer, columns, lineterminator="\n", restval="")
     writer.writeheader()
     writer.writerows(_row(forecast) for forecast in forecasts)
@@ -44,7 +43,7 @@ def forecast_csv(forecasts: Sequence[Document]) -> str:
 
 def _row(forecast: Document) -> dict[str, object]:
     duration, cost = forecast["duration_seconds"], forecast["cost"] or {}
-    parameters = {f"param.{name}": value for name, value in forecast["parameters"].items()}
+    parameters = {PARAMETER + name: value for name, value in forecast["parameters"].items()}
     flat = {
         "workload": forecast["workload"],
         **forecast["configuration"],

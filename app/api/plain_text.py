@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK, say_members
 from app.domain.wording import (
     align,
     say_capacity,
@@ -18,9 +19,7 @@ from app.domain.wording import (
 )
 
 Document = Mapping[str, Any]
-_CONFIGURATION = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
-_CATEGORIES = _CONFIGURATION[:5]
-_WORK = ("dataset_size", "batch_size", "epochs")
+_CATEGORIES = CONFIGURATION[:5]
 _TOLD_LESSONS = 3
 _BASIS = {
     "measured": "this configuration was measured",
@@ -29,20 +28,6 @@ _BASIS = {
     "transferred": "transferred from other types",
     "prior": "hardly anything measured is like it",
 }
-
-
-def _value(value: object) -> str:
-    return say_number(value) if isinstance(value, int | float) else str(value)
-
-
-def _flat(forecast: Document) -> dict[str, str]:
-    """Return what was asked, by the names of the query."""
-    asked = {
-        **{name: forecast["configuration"].get(name) for name in _CONFIGURATION},
-        **{name: (forecast.get("work") or {}).get(name) for name in _WORK},
-        **{f"param.{name}": value for name, value in (forecast.get("parameters") or {}).items()},
-    }
-    return {name: _value(value) for name, value in asked.items() if value is not None}
 
 
 def _place(forecast: Document) -> str:
@@ -131,9 +116,9 @@ def _energy_sentences(energy: Document) -> list[str]:
 def forecast_sentences(forecast: Document) -> str:
     """Return one forecast as a few lines of prose."""
     duration = forecast["duration_seconds"]
-    asked = _flat(forecast)
+    asked = say_members(forecast)
     details = ", ".join(
-        f"{name} {asked[name]}" for name in asked if name in _WORK or name.startswith("param.")
+        f"{name} {asked[name]}" for name in asked if name in WORK or name.startswith(PARAMETER)
     )
     lines = [
         f"{forecast['workload']} on {_place(forecast)}{f' with {details}' if details else ''}:",
@@ -205,7 +190,7 @@ def forecast_table(forecasts: Sequence[Document], objective: str = "") -> str:
     """Return many forecasts as an aligned table; what all have in common stands above it."""
     if not forecasts:
         return "Nothing was asked.\n"
-    asked = [_flat(forecast) for forecast in forecasts]
+    asked = [say_members(forecast) for forecast in forecasts]
     names = list(dict.fromkeys(name for row in asked for name in row))
     shared = [name for name in names if len({row.get(name) for row in asked}) == 1]
     varied = [name for name in names if name not in shared] or ["workers"]

@@ -5,12 +5,11 @@ from typing import Any, Final
 
 from app.api.forecast_documents import Document, scenario_document
 from app.api.schemas.quantities import money_text, significant
+from app.domain.flat_fields import say_members
 from app.domain.forecasts import Interval
 from app.domain.profiling import PlannedRun, ProfilingPlan, StopReason, TargetOutlook
-from app.domain.wording import align, say_count, say_number, say_seconds
+from app.domain.wording import align, say_count, say_seconds
 
-_FIELDS: Final = ("gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers")
-_WORK: Final = ("dataset_size", "batch_size", "epochs")
 _DIGITS: Final = 4
 _SHOWN: Final = 5
 """Targets that are told in sentences."""
@@ -111,19 +110,6 @@ def _stop_sentence(plan: ProfilingPlan) -> str:
             return "Stop here: no candidate is left."
 
 
-def _asked(document: Document) -> dict[str, str]:
-    parts = {
-        **{name: document["configuration"][name] for name in _FIELDS},
-        **{name: document["work"][name] for name in _WORK},
-        **{f"param.{name}": value for name, value in document["parameters"].items()},
-    }
-    return {
-        name: say_number(value) if isinstance(value, int | float) else str(value)
-        for name, value in parts.items()
-        if value is not None
-    }
-
-
 def plan_text(document: Document) -> str:
     """Return a plan as a table of its runs and what they bring, in plain text."""
     runs, targets, confidence = document["runs"], document["targets"], document["confidence"]
@@ -151,7 +137,7 @@ def _priced(document: Document) -> str:
 
 
 def _table(document: Document) -> str:
-    asked = [_asked(run) for run in document["runs"]]
+    asked = [say_members(run) for run in document["runs"]]
     names = list(dict.fromkeys(name for row in asked for name in row))
     rows = [
         [
@@ -176,7 +162,7 @@ def _percent(width: float) -> str:
 
 
 def _target_sentence(target: Document, confidence: float) -> str:
-    what = ", ".join(f"{name} {value}" for name, value in _asked(target).items())
+    what = ", ".join(f"{name} {value}" for name, value in say_members(target).items())
     now, expected = target["now"], target["expected"]
     if now is None:
         return f"Target ({what}): nothing is known of its duration yet."

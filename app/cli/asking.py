@@ -4,15 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from app.cli.fields import WORK
 from app.cli.output import out, print_note, print_table
 from app.cli.remedies import in_cli_words
 from app.cli.wording import interval, money, percent
+from app.domain.flat_fields import say_members
 from app.domain.wording import (
     ODDS,
     say_capacity,
     say_count,
-    say_number,
     say_objective,
     say_odds,
     say_parts,
@@ -22,21 +21,6 @@ from app.domain.wording import (
 
 _FEW: Final = 20
 _PLACE: Final = ("provider", "region", "purchase")
-_CONFIGURATION: Final = ("gpu_type", "instance_type", *_PLACE, "nodes", "workers")
-
-
-def _asked(forecast: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a forecast is about, by the flat names."""
-    parts = {
-        **{name: forecast["configuration"].get(name) for name in _CONFIGURATION},
-        **{name: (forecast.get("work") or {}).get(name) for name in WORK},
-        **{f"param.{name}": value for name, value in (forecast.get("parameters") or {}).items()},
-    }
-    return {name: _shown(value) for name, value in parts.items() if value is not None}
-
-
-def _shown(value: object) -> str:
-    return say_number(value) if isinstance(value, int | float) else str(value)
 
 
 def _split_columns(asked: list[dict[str, str]]) -> tuple[dict[str, str], list[str]]:
@@ -71,7 +55,7 @@ def _told_when_asked(forecast: Mapping[str, Any]) -> dict[str, object]:
 
 def show_forecasts(forecasts: list[dict[str, Any]], objective: str = "") -> None:
     """Print forecasts: what they share in a line, what differs in a table, warnings once."""
-    asked = [_asked(forecast) for forecast in forecasts]
+    asked = [say_members(forecast) for forecast in forecasts]
     shared, names = _split_columns(asked)
     if shared:
         print_note("For " + ", ".join(f"{name} {value}" for name, value in shared.items()) + ":")

@@ -6,10 +6,10 @@ from typing import Any, Final
 from app.cli.failures import UsageError
 from app.cli.numbers import number_or_text
 from app.domain.comma_lists import split_list
+from app.domain.flat_fields import PARAMETER, WORK
 from app.domain.spelling import nearest_field
 
-WORK: Final = ("dataset_size", "epochs", "batch_size")
-_SEARCH: Final = {
+SEARCH: Final = {
     "gpu_type": "gpu_types",
     "instance_type": "instance_types",
     "provider": "providers",
@@ -30,13 +30,13 @@ _OPTIONS: Final = {
     "limit": "--limit",
 }
 FORECAST_FIELDS: Final = (
-    *_SEARCH, *WORK, "framework", "param.NAME", "confidence", "deadline_s", "budget",
+    *SEARCH, *WORK, "framework", "param.NAME", "confidence", "deadline_s", "budget",
     "regressor_version", "time_limit_quantile", "explain", *_PRICES, *_SPOT,
 )  # fmt: skip
 """What `trainfare forecast` takes: the service checks them."""
 
 RECOMMEND_FIELDS: Final = (
-    *_SEARCH, *WORK, "param.NAME", "confidence", *_PRICES, *_SPOT, *_ENERGY,
+    *SEARCH, *WORK, "param.NAME", "confidence", *_PRICES, *_SPOT, *_ENERGY,
 )  # fmt: skip
 """What `trainfare recommend` takes; its limits are options."""
 
@@ -83,10 +83,10 @@ def recommendation_request(workload: str, fields: Mapping[str, str]) -> dict[str
 
 def _place(name: str) -> tuple[str, ...]:
     """Return where a field stands in the request for a recommendation."""
-    if name.startswith("param."):
-        return ("parameters", name.removeprefix("param."))
-    if name in _SEARCH:
-        return ("search", _SEARCH[name])
+    if name.startswith(PARAMETER):
+        return ("parameters", name.removeprefix(PARAMETER))
+    if name in SEARCH:
+        return ("search", SEARCH[name])
     if name == "confidence":
         return (name,)
     parts = {("work",): WORK, ("pricing",): _PRICES, ("pricing", "spot"): _SPOT,
@@ -98,9 +98,9 @@ def _place(name: str) -> tuple[str, ...]:
 
 
 def _value(name: str, text: str) -> object:
-    if name in _SEARCH:
+    if name in SEARCH:
         return values_of(name, text)
-    if name.startswith("param."):
+    if name.startswith(PARAMETER):
         # The service knows which are numbers: of a category 1.10 is not 1.1.
         return value_of(name, text, as_text=True)
     return text if name in _PRICES else value_of(name, text)
@@ -122,7 +122,7 @@ def values_of(name: str, text: str, *, as_text: bool = False) -> list[float | in
     if as_text or name in _TEXTS:
         return list(values)
     typed = [number_or_text(name, value) for value in values]
-    is_category = name.startswith("param.") and any(isinstance(value, str) for value in typed)
+    is_category = name.startswith(PARAMETER) and any(isinstance(value, str) for value in typed)
     return list(values) if is_category else typed
 
 

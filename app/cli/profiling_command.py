@@ -14,11 +14,11 @@ from typing import Any, BinaryIO, Final
 from app.cli.client import KEY_VARIABLES
 from app.cli.ending import hearing_the_end
 from app.cli.failures import UsageError
+from app.domain.flat_fields import PARAMETER, WORK
 
 _CONFIGURATION: Final = ("workers", "nodes", "gpu_type", "instance_type")
-_WORK: Final = ("dataset_size", "batch_size", "epochs")
 _PLACEHOLDER: Final = re.compile(
-    r"\{(" + "|".join((*_CONFIGURATION, *_WORK)) + r"|param\.[^{}\s]+)\}"
+    r"\{(" + "|".join((*_CONFIGURATION, *WORK)) + r"|param\.[^{}\s]+)\}"
 )
 _LOOK_EVERY_S: Final = 0.1
 _TAIL_BYTES: Final = 1 << 16
@@ -42,8 +42,8 @@ def fields_of(planned: Mapping[str, Any]) -> dict[str, str]:
     """Return what a planned run sets, by the names of the placeholders."""
     given = {
         **{name: planned["configuration"].get(name) for name in _CONFIGURATION},
-        **{name: planned["work"].get(name) for name in _WORK},
-        **{f"param.{name}": value for name, value in planned["parameters"].items()},
+        **{name: planned["work"].get(name) for name in WORK},
+        **{PARAMETER + name: value for name, value in planned["parameters"].items()},
     }
     return {name: _plain(value) for name, value in given.items() if value is not None}
 

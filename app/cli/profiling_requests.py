@@ -9,24 +9,14 @@ import orjson
 
 from app.cli.connection import Connection, path_of
 from app.cli.failures import RefusedError, UsageError
-from app.cli.fields import split_fields, unknown_field, value_of, values_of
+from app.cli.fields import SEARCH, split_fields, unknown_field, value_of, values_of
 from app.cli.machine import Machine
+from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK
 
-_CONFIGURATION: Final = (
-    "gpu_type", "instance_type", "provider", "region", "purchase", "nodes", "workers",
-)  # fmt: skip
 _OPTIONS: Final = {"budget": "--budget", "price_per_hour": "--price-per-hour", "width": "--width"}
 _UNKNOWN: Final = "unknown_workload"
-_PARAMETER: Final = "param."
-_WORK: Final = ("dataset_size", "batch_size", "epochs")
 _LISTS: Final = {
-    "gpu_type": "gpu_types",
-    "instance_type": "instance_types",
-    "provider": "providers",
-    "region": "regions",
-    "purchase": "purchase",
-    "nodes": "nodes",
-    "workers": "workers",
+    **SEARCH,
     "dataset_size": "dataset_sizes",
     "batch_size": "batch_sizes",
     "epochs": "epochs",
@@ -88,7 +78,7 @@ class Wanted:
             )
         target_fields, search_fields = split_fields(self.target), split_fields(self.search or [])
         has_parameters = any(
-            name.startswith(_PARAMETER) for name in {*target_fields, *search_fields}
+            name.startswith(PARAMETER) for name in {*target_fields, *search_fields}
         )
         categories = _categories(connection, workload) if has_parameters else frozenset()
         target = scenario_from(target_fields, categories)
@@ -122,7 +112,7 @@ def _categories(connection: Connection, workload: str) -> frozenset[str]:
     if isinstance(known, RefusedError):
         return frozenset()
     parameters = known["parameters"].items()
-    return frozenset(_PARAMETER + name for name, each in parameters if each["type"] != "number")
+    return frozenset(PARAMETER + name for name, each in parameters if each["type"] != "number")
 
 
 def scenario_from(
@@ -137,13 +127,13 @@ def scenario_from(
     """
     scenario: dict[str, dict[str, Any]] = {"configuration": {}, "work": {}, "parameters": {}}
     for name, text in fields.items():
-        if name in _CONFIGURATION:
+        if name in CONFIGURATION:
             scenario["configuration"][name] = value_of(name, text)
-        elif name in _WORK:
+        elif name in WORK:
             scenario["work"][name] = value_of(name, text)
-        elif name.startswith(_PARAMETER):
+        elif name.startswith(PARAMETER):
             value = value_of(name, text, as_text=name in categories)
-            scenario["parameters"][name.removeprefix(_PARAMETER)] = value
+            scenario["parameters"][name.removeprefix(PARAMETER)] = value
         else:
             raise _unknown(name)
     return scenario
@@ -155,12 +145,12 @@ def _search_from(fields: Mapping[str, str], categories: Collection[str]) -> dict
         values = values_of(name, text, as_text=name in categories)
         if name in _LISTS:
             search[_LISTS[name]] = values
-        elif name.startswith(_PARAMETER):
-            search.setdefault("parameters", {})[name.removeprefix(_PARAMETER)] = values
+        elif name.startswith(PARAMETER):
+            search.setdefault("parameters", {})[name.removeprefix(PARAMETER)] = values
         else:
             raise _unknown(name)
     return search
 
 
 def _unknown(name: str) -> UsageError:
-    return unknown_field(name, (*_CONFIGURATION, *_WORK, "param.NAME"), _OPTIONS)
+    return unknown_field(name, (*CONFIGURATION, *WORK, "param.NAME"), _OPTIONS)

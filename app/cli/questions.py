@@ -5,11 +5,11 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from app.cli.connection import Connection, path_of
+from app.domain.flat_fields import PARAMETER, WORK
 
 _LARGER: Final = 4
-_MAX_WORKERS_FACTOR: Final = 4
+_MAXWORKERS_FACTOR: Final = 4
 _OWN_PRICE: Final = "0.10"
-_WORK: Final = ("dataset_size", "batch_size", "epochs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,15 @@ def _doublings(most: int) -> list[int]:
 def _parameters(features: dict[str, Any]) -> dict[str, Any]:
     chosen = {}
     for name, feature in features.items():
-        if name.startswith("param."):
+        if name.startswith(PARAMETER):
             is_number = feature["type"] == "number"
             value = feature["max"] if is_number else feature["values"][0]
-            chosen[name.removeprefix("param.")] = value
+            chosen[name.removeprefix(PARAMETER)] = value
     return chosen
 
 
 def _work(features: dict[str, Any]) -> dict[str, Any]:
-    work: dict[str, Any] = {name: features[name]["max"] for name in _WORK if name in features}
+    work: dict[str, Any] = {name: features[name]["max"] for name in WORK if name in features}
     if "dataset_size" in work:
         work["dataset_size"] *= _LARGER
     return work
@@ -57,12 +57,12 @@ def ask_about(connection: Connection, workload: str) -> Question:
     features = connection.get(path_of(workload), telling="features")["features"]
     gpu_types = features.get("gpu_type", {}).get("values", [])
     most = features.get("workers", {}).get("max", 1)
-    workers = _doublings(int(most) * _MAX_WORKERS_FACTOR)
+    workers = _doublings(int(most) * _MAXWORKERS_FACTOR)
     work, parameters = _work(features), _parameters(features)
     pricing = {} if gpu_types else {"price_per_hour": _OWN_PRICE, "currency": "USD"}
     search = {"workers": workers} | ({"gpu_types": gpu_types} if gpu_types else {})
     what_if = {name: str(value) for name, value in work.items()}
-    what_if |= {f"param.{name}": str(value) for name, value in parameters.items()}
+    what_if |= {PARAMETER + name: str(value) for name, value in parameters.items()}
     what_if |= {"workers": ",".join(str(count) for count in workers), **pricing}
     if gpu_types:
         what_if["gpu_type"] = ",".join(gpu_types)

@@ -8,12 +8,12 @@ from typing import Any, Final
 from app.domain.configurations import NUMERIC_FEATURES, ParameterValue, Scenario
 from app.domain.curves import WHOLE_AXES, Axis, Curve, CurvePoint, MeasuredPoint
 from app.domain.errors import DomainError, Fault, InvalidRequestError
+from app.domain.flat_fields import PARAMETER
 from app.domain.forecasts import Forecast, ForecastRequest
 from app.domain.identifiers import ProjectId
 from app.domain.runs import RunColumns
 from app.services.context import ServiceContext
 from app.services.forecasts import ForecastService
-from app.services.frames import PARAMETER_PREFIX
 from app.services.implied_gpus import known_gpus, with_implied_gpus
 from app.services.prices import PriceService
 from app.services.workload_names import require_workload
@@ -76,10 +76,10 @@ def _moved(scenario: Scenario, name: str, value: float) -> Scenario:
         return replace(scenario, configuration=nodes)
     if name in NUMERIC_FEATURES:
         return replace(scenario, work=replace(scenario.work, **{name: value}))
-    if name.startswith(PARAMETER_PREFIX):
-        changed = {name.removeprefix(PARAMETER_PREFIX): value}
+    if name.startswith(PARAMETER):
+        changed = {name.removeprefix(PARAMETER): value}
         return replace(scenario, parameters={**scenario.parameters, **changed})
-    known = ", ".join((*NUMERIC_FEATURES, f"{PARAMETER_PREFIX}NAME"))
+    known = ", ".join((*NUMERIC_FEATURES, f"{PARAMETER}NAME"))
     fault = Fault(f"{name!r} is no axis.", f"Use one of {known}.", field="over", value=name)
     raise InvalidRequestError("There is no such axis.", [fault])
 
@@ -137,13 +137,13 @@ def _wanted(scenario: Scenario, axis: str) -> dict[str, ParameterValue]:
         "dataset_size": work.dataset_size,
         "batch_size": work.batch_size,
         "epochs": work.epochs,
-        **{PARAMETER_PREFIX + name: value for name, value in scenario.parameters.items()},
+        **{PARAMETER + name: value for name, value in scenario.parameters.items()},
     }
     return {name: value for name, value in named.items() if value is not None and name != axis}
 
 
 def _cell(runs: RunColumns, index: int, name: str) -> ParameterValue | None:
-    if name.startswith(PARAMETER_PREFIX):
-        return runs.parameters[index].get(name.removeprefix(PARAMETER_PREFIX))
+    if name.startswith(PARAMETER):
+        return runs.parameters[index].get(name.removeprefix(PARAMETER))
     value: ParameterValue | None = getattr(runs, name)[index]
     return value

@@ -17,6 +17,7 @@ from app.domain.configurations import (
     ParameterValue,
     Scenario,
 )
+from app.domain.flat_fields import PARAMETER
 from app.domain.runs import EvidenceColumns, RunColumns, RunStatus
 from app.pricing import gpus
 from models import (
@@ -34,7 +35,6 @@ from models import (
     mean_description,
 )
 
-PARAMETER_PREFIX = "param."
 """What sets a parameter's column apart from the features that every workload has."""
 
 _TELL_OF_MEMORY = frozenset({RunStatus.SUCCEEDED, RunStatus.OUT_OF_MEMORY})
@@ -69,9 +69,9 @@ def _build(
         values = [row.get(name) for row in parameters]
         numbers_only = [value for value in values if not isinstance(value, str)]
         if len(numbers_only) == len(values):
-            numbers[PARAMETER_PREFIX + name] = _numeric(numbers_only)
+            numbers[PARAMETER + name] = _numeric(numbers_only)
         else:
-            levels[PARAMETER_PREFIX + name] = [_level(value) for value in values]
+            levels[PARAMETER + name] = [_level(value) for value in values]
     return FeatureTable(numbers, levels, len(parameters))
 
 
@@ -209,9 +209,9 @@ def alike_features(scenarios: AlikeScenarios) -> FeatureTable:
             numeric[name] = _floats(column)
     for name, values in sorted(scenarios.parameters.items()):
         if str in set(map(type, _distinct(values))):
-            categorical[PARAMETER_PREFIX + name] = list(map(_level, values))
+            categorical[PARAMETER + name] = list(map(_level, values))
         else:
-            numeric[PARAMETER_PREFIX + name] = _floats(values)
+            numeric[PARAMETER + name] = _floats(values)
     return FeatureTable(numeric, categorical, len(scenarios))
 
 
@@ -281,9 +281,9 @@ def _single(scenario: Scenario) -> FeatureTable:
         categorical["instance_type"] = (configuration.instance_type,)
     for name, value in scenario.parameters.items():
         if isinstance(value, str):
-            categorical[PARAMETER_PREFIX + name] = (value,)
+            categorical[PARAMETER + name] = (value,)
         else:
-            numeric[PARAMETER_PREFIX + name] = np.array([value], dtype=np.float64)
+            numeric[PARAMETER + name] = np.array([value], dtype=np.float64)
     return FeatureTable(numeric, categorical, 1)
 
 

@@ -14,10 +14,10 @@ from app.domain.configurations import (
     leaves_nodes_open,
 )
 from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
+from app.domain.flat_fields import PARAMETER
 from app.domain.spelling import nearest_field
 from app.pricing.gpus import resolve_gpu
 from app.pricing.resolution import PriceBook
-from app.services.frames import PARAMETER_PREFIX
 from app.services.implied_gpus import implied_gpu
 from app.services.serving import ServedRegressor
 from models import FitReport, nodes_for
@@ -52,9 +52,9 @@ class Questioner:
         self._report, self._placement = served.portfolio.report, served.portfolio.placement
         self._book, self._gpu_types = book, served.gpu_types
         self._numbers = {
-            column.removeprefix(PARAMETER_PREFIX)
+            column.removeprefix(PARAMETER)
             for column in self._report.numeric_ranges
-            if column.startswith(PARAMETER_PREFIX) and column not in self._report.category_levels
+            if column.startswith(PARAMETER) and column not in self._report.category_levels
         }
         self._hardware: dict[Hardware, _Known] = {}
 
@@ -103,7 +103,7 @@ class Questioner:
         kinds = set(map(type, values))
         if str not in kinds:
             return name in self._numbers and all(map(_is_number, (min(values), max(values))))
-        return kinds == {str} and PARAMETER_PREFIX + name in self._report.category_levels
+        return kinds == {str} and PARAMETER + name in self._report.category_levels
 
     def density(self, gpu_type: str | None, instance_type: str | None) -> float | None:
         """Return how many workers of a question stand on one node, None where that is not known."""
@@ -194,13 +194,13 @@ def to_cluster(configuration: Configuration, report: FitReport) -> Configuration
 
 def _refuse_unknown(asked: Mapping[str, ParameterValue], report: FitReport) -> None:
     known = report.category_levels.keys() | report.numeric_ranges.keys()
-    unknown = sorted(name for name in asked if PARAMETER_PREFIX + name not in known)
+    unknown = sorted(name for name in asked if PARAMETER + name not in known)
     if unknown:
         raise UnknownFieldError([_unknown_parameter(name, asked[name], report) for name in unknown])
 
 
 def _typed(name: str, value: ParameterValue, report: FitReport) -> ParameterValue:
-    levels = report.category_levels.get(PARAMETER_PREFIX + name)
+    levels = report.category_levels.get(PARAMETER + name)
     if levels is None:
         return _as_number(name, value)
     return value if isinstance(value, str) else _as_word(value, levels)
@@ -226,7 +226,7 @@ def _as_number(name: str, value: ParameterValue) -> float:
     fault = Fault(
         f"The parameter {name!r} of this workload is a number.",
         f"Send a finite number from -{MAX_PARAMETER:g} to {MAX_PARAMETER:g}.",
-        field=PARAMETER_PREFIX + name,
+        field=PARAMETER + name,
         value=value,
     )
     raise InvalidRequestError(f"The parameter {name!r} is no number.", [fault])
@@ -240,7 +240,7 @@ def _unknown_parameter(name: str, value: ParameterValue, report: FitReport) -> F
     return Fault(
         f"The regressor knows no parameter {name!r}; its parameters: {listed}.",
         f"{hint}A parameter that only newer runs have needs a new fit.",
-        field=PARAMETER_PREFIX + name,
+        field=PARAMETER + name,
         value=value,
     )
 
@@ -248,7 +248,7 @@ def _unknown_parameter(name: str, value: ParameterValue, report: FitReport) -> F
 def parameter_names(report: FitReport) -> list[str]:
     """Return the names of the parameters that a regressor was fitted on."""
     return sorted(
-        name.removeprefix(PARAMETER_PREFIX)
+        name.removeprefix(PARAMETER)
         for name in (*report.numeric_ranges, *report.category_levels)
-        if name.startswith(PARAMETER_PREFIX)
+        if name.startswith(PARAMETER)
     )

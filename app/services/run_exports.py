@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from app.domain.flat_fields import PARAMETER
 from app.domain.pages import Page
 from app.domain.runs import Run
 from app.domain.workloads import Workload
-from app.services.uploads.fields import EXCLUSION, LABEL, PARAMETER, PHASE, RESOURCE
+from app.services.uploads.fields import EXCLUSION, LABEL, PHASE, RESOURCE
 from app.services.uploads.flat import FLAT_FIELDS
 from app.storage.stores import Stores
 

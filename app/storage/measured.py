@@ -9,12 +9,12 @@ from sqlalchemy.orm import Session
 
 from app.domain.configurations import CATEGORY_FEATURES, NUMERIC_FEATURES
 from app.domain.energy import MeasuredPower
+from app.domain.flat_fields import PARAMETER
 from app.domain.workloads import CategoryLevels, MeasuredFeatures, NumberRange
 from app.storage.tables import RunRow
 
 MAX_LEVELS: Final = 100
 """How many values of one category are told."""
-_PARAMETER: Final = "param."
 _MAX_RUNS_WITH_POWER: Final = 10_000
 _LOOKED_AT: Final = 500
 
@@ -86,9 +86,9 @@ def _parameters(
     levels: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for name, text, low, high, number in rows:
         if text is None:
-            found[_PARAMETER + name] = NumberRange(low, high, int(number))
+            found[PARAMETER + name] = NumberRange(low, high, int(number))
         else:
-            levels[_PARAMETER + name][text] = int(number)
+            levels[PARAMETER + name][text] = int(number)
     found |= {name: _to_levels(counted) for name, counted in levels.items()}
     return dict(sorted(found.items()))
 

@@ -11,6 +11,7 @@ from app.api.schemas.base import RequestModel, ResponseModel
 from app.api.schemas.forecast_answers import ForecastOut
 from app.api.schemas.texts import Printable
 from app.domain.curves import Axis
+from app.domain.flat_fields import PARAMETER
 
 MAX_POINTS = 1000
 
@@ -37,7 +38,7 @@ class CurveQuery(RequestModel):
     @classmethod
     def accepts_extra(cls, name: str) -> bool:
         """Whether a field is one of the what-if's; those are checked where they are read."""
-        return name in FLAT_FIELDS or name.startswith("param.")
+        return name in FLAT_FIELDS or name.startswith(PARAMETER)
 
     @model_validator(mode="after")
     def _rises(self) -> Self:

@@ -12,6 +12,7 @@ from app.api.schemas.forecasts import Currency
 from app.api.schemas.quantities import Quantity
 from app.api.schemas.texts import Paragraphs, Printable
 from app.domain.fits import Fit, FitState
+from app.domain.flat_fields import PARAMETER
 from app.domain.pages import Page
 from app.domain.regressors import RegressorVersion
 from app.domain.runs import RunStatus
@@ -25,7 +26,7 @@ from app.domain.workloads import (
     RefitPolicy,
     WorkloadDeclaration,
 )
-from app.services.uploads.fields import PARAMETER, canonical_field
+from app.services.uploads.fields import canonical_field
 from app.services.workloads import WorkloadDetail, WorkloadSummary
 
 _Unit = Annotated[Printable, Field(min_length=1, max_length=40)]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from app.domain.flat_fields import PARAMETER
 from app.services.uploads.cells import (
     TEXT_PARSERS,
     CellReader,
@@ -21,7 +22,6 @@ from app.services.uploads.fields import (
     INSTANT_FIELDS,
     MAX_EXTERNAL_ID,
     MONEY_FIELDS,
-    PARAMETER,
     NumberRule,
     number_rule,
 )

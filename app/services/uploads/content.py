@@ -10,10 +10,11 @@ from typing import Final, TypeVar
 import numpy as np
 import orjson
 
+from app.domain.flat_fields import PARAMETER
 from app.domain.runs import RunContent, RunStatus
 from app.domain.workloads import ParameterType
 from app.services.uploads.chunks import Chunk, FloatArray
-from app.services.uploads.fields import LABEL, PARAMETER, PHASE, RESOURCE
+from app.services.uploads.fields import LABEL, PHASE, RESOURCE
 from app.services.uploads.parameters import ParameterKey
 
 _MAX_REMEMBERED: Final = 20_000

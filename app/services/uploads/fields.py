@@ -7,6 +7,7 @@ from typing import Final
 
 from app.domain.configurations import CATEGORY_FEATURES, NUMERIC_FEATURES
 from app.domain.errors import Fault
+from app.domain.flat_fields import PARAMETER
 from app.domain.spelling import nearest_field
 
 MAX_TEXT: Final = 100
@@ -48,10 +49,16 @@ TARGETS: Final = ("samples_to_target", "epochs_to_target")
 """What it took until the training reached its target; resources that have short names too."""
 EXCLUSION: Final = "excluded_reason"
 """Why a run is kept out of fits; no part of what it measured."""
-PARAMETER: Final = "param."
 PHASE: Final = "phase."
 LABEL: Final = "label."
 RESOURCE: Final = "resource."
+FAMILIES: Final = {
+    "parameters": PARAMETER,
+    "phases": PHASE,
+    "resources": RESOURCE,
+    "labels": LABEL,
+}
+"""What stands before the flat names of a run's members of each kind."""
 _ALIASES: Final = {
     "run_id": "external_id",
     "framework": PARAMETER + "framework",

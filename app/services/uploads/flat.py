@@ -6,8 +6,9 @@ from typing import Final
 
 import orjson
 
+from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK
 from app.domain.runs import Run, RunContent
-from app.services.uploads.fields import LABEL, PARAMETER, PHASE, RESOURCE
+from app.services.uploads.fields import FAMILIES, LABEL, PHASE, RESOURCE
 
 FlatValue = str | float | Decimal | datetime
 FLAT_FIELDS: Final = (
@@ -15,26 +16,12 @@ FLAT_FIELDS: Final = (
     "duration_seconds",
     "progress",
     "started_at",
-    "gpu_type",
-    "instance_type",
-    "provider",
-    "region",
-    "purchase",
-    "nodes",
-    "workers",
-    "dataset_size",
-    "batch_size",
-    "epochs",
+    *CONFIGURATION,
+    *WORK,
     "cost_amount",
     "cost_currency",
     "forecast_id",
 )
-_FAMILIES: Final = {
-    "parameters": PARAMETER,
-    "phases": PHASE,
-    "resources": RESOURCE,
-    "labels": LABEL,
-}
 
 
 def flat_run(run: Run) -> dict[str, FlatValue]:
@@ -76,7 +63,7 @@ def flat_content(content: RunContent, index: int) -> dict[str, FlatValue]:
         column = getattr(content, name)
         if column is not None and column[index] is not None:
             flat[name] = column[index]
-    for name, family in _FAMILIES.items():
+    for name, family in FAMILIES.items():
         column = getattr(content, name)
         if column is not None and column[index] is not None:
             flat.update({family + key: value for key, value in orjson.loads(column[index]).items()})

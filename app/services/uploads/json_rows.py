@@ -11,15 +11,13 @@ import numpy as np
 
 from app.domain.columns import members_by_name
 from app.domain.errors import InvalidRequestError, TooManyRowsError
+from app.domain.flat_fields import CONFIGURATION, PARAMETER, WORK
 from app.services.uploads.chunks import Cell, RawChunk
 from app.services.uploads.csv_rows import MAX_ROWS
 from app.services.uploads.faults import FaultCollector
 from app.services.uploads.fields import (
-    LABEL,
+    FAMILIES,
     MAX_NAMES,
-    PARAMETER,
-    PHASE,
-    RESOURCE,
     WRITABLE_FIELDS,
     canonical_field,
     unknown_field_fault,
@@ -27,27 +25,12 @@ from app.services.uploads.fields import (
 from app.services.uploads.json_values import MalformedLine, read_document, read_lines
 
 CHUNK_ROWS: Final = 2048
-_CONFIGURATION: Final = (
-    "gpu_type",
-    "instance_type",
-    "provider",
-    "region",
-    "purchase",
-    "nodes",
-    "workers",
-)
 _GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
-    "configuration": {name: name for name in _CONFIGURATION},
-    "work": {name: name for name in ("dataset_size", "batch_size", "epochs")},
+    "configuration": {name: name for name in CONFIGURATION},
+    "work": {name: name for name in WORK},
     "cost": {"amount": "cost_amount", "currency": "cost_currency"},
 }
-_FAMILIES: Final = {
-    "parameters": PARAMETER,
-    "phases": PHASE,
-    "resources": RESOURCE,
-    "labels": LABEL,
-}
-_NESTED: Final = frozenset((*_GROUPS, *_FAMILIES))
+_NESTED: Final = frozenset((*_GROUPS, *FAMILIES))
 _PLAIN: Final = frozenset({str, int, float})
 _ABSENT: Final = frozenset({NoneType})
 _CELLS: Final = _PLAIN | _ABSENT
@@ -266,7 +249,7 @@ def _resolve(group: str, name: str) -> str | None:
         return canonical_field(name)
     if group in _GROUPS:
         return _GROUPS[group].get(name)
-    return canonical_field(_FAMILIES[group] + name)
+    return canonical_field(FAMILIES[group] + name)
 
 
 def _known_beside(shown: str) -> Sequence[str]:
@@ -279,4 +262,4 @@ def _known_beside(shown: str) -> Sequence[str]:
 def _shown(group: str, name: str) -> str:
     if not group:
         return name
-    return _FAMILIES[group] + name if group in _FAMILIES else f"{group}.{name}"
+    return FAMILIES[group] + name if group in FAMILIES else f"{group}.{name}"

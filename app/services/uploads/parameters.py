@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from app.domain.flat_fields import PARAMETER
 from app.domain.identifiers import Slug
 from app.domain.workloads import ParameterType, Workload
 from app.services.uploads.chunks import Chunk
 from app.services.uploads.faults import FaultCollector
-from app.services.uploads.fields import PARAMETER
 from app.services.uploads.numbers import is_number
 
 ParameterKey = tuple[Slug, str]

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from app.domain.flat_fields import PARAMETER
 from app.domain.identifiers import Slug
 from app.domain.workloads import Workload
-from app.services.uploads.fields import PARAMETER
 from app.services.uploads.numbers import is_number
 from app.services.uploads.reading import CheckedUpload
 from app.services.uploads.terms import Oddity
