@@ -74,7 +74,7 @@ class GpuService:
 
     def _unspecified(self, project_id: ProjectId) -> list[str]:
         with self._context.database.reading() as stores:
-            measured = stores.forecasts.measured_gpu_types(project_id)
+            measured = stores.runs.gpu_types(project_id)
         return [name for name in measured if specification_of(name) is None]
 
 

@@ -155,7 +155,7 @@ class ProfilingService:
     ) -> tuple[ProfilingRequest, Ground, list[Scenario], Mapping[int, Misplaced]]:
         with self._context.database.reading() as stores:
             workload = require_workload(stores, project_id, request.workload)
-            measured = stores.forecasts.measured_hardware(workload.workload_id)
+            measured = stores.runs.measured_hardware(workload.workload_id)
             runs = stores.runs.usable_for_fit(workload.workload_id) if served is None else None
         if served is not None:
             measured = with_implied_pairs(measured, served.gpu_types, book)

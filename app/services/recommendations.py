@@ -54,7 +54,7 @@ class RecommendationService:
         served = self._regressors.get(project_id, request.workload, request.regressor_version)
         book = self._prices.book(project_id)
         with self._context.database.reading() as stores:
-            named = stores.forecasts.measured_hardware(served.workload_id)
+            named = stores.runs.measured_hardware(served.workload_id)
         measured = with_implied_pairs(named, served.gpu_types, book)
         searched = candidate_configurations(request, served, measured, book)
         apart = misplaced(searched, measured, book) if request.search.nodes else {}

@@ -20,6 +20,7 @@ from app.domain.identifiers import (
 from app.domain.runs import RunStatus
 from app.storage.bulk import insert_columns
 from app.storage.lists import each_text
+from app.storage.run_rows import IS_USABLE
 from app.storage.tables import ForecastRow, ProjectRow, RunRow, WorkloadRow
 from app.storage.workloads import WorkloadStore
 
@@ -226,8 +227,7 @@ class ForecastStore:
             .where(
                 RunRow.forecast_id.is_not(None),
                 RunRow.workload_id == ForecastRow.workload_id,
-                RunRow.status == RunStatus.SUCCEEDED,
-                ~RunRow.excluded,
+                *IS_USABLE,
                 ForecastRow.created_at >= since,
             )
             .order_by(RunRow.forecast_id.desc())
@@ -245,35 +245,3 @@ class ForecastStore:
             )
             for project, slug, observed_s, band in found
         ]
-
-    def measured_gpu_types(self, project_id: ProjectId) -> list[str]:
-        """Return the GPU names that the runs of a project have."""
-        query = (
-            sa.select(RunRow.gpu_type)
-            .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
-            .where(WorkloadRow.project_id == project_id, RunRow.gpu_type.is_not(None))
-            .distinct()
-        )
-        return sorted(name for name in self._session.scalars(query) if name is not None)
-
-    def measured_hardware(
-        self, workload_id: WorkloadId
-    ) -> dict[tuple[str | None, str | None], float | None]:
-        """Return the pairs of GPU type and instance type that a workload's good runs have.
-
-        Each with the most workers of one node, None where no run tells its nodes.
-        """
-        per_node = sa.cast(RunRow.workers, sa.Double) / RunRow.nodes
-        density = sa.func.max(sa.type_coerce(per_node, sa.Double))
-        query = (
-            sa.select(RunRow.gpu_type, RunRow.instance_type, density)
-            .where(
-                RunRow.workload_id == workload_id,
-                RunRow.status == RunStatus.SUCCEEDED,
-                ~RunRow.excluded,
-            )
-            .group_by(RunRow.gpu_type, RunRow.instance_type)
-        )
-        rows = self._session.execute(query).all()
-        ordered = sorted(rows, key=lambda row: (row[0] or "", row[1] or ""))
-        return {(gpu, instance): most for gpu, instance, most in ordered}

@@ -177,3 +177,18 @@ def measured_power(
 def _share(amount: float, seconds: float) -> float | None:
     """Return a mean that is positive, None where nothing was measured."""
     return amount / seconds if seconds and amount > 0.0 else None
+
+
+def measured_hardware(
+    session: Session, usable: Sequence[sa.ColumnElement[bool]]
+) -> dict[tuple[str | None, str | None], float | None]:
+    """Return the pairs of GPU type and instance type of the runs that meet `usable`.
+
+    Each with the most workers of one node, None where no run tells its nodes.
+    """
+    per_node = sa.cast(RunRow.workers, sa.Double) / RunRow.nodes
+    density = sa.func.max(sa.type_coerce(per_node, sa.Double))
+    kinds = (RunRow.gpu_type, RunRow.instance_type)
+    rows = session.execute(sa.select(*kinds, density).where(*usable).group_by(*kinds)).all()
+    ordered = sorted(rows, key=lambda row: (row[0] or "", row[1] or ""))
+    return {(gpu, instance): most for gpu, instance, most in ordered}

@@ -25,7 +25,7 @@ from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import WriteRuns, writing_runs
 from app.storage.inclusion_tables import InclusionRow
 from app.storage.lists import each_text
-from app.storage.measured import measured_features, measured_power
+from app.storage.measured import measured_features, measured_hardware, measured_power
 from app.storage.pages import newest_first
 from app.storage.run_rows import IS_USABLE, to_run
 from app.storage.tables import RunRow, WorkloadRow
@@ -124,6 +124,25 @@ class RunStore:
     def measured_features(self, workload_id: WorkloadId) -> MeasuredFeatures:
         """Return what the runs that a fit may use were measured on."""
         return measured_features(self._session, _usable(workload_id))
+
+    def measured_hardware(
+        self, workload_id: WorkloadId
+    ) -> dict[tuple[str | None, str | None], float | None]:
+        """Return the pairs of GPU type and instance type that the runs a fit may use have.
+
+        Each with the most workers of one node, None where no run tells its nodes.
+        """
+        return measured_hardware(self._session, _usable(workload_id))
+
+    def gpu_types(self, project_id: ProjectId) -> list[str]:
+        """Return the GPU names that the runs of a project have, sorted."""
+        query = (
+            sa.select(RunRow.gpu_type)
+            .join(WorkloadRow, WorkloadRow.id == RunRow.workload_id)
+            .where(WorkloadRow.project_id == project_id, RunRow.gpu_type.is_not(None))
+            .distinct()
+        )
+        return sorted(name for name in self._session.scalars(query) if name is not None)
 
     def names_in(self, family: RunFamily, workload_id: WorkloadId) -> list[str]:
         """Return the names that stand in a family of a workload's runs."""
