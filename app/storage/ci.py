@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from app.domain.ci import Acknowledgement, Baseline, StoredReport
 from app.domain.identifiers import CiReportId, ProjectId, Slug, WorkloadId
 from app.domain.pages import Page
+from app.storage.dialects import is_sqlite
 from app.storage.pages import newest_first
 from app.storage.tables import BaselineRow, CiReportRow
 
@@ -74,7 +75,7 @@ class CiStore:
         return [_to_report(row) for row in self._session.scalars(query)]
 
     def _has_runs_of(self, slug: Slug) -> sa.ColumnElement[bool]:
-        if self._session.get_bind().dialect.name == "sqlite":
+        if is_sqlite(self._session):
             run = sa.func.json_each(CiReportRow.document, "$.runs").table_valued("value")
             workload = sa.func.json_extract(run.c.value, "$.workload")
             return sa.exists(sa.select(1).select_from(run).where(workload == slug))

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.domain.fits import FitState
 from app.domain.health import FitActivity
+from app.storage.dialects import is_sqlite
 from app.storage.regressors import HAS_ARTIFACT, IS_PUBLISHED
 from app.storage.tables import Base, FitRow, PublicationRow, RegressorRow, WorkloadRow
 
@@ -35,7 +36,7 @@ class DiagnosisStore:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._is_sqlite = session.get_bind().dialect.name == "sqlite"
+        self._is_sqlite = is_sqlite(session)
 
     def corruption(self) -> str | None:
         """Return what SQLite finds wrong with its file; None when it is sound."""

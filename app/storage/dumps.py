@@ -13,6 +13,7 @@ from sqlalchemy import exc
 from sqlalchemy.orm import Session
 
 from app.domain.backups import RefusedRowError, TableDump
+from app.storage.dialects import is_sqlite
 from app.storage.tables import Base
 from app.storage.types import JSON_DOCUMENT, ExactDecimal, JsonDocument, UtcDateTime
 
@@ -94,7 +95,7 @@ class DumpStore:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._is_sqlite = session.get_bind().dialect.name == "sqlite"
+        self._is_sqlite = is_sqlite(session)
 
     def freeze(self) -> None:
         """Let all that this transaction reads be of one instant; before its first query."""

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, aliased
 from app.domain.fits import Candidate, ClaimedFit, FitProblem, FitState
 from app.domain.identifiers import ProjectId, WorkloadId, earliest_identifier
 from app.domain.wording import say_count
+from app.storage.dialects import is_sqlite
 from app.storage.fit_rows import CANCELLED_STEP, candidate_document, is_lapsed, to_fit
 from app.storage.tables import FitRow, FitterRow, WorkloadRow
 from app.storage.upserts import insert_into
@@ -44,7 +45,7 @@ class LeaseStore:
 
     def clock(self) -> datetime | None:
         """Return the database server's time; None for SQLite, which has none of its own."""
-        if self._session.get_bind().dialect.name == "sqlite":
+        if is_sqlite(self._session):
             return None
         moment: datetime = self._session.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
         return moment

@@ -11,6 +11,7 @@ from app.domain.configurations import CATEGORY_FEATURES, NUMERIC_FEATURES
 from app.domain.energy import MeasuredPower
 from app.domain.flat_fields import PARAMETER
 from app.domain.workloads import CategoryLevels, MeasuredFeatures, NumberRange
+from app.storage.dialects import is_sqlite
 from app.storage.tables import RunRow
 
 MAX_LEVELS: Final = 100
@@ -111,7 +112,7 @@ def _sets(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subq
 def _members(session: Session, usable: Sequence[sa.ColumnElement[bool]]) -> sa.Subquery:
     """Return for each parameter of each set: its name, its number or text, and the runs."""
     sets = _sets(session, usable)
-    if session.get_bind().dialect.name == "sqlite":
+    if is_sqlite(session):
         each = sa.func.json_each(sets.c.parameters).table_valued("key", "value", "type")
         is_text = each.c.type == "text"
         text: sa.ColumnElement[Any] = each.c.value

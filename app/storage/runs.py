@@ -23,6 +23,7 @@ from app.domain.runs import (
 )
 from app.domain.workloads import MeasuredFeatures, Workload
 from app.storage.bulk import WriteRuns, writing_runs
+from app.storage.dialects import is_sqlite
 from app.storage.inclusion_tables import InclusionRow
 from app.storage.lists import each_text
 from app.storage.measured import measured_features, measured_hardware, measured_power
@@ -147,9 +148,8 @@ class RunStore:
     def names_in(self, family: RunFamily, workload_id: WorkloadId) -> list[str]:
         """Return the names that stand in a family of a workload's runs."""
         column: sa.ColumnElement[Any] = getattr(RunRow, family)
-        is_sqlite = self._session.get_bind().dialect.name == "sqlite"
-        function = sa.func.json_each(column) if is_sqlite else sa.func.jsonb_each(column)
-        members = function.table_valued("key")
+        each = sa.func.json_each if is_sqlite(self._session) else sa.func.jsonb_each
+        members = each(column).table_valued("key")
         query = (
             sa.select(members.c.key)
             .select_from(sa.join(RunRow, members, sa.true()))

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.orm import Session
 
+from app.storage.dialects import is_sqlite
 from app.storage.tables import Base
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 def insert_into(session: Session, table: type[Base]) -> "sqlite.Insert | postgresql.Insert":
     """Return an insert with `on_conflict_do_nothing` and `on_conflict_do_update`."""
     # Of two dialects a process needs one.
-    if session.get_bind().dialect.name == "sqlite":
+    if is_sqlite(session):
         from sqlalchemy.dialects import sqlite
 
         return sqlite.insert(table)
