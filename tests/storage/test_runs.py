@@ -55,6 +55,21 @@ def _break(database: Database, session_connection: sa.Connection) -> None:
         admin.execute("SELECT pg_terminate_backend(%s, 10000)", [process])
 
 
+@pytest.mark.parametrize("sign", ["\\", "\t", "\n", "\r", "\\N"])
+def test_texts_are_read_as_they_were_stored(database: Database, sign: str) -> None:
+    names = [f"first{sign}", f"{sign}second"]
+    with database.transaction() as stores:
+        workload = _claim(stores)
+        runs = replace(_make_runs(workload, 2), external_id=names)
+        with stores.runs.adding() as add:
+            add(runs)
+
+    with database.reading() as stores:
+        stored = stores.runs.get_many(DEFAULT_PROJECT, runs.run_id)
+
+    assert [run.external_id for run in stored] == names
+
+
 def test_instants_are_read_as_they_were_stored(database: Database) -> None:
     with database.transaction() as stores:
         workload = _claim(stores)
