@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from app.decisions.drift import thresholds_for
 from app.domain.accuracy import AccuracyFigures, AccuracyReport, ForecastSource
-from app.domain.errors import DomainError
 from app.domain.forecasts import RecordedForecast
 from app.domain.identifiers import ProjectId, RunId, Slug
 from app.domain.regressors import Publication
@@ -114,6 +113,8 @@ class AccuracyService:
         ------
         UnknownWorkloadError
             If the project has no such workload.
+        StorageUnavailableError
+            If the database does not answer.
         """
         self._ledger.flush()
         end = self._context.now()
@@ -128,7 +129,7 @@ class AccuracyService:
                 sorted({run.forecast_id for run in runs if run.forecast_id is not None}),
                 sorted({run.scenario.digest() for run in runs}),
             )
-        load = partial(self._load, project_id, slug)
+        load = partial(self._regressors.find, project_id, slug)
         earlier = _newest_versions(_earlier_forecasts(runs, recorded, publications))
         book = self._prices.book(project_id)
         judged = _judge(runs, earlier, load, book)
@@ -145,12 +146,6 @@ class AccuracyService:
             by_source=_by_source(judged, by_source),
             drift=DriftWatch(load, book, DRIFT_THRESHOLDS).report(runs, publications),
         )
-
-    def _load(self, project_id: ProjectId, slug: Slug, version: int) -> ServedRegressor | None:
-        try:
-            return self._regressors.get(project_id, slug, version)
-        except DomainError:
-            return None
 
 
 def _earlier_forecasts(

@@ -9,7 +9,12 @@ from typing import Final
 from app.decisions.drift import thresholds_for
 from app.domain.accuracy import DriftReport
 from app.domain.ci import Baseline
-from app.domain.errors import DomainError, FitPendingError, NoRegressorError
+from app.domain.errors import (
+    FitPendingError,
+    NoRegressorError,
+    RegressorUnavailableError,
+    UnknownWorkloadError,
+)
 from app.domain.identifiers import ProjectId, Slug
 from app.domain.regressors import Publication
 from app.domain.runs import Run, RunFilter, RunStatus
@@ -99,8 +104,14 @@ def read_history(
     project_id: ProjectId,
     slug: Slug,
 ) -> History:
-    """Return what is known of a workload; it may not exist yet."""
-    load = cache(partial(_load, regressors, project_id, slug))
+    """Return what is known of a workload; it may not exist yet.
+
+    Raises
+    ------
+    StorageUnavailableError
+        If the database does not answer.
+    """
+    load = cache(partial(regressors.find, project_id, slug))
     with context.database.reading() as stores:
         workload = stores.workloads.get(project_id, slug)
         if workload is None:
@@ -115,7 +126,7 @@ def read_history(
         return replace(history, reason=f"No regressor is published yet; a fit is {error.state}.")
     except NoRegressorError:
         return replace(history, reason="No regressor is published yet: ask for a fit.")
-    except DomainError as error:
+    except (UnknownWorkloadError, RegressorUnavailableError) as error:
         return replace(history, reason=str(error))
     history = replace(history, served=served)
     # The versions that the watch needs are loaded now, outside of any transaction.
@@ -145,12 +156,3 @@ def normal_level(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) 
     weights = 1.0 / judged.log_deviations() ** 2
     total = float(weights.sum()) + 1.0 / _PRIOR_LEVEL**2
     return float((weights * judged.log_ratios()).sum()) / total
-
-
-def _load(
-    regressors: RegressorCache, project_id: ProjectId, slug: Slug, version: int
-) -> ServedRegressor | None:
-    try:
-        return regressors.get(project_id, slug, version)
-    except DomainError:
-        return None

@@ -176,6 +176,19 @@ class RegressorCache:
                 self._pointers.pop(key, None)
             raise
 
+    def find(self, project_id: ProjectId, slug: Slug, version: int) -> ServedRegressor | None:
+        """Return a version as `get` does, None where it cannot answer any more.
+
+        Raises
+        ------
+        StorageUnavailableError
+            If the database does not answer: whether the version can is not known then.
+        """
+        try:
+            return self.get(project_id, slug, version)
+        except (NotFoundError, NoRegressorError, RegressorUnavailableError):
+            return None
+
     def _renewed(self, key: _Key, version: int | None, known: _Pointer) -> ServedRegressor:
         """Return what is held by now, or refuse where the database is silent."""
         known.is_reading = True

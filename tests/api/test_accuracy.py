@@ -1,14 +1,16 @@
 """Were the forecasts right: the ledger against a direct computation, and the drift alarm."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.access import DEFAULT_PROJECT
+from app.domain.availability_errors import StorageUnavailableError
 from app.domain.identifiers import Slug
+from app.services.serving import RegressorCache
 from app.services.wiring import Services, build_services
 from tests.support.clock import FakeClock
 from tests.support.regressors import QUICK, fit, law_seconds, publish_regressor
@@ -29,6 +31,10 @@ def scenario(workers: int, size: float) -> dict[str, Any]:
 
 def run(workers: int, size: float, seconds: float, **fields: object) -> dict[str, Any]:
     return scenario(workers, size) | {"duration_seconds": seconds} | fields
+
+
+def fall_silent(*_arguments: object) -> NoReturn:
+    raise StorageUnavailableError("gone")
 
 
 def upload(client: TestClient, runs: list[dict[str, Any]]) -> None:
@@ -238,3 +244,16 @@ def test_a_version_that_cannot_be_read_judges_nothing(
     found = cold.accuracy.accuracy(DEFAULT_PROJECT, Slug("fitted"), timedelta(days=1))
 
     assert (found.overall, found.drift, found.not_judged) == (None, None, len(POINTS) + 1)
+
+
+def test_a_database_that_falls_silent_is_told_instead_of_runs_that_are_not_judged(
+    client: TestClient, services: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_regressor(services)
+    clock.advance(seconds=60)
+    upload(client, [run(4, 2000.0, 300.0)])
+    monkeypatch.setattr(RegressorCache, "get", fall_silent)
+
+    answer = client.get("/v1/workloads/fitted/accuracy")
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")

@@ -1,12 +1,14 @@
 """The CI hook: fresh runs are stored and judged at once."""
 
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from app.domain.availability_errors import StorageUnavailableError
+from app.services.serving import RegressorCache
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.regressors import fit, law_seconds, publish_regressor
@@ -109,6 +111,21 @@ def test_a_first_report_passes_and_says_what_is_missing(client: TestClient) -> N
     assert second["exit_code"] == 1
     assert "ask for a fit" in second["summary"]
     assert client.get("/v1/workloads/fitted").json()["runs"] == {"succeeded": 2}
+
+
+@pytest.mark.usefixtures("published")
+def test_a_database_that_falls_silent_lets_no_build_pass(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fall_silent(*_arguments: object) -> NoReturn:
+        raise StorageUnavailableError("gone")
+
+    monkeypatch.setattr(RegressorCache, "get", fall_silent)
+
+    answer = client.post(URL, json={"workload": "fitted", "runs": [run(10 * usual())]})
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
+    assert client.get(URL).json()["reports"] == []
 
 
 @pytest.mark.usefixtures("published")
