@@ -1,7 +1,7 @@
 """The accuracy of a workload's forecasts in sentences and a table."""
 
 from app.domain.accuracy import AccuracyFigures, AccuracyReport, DriftReport
-from app.domain.wording import align
+from app.domain.wording import align, say_count, say_seconds
 
 _SOURCES = {
     "named": "recorded, named by the run",
@@ -13,8 +13,7 @@ _LEVELS = ("0.8", "0.9")
 
 def accuracy_text(report: AccuracyReport) -> str:
     """Return the report as a person with curl wants to read it."""
-    days = (report.end - report.start).days
-    span = f"{days} days" if days else f"{(report.end - report.start).seconds} seconds"
+    span = say_seconds((report.end - report.start).total_seconds())
     if report.overall is None:
         return (
             f"{report.workload}: no run of the last {span} could be held against an earlier"
@@ -27,7 +26,8 @@ def accuracy_text(report: AccuracyReport) -> str:
         _table(report),
     ]
     if report.not_judged:
-        lines += ["", f"{report.not_judged} runs came without an earlier forecast."]
+        told = say_count(report.not_judged, "run")
+        lines += ["", f"{told} came without an earlier forecast."]
     if report.drift is not None:
         lines += ["", _drift_sentence(report.drift)]
     return "\n".join(lines) + "\n"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.api import problems
-from app.api.schedule_documents import Document, band_document, say_band, say_on_time
+from app.api.schedule_documents import Document, expectation_document, say_band, say_on_time
 from app.api.schemas.quantities import plain_number, significant
 from app.domain.allocations import ANY_TYPE, AllocatedJob, Allocation, OmittedJob
 from app.domain.wording import align, say_count, say_number, say_seconds, say_share
@@ -51,7 +51,7 @@ def _allocated(each: AllocatedJob) -> Document:
         "workers": each.placed.workers,
         "batch_size": None if batch is None else plain_number(batch),
         "change": each.move,
-        "expected_completion_seconds": band_document(each.completion_seconds),
+        "expected_completion_seconds": expectation_document(each.completion_seconds),
         "deadline_probability": significant(probability, 6),
         "cost": None if each.cost is None else format(each.cost, "f"),
         "currency": each.currency,

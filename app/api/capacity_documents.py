@@ -1,10 +1,11 @@
 """Documents and tables of the GPUs that jobs will need."""
 
 from app.api import problems
-from app.api.schedule_documents import Document, instant_text
+from app.api.schedule_documents import Document
 from app.api.schemas.quantities import significant
 from app.domain.allocations import ANY_TYPE
 from app.domain.capacity import CapacityView, OmittedFromDemand, TypeDemand
+from app.domain.instants import second_text
 from app.domain.wording import align, say_number, say_share
 
 _PATH = "/v1/schedules:capacity"
@@ -23,10 +24,10 @@ def _demand(each: TypeDemand) -> Document:
     return {
         "gpu_type": each.gpu_type,
         "capacity": each.capacity,
-        "ends_at": instant_text(each.ends_at),
+        "ends_at": second_text(each.ends_at),
         "hours": [
             {
-                "begins_at": instant_text(hour.begins_at),
+                "begins_at": second_text(hour.begins_at),
                 "expected_gpus": significant(hour.expected, 7),
                 "lower_gpus": hour.lower,
                 "upper_gpus": hour.upper,

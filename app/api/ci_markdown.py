@@ -93,7 +93,7 @@ def comment(report: CiReport) -> str:
     ]
     if len(report.runs) > _SHOWN_RUNS:
         left = len(report.runs) - _SHOWN_RUNS
-        lines.append(f"| ... | {left} more runs {'| ' * (len(columns) - 2)}|")
+        lines.append(f"| ... | {say_count(left, 'more run')} {'| ' * (len(columns) - 2)}|")
     if report.cost_change is not None:
         lines += ["", _cost_sentence(report.cost_change)]
     lines += ["", f"<sub>{as_text(_origin(report, slugs))}</sub>"]

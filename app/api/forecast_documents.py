@@ -229,6 +229,18 @@ def band_document(interval: Interval) -> Document:
     }
 
 
+def rounded_band(interval: Interval | None) -> Document | None:
+    """Return the document of a median with its bounds to seven digits, None for none."""
+    if interval is None:
+        return None
+    return {
+        "median": significant(interval.median, 7),
+        "lower": significant(interval.lower, 7),
+        "upper": significant(interval.upper, 7),
+        "confidence": interval.confidence,
+    }
+
+
 def warning_documents(warnings: Sequence[ForecastWarning]) -> list[Document]:
     """Return the documents of warnings."""
     return [

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from app.api.forecast_documents import Document, scenario_document
+from app.api.forecast_documents import Document, rounded_band, scenario_document, warning_documents
 from app.api.schemas.quantities import money_text, significant
 from app.domain.flat_fields import say_members
-from app.domain.forecasts import Interval
 from app.domain.profiling import PlannedRun, ProfilingPlan, StopReason, TargetOutlook
 from app.domain.wording import align, say_count, say_seconds
 
@@ -44,10 +43,7 @@ def plan_document(plan: ProfilingPlan, request: Mapping[str, Any]) -> Document:
             {**scenario_document(each.scenario), "reason": each.reason} for each in plan.rejected
         ],
         "rejected_count": plan.rejected_count,
-        "warnings": [
-            {"code": each.code, "message": each.message, "remedy": each.remedy}
-            for each in plan.warnings
-        ],
+        "warnings": warning_documents(plan.warnings),
         "request": dict(request),
     }
 
@@ -56,7 +52,7 @@ def _run(order: int, run: PlannedRun) -> Document:
     return {
         "order": order,
         **scenario_document(run.scenario),
-        "duration_seconds": _band(run.duration),
+        "duration_seconds": rounded_band(run.duration),
         "price": _money(run.price),
         "price_per_hour": None if run.price_per_hour is None else money_text(run.price_per_hour),
         "total_price": _money(run.total_price),
@@ -68,21 +64,10 @@ def _run(order: int, run: PlannedRun) -> Document:
 def _target(target: TargetOutlook) -> Document:
     return {
         **scenario_document(target.scenario),
-        "now": _band(target.now),
-        "expected": _band(target.expected),
+        "now": rounded_band(target.now),
+        "expected": rounded_band(target.expected),
         "width": significant(target.width, _DIGITS),
         "expected_width": significant(target.expected_width, _DIGITS),
-    }
-
-
-def _band(interval: Interval | None) -> Document | None:
-    if interval is None:
-        return None
-    return {
-        "median": significant(interval.median, 7),
-        "lower": significant(interval.lower, 7),
-        "upper": significant(interval.upper, 7),
-        "confidence": interval.confidence,
     }
 
 
@@ -123,7 +108,7 @@ def plan_text(document: Document) -> str:
         lines = [f"{document['workload']}: nothing to measure among {among}.", ""]
     lines += [_target_sentence(target, confidence) for target in targets[:_SHOWN]]
     hidden = len(targets) - _SHOWN
-    lines += [f"... and {hidden} more targets."] if hidden > 0 else []
+    lines += [f"... and {say_count(hidden, 'more target')}."] if hidden > 0 else []
     lines.append(document["stop"]["message"])
     lines += [
         f"Warning ({each['code']}): {each['message']} {each['remedy']}"

@@ -4,12 +4,13 @@ from fastapi import APIRouter, Request, Response
 
 from app.api.bodies import json_response
 from app.api.dependencies import Reader, ServicesDep
+from app.api.forecast_documents import rounded_band
 from app.api.forecasts import FORECAST_PROBLEMS, PLAIN_TEXT
 from app.api.negotiation import JSON, TEXT
-from app.api.schedule_documents import Document, instant_text, say_band
+from app.api.schedule_documents import Document, say_band
 from app.api.schemas.quantities import significant
 from app.api.schemas.remaining import RemainingIn, RemainingOut
-from app.domain.forecasts import Interval
+from app.domain.instants import second_text
 from app.domain.negotiation import preferred
 from app.domain.remaining import Remaining
 from app.domain.wording import say_chance, say_seconds, say_share
@@ -47,24 +48,15 @@ def remaining_document(found: Remaining) -> Document:
     return {
         "workload": found.request.workload,
         "regressor_version": found.regressor_version,
-        "remaining_seconds": _interval(found.left_s),
+        "remaining_seconds": rounded_band(found.left_s),
         "expected_remaining_seconds": significant(found.expected_s, 7),
-        "total_seconds": _interval(found.total_s),
-        "forecast_seconds": _interval(found.forecast_s),
+        "total_seconds": rounded_band(found.total_s),
+        "forecast_seconds": rounded_band(found.forecast_s),
         "ratio": significant(found.ratio, 4),
         "observed_weight": significant(found.weight, 4),
-        "ends_at": instant_text(found.ends_at),
-        "latest_end": instant_text(found.latest_end),
+        "ends_at": second_text(found.ends_at),
+        "latest_end": second_text(found.latest_end),
         "deadline_probability": significant(probability, 6),
-    }
-
-
-def _interval(interval: Interval) -> Document:
-    return {
-        "median": significant(interval.median, 7),
-        "lower": significant(interval.lower, 7),
-        "upper": significant(interval.upper, 7),
-        "confidence": interval.confidence,
     }
 
 

@@ -1,19 +1,19 @@
 """Documents and tables of ordered queues."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from app.api import problems
 from app.api.schemas.quantities import significant
+from app.domain.instants import second_text
 from app.domain.schedules import Band, RankedJob, Ranking
-from app.domain.wording import align, say_chance, say_number, say_seconds, say_share
+from app.domain.wording import align, say_chance, say_count, say_number, say_seconds, say_share
 
 Document = dict[str, Any]
 RANK_PATH = "/v1/schedules:rank"
 
 
-def band_document(band: Band | None) -> Document | None:
+def expectation_document(band: Band | None) -> Document | None:
     """Return the document of a band."""
     if band is None:
         return None
@@ -23,11 +23,6 @@ def band_document(band: Band | None) -> Document | None:
         "lower": significant(band.lower, 7),
         "upper": significant(band.upper, 7),
     }
-
-
-def instant_text(instant: datetime | None) -> str | None:
-    """Return an instant as RFC 3339, to the second."""
-    return None if instant is None else f"{instant:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def ranking_document(ranking: Ranking) -> Document:
@@ -50,11 +45,11 @@ def _ranked_document(position: int, ranked: RankedJob) -> Document:
         "ref": ranked.job.ref,
         "workload": ranked.job.workload,
         "priority": ranked.priority,
-        "expected_service_gpu_seconds": band_document(ranked.service),
-        "remaining_seconds": band_document(ranked.remaining_seconds),
+        "expected_service_gpu_seconds": expectation_document(ranked.service),
+        "remaining_seconds": expectation_document(ranked.remaining_seconds),
         "waited_s": ranked.waited_s,
         "deadline_probability": significant(probability, 6),
-        "latest_start": instant_text(ranked.latest_start),
+        "latest_start": second_text(ranked.latest_start),
         "problem": None if problem is None else problems.document_of(problem, instance=RANK_PATH),
     }
 
@@ -85,7 +80,7 @@ def ranking_text(document: Document) -> str:
         for each in ranked
         if each["problem"] is not None
     ]
-    title = f"{len(ranked)} jobs, {document['policy'].replace('_', ' ')}:"
+    title = f"{say_count(len(ranked), 'job')}, {document['policy'].replace('_', ' ')}:"
     return "\n".join([title, "", table, *([""] if notes else []), *notes]) + "\n"
 
 

@@ -151,7 +151,7 @@ def show_upload(name: str, answer: Mapping[str, Any]) -> None:
     counts = f"{answer.get('created', 0)} created, {answer.get('duplicates', 0)} duplicates"
     print_note(f"{name}: {counts}.")
     if answer.get("invalid_count"):
-        print_note(f"{answer['invalid_count']} invalid rows were skipped:")
+        print_note(f"Skipped {say_count(answer['invalid_count'], 'invalid row')}:")
         for row in answer["invalid"][:_FEW]:
             print_note(f"  row {row['row']}, {row.get('field')}: {row['message']}")
     for warning in answer.get("warnings") or []:

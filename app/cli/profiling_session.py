@@ -120,7 +120,7 @@ class Profiler:
                 self._measure(session)
             except UnreachableError:
                 left = len(session.pending())
-                waiting = f" with {left} run not uploaded yet" if left else ""
+                waiting = f" with {say_count(left, 'run')} not uploaded yet" if left else ""
                 print_note(
                     f"The session is kept in {self._log.path}{waiting}; type the same line again"
                     " when the service answers."

@@ -30,3 +30,14 @@ def instant_text(instant: datetime) -> str:
     '2026-11-01T10:00:00Z'
     """
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def second_text(instant: datetime | None) -> str | None:
+    """Return an instant in UTC as RFC 3339 to the second, None for none.
+
+    Examples
+    --------
+    >>> second_text(datetime(2026, 11, 1, 10, 0, 0, 250_000, tzinfo=UTC))
+    '2026-11-01T10:00:00Z'
+    """
+    return None if instant is None else f"{instant:%Y-%m-%dT%H:%M:%SZ}"

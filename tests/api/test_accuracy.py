@@ -204,8 +204,13 @@ def test_it_reads_well_as_text(client: TestClient, services: Services, clock: Fa
     clock.advance(seconds=60)
     upload(client, noisy_runs(rng, 20, factor=1.4))
 
-    text = client.get("/v1/workloads/fitted/accuracy", headers={"accept": "text/plain"}).text
+    query = {"window": "36h"}
+    answer = client.get(
+        "/v1/workloads/fitted/accuracy", params=query, headers={"accept": "text/plain"}
+    )
+    text = answer.text
 
+    assert "runs of the last 1 d 12 h" in text
     assert "could be held against an earlier forecast (12 not judged)" in empty
     assert "No drift" in calm
     assert "inside 90%" in calm

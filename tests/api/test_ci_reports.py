@@ -273,7 +273,10 @@ def test_names_in_the_comment_are_shown_as_they_are(client: TestClient) -> None:
 def test_many_runs_are_cut_in_the_comment(client: TestClient) -> None:
     found = report(client, *[run(usual(), external_id=f"n{n}") for n in range(60)])
 
+    one_more = report(client, *[run(usual(), external_id=f"m{n}") for n in range(51)])
+
     assert "10 more runs" in found["comment_markdown"]
+    assert "| 1 more run |" in one_more["comment_markdown"]
     assert len(found["runs"]) == 60
 
 

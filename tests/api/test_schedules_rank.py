@@ -220,6 +220,8 @@ def test_table_reads_well(client: TestClient, published: Services, clock: FakeCl
 
     answer = client.post("/v1/schedules:rank", json=body, headers={"Accept": "text/plain"})
     empty = client.post("/v1/schedules:rank", json={"jobs": []}, headers={"Accept": "text/plain"})
+    alone = {"jobs": body["jobs"][1:2]}
+    one = client.post("/v1/schedules:rank", json=alone, headers={"Accept": "text/plain"})
 
     lines = answer.text.splitlines()
     assert lines[0] == "3 jobs, shortest service first:"
@@ -227,6 +229,7 @@ def test_table_reads_well(client: TestClient, published: Services, clock: FakeCl
     assert lines[3].startswith("trial")
     assert "new cannot be forecast: There is no workload 'nobody'." in lines
     assert empty.text == "The queue is empty.\n"
+    assert one.text.startswith("1 job, ")
 
 
 def test_deadline_that_is_all_but_lost_is_told_plainly(
