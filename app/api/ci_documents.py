@@ -7,11 +7,10 @@ from app.api.forecast_documents import configuration_document
 from app.api.schemas.fits import FitOut
 from app.api.schemas.quantities import plain_number
 from app.domain.accuracy import DriftReport
-from app.domain.ci import CiReport, CostChange, JudgedRun, RunCost, StoredReport
+from app.domain.ci import CONFIDENCE, CiReport, CostChange, JudgedRun, RunCost, StoredReport
 from app.domain.instants import instant_text
 
 Document = dict[str, Any]
-_CONFIDENCE = 0.9
 
 
 def report_document(report: CiReport) -> Document:
@@ -89,7 +88,7 @@ def _expected(each: JudgedRun) -> Document | None:
     if len(known) < len(bounds):
         return None
     median, lower, upper = known
-    return {"median": median, "lower": lower, "upper": upper, "confidence": _CONFIDENCE}
+    return {"median": median, "lower": lower, "upper": upper, "confidence": CONFIDENCE}
 
 
 def _drift_document(slug: str, drift: DriftReport) -> Document:

@@ -6,7 +6,7 @@ from typing import Final
 
 from app.api.markdown import as_code, as_text
 from app.api.schemas.quantities import money_text
-from app.domain.ci import CiReport, CostChange, GateVerdict, JudgedRun, RunCost
+from app.domain.ci import CONFIDENCE, CiReport, CostChange, GateVerdict, JudgedRun, RunCost
 from app.domain.wording import say_count, say_number, say_seconds
 
 _HEADINGS: Final = {
@@ -19,7 +19,7 @@ _COLUMNS: Final = (
     ("run", "---"),
     ("configuration", "---"),
     ("observed", "---:"),
-    ("expected (90%)", "---:"),
+    (f"expected ({CONFIDENCE:.0%})", "---:"),
     ("change", "---:"),
     ("verdict", "---"),
 )

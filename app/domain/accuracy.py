@@ -4,9 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from app.domain.identifiers import Slug
 from app.domain.runs import Run
+
+LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
+"""The confidences whose coverage is told."""
 
 
 class ForecastSource(StrEnum):

@@ -5,12 +5,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from app.domain.accuracy import DriftReport
 from app.domain.fits import Fit
 from app.domain.identifiers import CiReportId, RunId, Slug, WorkloadId
 from app.domain.runs import Run
+
+CONFIDENCE: Final = 0.9
+"""Of the band that a report shows beside each run."""
 
 
 class GateVerdict(StrEnum):

@@ -4,9 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from app.domain.identifiers import FitId, ProjectId, Slug, WorkloadId
 from app.domain.workloads import RefitPolicy
+
+NEEDED_RUNS: Final = 1
+"""The fewest usable runs that a fit takes."""
 
 
 class FitState(StrEnum):

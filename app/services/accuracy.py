@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.decisions.drift import thresholds_for
-from app.domain.accuracy import AccuracyFigures, AccuracyReport, ForecastSource
+from app.domain.accuracy import LEVELS, AccuracyFigures, AccuracyReport, ForecastSource
 from app.domain.forecasts import RecordedForecast
 from app.domain.identifiers import ProjectId, RunId, Slug
 from app.domain.regressors import Publication
@@ -27,7 +27,6 @@ from app.services.serving import RegressorCache, ServedRegressor
 from app.services.workload_names import require_workload
 from models import FloatArray
 
-LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
 MAX_RUNS: Final = 10_000
 """How many runs of a window are looked at, the newest."""
 
@@ -173,8 +172,9 @@ def _earlier_forecasts(
 
 
 def _newest_versions(earlier: dict[RunId, _Earlier]) -> dict[RunId, _Earlier]:
-    versions = sorted({each.version for each in earlier.values()}, reverse=True)[:MAX_VERSIONS]
-    return {run_id: each for run_id, each in earlier.items() if each.version in set(versions)}
+    versions = sorted({each.version for each in earlier.values()}, reverse=True)
+    newest = frozenset(versions[:MAX_VERSIONS])
+    return {run_id: each for run_id, each in earlier.items() if each.version in newest}
 
 
 def _judge(

@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
 from app.decisions.repetitions import Repetitions, repetitions
+from app.domain.ci import CONFIDENCE
 from app.domain.runs import Run
 from app.pricing.resolution import PriceBook
 from app.services.ci_bounds import Known, bound_of, measured_by_work
 from app.services.judging import JudgedRuns, cells_of, judge_runs, since_last_change
 from app.services.serving import ServedRegressor
 from models import FloatArray
-
-CONFIDENCE: Final = 0.9
-"""Of the band that a report shows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 import models
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.errors import Fault, InvalidRequestError, NotEnoughRunsError, NotFoundError
-from app.domain.fits import Fit, FitRequest
+from app.domain.fits import NEEDED_RUNS, Fit, FitRequest
 from app.domain.identifiers import FitId, KeyId, ProjectId, Slug, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.spelling import nearest_field
@@ -23,7 +23,6 @@ from app.services.workload_names import held_workload, require_workload
 _logger = logging.getLogger(__name__)
 KNOWN_REGRESSORS: Final = models.REGRESSOR_NAMES
 """What a fit may be told to try."""
-_NEEDED_RUNS: Final = 1
 _FIRST_LOOK_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
 
@@ -89,10 +88,10 @@ class FitService:
         with self._context.database.transaction() as stores:
             workload = held_workload(stores, project_id, slug)
             found = stores.runs.count_usable(
-                workload.workload_id, request.runs_since, at_most=_NEEDED_RUNS
+                workload.workload_id, request.runs_since, at_most=NEEDED_RUNS
             )
-            if found < _NEEDED_RUNS:
-                raise NotEnoughRunsError(slug, found=found, needed=_NEEDED_RUNS)
+            if found < NEEDED_RUNS:
+                raise NotEnoughRunsError(slug, found=found, needed=NEEDED_RUNS)
             now = self._context.now()
             if stores.fits.active(workload.workload_id) is None:
                 charge_fits(stores, project_id, now)

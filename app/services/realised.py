@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.domain.accuracy import RealisedAccuracy, RealisedForecast
+from app.domain.accuracy import LEVELS, RealisedAccuracy, RealisedForecast
 from app.services.context import ServiceContext
 
 WINDOW: Final = timedelta(days=7)
 """How far back forecasts are looked at."""
-
-LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
-"""The confidences whose coverage is told; a forecast of another one counts for the error alone."""
 
 _FRESH_FOR: Final = timedelta(minutes=1)
 
@@ -62,6 +59,7 @@ def _accuracy(group: Sequence[RealisedForecast]) -> RealisedAccuracy:
     errors = [abs(each.median_s / each.observed_s - 1.0) for each in group]
     inside: defaultdict[float, list[bool]] = defaultdict(list)
     for each in group:
+        # One of another confidence counts for the error alone.
         if each.confidence in LEVELS:
             inside[each.confidence].append(each.lower_s <= each.observed_s <= each.upper_s)
     return RealisedAccuracy(

@@ -14,6 +14,7 @@ from app.domain.errors import (
     RegressorUnavailableError,
     UnknownWorkloadError,
 )
+from app.domain.fits import NEEDED_RUNS
 from app.domain.identifiers import ProjectId, Slug, WorkloadId
 from app.pricing.energy import MeasuredPowers
 from app.services.context import ServiceContext
@@ -30,9 +31,6 @@ from models import (
     Inquiry,
     loads,
 )
-
-NEEDED_RUNS = 1
-"""The fewest usable runs that a fit takes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,14 +55,14 @@ class IdempotencyStore:
         row = self._session.scalars(
             sa.select(IdempotencyRow).where(_is(ticket)).with_for_update()
         ).one_or_none()
-        if row is None or (row.status is None and row.locked_until > now):
-            if row is not None and row.body_sha256 != body_sha256:
-                raise IdempotencyKeyReusedError(ticket.key)
+        if row is None:
             raise InProgressError(ticket.key)
         if row.body_sha256 != body_sha256:
             raise IdempotencyKeyReusedError(ticket.key)
         if row.status is not None:
             return Replay(row.status, row.headers or {}, row.body or b"")
+        if row.locked_until > now:
+            raise InProgressError(ticket.key)
         self._session.execute(sa.update(IdempotencyRow).where(_is(ticket)).values(**lock))
         return held
 
