@@ -127,13 +127,17 @@ class _TracerWithoutQueries(Tracer):
 
     @override
     def start_span(self, name: str, *args: Any, **more: Any) -> Span:
-        attributes = more.get("attributes") or {}
-        told = {key: value for key, value in attributes.items() if key != "url.query"}
-        return self._tracer.start_span(name, *args, **{**more, "attributes": told})
+        return self._tracer.start_span(name, *args, **_without_query(more))
 
     @override
     def start_as_current_span(self, name: str, *args: Any, **more: Any) -> Any:
-        return self._tracer.start_as_current_span(name, *args, **more)
+        return self._tracer.start_as_current_span(name, *args, **_without_query(more))
+
+
+def _without_query(more: dict[str, Any]) -> dict[str, Any]:
+    attributes = more.get("attributes") or {}
+    told = {key: value for key, value in attributes.items() if key != "url.query"}
+    return {**more, "attributes": told}
 
 
 def trace_database(database: Database, provider: TracerProvider) -> None:
