@@ -1,6 +1,5 @@
 """Requests and responses about whether forecasts came true."""
 
-import re
 from datetime import datetime, timedelta
 from typing import Annotated, Final
 
@@ -15,18 +14,15 @@ from app.domain.accuracy import (
     DriftReport,
     ForecastSource,
 )
+from app.domain.spans import parse_span
 
-_WINDOW: Final = re.compile(r"(\d{1,9})([smhdw])")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LONGEST: Final = timedelta(days=3660)
 
 
 def _to_window(text: str) -> timedelta:
-    match = _WINDOW.fullmatch(text.strip().casefold())
-    if match is not None:
-        window = timedelta(**{_UNITS[match[2]]: int(match[1])})
-        if timedelta(0) < window <= _LONGEST:
-            return window
+    window = parse_span(text)
+    if window is not None and timedelta(0) < window <= _LONGEST:
+        return window
     raise PydanticCustomError(
         "window",
         "{text} is not a span of time",

@@ -1,0 +1,27 @@
+"""Spans of time as people write them."""
+
+import re
+from datetime import timedelta
+from typing import Final
+
+_SPAN: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def parse_span(text: str) -> timedelta | None:
+    """Return a span that is written as 90s, 30m, 12h, 7d or 2w; None for any other text.
+
+    What is longer than Python can reckon with is told as the longest span.
+
+    Examples
+    --------
+    >>> parse_span("1.5d"), parse_span("90")
+    (datetime.timedelta(days=1, seconds=43200), None)
+    """
+    parts = _SPAN.fullmatch(text.strip().casefold())
+    if parts is None or not parts[0].isascii():
+        return None
+    try:
+        return timedelta(**{_UNITS[parts[2]]: float(parts[1])})
+    except OverflowError:
+        return timedelta.max
