@@ -66,27 +66,31 @@ def _head(prefix: str, moment_ms: int) -> str:
     return f"{prefix}_{_base32(moment_ms, TIME_CHARACTERS)}"
 
 
-def _head_of(prefix: str, now_ms: int | None) -> str:
-    return _head(prefix, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
+def _head_of(prefix: str, now: datetime | None) -> str:
+    return _head(prefix, time.time_ns() // 1_000_000 if now is None else _milliseconds(now))
 
 
-def new_identifier(prefix: str, *, now_ms: int | None = None) -> str:
+def _milliseconds(moment: datetime) -> int:
+    return max(int(moment.timestamp() * 1000), 0)
+
+
+def new_identifier(prefix: str, *, now: datetime | None = None) -> str:
     """Return `prefix_` and 25 characters: milliseconds since 1970, then 75 random bits.
 
     Identifiers made later sort later (to the millisecond), so that newest-first lists and
     B-tree inserts are cheap on every database.
     """
     tail = random_bytes()[:_RANDOM_CHARACTERS].translate(_OF_BYTE)
-    return _head_of(prefix, now_ms) + tail.decode()
+    return _head_of(prefix, now) + tail.decode()
 
 
-def new_identifiers(prefix: str, count: int, *, now_ms: int | None = None) -> list[str]:
+def new_identifiers(prefix: str, count: int, *, now: datetime | None = None) -> list[str]:
     """Return `count` identifiers that sort in the order of the list.
 
     The random part of the first is drawn and then counted upwards, so that the rows of one
     upload keep their order.
     """
-    head = _head_of(prefix, now_ms)
+    head = _head_of(prefix, now)
     # Bits stay free so that counting upwards never overflows.
     start = int.from_bytes(random_bytes()[: _RANDOM_BITS // 8]) >> 1
     first_block, offset = divmod(start, len(_BLOCK))
@@ -107,11 +111,11 @@ def earliest_identifier(prefix: str, moment: datetime) -> str:
     --------
     >>> from datetime import UTC
     >>> moment = datetime(2026, 11, 1, tzinfo=UTC)
-    >>> made = new_identifier("run", now_ms=int(1000 * moment.timestamp()))
+    >>> made = new_identifier("run", now=moment)
     >>> earliest_identifier("run", moment) <= made
     True
     """
-    return f"{prefix}_{_base32(max(int(moment.timestamp() * 1000), 0), TIME_CHARACTERS)}"
+    return f"{prefix}_{_base32(_milliseconds(moment), TIME_CHARACTERS)}"
 
 
 @lru_cache(maxsize=1024)

@@ -153,9 +153,8 @@ class CiReportService:
         }
         active = [stores.fits.active(workload.workload_id) for workload in workloads.values()]
         verdict = combine([each.verdict for each in judged], has_drift=bool(drifts))
-        moment_ms = int(now.timestamp() * 1000)
         return CiReport(
-            report_id=CiReportId(new_identifier("ci", now_ms=moment_ms)),
+            report_id=CiReportId(new_identifier("ci", now=now)),
             created_at=now,
             request=request,
             verdict=verdict,

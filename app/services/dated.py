@@ -50,7 +50,7 @@ class DatedFactService(Generic[Row, Fact]):
     def add(self, caller: Principal, facts: Sequence[Fact]) -> list[Fact]:
         """Store facts, all or none, and return them named. Audited."""
         now = self._context.now()
-        keys = new_identifiers(self._prefix, len(facts), now_ms=int(now.timestamp() * 1000))
+        keys = new_identifiers(self._prefix, len(facts), now=now)
         named = [self._name(fact, key) for key, fact in zip(keys, facts, strict=True)]
         with self._context.database.transaction() as stores:
             self._store(stores).add_many(caller.project_id, named, now)

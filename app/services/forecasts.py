@@ -153,7 +153,7 @@ class ForecastService:
 
     def new_id(self, now: datetime) -> ForecastId:
         """Return the identifier of a forecast that is made now."""
-        return ForecastId(new_identifier("fc", now_ms=int(now.timestamp() * 1000)))
+        return ForecastId(new_identifier("fc", now=now))
 
     def record(self, record: LedgerRecord) -> None:
         """Keep a forecast; it is written behind the answer."""

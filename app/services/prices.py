@@ -55,7 +55,7 @@ class PriceService:
     def add(self, caller: Principal, prices: Sequence[Price]) -> list[Price]:
         """Store a project's own prices, all or none, and return them named. Audited."""
         now = self._context.now()
-        keys = new_identifiers("price", len(prices), now_ms=int(now.timestamp() * 1000))
+        keys = new_identifiers("price", len(prices), now=now)
         named = [
             replace(
                 price,

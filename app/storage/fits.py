@@ -106,7 +106,7 @@ class FitStore:
 
     def _insert(self, workload_id: WorkloadId, request: FitRequest, now: datetime) -> str | None:
         statement = insert_into(self._session, FitRow).values(
-            id=new_identifier("fit", now_ms=int(now.timestamp() * 1000)),
+            id=new_identifier("fit", now=now),
             workload_id=workload_id,
             state=FitState.QUEUED.value,
             request=request_document(request),

@@ -53,7 +53,7 @@ def test_runs_of_forecasts_that_nobody_recorded_are_named(
 def test_forecast_of_this_moment_is_not_called_unknown(
     client: TestClient, clock: FakeClock
 ) -> None:
-    forecast_id = new_identifier("fc", now_ms=int(1000 * clock().timestamp()))
+    forecast_id = new_identifier("fc", now=clock())
 
     of_this_moment = post_json(client, [_run(forecast_id)]).json()["warnings"]
     clock.advance(60.0)

@@ -60,7 +60,7 @@ def test_old_ci_reports_are_counted_then_removed(terminal: Terminal, sqlite_url:
     with database.transaction() as stores:
         for days in (400, 300, 0):
             at = today - timedelta(days=days)
-            report_id = CiReportId(new_identifier("ci", now_ms=int(at.timestamp() * 1000)))
+            report_id = CiReportId(new_identifier("ci", now=at))
             stores.ci.add(DEFAULT_PROJECT, StoredReport(report_id, at, {"runs": []}))
     prune = ("prune", "--reports-older-than", "200d")
 

@@ -12,10 +12,7 @@ def record_forecasts(
 ) -> list[ForecastId]:
     """Record a forecast of a workload at each instant; return their names."""
     question = LedgerQuestion(workload_id, 1, b"{}", None)
-    names = [
-        ForecastId(new_identifier("fc", now_ms=int(1000 * instant.timestamp())))
-        for instant in instants
-    ]
+    names = [ForecastId(new_identifier("fc", now=instant)) for instant in instants]
     records = [
         LedgerRecord(question, name, instant, b"{}")
         for name, instant in zip(names, instants, strict=True)

@@ -1,10 +1,9 @@
 """Stores one checked upload in one transaction: types, duplicates, conflicts, new runs."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
@@ -158,8 +157,8 @@ class UploadRegistrar:
         total = sum(map(len, self._upload.chunks))
         # Of the moment after the lock, so that they sort as uploads follow each other; never of
         # one before the rows' instant, so that they lead to the rows that are stored since.
-        now_ms = max(time.time_ns() // 1_000_000, int(now.timestamp() * 1000))
-        run_ids = [RunId(key) for key in new_identifiers("run", total, now_ms=now_ms)]
+        moment = max(datetime.now(UTC), now)
+        run_ids = [RunId(key) for key in new_identifiers("run", total, now=moment)]
         start = 0
         for chunk in self._upload.chunks:
             content = writer.write(chunk)
