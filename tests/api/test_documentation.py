@@ -157,3 +157,9 @@ def test_document_tells_of_tokens_and_of_both_origins(client: TestClient) -> Non
         ]
         assert "own" in said
         assert origin in said
+
+
+def test_no_schema_is_named_for_the_module_that_it_stands_in(client: TestClient) -> None:
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+
+    assert [name for name in schemas if "__" in name] == []

@@ -217,7 +217,7 @@ class PlannedRunOut(ResponseModel):
     width: float
 
 
-class TargetOut(ResponseModel):
+class ProfilingTargetOut(ResponseModel):
     """A target's interval now and as expected after the plan; null while no run tells the scale."""
 
     configuration: ConfigurationOut
@@ -267,7 +267,7 @@ class ProfilingPlanOut(ResponseModel):
     considered: int
     runs: list[PlannedRunOut]
     total_price: str | None
-    targets: list[TargetOut]
+    targets: list[ProfilingTargetOut]
     width: float
     expected_width: float
     attainable_width: float
