@@ -18,7 +18,7 @@ from typing_extensions import override
 from uvicorn.supervisors import Multiprocess
 
 from app.cli import collecting
-from app.cli.direct_connections import DirectProtocol
+from app.cli.direct_protocol import DirectProtocol
 from app.cli.failures import RefusedError
 from app.cli.logs import configure_logging, log_config
 from app.cli.surroundings import require_database
