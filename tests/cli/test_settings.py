@@ -3,6 +3,7 @@
 import pytest
 
 from app.cli.supervisor import environment_of
+from app.domain.access import Scope
 from app.settings import Settings
 from tests.support.terminal import Terminal
 
@@ -105,7 +106,7 @@ def test_child_has_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatch) -
         oidc_issuer="https://issuer.example",
         oidc_audience="trainfare",
         oidc_algorithms=("ES256",),
-        oidc_scope_map={"ops": ("admin", "read")},
+        oidc_scope_map={"ops": (Scope.ADMIN, Scope.READ)},
         require_keys=False,
         lease_s=2.5,
     )
