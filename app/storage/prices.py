@@ -132,7 +132,9 @@ def _conditions(wanted: PriceFilter) -> Iterator[sa.ColumnElement[bool]]:
     for name in ("provider", "region", "gpu_type", "instance_type"):
         value: str | None = getattr(wanted, name)
         if value is not None:
-            yield sa.func.lower(getattr(PriceRow, name)) == value.lower()
+            column = getattr(PriceRow, name)
+            # Databases may fold ASCII alone: then a name is still found as it is written.
+            yield sa.or_(column == value, sa.func.lower(column) == value.lower())
     if wanted.purchase is not None:
         yield PriceRow.purchase == wanted.purchase
     if wanted.as_of is not None:

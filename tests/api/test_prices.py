@@ -94,6 +94,12 @@ def test_filters_narrow_the_list(client: TestClient, query: str, listed: list[st
     assert names(client, f"origin=own&{query}") == listed
 
 
+def test_a_price_is_found_by_a_name_of_any_script(client: TestClient) -> None:
+    add(client, {**PRICE, "region": "ÉU"})
+
+    assert names(client, "origin=own&region=ÉU") == [PRICE["instance_type"]]
+
+
 def test_filters_narrow_the_catalogue(client: TestClient) -> None:
     listed = client.get(
         "/v1/prices?origin=catalogue&gpu_type=T4&provider=aws&purchase=on_demand&as_of=2026-11-01"
