@@ -7,6 +7,7 @@ import orjson
 from fastapi import Request, Response
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from app.api.negotiation import JSON
 from app.api.problems import refusal_of
 from app.domain.errors import (
     DomainError,
@@ -16,7 +17,6 @@ from app.domain.errors import (
 )
 
 Model = TypeVar("Model", bound=BaseModel)
-_JSON = "application/json"
 COMPONENTS: Final = "#/components/schemas/"
 """Where the OpenAPI document describes models."""
 _SHOWN = 20
@@ -43,10 +43,10 @@ async def read_body(request: Request) -> bytes:
     UnsupportedMediaTypeError
         If the content type is not JSON's.
     """
-    content_type = request.headers.get("content-type", _JSON)
+    content_type = request.headers.get("content-type", JSON)
     media_type = content_type.partition(";")[0].strip().casefold()
-    if media_type != _JSON and not media_type.endswith("+json"):
-        raise UnsupportedMediaTypeError(f"Content-Type {content_type[:100]!r}", (_JSON,))
+    if media_type != JSON and not media_type.endswith("+json"):
+        raise UnsupportedMediaTypeError(f"Content-Type {content_type[:100]!r}", (JSON,))
     return await request.body()
 
 
@@ -97,13 +97,13 @@ def refused(error: ValidationError, *, place: str) -> DomainError:
 
 def json_response(document: Mapping[str, Any], status: int = 200) -> Response:
     """Return a document as it is, without a schema in between."""
-    return Response(orjson.dumps(document), status, media_type=_JSON)
+    return Response(orjson.dumps(document), status, media_type=JSON)
 
 
 def request_body(model: type[BaseModel], example: object) -> dict[str, Any]:
     """Return the description of a body that a route reads by hand."""
     content = {"schema": reference_to(model), "example": example}
-    return {"requestBody": {"required": True, "content": {_JSON: content}}}
+    return {"requestBody": {"required": True, "content": {JSON: content}}}
 
 
 def reference_to(model: type[BaseModel]) -> dict[str, Any]:

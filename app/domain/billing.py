@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Final
 
+HOURS_PER_MONTH: Final = Decimal(730)
+"""Of the average month, by which storage is billed."""
+
+SECONDS_PER_HOUR: Final = Decimal(3600)
 _ZERO = Decimal(0)
-_HOURS_PER_MONTH = Decimal(730)
-_SECONDS_PER_HOUR = Decimal(3600)
 _EXACT: Final = Context(prec=80)
 
 
@@ -37,7 +39,7 @@ class Extras:
     @property
     def storage_per_hour(self) -> Decimal:
         """What an hour of the storage costs."""
-        return self.storage_gb * self.storage_per_gb_month / _HOURS_PER_MONTH
+        return self.storage_gb * self.storage_per_gb_month / HOURS_PER_MONTH
 
     @property
     def once(self) -> Decimal:
@@ -87,7 +89,7 @@ class Serverless:
     def per_hour(self) -> Decimal:
         """What an hour of one worker costs, calls and allowance left out."""
         per_second = _EXACT.multiply(self.memory_gb, self.per_gb_second)
-        return _EXACT.multiply(per_second, _SECONDS_PER_HOUR)
+        return _EXACT.multiply(per_second, SECONDS_PER_HOUR)
 
     def usage(
         self, seconds: Decimal, workers: int, least_s: Decimal = _ZERO

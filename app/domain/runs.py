@@ -5,9 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import Final
 
 from app.domain.configurations import ParameterValue, Scenario
 from app.domain.identifiers import ForecastId, RunId, Slug, WorkloadId
+
+TARGETS: Final = ("samples_to_target", "epochs_to_target")
+"""What it took until the training reached its target; resources that have short names too."""
 
 
 class RunStatus(StrEnum):

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from app.domain.billing import NO_EXTRAS
+from app.domain.billing import HOURS_PER_MONTH, NO_EXTRAS, SECONDS_PER_HOUR
 from app.domain.forecasts import LineItem
 from app.domain.prices import Price
 from app.pricing.offers import Offer
@@ -18,8 +18,6 @@ _EXACT: Final = Context(prec=80, rounding=ROUND_HALF_UP)
 _ANY: Final = Context(prec=400, rounding=ROUND_HALF_UP)
 """Holds whatever a finite number of seconds may cost."""
 _QUANTITY: Final = Context(prec=9, rounding=ROUND_HALF_UP)
-_SECONDS_PER_HOUR: Final = Decimal(3600)
-_HOURS_PER_MONTH: Final = Decimal(730)
 _CENTS: Final = 2
 MOST_DECIMALS: Final = 15
 _MOST_STEPS: Final = 10**15
@@ -62,7 +60,7 @@ def instance_hours(offer: Offer, seconds: float) -> Decimal:
 
 def _hours(price: Price, seconds: float, count: int) -> Decimal:
     total = _EXACT.multiply(billed_seconds(price, seconds), Decimal(count))
-    return _QUANTITY.divide(total, _SECONDS_PER_HOUR)
+    return _QUANTITY.divide(total, SECONDS_PER_HOUR)
 
 
 def exact_cost(offer: Offer, seconds: float) -> Decimal:
@@ -94,7 +92,7 @@ def _extra_charges(offer: Offer, seconds: float) -> Iterator[_Charge]:
         other = _hours(price, seconds, extras.other_nodes)
         yield _charge("other_nodes", other, "node-hour", extras.other_node_per_hour)
     if extras.storage_gb:
-        months = _EXACT.divide(_hours(price, seconds, 1), _HOURS_PER_MONTH)
+        months = _EXACT.divide(_hours(price, seconds, 1), HOURS_PER_MONTH)
         stored = _QUANTITY.multiply(months, extras.storage_gb)
         yield _charge("storage", stored, "GB-month", extras.storage_per_gb_month)
     if extras.platform_per_instance_hour:
@@ -196,7 +194,7 @@ def plain_bills(
             billed = list(map(Decimal, map(repr, durations)))
         if count != 1:
             billed = [multiply(each, count) for each in billed]
-        hours, low, high = [divide(each, _SECONDS_PER_HOUR) for each in billed]
+        hours, low, high = [divide(each, SECONDS_PER_HOUR) for each in billed]
         amount = multiply(hours, per_hour)
         lower, upper = _ZERO + multiply(low, per_hour), _ZERO + multiply(high, per_hour)
         median = _rounded(amount, decimals_for(_ZERO + amount))
@@ -231,7 +229,7 @@ def affordable_seconds(offer: Offer, budget: Decimal) -> float | None:
         return _affordable_calls(offer, budget, price.serverless.step_s)
     if not offer.per_hour:
         return None
-    seconds = left / offer.per_hour * _SECONDS_PER_HOUR
+    seconds = left / offer.per_hour * SECONDS_PER_HOUR
     if price.billing_step_s:
         seconds = (seconds / price.billing_step_s).to_integral_value(ROUND_FLOOR)
         seconds *= price.billing_step_s
@@ -273,7 +271,7 @@ def costs_of(offers: Sequence[Offer | None], seconds: FloatArray) -> FloatArray:
     billed = np.maximum(seconds, minimum_s)
     whole = np.where(step_s > 0.0, step_s, 1.0)
     billed = np.where(step_s > 0.0, np.ceil(billed / whole) * whole, billed)
-    costs: FloatArray = billed / float(_SECONDS_PER_HOUR) * per_hour + once
+    costs: FloatArray = billed / float(SECONDS_PER_HOUR) * per_hour + once
     in_steps = np.flatnonzero((step_s > 0.0) | (minimum_s > 0.0))
     if in_steps.size:
         costs[..., in_steps] = _without_noise(costs[..., in_steps])

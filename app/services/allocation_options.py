@@ -22,6 +22,7 @@ from app.domain.errors import Fault, InvalidRequestError
 from app.domain.forecasts import ForecastRequest
 from app.pricing.billing import costs_of
 from app.pricing.gpus import gpu_key
+from app.pricing.spot import SECONDS_PER_HOUR
 from app.services.beliefs import Beliefs
 from models import ConvergenceLaw
 
@@ -29,7 +30,6 @@ MAX_COUNTS: Final = 64
 """Numbers of workers tried for one job on one GPU type, unless it names its own."""
 
 MAX_OPTIONS: Final = 200_000
-_SECONDS_PER_HOUR: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ def goal_values(request: AllocationRequest, forecasts: Forecasts) -> FloatArray:
     weights = np.array([job.weight for job in request.jobs])[forecasts.of("job")]
     match request.goal:
         case Goal.THROUGHPUT:
-            return -weights * _SECONDS_PER_HOUR / np.maximum(forecasts.completion_s, 1e-9)
+            return -weights * SECONDS_PER_HOUR / np.maximum(forecasts.completion_s, 1e-9)
         case Goal.MEAN_COMPLETION:
             return weights * forecasts.completion_s
         case Goal.MAKESPAN:

@@ -14,6 +14,7 @@ from app.domain.energy import MeasuredPower
 from app.domain.identifiers import ProjectId, RunId, WorkloadId, earliest_identifier
 from app.domain.pages import Page
 from app.domain.runs import (
+    TARGETS,
     EvidenceColumns,
     Run,
     RunColumns,
@@ -48,7 +49,7 @@ _FIT_COLUMNS = (
     RunRow.started_at,
 )
 _EVIDENCE_COLUMNS = (RunRow.status, RunRow.progress, RunRow.resources, RunRow.phases)
-PEAK_MEMORY, TARGETS = "peak_gpu_memory_bytes", ("samples_to_target", "epochs_to_target")
+_PEAK_MEMORY = "peak_gpu_memory_bytes"
 _FIT_FIELDS = tuple(field.name for field in fields(RunColumns))
 
 
@@ -223,7 +224,7 @@ class RunStore:
         columns = _transposed(rows, len(_FIT_COLUMNS) + len(_EVIDENCE_COLUMNS))
         status, progress, resources, phases = columns[len(_FIT_COLUMNS) :]
         peaks, samples, epochs = (
-            [(values or {}).get(name) for values in resources] for name in (PEAK_MEMORY, *TARGETS)
+            [(values or {}).get(name) for values in resources] for name in (_PEAK_MEMORY, *TARGETS)
         )
         return EvidenceColumns(
             runs=_to_columns(columns[: len(_FIT_COLUMNS)]),

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from app.domain.configurations import Purchase
-from app.domain.runs import RunStatus
-from app.services.uploads.fields import MAX_IDENTIFIER, RESOURCES, TARGETS
+from app.domain.runs import TARGETS, RunStatus
+from app.services.uploads.fields import MAX_IDENTIFIER, RESOURCES
 
 _Schema = dict[str, Any]
 _SLUG: Final = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}

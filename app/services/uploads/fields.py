@@ -8,6 +8,7 @@ from typing import Final
 from app.domain.configurations import CATEGORY_FEATURES, NUMERIC_FEATURES
 from app.domain.errors import Fault
 from app.domain.flat_fields import PARAMETER
+from app.domain.runs import TARGETS
 from app.domain.spelling import nearest_field
 
 MAX_TEXT: Final = 100
@@ -42,11 +43,8 @@ RESOURCES: Final = (
     "gpu_utilization",
     "cpu_utilization",
     "energy_joules",
-    "samples_to_target",
-    "epochs_to_target",
+    *TARGETS,
 )
-TARGETS: Final = ("samples_to_target", "epochs_to_target")
-"""What it took until the training reached its target; resources that have short names too."""
 EXCLUSION: Final = "excluded_reason"
 """Why a run is kept out of fits; no part of what it measured."""
 PHASE: Final = "phase."
