@@ -42,10 +42,10 @@ from app.services.durations import (
 )
 from app.services.energy import EnergyRate, energy_rate, place_of
 from app.services.figures import Figures, known
+from app.services.interruptions import report_of
 from app.services.purchases import twin_of
 from app.services.rounding import significant
 from app.services.serving import ServedRegressor
-from app.services.spot_terms import report_of
 from app.services.targets import targets_of
 from app.services.warnings import Warnings
 from models import FloatArray, IntArray, Support, SupportColumns, once

@@ -12,10 +12,10 @@ from app.domain.prices import PriceQuery
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.frames import alike_features, scenario_features
+from app.services.interruptions import InterruptedForecast, with_interruptions
 from app.services.machine_sizes import INSTANCE_VCPUS, with_sizes
 from app.services.questions import to_cluster, to_features
 from app.services.serving import ServedRegressor
-from app.services.spot_terms import InterruptedForecast, with_interruptions
 from models import FeatureTable, FloatArray, ForecastDistribution
 
 _Groups = defaultdict[tuple[PriceQuery, bool], list[int]]

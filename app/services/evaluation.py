@@ -16,9 +16,9 @@ from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.durations import features_of, is_spot, machines_of
 from app.services.energy import energy_rate, place_of
+from app.services.interruptions import with_interruptions
 from app.services.questions import Questioner
 from app.services.serving import ServedRegressor
-from app.services.spot_terms import with_interruptions
 from models import BoolArray, FeatureTable, FloatArray
 
 _Place = tuple[str | None, str | None]

@@ -9,8 +9,8 @@ from app.domain.alike import column_of
 from app.domain.forecasts import ForecastRequest, Interval
 from app.pricing.billing import affordable_seconds
 from app.pricing.offers import Offer
+from app.services.interruptions import InterruptedForecast
 from app.services.rounding import significant
-from app.services.spot_terms import InterruptedForecast
 from models import FloatArray, once
 
 

@@ -16,10 +16,10 @@ from app.pricing.billing import exact_cost
 from app.pricing.resolution import PriceBook
 from app.services.durations import features_of
 from app.services.evaluation import Evaluated, evaluate
+from app.services.interruptions import interruptions_of
 from app.services.questions import Questioner
 from app.services.room import Misplaced
 from app.services.serving import ServedRegressor
-from app.services.spot_terms import interruptions_of
 
 _SIZES: Final = 64
 _SIX_DIGITS_DOWN: Final = Context(prec=6, rounding=ROUND_FLOOR)

@@ -17,9 +17,9 @@ from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
 from app.services.durations import features_of, interrupted, offers_for, predict
 from app.services.frames import hardware_descriptions, scenario_features
+from app.services.interruptions import InterruptedForecast
 from app.services.profiling_candidates import identity_of
 from app.services.serving import ServedRegressor
-from app.services.spot_terms import InterruptedForecast
 from models import (
     Design,
     FloatArray,

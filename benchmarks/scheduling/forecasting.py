@@ -8,7 +8,7 @@ import numpy as np
 from rich.progress import track
 
 from app.decisions.durations import DurationBeliefs
-from app.services.spot_terms import InterruptedForecast
+from app.services.interruptions import InterruptedForecast
 from benchmarks.scheduling.traces import Job
 from models import (
     NORMAL_KNOTS,
