@@ -27,8 +27,9 @@ class Axis:
             return [self.start + step for step in range(int(span) + 1)]
         if span == 0:
             return [self.start]
-        ratio = log(self.stop / self.start) / (self.points - 1)
-        spaced = [self.start * exp(ratio * i) for i in range(self.points - 1)]
+        first = log(self.start)
+        ratio = (log(self.stop) - first) / (self.points - 1)
+        spaced = [exp(first + ratio * i) for i in range(self.points - 1)]
         exact = [*spaced, self.stop]
         if self.name in WHOLE_AXES:
             return [float(value) for value in sorted({round(value) for value in exact})]

@@ -201,6 +201,12 @@ def test_curve_over_data_has_no_speed_up(client: TestClient, published: Services
     assert len(curve["measured"]) == 3
 
 
+def test_axis_spans_all_that_can_be_asked_for(client: TestClient, published: Services) -> None:
+    curve = get(client, f"{CURVE}?over=dataset_size&from=1e-300&to=1e18&points=3&workers=2")
+
+    assert [point["value"] for point in curve["points"]] == [1e-300, 1e-141, 1e18]
+
+
 def test_curve_of_one_point_is_a_point(client: TestClient, published: Services) -> None:
     curve = get(client, f"{CURVE}?over=nodes&from=2&to=2&workers=4")
     same = get(client, f"{CURVE}?over=epochs&from=2.5&to=2.5")
