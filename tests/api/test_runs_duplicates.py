@@ -169,6 +169,16 @@ def test_drift_is_left_out_when_bad_rows_are_skipped(client: TestClient) -> None
     assert (answer.json()["created"], answer.json()["invalid_count"]) == (1, 1)
 
 
+def test_nothing_is_left_of_named_runs_that_all_drift(client: TestClient) -> None:
+    post_json(client, make_json_run(parameters={"depth": 50}))
+    drifting = make_json_run(external_id="late", parameters={"depth": "deep"})
+
+    answer = post_json(client, [drifting], on_invalid="skip")
+
+    assert answer.status_code == 200
+    assert (answer.json()["created"], answer.json()["invalid_count"]) == (0, 1)
+
+
 def test_cells_of_a_category_may_look_like_numbers(client: TestClient) -> None:
     post_csv(client, "workload,duration_seconds,param.version", "a,5,2.1", "a,5,2.1-rc", "b,5,2")
     post_csv(client, "workload,duration_seconds,param.version", "a,5,3.0")

@@ -38,9 +38,8 @@ class CheckedUpload:
 
     def drop_bad_rows(self) -> None:
         """Leave out the rows that were found bad since."""
-        self.chunks = [
-            chunk.keep(self.faults.is_good(chunk.rows)) for chunk in self.chunks if len(chunk)
-        ]
+        kept = (chunk.keep(self.faults.is_good(chunk.rows)) for chunk in self.chunks)
+        self.chunks = [chunk for chunk in kept if len(chunk)]
 
 
 def read_upload(
