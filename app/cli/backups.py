@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from app.cli.operator import read_settings
+from app.cli.operator import Json, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 BACKUP_EXAMPLES: Final = ("trainfare backup nightly.tfb", "trainfare backup --check nightly.tfb")
 RESTORE_EXAMPLES: Final = ("trainfare restore nightly.tfb",)
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @contextmanager
@@ -47,7 +46,7 @@ def backup(
     check: Annotated[
         bool, typer.Option("--check", help="Only read a backup to its end and say if it is whole.")
     ] = False,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Write the whole database into one file; the service may run.
 
@@ -71,7 +70,7 @@ def restore(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Remove what the database holds.")
     ] = False,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Fill an empty database from a backup; stop the service.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from app.cli.operator import read_settings
+from app.cli.operator import Json, read_settings
 from app.domain.access import DEFAULT_PROJECT, Scope
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ CREATE_EXAMPLES: Final = (
     "trainfare keys create --name ci --scope runs:write --scope fits:write --scope read",
     "trainfare keys create --name admin --scope admin --project vision --days 90",
 )
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _LONGEST: Final = timedelta(days=36_525)
 """A century: instants end with the year 9999."""
 keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")

@@ -25,6 +25,7 @@ Workers = Annotated[
 Insecure = Annotated[
     bool, typer.Option("--insecure", help="Listen beyond this machine without keys.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Supervised = Annotated[
     bool, typer.Option("--supervised", hidden=True, help="End when standard input ends.")
 ]
@@ -133,7 +134,7 @@ def migrate(
     typer.echo(migrate_schema(read_settings(), to, overwrite=overwrite))
 
 
-def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(*, as_json: Json = False) -> None:
     """Check the database and all that is in it, and its machine.
 
     These are schema, artefacts, leases, clock and disk; exit code 1 on a finding.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from app.cli.operator import read_settings
+from app.cli.operator import Json, read_settings
 from app.domain.quotas import MAX_COUNT, MAX_RUNS, Limit
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ LIMIT_EXAMPLES: Final = (
     "trainfare projects limit vision --runs 1000000 --fits-per-day 200",
     "trainfare projects limit vision --requests-per-minute 6000 --lift runs",
 )
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 projects = typer.Typer(no_args_is_help=True, help="List projects and limit them.")
 
 

@@ -6,7 +6,7 @@ import typer
 
 from app.cli.ages import parse_age
 from app.cli.failures import UsageError
-from app.cli.operator import read_settings
+from app.cli.operator import Json, read_settings
 from app.domain.wording import say_count
 
 PRUNE_EXAMPLES: Final = (
@@ -40,7 +40,7 @@ def prune(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say how many there are, and remove none.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Remove old forecasts, artefacts of regressors and CI reports.
 

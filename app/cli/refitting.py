@@ -6,7 +6,7 @@ import typer
 
 from app.cli.ages import parse_age
 from app.cli.failures import UsageError
-from app.cli.operator import read_settings
+from app.cli.operator import Json, read_settings
 from app.domain.wording import say_count
 
 REFIT_EXAMPLES: Final = (
@@ -31,7 +31,7 @@ def refit(
         int | None,
         typer.Option(min=1, help="Queue no more fits than this: others wait behind them."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Queue fits of workloads whose regressor is old or missing.
 
