@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from app.api.schemas.base import Refusal, RequestModel, ResponseModel
 from app.api.schemas.fits import FitOut
@@ -109,11 +109,11 @@ CI_REPORT_EXAMPLE: dict[str, Any] = {
 class AcknowledgeIn(RequestModel):
     """Who takes the durations of a report as the new normal, and why."""
 
-    model_config = RequestModel.model_config | {
-        "json_schema_extra": {
+    model_config = ConfigDict(
+        json_schema_extra={
             "examples": [{"author": "ada", "reason": "The new augmentation is worth its time."}]
         }
-    }
+    )
 
     author: _Name
     reason: Annotated[Paragraphs, Field(min_length=1, max_length=2000)]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import override
 
@@ -32,7 +32,7 @@ class CurveQuery(RequestModel):
     to: Annotated[float, Field(gt=0, le=1e18, description="where the axis ends")] = 64.0
     points: Annotated[int, Field(ge=2, le=MAX_POINTS, description="at most this many")] = 64
 
-    model_config = RequestModel.model_config | {"extra": "allow"}
+    model_config = ConfigDict(extra="allow")
 
     @override
     @classmethod

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from app.api.schemas.base import RequestModel, ResponseModel
@@ -22,11 +22,9 @@ def _name_regressors(schema: JsonDict) -> None:
 class FitIn(RequestModel):
     """What a fit shall do; everything has a default, the body may be empty."""
 
-    model_config = RequestModel.model_config | {
-        "json_schema_extra": {
-            "examples": [{"time_budget_s": 120, "seed": 0, "publish": "if_better"}]
-        }
-    }
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"time_budget_s": 120, "seed": 0, "publish": "if_better"}]}
+    )
 
     time_budget_s: Annotated[
         float | None,

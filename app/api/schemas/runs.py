@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from app.api.schemas.base import PageToken, RequestModel, ResponseModel
 from app.api.schemas.instants import Moment
@@ -306,8 +306,8 @@ class RunsQuery(RequestModel):
 class RunPatch(RequestModel):
     """What may change of a stored run: labels are merged, a null removes one."""
 
-    model_config = RequestModel.model_config | {
-        "json_schema_extra": {
+    model_config = ConfigDict(
+        json_schema_extra={
             "examples": [
                 {
                     "excluded": True,
@@ -316,7 +316,7 @@ class RunPatch(RequestModel):
                 }
             ]
         }
-    }
+    )
 
     excluded: Annotated[bool | None, Field(description="kept out of fits")] = None
     reason: Annotated[

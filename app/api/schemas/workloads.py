@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from app.api.schemas.base import RequestModel, ResponseModel
@@ -74,8 +74,8 @@ class RefitPolicyBody(RequestModel):
 class WorkloadIn(RequestModel):
     """The declaration of a workload; all of it may be left out."""
 
-    model_config = RequestModel.model_config | {
-        "json_schema_extra": {
+    model_config = ConfigDict(
+        json_schema_extra={
             "examples": [
                 {
                     "description": "ResNet-50 on ImageNet",
@@ -90,7 +90,7 @@ class WorkloadIn(RequestModel):
                 }
             ]
         }
-    }
+    )
 
     description: Annotated[Paragraphs, Field(max_length=2000)] = ""
     dataset_unit: Annotated[
