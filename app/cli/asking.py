@@ -20,7 +20,6 @@ from app.domain.wording import (
 )
 
 _FEW: Final = 20
-_PLACE: Final = ("provider", "region", "purchase")
 
 
 def _split_columns(asked: list[dict[str, str]]) -> tuple[dict[str, str], list[str]]:
