@@ -95,9 +95,9 @@ def refused(error: ValidationError, *, place: str) -> DomainError:
     return refusal_of(entries)
 
 
-def json_response(document: Mapping[str, Any], status: int = 200) -> Response:
+def json_response(document: Mapping[str, Any]) -> Response:
     """Return a document as it is, without a schema in between."""
-    return Response(orjson.dumps(document), status, media_type=JSON)
+    return Response(orjson.dumps(document), media_type=JSON)
 
 
 def request_body(model: type[BaseModel], example: object) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Reads the flat fields of a what-if query: the columns of an upload, comma lists as a grid."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -156,7 +156,7 @@ def _schema(name: str) -> dict[str, Any]:
     return {"type": "string", "pattern": pattern}
 
 
-def query_parameters(names: Sequence[str] = FLAT_FIELDS) -> list[dict[str, Any]]:
+def query_parameters() -> list[dict[str, Any]]:
     """Return the description of the fields for the OpenAPI document."""
     return [
         {
@@ -166,5 +166,5 @@ def query_parameters(names: Sequence[str] = FLAT_FIELDS) -> list[dict[str, Any]]
             "description": "one value" if name in _SINGLE_PLACES else _LIST,
             "schema": _schema(name),
         }
-        for name in names
+        for name in FLAT_FIELDS
     ]

@@ -204,11 +204,9 @@ FORECAST_MEMBERS: Final = tuple(MEMBERS)
 """The members of a forecast's document."""
 
 
-def forecast_document(
-    forecast: "Forecast | Answered", now: datetime, members: Sequence[str] = FORECAST_MEMBERS
-) -> Document:
-    """Return the document of a forecast, or the members of it that are wanted."""
-    return {name: MEMBERS[name](forecast, now) for name in members}
+def forecast_document(forecast: "Forecast | Answered", now: datetime) -> Document:
+    """Return the document of a forecast."""
+    return {name: write(forecast, now) for name, write in MEMBERS.items()}
 
 
 def _cost_or_none(cost: CostForecast | None, now: datetime) -> Document | None:

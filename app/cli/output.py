@@ -48,12 +48,12 @@ def _shown(value: object) -> str:
             return str(value)
 
 
-def print_table(rows: Sequence[Mapping[str, object]], *, title: str | None = None) -> None:
+def print_table(rows: Sequence[Mapping[str, object]]) -> None:
     """Print rows with the same fields as a table."""
     if not rows:
         print_note("Nothing there.")
         return
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     for name in rows[0]:
         table.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:

@@ -81,11 +81,9 @@ class AccessStore:
         row = self._session.get(ApiKeyRow, key_id)
         return None if row is None else (_to_key(row), row.secret_sha256)
 
-    def list_keys(self, project_id: ProjectId | None = None) -> list[ApiKey]:
-        """Return the keys of a project, or of all, in the order they were made."""
+    def list_keys(self) -> list[ApiKey]:
+        """Return the keys of all projects, in the order they were made."""
         query = sa.select(ApiKeyRow).order_by(ApiKeyRow.created_at, ApiKeyRow.id)
-        if project_id is not None:
-            query = query.where(ApiKeyRow.project_id == project_id)
         return [_to_key(row) for row in self._session.scalars(query)]
 
     def revoke_key(self, key_id: KeyId, at: datetime) -> None:
