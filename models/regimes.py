@@ -41,6 +41,9 @@ _LEAST_SHARE_TRAINED = 1 / 3
 LEAVES_AXIS = 0.02
 """A question further out than this share of the measured range is an extrapolation."""
 
+_EQUALLY_FAR: Final = 1e-9
+"""Distances that differ by less are equal: parameters in proportion differ by rounding alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fold:
@@ -85,15 +88,11 @@ class RegimeMap:
                     )
                     regime = known[levels] = next(rare, INTERPOLATION)
                 regimes[row] = regime
-        if len(codes) == 1:
-            row = distances[0].tolist()
-            if max(row, default=0.0) > LEAVES_AXIS:
-                regimes[0] = encoder.axis_names()[row.index(max(row))]
-        elif distances.shape[1] and distances.max(initial=0.0) > LEAVES_AXIS:
+        farthest = _farthest(distances)
+        if farthest:
             axes = encoder.axis_names()
-            farthest = distances.argmax(axis=1)
-            for row in np.flatnonzero(distances.max(axis=1) > LEAVES_AXIS).tolist():
-                regimes[row] = axes[farthest[row]]
+            for row, index in farthest.items():
+                regimes[row] = axes[index]
         return tuple(regimes)
 
     def telling(self, encoder: Encoder, distances: FloatArray) -> FloatArray:
@@ -106,6 +105,22 @@ class RegimeMap:
         axes = encoder.axis_names()
         counting = np.array([self.kinds[name] != IRRELEVANT_AXIS for name in axes])
         return np.where(counting, distances, 0.0)
+
+
+def _farthest(distances: FloatArray) -> dict[int, int]:
+    """Return the axis farthest out of each row that leaves the range, the first of equal ones."""
+    if len(distances) == 1:
+        row = distances[0].tolist()
+        most = max(row, default=0.0)
+        if most <= LEAVES_AXIS:
+            return {}
+        return {0: next(n for n, each in enumerate(row) if each >= most - _EQUALLY_FAR)}
+    if distances.max(initial=0.0) <= LEAVES_AXIS:
+        return {}
+    furthest = distances.max(axis=1)
+    first = (distances >= furthest[:, None] - _EQUALLY_FAR).argmax(axis=1)
+    rows = np.flatnonzero(furthest > LEAVES_AXIS)
+    return dict(zip(rows.tolist(), first[rows].tolist(), strict=True))
 
 
 def map_regimes(encoder: Encoder, layout: Layout, X: FloatArray, codes: IntArray) -> RegimeMap:

@@ -18,6 +18,7 @@ from models.tables import BoolArray, FeatureTable, IntArray
 from models.transfer import LevelTransfer
 
 _TINY = 1e-9
+_DIGITS = 9
 _SUFFIX = {"": "", "per_worker": "_per_worker", "workers_per": ""}
 
 
@@ -193,7 +194,7 @@ class SupportGrounds:
             for index, distance in enumerate(asked.distances)
             if distance > _TINY
         ]
-        return tuple(sorted(axes, key=lambda axis: -axis.distance))
+        return tuple(sorted(axes, key=lambda axis: -round(axis.distance, _DIGITS)))
 
     @once
     def _ranges(self) -> list[tuple[float, float]]:

@@ -213,3 +213,31 @@ def test_zero_of_a_parameter_that_never_was_is_no_thousandth_of_it() -> None:
 
     assert two / 5 < none < two
     assert portfolio.predict(asked.take(np.array([1]))).median()[0] == none
+
+
+def test_parameters_in_proportion_are_answered_alike_for_all_workers() -> None:
+    """Both are as far out; which of the two is farther would be up to the last digit."""
+    shapes = {"small": (4.0, 30.5), "large": (8.0, 61.0), "lean": (8.0, 32.0)}
+    rows: list[dict[str, float | str]] = [
+        {"workers": n, "gpu_type": name, "param.cores": cores * n, "param.memory": memory * n}
+        for n in (2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
+        for name, (cores, memory) in shapes.items()
+    ]
+    seconds = np.array([600 / float(row["param.cores"]) ** 0.8 + 3 for row in rows])
+    noise = 0.01 * np.random.default_rng(0).standard_normal(len(rows))
+    names = [str(number) for number in range(len(rows))]
+    portfolio = fit(RunTable(make_features(rows), seconds * np.exp(noise), names))
+    of_all: dict[str, float | str] = {"gpu_type": "small", "param.cores": 48, "param.memory": 366}
+    asked = [of_all | {"workers": float(n)} for n in range(13, 65)]
+
+    supports = portfolio.support(make_features(asked))
+    forecast = portfolio.predict(make_features(asked))
+    alone = [portfolio.predict(make_features([row])) for row in asked]
+
+    assert {tuple(axis.name for axis in each.axes) for each in supports} == {
+        ("param.cores_per_worker", "param.memory_per_worker", "workers")
+    }
+    widths = np.log(forecast.quantile(0.95) / forecast.quantile(0.05))
+    assert np.diff(widths).min() > 0
+    of_one = [float(np.log(each.quantile(0.95) / each.quantile(0.05))[0]) for each in alone]
+    assert of_one == pytest.approx(widths.tolist())
