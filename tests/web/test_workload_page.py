@@ -211,3 +211,21 @@ def test_tiny_chance_is_told_without_an_exponent(
     facts = page.locator("#answer .facts-list > div")
     expect(facts.filter(has_text="Ends in time").locator("dd")).to_have_text("under 0.01%")
     expect(facts.filter(has_text="Keeps the budget").locator("dd")).to_have_text("0%")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_share_of_bands_that_held_stays_inside_its_column(
+    published_service: str, open_page: OpenPage, width: int
+) -> None:
+    versions = f"{published_service}/v1/workloads/{PUBLISHED}/regressors"
+    told = httpx2.get(versions).json()
+    for each in told["regressors"]:
+        each["coverage"] = {"0.8": 0.9917, "0.9": 0.9976}
+    page = open_page(f"{published_service}/", width=width)
+    page.route("**/regressors?*", lambda route: route.fulfill(json=told))
+    page.goto(f"{published_service}/workloads/{PUBLISHED}")
+
+    figure = page.locator("#card .figure").filter(has_text="held 99.76%")
+    expect(figure).to_be_visible()
+
+    assert figure.evaluate("(element) => element.scrollWidth <= element.clientWidth")
