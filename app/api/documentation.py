@@ -59,6 +59,11 @@ def _marked(text: str) -> str:
     return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
+def _breakable(name: str) -> str:
+    """Return the HTML of a name that may go on in the next line after an underscore."""
+    return escape(name).replace("_", "_<wbr>")
+
+
 @dataclass(frozen=True, slots=True)
 class _Pages:
     """The templates and the policy that lets a browser load nothing but this page."""
@@ -84,7 +89,7 @@ def _pages() -> _Pages:
 
     loader = PackageLoader("app.api", _TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["marked"] = _marked
+    environment.filters.update(marked=_marked, breakable=_breakable)
     style = files("app.api").joinpath(_TEMPLATES, "plain.css").read_text(encoding="utf-8")
     return _Pages(environment, style)
 
