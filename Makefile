@@ -67,7 +67,7 @@ fuzz: $(VENV)/.installed-dev ## fuzz the reader of CSV uploads for a minute (Pyt
 	$(BIN)/python -m tests.fuzz.csv_reader -max_total_time=60 -max_len=4096 -timeout=10 $(ARGS)
 
 pythons: $(VENV)/.installed-dev ## the client on every Python from 3.10 to 3.13 that is found here
-	$(BIN)/python client/try_pythons.py
+	$(BIN)/python -m client.try_pythons
 
 lock: ## pin all dependencies anew, with hashes (needs uv)
 	$(UV_COMPILE) -o requirements.lock pyproject.toml requirements-build.in

@@ -1,6 +1,9 @@
 """What the documents tell to install and to run exists: nothing of ours is in a package index."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,7 @@ import pytest
 import yaml
 
 _ROOT = Path(__file__).parents[2]
+_MAKEFILE = (_ROOT / "Makefile").read_text(encoding="utf-8")
 _DOCUMENTS = [
     _ROOT / "README.md",
     *sorted((_ROOT / "docs").rglob("*.md")),
@@ -55,3 +59,21 @@ def test_named_version_of_the_image_is_that_of_the_manifests() -> None:
 
     [image] = yaml.safe_load(layer)["images"]
     assert set(re.findall(r"REGISTRY/trainfare:([\d.]+)", guide)) == {image["newTag"]}
+
+
+def test_client_is_tried_on_every_python_in_a_fresh_clone(tmp_path: Path) -> None:
+    [recipe] = re.findall(r"^pythons:.*\n\t\$\(BIN\)/python (.+)$", _MAKEFILE, re.MULTILINE)
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    tried = subprocess.run(
+        [sys.executable, *recipe.split()],
+        cwd=_ROOT,
+        env=bare | {"HOME": str(tmp_path), "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert tried.stdout.splitlines() == [
+        f"Python {version}: not found here" for version in ("3.10", "3.11", "3.12", "3.13")
+    ], tried.stderr
