@@ -27,8 +27,8 @@ _SHARPNESS = 4
 _POOL_COUNTS_AS = 4
 """Configurations that weigh as much as a pool that makes forecasts no surer."""
 
-_LEAST_OF_NEW_LEVEL = 0.75
-"""Share of the pool in what few configurations say of a level that none of them has."""
+_LEAST_OF_UNTOLD = 0.75
+"""Share of the pool in what no run tells: few of a new level, any of an axis of one value."""
 
 _LEAST_LOSS, _LEAST_VARIANCE = 1e-9, 1e-8
 """Smaller ones are rounding."""
@@ -139,11 +139,12 @@ def pooled_share(
 
     Fewer than 12 configurations cannot tell by their held-out sets which arm is right: the arms
     count by the precisions that they predict, the pool as much as ``m = 4 gain`` configurations,
-    ``m / (m + n)``, and three quarters at least for a level that none of them has. From there
-    on the arms answer in the ratio of the inverse fourth powers of their held-out losses: equal
-    ones halve the weight, a loss twice the other's leaves a sixteenth. An untested regime has seen
-    enough of the workload to do without the pool, except for a level that no run has: about that
-    the other workloads alone know something.
+    ``m / (m + n)``, and three quarters at least where no run tells anything: of a level that none
+    of them has, and beyond an axis on which all have one value. From there on the arms answer in
+    the ratio of the inverse fourth powers of their held-out losses: equal ones halve the weight, a
+    loss twice the other's leaves a sixteenth. An untested regime has seen enough of the workload to
+    do without the pool, except for a level that no run has, about which the other workloads alone
+    know something, and for an axis of one value: three quarters again.
 
     Parameters
     ----------
@@ -168,13 +169,18 @@ def pooled_share(
     0.75
     >>> pooled_share("interpolation", 40, 0.1, 0.1), pooled_share("transfer", 40, 0.1, np.inf)
     (0.5, 0.0)
+    >>> pooled_share("constant_axis", 40, np.nan, np.nan)
+    0.75
     """
     if n_configurations < FEW_CONFIGURATIONS:
         told = _POOL_COUNTS_AS * gain
         share = told / (told + n_configurations)
-        return max(share, _LEAST_OF_NEW_LEVEL) if kind == "new_level" else share
+        is_untold = kind in ("new_level", "constant_axis")
+        return max(share, _LEAST_OF_UNTOLD) if is_untold else share
     if kind == "new_level":
         return 1.0
+    if kind == "constant_axis":
+        return _LEAST_OF_UNTOLD
     if np.isnan(alone) or np.isinf(pooled):
         return 0.0
     if np.isinf(alone):

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from models.distribution import LEVELS
-from models.regimes import FEW_CONFIGURATIONS, Kind
+from models.regimes import FEW_CONFIGURATIONS, UNTESTED_AXES, Kind
 from models.tables import FloatArray
 
 _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
@@ -21,6 +21,8 @@ _PRIOR_90: Mapping[tuple[Kind, bool], float] = {
     ("extrapolation", True): 1.5,
     ("short_axis", False): 1.5,
     ("short_axis", True): 0.95,
+    ("constant_axis", False): 1.5,
+    ("constant_axis", True): 0.95,
 }
 """Half width at 90 % in predicted standard deviations: of many configurations, and of few."""
 
@@ -140,7 +142,7 @@ def prior_curve(
 
 
 def _shape(kind: Kind) -> FloatArray:
-    return _SHAPES[kind in ("extrapolation", "short_axis")]
+    return _SHAPES[kind == "extrapolation" or kind in UNTESTED_AXES]
 
 
 def calibrate(

@@ -21,7 +21,7 @@ from models.mixture import Mixtures, RegimeModel
 from models.noise_tails import NoiseTails
 from models.phases import PhaseLaw
 from models.placement import Placement
-from models.regimes import IRRELEVANT_AXIS, RegimeMap
+from models.regimes import IRRELEVANT_AXIS, UNTESTED_AXES, RegimeMap
 from models.regressor import PortfolioRegressor
 from models.relevance import IRRELEVANT
 from models.reports import FitReport, Support
@@ -225,6 +225,6 @@ def _trend_breaks(encoder: Encoder, regime_map: RegimeMap, n_configurations: int
             breaks[index] = 0.0
         elif kind == IRRELEVANT_AXIS:
             breaks[index] *= IRRELEVANT
-        elif breaks[index] and kind == "short_axis" and feature.role != "local_batch":
+        elif breaks[index] and kind in UNTESTED_AXES and feature.role != "local_batch":
             breaks[index] = _SHORT_AXIS_BREAK
     return breaks

@@ -11,13 +11,22 @@ from models.tables import FloatArray, IntArray
 
 INTERPOLATION = "interpolation"
 Kind = Literal[
-    "interpolation", "transfer", "new_level", "extrapolation", "short_axis", "irrelevant"
+    "interpolation",
+    "transfer",
+    "new_level",
+    "extrapolation",
+    "short_axis",
+    "constant_axis",
+    "irrelevant",
 ]
 
 IRRELEVANT_AXIS: Final = "irrelevant"
 """Kind of an axis along which nothing changes, or what does is known: epochs that never varied.
 
 No question leaves the measured range there."""
+
+UNTESTED_AXES: Final[frozenset[Kind]] = frozenset({"short_axis", "constant_axis"})
+"""Kinds of axes beyond which no held-out set can ask, however many configurations there are."""
 
 NEW_LEVEL = ":new"
 """Ends the name of the regime of a category's levels that no run has."""
@@ -131,14 +140,13 @@ def map_regimes(encoder: Encoder, layout: Layout, X: FloatArray, codes: IntArray
     kinds: dict[str, Kind] = {INTERPOLATION: "interpolation"}
     used = 0
     for feature in encoder.numeric:
-        levels, is_relevant = 1, True
+        kind: Kind = "short_axis"
         if feature.used:
-            levels = len(np.unique(X[:, used].round(9)))
-            is_relevant = layout.relevances[used] >= 1
+            kind = _kind_of_axis(len(np.unique(X[:, used].round(9))))
+            if layout.relevances[used] < 1:
+                kind = IRRELEVANT_AXIS
             used += 1
-        kinds[feature.column] = "extrapolation" if levels >= MIN_AXIS_LEVELS else "short_axis"
-        if not is_relevant:
-            kinds[feature.column] = IRRELEVANT_AXIS
+        kinds[feature.column] = kind
     few_levels = []
     for index, category in enumerate(encoder.categories):
         kinds[category.column] = "transfer"
@@ -148,6 +156,13 @@ def map_regimes(encoder: Encoder, layout: Layout, X: FloatArray, codes: IntArray
         few = (sizes <= limit) & (3 * sizes <= sizes.max())
         few_levels.append(frozenset(np.flatnonzero(few).tolist()) if category.used else frozenset())
     return RegimeMap(kinds, tuple(few_levels))
+
+
+def _kind_of_axis(n_levels: int) -> Kind:
+    """Return the kind of question beyond an axis on which so many levels were measured."""
+    if n_levels == 1:
+        return "constant_axis"
+    return "short_axis" if n_levels < MIN_AXIS_LEVELS else "extrapolation"
 
 
 def interpolation_folds(structure: tuple[str, ...]) -> list[Fold]:

@@ -9,7 +9,7 @@ from models.checks import MAX_LOG
 from models.distribution import normal_quantiles
 from models.intervals import tempered
 from models.optimisation import minimise_on_simplex
-from models.regimes import FEW_CONFIGURATIONS, Kind
+from models.regimes import FEW_CONFIGURATIONS, UNTESTED_AXES, Kind
 from models.tables import BoolArray, FloatArray, IntArray
 
 _PINNED_AXES = ("workers", "batch_size", "nodes")
@@ -64,6 +64,13 @@ _FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
         "physics_process": 0.18,
         "scaling_law": 0.12,
     },
+    ("constant_axis", False): {
+        "gaussian_process": 0.25,
+        "scaling_process": 0.05,
+        "held_process": 0.1,
+        "physics_process": 0.5,
+        "scaling_law": 0.1,
+    },
 }
 """Prior weights by kind of question and fewer than 12 configurations; a heuristic."""
 
@@ -111,7 +118,7 @@ def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations:
     few = n_configurations < FEW_CONFIGURATIONS
     row: Kind = "transfer" if kind == "new_level" else kind
     row = "interpolation" if row == "transfer" and few else row
-    table = dict(_FREE[row, few and row != "short_axis"])
+    table = dict(_FREE[row, few and row not in UNTESTED_AXES])
     if row == "extrapolation" and not few and axis in _PINNED_AXES:
         table = {name: weight / 2 for name, weight in table.items()} | _FEW_PHYSICS
     if row == "extrapolation":
