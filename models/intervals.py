@@ -80,6 +80,20 @@ def tempered(scale: Scale) -> Scale:
     return found
 
 
+def untempered(scale: Scale) -> Scale:
+    """Return the predicted standard deviations of which `tempered` makes these.
+
+    For what is no prediction of a model: how far the levels of a category lie apart.
+
+    Examples
+    --------
+    >>> untempered(tempered(0.5))
+    0.5
+    """
+    found: Scale = (scale / _TYPICAL_SCALE ** (1 - _SCALE_TRUST)) ** (1 / _SCALE_TRUST)
+    return found
+
+
 def found_surprise(scores: FloatArray, weights: FloatArray, n_distinct: int) -> float:
     """Return the factor, at least 1, by which a workload's forecasts are too sure of themselves.
 

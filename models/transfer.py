@@ -36,7 +36,7 @@ _CROSSING = 0.5
 """Variance of what a level does otherwise beside other levels, relative to that of its effect."""
 
 
-_StandIns = tuple[IntArray, FloatArray, FloatArray, FloatArray]
+_StandIns = tuple[IntArray, FloatArray, FloatArray, FloatArray, FloatArray]
 """Codes of the stand-ins of one question, their weights, shifts and variances."""
 
 
@@ -46,6 +46,7 @@ class Expansion:
 
     Row i of `X` answers question ``source[i]`` with weight ``weights[i]`` (they sum to 1 for each
     question), after adding ``shift[i]`` to the log duration and ``variance[i]`` to its variance.
+    ``unknown[i]`` is the variance of levels of which nothing is known.
     """
 
     X: FloatArray
@@ -53,6 +54,7 @@ class Expansion:
     weights: FloatArray
     shift: FloatArray
     variance: FloatArray
+    unknown: FloatArray
 
 
 class LevelTransfer:
@@ -167,7 +169,7 @@ class LevelTransfer:
                 known[key] = (
                     self._stand_ins(codes, key[1])
                     if open_rows[row]
-                    else (codes[None], np.ones(1), np.zeros(1), np.zeros(1))
+                    else (codes[None], np.ones(1), np.zeros(1), np.zeros(1), np.zeros(1))
                 )
             parts.append(known[key])
         lengths = [len(part[0]) for part in parts]
@@ -179,10 +181,10 @@ class LevelTransfer:
             unseen = np.flatnonzero(encoded.codes[source, self._gpu] == UNSEEN)
             values = self._aliases[1][codes[unseen, self._gpu]]
             X[np.ix_(unseen, self._aliases[0])] = values
-        weights, shift, variance = (
-            np.concatenate([part[index] for part in parts]) for index in (1, 2, 3)
+        weights, shift, variance, unknown = (
+            np.concatenate([part[index] for part in parts]) for index in (1, 2, 3, 4)
         )
-        return _read_twice(Expansion(X, source, weights, shift, variance), encoded)
+        return _read_twice(Expansion(X, source, weights, shift, variance, unknown), encoded)
 
     def _asked(
         self, levels: Sequence[int], features: FeatureTable, row: int
@@ -202,14 +204,18 @@ class LevelTransfer:
             filled, weights = self._crossed(filled, codes, asked)
         order = np.lexsort((np.arange(len(weights)), -weights))[:MAX_STAND_INS]
         filled, weights = filled[order], weights[order] / weights[order].sum()
-        shift, variance = np.zeros(len(order)), np.zeros(len(order))
+        shift, variance, unknown = np.zeros((3, len(order)))
         for category, level in enumerate(asked):
             if codes[category] == UNSEEN:
-                known = filled[:, category]
-                unknown = self._unknown_variance(category, codes)
-                weights, more, doubt = self._shift(category, known, level, weights, unknown)
-                shift, variance = shift + more, variance + doubt
-        return filled, weights, shift, variance
+                found = self._shift(category, filled[:, category], level, weights)
+                if found is not None:
+                    weights, more, doubt = found
+                    shift, variance = shift + more, variance + doubt
+                elif category == self._gpu:
+                    variance = variance + self._unknown_variance(category, codes)
+                else:
+                    unknown = unknown + self._unknown_variance(category, codes)
+        return filled, weights, shift, variance, unknown
 
     def _nearest(self, codes: IntArray) -> BoolArray:
         """Return the measured combinations that have most of the levels asked, shape (k,).
@@ -302,19 +308,19 @@ class LevelTransfer:
         codes: IntArray,
         asked: str | None,
         weights: FloatArray,
-        unknown_variance: float,
-    ) -> tuple[FloatArray, FloatArray, float]:
+    ) -> tuple[FloatArray, FloatArray, float] | None:
         """Return weights, shifts and variance of the stand-ins of an unseen level.
+
+        None where neither the pool nor a data sheet knows it.
 
         Ordinary kriging over levels: with K the prior covariance of the measured levels' effects
         and k theirs with the asked one's, the weights solve ``K w = k`` under ``sum w = 1``.
         """
-        unknown = weights, np.zeros(len(codes)), unknown_variance
         column, levels = self._column(category), self.encoder.categories[category].levels
         effects = self.effects.get(column)
         told = np.array([self._is_known(category, levels[code]) for code in codes])
         if effects is None or not (told.any() and self._is_known(category, asked)):
-            return unknown
+            return None
         # Another open category may have left a stand-in without weight; it remains one.
         weights = np.maximum(weights, _LEAST_WEIGHT)
         distinct, which = np.unique(codes[told], return_inverse=True)
@@ -381,7 +387,7 @@ def _read_twice(expansion: Expansion | None, encoded: Encoded) -> Expansion | No
         return expansion
     n = len(encoded.X)
     if expansion is None:
-        expansion = Expansion(encoded.X, np.arange(n), np.ones(n), np.zeros(n), np.zeros(n))
+        expansion = Expansion(encoded.X, np.arange(n), np.ones(n), *np.zeros((3, n)))
     other = encoded.readings.X[expansion.source]
     parted = np.flatnonzero(~np.isnan(other).all(axis=1))
     second = np.where(np.isnan(other), expansion.X, other)[parted]
@@ -394,4 +400,5 @@ def _read_twice(expansion: Expansion | None, encoded: Encoded) -> Expansion | No
         weights[rows],
         expansion.shift[rows],
         expansion.variance[rows],
+        expansion.unknown[rows],
     )
