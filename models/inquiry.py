@@ -17,7 +17,7 @@ from models.explanation import (
     name_shares,
     ranked,
 )
-from models.intervals import tempered, untempered
+from models.intervals import tempered, variance_of_levels
 from models.jitter import Jitter
 from models.lopsided import Lopsided
 from models.lower_ends import LowerEnds
@@ -260,12 +260,12 @@ class Inquiry:
             return means, variances
         means, variances = means + expansion.shift, variances + expansion.variance
         n, source, weights = self.features.n_rows, expansion.source, expansion.weights
-        mean, variance, apart = np.zeros(n), np.zeros(n), np.zeros(n)
+        mean, variance, between, unknown = np.zeros((4, n))
         np.add.at(mean, source, weights * means)
         np.add.at(variance, source, weights * variances)
-        np.add.at(apart, source, weights * ((means - mean[source]) ** 2 + expansion.unknown))
-        is_unknown = np.bincount(source, expansion.unknown) > 0
-        return mean, variance + np.where(is_unknown, untempered(np.sqrt(apart)) ** 2, apart)
+        np.add.at(between, source, weights * (means - mean[source]) ** 2)
+        np.add.at(unknown, source, weights * expansion.unknown)
+        return mean, variance + variance_of_levels(between, unknown)
 
     @once
     def _shares(self) -> FloatArray:

@@ -94,6 +94,21 @@ def untempered(scale: Scale) -> Scale:
     return found
 
 
+def variance_of_levels(between: FloatArray, unknown: FloatArray) -> FloatArray:
+    """Return what a level that no run has adds to the variance of log durations, shape (n,).
+
+    Parameters
+    ----------
+    between
+        Variance between what the measured levels take in its place.
+    unknown
+        Variance of its own effect where nothing is known of it, 0 where other workloads or a data
+        sheet tell it. How far levels lie apart is then no prediction, and not to be tempered.
+    """
+    apart = np.sqrt(between + unknown)
+    return np.where(unknown > 0, untempered(apart), apart) ** 2
+
+
 def found_surprise(scores: FloatArray, weights: FloatArray, n_distinct: int) -> float:
     """Return the factor, at least 1, by which a workload's forecasts are too sure of themselves.
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from models.distribution import AT_90, NORMAL_90
 from models.encoding import UNSEEN, Encoded
-from models.intervals import tempered
+from models.intervals import tempered, variance_of_levels
 from models.jitter import Jitter
 from models.mixture import RegimeModel
 from models.portfolio import FittedPortfolio
@@ -150,7 +150,8 @@ class _Spread:
         told = [member.predict(X) + expansion.shift for member in members]
         logs = np.mean(told, axis=0)
         between = stands.mean(logs**2) - stands.mean(logs) ** 2
-        level_sd = np.sqrt(stands.mean(expansion.variance) + np.maximum(between, 0.0))
+        of_levels = variance_of_levels(np.maximum(between, 0.0), stands.mean(expansion.unknown))
+        level_sd = np.sqrt(stands.mean(expansion.variance) + of_levels)
         shared = shared + np.outer(level_sd, level_sd) * _same_levels(portfolio, rows, encoded)
         means = [stands.mean(each) for each in told]
         return cls(means, stands.covariances(members, counts), noises, shared)

@@ -368,3 +368,23 @@ class _Rows:
         mean = np.concatenate([np.zeros(len(self.names)), SPECIFICATION_EXPONENTS])
         covariance = np.diag(prior) - prior[:, None] * told[:, : len(prior)] * prior
         return mean + prior * told[:, -1], (covariance + covariance.T) / 2
+
+
+def ordinary_kriging(covariance: FloatArray, noise: FloatArray) -> tuple[FloatArray, float]:
+    """Return the weights of the measured levels and the variance of the last, the asked one.
+
+    Weights are not negative, so that no forecast is played off against another.
+
+    References
+    ----------
+    Cressie (1993), Statistics for spatial data, sec. 3.2 (ordinary kriging).
+    """
+    n = len(covariance) - 1
+    known = covariance[:n, :n] + np.diag(noise)
+    system = np.ones((n + 1, n + 1))
+    system[:n, :n], system[n, n] = known, 0.0
+    right = np.append(covariance[:n, n], 1.0)
+    weights = np.maximum(np.linalg.solve(system, right)[:n], 0.0)
+    weights /= weights.sum()
+    variance = covariance[n, n] - 2 * weights @ covariance[:n, n] + weights @ known @ weights
+    return weights, float(variance)

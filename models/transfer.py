@@ -9,7 +9,7 @@ from models.aliases import alias_values
 from models.companions import Companions, find_plane, paired_categories
 from models.encoding import MAX_UNIDENTIFIED_VARIANCE, UNASKED, UNSEEN, Encoded, Encoder
 from models.hardware import UNKNOWN_GPU_SD, UNKNOWN_SD
-from models.level_effects import LevelEffects
+from models.level_effects import LevelEffects, ordinary_kriging
 from models.once import once
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
 
@@ -327,7 +327,7 @@ class LevelTransfer:
         names = [*(levels[code] for code in distinct), asked]
         _, covariance = effects.joint(names, self.encoder.hardware)
         runs = np.bincount(which, weights[told])
-        of_level, variance = _kriging(covariance, _SEEN_SD**2 / len(distinct) / runs)
+        of_level, variance = ordinary_kriging(covariance, _SEEN_SD**2 / len(distinct) / runs)
         shift, shares = np.zeros(len(codes)), np.zeros(len(codes))
         shift[told] = effects.differences(names, self.encoder.hardware)[which]
         shares[told] = of_level[which] * weights[told] / runs[which]
@@ -359,26 +359,6 @@ class LevelTransfer:
         asked = levels.get(self._column(category))
         is_any = any(self._is_known(category, level) for level in measured)
         return is_any and self._is_known(category, asked)
-
-
-def _kriging(covariance: FloatArray, noise: FloatArray) -> tuple[FloatArray, float]:
-    """Return the weights of the measured levels and the variance of the last, the asked one.
-
-    Weights are not negative, so that no forecast is played off against another.
-
-    References
-    ----------
-    Cressie (1993), Statistics for spatial data, sec. 3.2 (ordinary kriging).
-    """
-    n = len(covariance) - 1
-    known = covariance[:n, :n] + np.diag(noise)
-    system = np.ones((n + 1, n + 1))
-    system[:n, :n], system[n, n] = known, 0.0
-    right = np.append(covariance[:n, n], 1.0)
-    weights = np.maximum(np.linalg.solve(system, right)[:n], 0.0)
-    weights /= weights.sum()
-    variance = covariance[n, n] - 2 * weights @ covariance[:n, n] + weights @ known @ weights
-    return weights, float(variance)
 
 
 def _read_twice(expansion: Expansion | None, encoded: Encoded) -> Expansion | None:
