@@ -196,6 +196,19 @@ def test_untested_kind_of_question_does_without_the_pool_from_12_configurations_
     assert 0 < pooled_weight(portfolio, "interpolation") < 1
 
 
+@pytest.mark.parametrize("sizes", [(500, 1000, 2000), (500, 1000, 2000, 4000, 8000, 16000)])
+def test_axis_of_one_value_is_asked_of_the_pool_however_many_configurations(
+    sizes: tuple[float, ...],
+) -> None:
+    runs = make_runs(grid((1,), sizes, ("V100", "K80")))
+
+    portfolio = fit(runs, PooledPrior.from_summaries(others(), {}))
+
+    assert portfolio.regime_map.kinds["workers"] == "constant_axis"
+    assert pooled_weight(portfolio, "workers") >= 0.75 - 1e-9
+    assert pooled_weight(portfolio, "workers") < 1
+
+
 def test_pool_counts_for_less_with_every_configuration() -> None:
     prior = PooledPrior.from_summaries(others(3), {})
     rows = grid((1, 2, 4, 8), gpu_types=("V100", "K80"))
@@ -206,7 +219,7 @@ def test_pool_counts_for_less_with_every_configuration() -> None:
 
 
 def test_pool_counts_for_more_where_it_makes_a_forecast_surer() -> None:
-    runs = make_runs(grid()[:3])
+    runs = make_runs(grid((1, 2), (1000, 4000), ("V100",))[:3])
     nobody, others_too = (
         fit(runs, PooledPrior.from_summaries(told, {})) for told in ([], others())
     )

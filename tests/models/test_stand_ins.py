@@ -5,6 +5,7 @@ import pytest
 
 from models import FeatureTable, RunTable, dumps, fit_portfolio, loads
 from models.encoding import UNSEEN
+from models.hardware import UNKNOWN_SD
 from models.portfolio import FittedPortfolio
 from tests.models.workloads import make_features
 
@@ -190,3 +191,19 @@ def test_runs_that_tell_no_gpu_type_say_little_of_one(column: str) -> None:
     assert upper[1] / 250 > 5
     assert (without.basis, with_gpu.basis) == ("measured", "prior")
     assert with_gpu.unseen_levels == (("gpu_type", "A100-80GB"),)
+
+
+@pytest.mark.parametrize("known", [("fp32",), ("fp32", "mixed", "int8", "int4")])
+def test_levels_lie_as_far_apart_as_they_do(known: tuple[str, ...]) -> None:
+    rows = [_row("A", each, workers) for each in known for workers in (1.0, 2.0, 4.0, 8.0)]
+    effects = dict(zip(known, (1.0, 0.3, 3.0, 0.1), strict=False))
+    seconds = [1000 * effects[str(row["param.precision"])] / float(row["workers"]) for row in rows]
+    runs = RunTable(make_features(rows), np.array(seconds), [f"run_{i}" for i in range(len(rows))])
+
+    forecast = fit_portfolio(runs, seed=0, time_budget_s=60).predict(
+        make_features([_row("A", "bf16")])
+    )
+
+    lower, upper = (float(bound[0]) for bound in forecast.interval(0.9))
+    spread = max(np.std(np.log(list(effects.values()))), UNKNOWN_SD)
+    assert np.log(upper / lower) / 2 >= 1.645 * spread
