@@ -43,6 +43,7 @@ from app.services.durations import (
 from app.services.energy import EnergyRate, energy_rate, place_of
 from app.services.figures import Figures, known
 from app.services.interruptions import report_of
+from app.services.machine_sizes import tellable
 from app.services.purchases import twin_of
 from app.services.rounding import significant
 from app.services.serving import ServedRegressor
@@ -246,7 +247,7 @@ class AnswerColumns:
             within_range=support.within_range,
             axes=_axes(support) if support.axes else (),
             unseen_levels=support.unseen_levels,
-            unidentified=support.unidentified,
+            unidentified=tellable(support.unidentified),
             runs_used=report.n_runs,
             nearest_runs=tuple(map(RunId, support.nearest_run_ids)),
             pooled_from=() if pooling is None else tuple(map(Slug, pooling.contributors)),

@@ -69,6 +69,17 @@ def are_sized(features: FeatureTable) -> bool:
     return not _are_told(np.log(sizes[rows]), features.numeric, rows)
 
 
+def tellable(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns that a question can tell: a size comes with the instance type.
+
+    Examples
+    --------
+    >>> tellable(("instance_vcpus", "instance_type"))
+    ('instance_type',)
+    """
+    return tuple(name for name in columns if name != INSTANCE_VCPUS) if columns else columns
+
+
 def _sizes(names: Sequence[str | None]) -> FloatArray:
     sizes: dict[str | None, int | None] = {
         name: None if name is None else vcpus_of(name) for name in set(names)

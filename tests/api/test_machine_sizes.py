@@ -83,3 +83,10 @@ def test_regressor_names_the_size_among_its_features(client: TestClient) -> None
 
     (size,) = [each for each in features if each["name"] == "instance_vcpus"]
     assert (size["min"], size["max"]) == (8, 36)
+
+
+def test_size_is_not_asked_of_who_cannot_tell_it(client: TestClient) -> None:
+    support = ask(client, "laptop")["support"]
+
+    assert support["unseen_levels"]
+    assert "instance_vcpus" not in support["unidentified"]
