@@ -203,13 +203,22 @@ class InvalidNameError(InvalidRequestError):
 
 
 class UnknownFieldError(DomainError):
-    """A request has fields that no schema knows: a typo never becomes a default."""
+    """A request has fields that no schema knows: a typo never becomes a default.
+
+    Parameters
+    ----------
+    faults
+        One for each field.
+    missing
+        Faults of fields that are needed, and may be there by another name.
+    """
 
     remedy = "Use the suggested field or leave it out."
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[Fault], missing: Sequence[Fault] = ()) -> None:
         names = ", ".join(repr(fault.field) for fault in faults[:5])
-        super().__init__(f"{say_count(len(faults), 'unknown field')}: {names}.", faults=faults)
+        message = f"{say_count(len(faults), 'unknown field')}: {names}."
+        super().__init__(message, faults=[*faults, *missing])
 
 
 class UnknownGpuError(DomainError):

@@ -34,6 +34,26 @@ def test_columns_become_the_members_of_a_run(client: TestClient) -> None:
     assert empty["configuration"]["workers"] == 1
 
 
+@pytest.mark.parametrize(
+    ("header", "missing"),
+    [
+        ("model,batchsize,speed", {"workload", "duration_seconds"}),
+        ("workload,time_per_epoch", {"duration_seconds"}),
+        ("workload,started_at,ended_at,speed", set()),
+        ("model,duration_seconds", {"workload"}),
+    ],
+)
+def test_header_of_another_tool_is_told_what_every_run_needs(
+    client: TestClient, header: str, missing: set[str]
+) -> None:
+    answer = post_csv(client, header, ",".join("1" for _ in header.split(",")))
+
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "unknown_field"
+    told = {each["field"] for each in answer.json()["errors"]}
+    assert told - set(header.split(",")) == missing
+
+
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 def test_marks_and_line_ends_do_not_matter(

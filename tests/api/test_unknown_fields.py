@@ -74,7 +74,7 @@ def test_endlessly_many_unknown_fields_are_not_all_told(client: TestClient) -> N
 def test_unknown_column_is_told_what_it_means(client: TestClient, column: str, remedy: str) -> None:
     answer = post_csv(client, f"workload,{column}", "a,5")
 
-    [fault] = faults(answer)
+    fault = faults(answer)[0]
     assert fault["field"] == column
     assert fault["remedy"].startswith(remedy)
 

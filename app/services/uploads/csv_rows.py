@@ -97,7 +97,9 @@ def _canonical_names(names: Sequence[str]) -> list[str]:
         unknown_field_fault(name) for name, field in zip(names, fields, strict=True) if not field
     ]
     if unknown:
-        raise UnknownFieldError(unknown)
+        meant = " ".join(fault.remedy for fault in unknown)
+        missing = [fault for fault in _missing(fields) if repr(fault.field) not in meant]
+        raise UnknownFieldError(unknown, missing)
     known = [field for field in fields if field]
     twice = sorted({field for field in known if known.count(field) > 1})
     if twice:
@@ -106,6 +108,18 @@ def _canonical_names(names: Sequence[str]) -> list[str]:
             [Fault("More than one column brings it.", "Keep one.", field=field) for field in twice],
         )
     return known
+
+
+def _missing(fields: Sequence[str | None]) -> list[Fault]:
+    """Return the faults of what every run needs and no column brings."""
+    faults = []
+    if "workload" not in fields:
+        remedy = "Add it, or rename the column that names what was trained."
+        faults.append(Fault("No column is the workload.", remedy, field="workload"))
+    if "duration_seconds" not in fields and not {"started_at", "ended_at"} <= set(fields):
+        remedy = "Add it in seconds, or rename the column of durations; or started_at and ended_at."
+        faults.append(Fault("No column is the duration.", remedy, field="duration_seconds"))
+    return faults
 
 
 def _to_chunk(
