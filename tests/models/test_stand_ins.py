@@ -205,5 +205,5 @@ def test_levels_lie_as_far_apart_as_they_do(known: tuple[str, ...]) -> None:
     )
 
     lower, upper = (float(bound[0]) for bound in forecast.interval(0.9))
-    spread = max(np.std(np.log(list(effects.values()))), UNKNOWN_SD)
+    spread = max(float(np.std(np.log(list(effects.values())))), UNKNOWN_SD)
     assert np.log(upper / lower) / 2 >= 1.645 * spread
