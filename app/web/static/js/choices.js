@@ -86,8 +86,8 @@ function options(all, front, best, colours) {
   const currency = all[0].cost.currency;
   const dot = (size, colour, opacity) => ({ symbolSize: size, itemStyle: { color: colour, opacity, borderColor: colours.surface, borderWidth: 1 } });
   return {
-    grid: { left: 74, right: 20, top: 34, bottom: 50 },
-    xAxis: axis(colours, { ...scaleOf(all.map((each) => each.duration_seconds.median), true), name: "duration", nameGap: 30, axisLabel: { formatter: durationTick } }),
+    grid: { left: 74, right: 20, top: 34, bottom: 56 },
+    xAxis: axis(colours, { ...scaleOf(all.map((each) => each.duration_seconds.median), true), name: "duration", nameGap: 36, axisLabel: { formatter: durationTick, margin: 14 } }),
     yAxis: axis(colours, { ...scaleOf(all.map((each) => Number(each.cost.median)), false), name: "cost", nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.text, align: "right" }, axisLabel: { formatter: (value) => money(value, currency) } }),
     tooltip: tooltip(colours, "item", tipLines),
     series: [
@@ -167,7 +167,7 @@ export function installChoices(detail, gpus, use) {
       ranked.length ? verdict(ranked[0], found.objective) : nothingQualifies(found, detail.currency),
       unpriced,
       free,
-      priced.length ? [plot, h("ul", { class: "legend", "aria-hidden": "true" }, h("li", { class: "median" }, "Pareto front"), h("li", { class: "measured" }, "other configurations"), h("li", { class: "cost" }, "recommended"))] : null,
+      priced.length ? [plot, h("ul", { class: "legend", "aria-hidden": "true" }, h("li", { class: "median" }, "Pareto front"), h("li", { class: "others" }, "other configurations"), h("li", { class: "best" }, "recommended"))] : null,
       ranked.length ? rankedTable(ranked.slice(0, SHOWN), use) : null,
       rejections(found),
     );
