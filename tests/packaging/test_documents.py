@@ -56,3 +56,11 @@ def test_links_lead_somewhere(path: Path) -> None:
         target = path.parent / file if file else path
         assert target.exists(), link
         assert not heading or heading in _anchors(target), link
+
+
+def test_map_of_the_library_names_each_module_once() -> None:
+    text = (_ROOT / "docs/regressors/map.md").read_text(encoding="utf-8")
+    modules = {path.stem for path in (_ROOT / "models").glob("*.py")} - {"__init__"}
+    named = [name for name in re.findall(r"`(\w+)`", text) if name != "fit_portfolio"]
+
+    assert sorted(named) == sorted(modules)
