@@ -17,6 +17,9 @@ _MAKERS: Final = re.compile(r"\b(nvidia|tesla|geforce|amd|instinct|intel|google|
 _SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
 _SHORT_MEMORY: Final = re.compile(r"(?<![a-z0-9])(\d{2,3})\s?g(?![a-z0-9.])")
 _MEMORY: Final = re.compile(r"(?<![a-z0-9])(\d+)\s?gi?b\b")
+_COUNTED: Final = re.compile(
+    r"(?P<before>\d+)\s*[x*]\s*(?P<one>\S.*)|(?P<other>.*\S)\s*[x*]\s*(?P<after>\d+)"
+)
 _LIST_SEPARATOR: Final = "; "
 _NEAREST_NAMES: Final = 5
 _LONGEST_NAME: Final = 100
@@ -158,6 +161,21 @@ def variants_of(name: str) -> tuple[str, ...]:
     if canonical in directory.specifications:
         return (canonical,)
     return directory.variants.get(canonical, ())
+
+
+def counted_gpu(name: str) -> tuple[int, str] | None:
+    """Return the number and the GPU of a name that tells both, None for any other.
+
+    Examples
+    --------
+    >>> counted_gpu("8xA100"), counted_gpu("Tesla V100 x 4"), counted_gpu("RTX4090")
+    ((8, 'A100'), (4, 'V100'), None)
+    """
+    found = _COUNTED.fullmatch(name.strip().casefold())
+    if found is None or variants_of(name):
+        return None
+    gpu = canonical_gpu_name(found["one"] or found["other"])
+    return (int(found["before"] or found["after"]), gpu) if variants_of(gpu) else None
 
 
 def boards_of_chip(name: str) -> tuple[tuple[str, ...], float] | None:

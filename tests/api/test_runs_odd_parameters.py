@@ -93,3 +93,16 @@ def test_values_that_differ_by_case_are_warned_of_parameter_by_parameter(
         " values."
     )
     assert len(list_runs(client, "a")) == 4
+
+
+def test_gpu_types_that_tell_a_number_are_warned_of(client: TestClient) -> None:
+    header = "workload,duration_seconds,gpu_type,workers"
+    rows = ["a,5,8xA100,8", "a,6,A100,4", "a,7,Tesla T4 x 2,2", "a,8,8xA100,8", "a,9,our-x2,2"]
+
+    warnings = post_csv(client, header, *rows).json()["warnings"]
+
+    assert {each["code"] for each in warnings} == {"gpus_counted_in_name"}
+    of_a100, of_t4 = warnings
+    assert (of_a100["rows"], of_t4["rows"]) == ([1, 4], [3])
+    assert "gpu_type 'A100' and workers 8" in of_a100["remedy"]
+    assert "gpu_type 'T4' and workers 2" in of_t4["remedy"]

@@ -1,4 +1,4 @@
-"""Finds parameters whose values look like one thing, but count as several."""
+"""Finds values that look like one thing, but count as another or as several."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -7,6 +7,7 @@ from typing import Final
 from app.domain.flat_fields import PARAMETER
 from app.domain.identifiers import Slug
 from app.domain.workloads import Workload
+from app.pricing.gpus import counted_gpu
 from app.services.uploads.numbers import is_number
 from app.services.uploads.reading import CheckedUpload
 from app.services.uploads.terms import Oddity
@@ -46,6 +47,26 @@ def note_odd_parameters(upload: CheckedUpload, workloads: Mapping[Slug, Workload
             upload.oddities.note(oddity, [row for row, _ in rows])
     for slug, name in sorted(upload.uses.respelled)[:_MAX_TOLD]:
         _note_respelled(upload, slug, name)
+
+
+def note_counted_gpus(upload: CheckedUpload) -> None:
+    """Warn of GPU types that tell a number besides: each counts as a type of its own."""
+    rows: dict[str, list[int]] = defaultdict(list)
+    for chunk in upload.chunks:
+        names = chunk.texts.get("gpu_type", ())
+        counted = {name for name in set(names) if name is not None and counted_gpu(name)}
+        if counted:
+            for row, name in zip(chunk.rows.tolist(), names, strict=True):
+                if name in counted:
+                    rows[name].append(row)
+    for name, where in sorted(rows.items())[:_MAX_TOLD]:
+        number, gpu = counted_gpu(name) or (0, name)
+        message = f"GPU type {name!r} tells a number: it counts as a type of its own."
+        remedy = (
+            f"Send gpu_type {gpu!r} and workers {number}: DELETE /v1/runs/{{run}}, and send the"
+            " run anew."
+        )
+        upload.oddities.note(Oddity("gpus_counted_in_name", message, remedy), where)
 
 
 def _note_respelled(upload: CheckedUpload, slug: Slug, name: str) -> None:
