@@ -8,7 +8,7 @@ from app.cli.connection import Connection, path_of
 from app.domain.flat_fields import PARAMETER, WORK
 
 _LARGER: Final = 4
-_MAXWORKERS_FACTOR: Final = 4
+_MAX_WORKERS_FACTOR: Final = 4
 _OWN_PRICE: Final = "0.10"
 
 
@@ -57,7 +57,7 @@ def ask_about(connection: Connection, workload: str) -> Question:
     features = connection.get(path_of(workload), telling="features")["features"]
     gpu_types = features.get("gpu_type", {}).get("values", [])
     most = features.get("workers", {}).get("max", 1)
-    workers = _doublings(int(most) * _MAXWORKERS_FACTOR)
+    workers = _doublings(int(most) * _MAX_WORKERS_FACTOR)
     work, parameters = _work(features), _parameters(features)
     pricing = {} if gpu_types else {"price_per_hour": _OWN_PRICE, "currency": "USD"}
     search = {"workers": workers} | ({"gpu_types": gpu_types} if gpu_types else {})
