@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from io import TextIOWrapper
 from itertools import islice
 from typing import IO, Final
@@ -11,7 +12,7 @@ import numpy as np
 from app.domain.errors import Fault, InvalidRequestError, TooManyRowsError, UnknownFieldError
 from app.services.uploads.chunks import Cell, RawChunk
 from app.services.uploads.faults import FaultCollector
-from app.services.uploads.fields import MAX_NAMES, canonical_field, unknown_field_fault
+from app.services.uploads.fields import MAX_NAMES, canonical_field, meant_field, unknown_field_fault
 from app.services.uploads.formulas import unguard_formula
 from app.services.uploads.json_values import MAX_VALUE_CHARACTERS
 from app.services.uploads.separators import refuse_other_separators
@@ -93,13 +94,10 @@ def _read_header(reader: Iterator[list[str]]) -> list[str]:
 
 def _canonical_names(names: Sequence[str]) -> list[str]:
     fields = [canonical_field(name) for name in names]
-    unknown = [
-        unknown_field_fault(name) for name, field in zip(names, fields, strict=True) if not field
-    ]
+    unknown = [name for name, field in zip(names, fields, strict=True) if not field]
     if unknown:
-        meant = " ".join(fault.remedy for fault in unknown)
-        missing = [fault for fault in _missing(fields) if repr(fault.field) not in meant]
-        raise UnknownFieldError(unknown, missing)
+        faults = [unknown_field_fault(name) for name in unknown]
+        raise UnknownFieldError(faults, _missing({*fields, *map(meant_field, unknown)}))
     known = [field for field in fields if field]
     twice = sorted({field for field in known if known.count(field) > 1})
     if twice:
@@ -110,13 +108,13 @@ def _canonical_names(names: Sequence[str]) -> list[str]:
     return known
 
 
-def _missing(fields: Sequence[str | None]) -> list[Fault]:
-    """Return the faults of what every run needs and no column brings."""
+def _missing(fields: AbstractSet[str | None]) -> list[Fault]:
+    """Return the faults of what every run needs and is not among the fields."""
     faults = []
     if "workload" not in fields:
         remedy = "Add it, or rename the column that names what was trained."
         faults.append(Fault("No column is the workload.", remedy, field="workload"))
-    if "duration_seconds" not in fields and not {"started_at", "ended_at"} <= set(fields):
+    if "duration_seconds" not in fields and not {"started_at", "ended_at"} <= fields:
         remedy = "Add it in seconds, or rename the column of durations; or started_at and ended_at."
         faults.append(Fault("No column is the duration.", remedy, field="duration_seconds"))
     return faults

@@ -196,11 +196,10 @@ def unknown_field_fault(
 
 
 def _meant_remedy(name: str, known: Sequence[str]) -> str:
-    converted = _converted(name, known)
-    nearest = converted or nearest_field(name, known)
-    if converted:
-        unit = converted.rpartition("_")[2]
-        hint = f"Convert to {unit} and send {converted!r}. "
+    nearest = meant_field(name, known)
+    if nearest and nearest == _converted(name, known):
+        unit = nearest.rpartition("_")[2]
+        hint = f"Convert to {unit} and send {nearest!r}. "
     else:
         hint = f"Did you mean {nearest!r}? " if nearest else ""
     cost = _COST_IN.fullmatch(name)
@@ -210,6 +209,11 @@ def _meant_remedy(name: str, known: Sequence[str]) -> str:
     is_plain = not nearest and "." not in name and len(name) < MAX_IDENTIFIER and _is_own(name)
     own = name if is_plain else "NAME"
     return f"{hint}A parameter of your own is {PARAMETER}{own}, a label {LABEL}{own}."
+
+
+def meant_field(name: str, known: Sequence[str] = WRITABLE_FIELDS) -> str | None:
+    """Return the field that a name which no field has may stand for, None if none is like it."""
+    return _converted(name, known) or nearest_field(name, known)
 
 
 def _converted(name: str, known: Sequence[str]) -> str | None:

@@ -51,16 +51,15 @@ def note_odd_parameters(upload: CheckedUpload, workloads: Mapping[Slug, Workload
 
 def note_counted_gpus(upload: CheckedUpload) -> None:
     """Warn of GPU types that tell a number besides: each counts as a type of its own."""
-    rows: dict[str, list[int]] = defaultdict(list)
+    rows: dict[tuple[str, int, str], list[int]] = defaultdict(list)
     for chunk in upload.chunks:
         names = chunk.texts.get("gpu_type", ())
-        counted = {name for name in set(names) if name is not None and counted_gpu(name)}
-        if counted:
+        counted = {name: counted_gpu(name) for name in set(names) if name is not None}
+        if any(counted.values()):
             for row, name in zip(chunk.rows.tolist(), names, strict=True):
-                if name in counted:
-                    rows[name].append(row)
-    for name, where in sorted(rows.items())[:_MAX_TOLD]:
-        number, gpu = counted_gpu(name) or (0, name)
+                if name is not None and (told := counted[name]):
+                    rows[name, *told].append(row)
+    for (name, number, gpu), where in sorted(rows.items())[:_MAX_TOLD]:
         message = f"GPU type {name!r} tells a number: it counts as a type of its own."
         remedy = (
             f"Send gpu_type {gpu!r} and workers {number}: DELETE /v1/runs/{{run}}, and send the"
