@@ -28,7 +28,10 @@ _POOL_COUNTS_AS = 4
 """Configurations that weigh as much as a pool that makes forecasts no surer."""
 
 _LEAST_OF_UNTOLD = 0.75
-"""Share of the pool in what no run tells: few of a new level, any of an axis of one value."""
+"""Share of the pool in what no run tells, where configurations are few."""
+
+_OF_UNTOLD: Mapping[Kind, float] = {"new_level": 1.0, "constant_axis": 0.75}
+"""The same from 12 configurations on: a level that none has, an axis of one value."""
 
 _LEAST_LOSS, _LEAST_VARIANCE = 1e-9, 1e-8
 """Smaller ones are rounding."""
@@ -175,12 +178,9 @@ def pooled_share(
     if n_configurations < FEW_CONFIGURATIONS:
         told = _POOL_COUNTS_AS * gain
         share = told / (told + n_configurations)
-        is_untold = kind in ("new_level", "constant_axis")
-        return max(share, _LEAST_OF_UNTOLD) if is_untold else share
-    if kind == "new_level":
-        return 1.0
-    if kind == "constant_axis":
-        return _LEAST_OF_UNTOLD
+        return max(share, _LEAST_OF_UNTOLD) if kind in _OF_UNTOLD else share
+    if kind in _OF_UNTOLD:
+        return _OF_UNTOLD[kind]
     if np.isnan(alone) or np.isinf(pooled):
         return 0.0
     if np.isinf(alone):

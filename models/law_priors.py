@@ -15,31 +15,40 @@ Term = Literal["compute", "overhead", "comm", "fixed"]
 TERMS: tuple[Term, ...] = ("compute", "overhead", "comm", "fixed")
 TEMPLATES: tuple[Template, ...] = ("data", "serial", "steps", "const")
 
-_ROLES: tuple[Role, ...] = ("workers", "dataset_size", "epochs", "local_batch", "workers_per_node")
+_ROLES: tuple[Role, ...] = (
+    "workers",
+    "dataset_size",
+    "epochs",
+    "local_batch",
+    "workers_per_node",
+    "processors",
+)
 
 _EXPONENTS: dict[Template, dict[Term, tuple[float, ...]]] = {
     "data": {
-        "compute": (-1, 1, 1, 0, 0),
-        "overhead": (-1, 1, 1, -1, 0),
-        "comm": (-0.9, 1, 1, -1, 0),
+        "compute": (-1, 1, 1, 0, 0, -0.8),
+        "overhead": (-1, 1, 1, -1, 0, 0),
+        "comm": (-0.9, 1, 1, -1, 0, 0),
     },
     "serial": {
-        "compute": (-1, 1, 1, 0, 0),
-        "overhead": (0, 1, 1, 0, 0),
-        "comm": (0.1, 1, 1, -0.5, 0),
+        "compute": (-1, 1, 1, 0, 0, -0.8),
+        "overhead": (0, 1, 1, 0, 0, 0),
+        "comm": (0.1, 1, 1, -0.5, 0, 0),
     },
     "steps": {
-        "compute": (0, 1, 1, 1, 0),
-        "overhead": (0, 1, 1, 0, 0),
-        "comm": (0.1, 1, 1, 0, 0),
+        "compute": (0, 1, 1, 1, 0, -0.8),
+        "overhead": (0, 1, 1, 0, 0, 0),
+        "comm": (0.1, 1, 1, 0, 0, 0),
     },
     "const": {
-        "compute": (-1, 1, 1, 1, 0),
-        "overhead": (0, 0, 1, 0, 0),
-        "comm": (0.1, 0, 1, 0, 0),
+        "compute": (-1, 1, 1, 1, 0, -0.8),
+        "overhead": (0, 0, 1, 0, 0, 0),
+        "comm": (0.1, 0, 1, 0, 0, 0),
     },
 }
-"""Prior mean exponents of `_ROLES`; the fixed term has none."""
+"""Prior mean exponents of `_ROLES`; the fixed term has none.
+
+Most programs keep most processors of a machine busy."""
 
 _EXPONENT_SD: dict[Term, float] = {"compute": 0.4, "overhead": 0.4, "comm": 0.3, "fixed": 0.25}
 """Prior standard deviations of these exponents."""
@@ -59,9 +68,6 @@ _DESCRIBED_SD = 0.35
 
 _DEVIATION_SD, _MAX_DEVIATIONS = 0.4, 48
 """Prior standard deviation of what a level does to one term more, and how many are worth a fit."""
-
-_PROCESSORS = -0.8, 0.4
-"""Exponent of the processors of a machine: most programs keep most of them busy."""
 
 _CROSSING_NODES = 0.25, 0.35
 """What communication costs beyond one node, in log units: mean and deviation.
@@ -202,8 +208,6 @@ def n_parameters(layout: Layout, terms: tuple[Term, ...]) -> int:
 def _exponent_prior(template: Template, term: Term, role: Role) -> tuple[float, float]:
     if role == "multi_node":
         return _CROSSING_NODES if term == "comm" else (0.0, _FLAG_SD)
-    if role == "processors":
-        return _PROCESSORS if term == "compute" else (0.0, _EXPONENT_SD[term])
     if role in _ROLES:
         mean = 0.0 if term == "fixed" else _EXPONENTS[template][term][_ROLES.index(role)]
         return mean, _EXPONENT_SD[term]

@@ -37,7 +37,7 @@ _CROSSING = 0.5
 
 
 _StandIns = tuple[IntArray, FloatArray, FloatArray, FloatArray, FloatArray]
-"""Codes of the stand-ins of one question, their weights, shifts and variances."""
+"""Codes of the stand-ins of one question, then their weights and what `Expansion` has of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +169,18 @@ class LevelTransfer:
                 known[key] = (
                     self._stand_ins(codes, key[1])
                     if open_rows[row]
-                    else (codes[None], np.ones(1), np.zeros(1), np.zeros(1), np.zeros(1))
+                    else (codes[None], np.ones(1), *np.zeros((3, 1)))
                 )
             parts.append(known[key])
         lengths = [len(part[0]) for part in parts]
+        codes, weights, shift, variance, unknown = map(np.concatenate, zip(*parts, strict=True))
         source = np.repeat(np.arange(len(encoded.X)), lengths)
         X = encoded.X[source].copy()
-        codes = np.concatenate([part[0] for part in parts])
         X[:, self._first_code :] = codes[:, self._used]
         if self._gpu is not None and len(self._aliases[0]):
             unseen = np.flatnonzero(encoded.codes[source, self._gpu] == UNSEEN)
             values = self._aliases[1][codes[unseen, self._gpu]]
             X[np.ix_(unseen, self._aliases[0])] = values
-        weights, shift, variance, unknown = (
-            np.concatenate([part[index] for part in parts]) for index in (1, 2, 3, 4)
-        )
         return _read_twice(Expansion(X, source, weights, shift, variance, unknown), encoded)
 
     def _asked(
