@@ -1,13 +1,13 @@
 """The regression library: measured runs of a workload in, forecasts of durations out."""
 
+from models.accelerator_memory.law import Feasibility
+from models.answers.inquiry import Inquiry
+from models.answers.support import SupportColumns
+from models.artefacts.serialization import FORMAT_VERSION, dumps, loads
 from models.candidates import REGRESSOR_NAMES
-from models.cold_start import PriorForecast, prior_forecast
 from models.comparison import Comparison, compare
 from models.convergence import ConvergenceLaw, ConvergenceRuns, NoiseScale
-from models.design import Design, DesignStep
 from models.distribution import NORMAL_KNOTS, ForecastDistribution
-from models.eras import at_present
-from models.ernest import ernest_design, ernest_features
 from models.errors import (
     ArtifactError,
     NotEnoughRunsError,
@@ -15,19 +15,20 @@ from models.errors import (
     UnknownRegressorError,
 )
 from models.evidence import Evidence, MemoryRuns, UnfinishedRuns
-from models.explanation import PhaseShare, TermShare
-from models.factory import factory_summaries
+from models.explanations.explanation import PhaseShare, TermShare
+from models.explanations.influence import Lesson
+from models.explanations.phases import PhaseRuns
+from models.features.hardware import HardwareDescription, mean_description
+from models.features.placement import nodes_for
 from models.fitting import fit_portfolio
-from models.hardware import HardwareDescription, mean_description
-from models.holdout import FoldMap
-from models.influence import Lesson
-from models.inquiry import Inquiry
-from models.joint import JointForecast, joint_forecast
-from models.memory_law import Feasibility
+from models.laws.ernest import ernest_design, ernest_features
 from models.once import once
-from models.phases import PhaseRuns
-from models.placement import nodes_for
-from models.pooling import PooledPrior
+from models.planning.cold_start import PriorForecast, prior_forecast
+from models.planning.design import Design, DesignStep
+from models.planning.joint import JointForecast, joint_forecast
+from models.pooling.factory import factory_summaries
+from models.pooling.priors import PooledPrior
+from models.pooling.summaries import FORMAT_OF_SUMMARIES, WorkloadSummary, summarise
 from models.portfolio import FittedPortfolio
 from models.reports import (
     AxisSupport,
@@ -42,9 +43,8 @@ from models.reports import (
     Support,
     UnfinishedCounts,
 )
-from models.serialization import FORMAT_VERSION, dumps, loads
-from models.summaries import FORMAT_OF_SUMMARIES, WorkloadSummary, summarise
-from models.support import SupportColumns
+from models.screening.eras import at_present
+from models.selection.holdout import FoldMap
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
 
 __all__ = [

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from models.boosting import BoostedTrees, ResidualTrees
-from models.gaussian import GaussianProcess
-from models.law_priors import TERMS
-from models.layout import Layout
+from models.features.layout import Layout
+from models.laws.law_priors import TERMS
+from models.laws.scaling_laws import LogLinearLaw, ScalingLaw
+from models.processes.gaussian import GaussianProcess
 from models.regressor import PortfolioRegressor
-from models.scaling_laws import LogLinearLaw, ScalingLaw
+from models.trees.boosting import BoostedTrees, ResidualTrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,6 @@ CANDIDATES: dict[str, Callable[[Setting], PortfolioRegressor]] = {
     "residual_trees": lambda setting: ResidualTrees(setting.layout, seed=setting.seed),
     "boosted_trees": lambda setting: BoostedTrees(setting.layout, seed=setting.seed),
 }
-"""Name -> constructor. A scikit-learn regressor joins with one line more: `models.estimators`."""
+"""Name -> constructor. One of scikit-learn's joins by a line more: `models.estimators.scikit`."""
 
 REGRESSOR_NAMES: tuple[str, ...] = tuple(CANDIDATES)

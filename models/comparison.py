@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.configurations import UNBOUNDED, Configurations, collapse
-from models.eras import at_present
 from models.portfolio import FittedPortfolio
+from models.runs.configurations import UNBOUNDED, Configurations, collapse
+from models.screening.eras import at_present
 from models.tables import FloatArray, RunTable
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.errors import ArtifactError
-from models.robust_scale import robust_sd
+from models.numerics.robust_scale import robust_sd
 from models.tables import FloatArray
 
 N_NOISE_SCALES = 161

@@ -6,36 +6,36 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.arms import Arms, uses_pool
-from models.censoring import Imputed
-from models.configurations import UNBOUNDED, Configurations, fingerprint
+from models.accelerator_memory.law import MemoryLaw
+from models.answers.memory import Memory
+from models.calibration.intervals import calibrate, found_surprise, prior_curve
+from models.columns.exponents import with_exponents
+from models.columns.level_spreads import with_level_spreads
+from models.columns.shares import with_shares
+from models.columns.trends import with_fading_trends
 from models.convergence import ConvergenceLaw
 from models.distribution import AT_80, AT_90
-from models.encoding import Encoded, Encoder
-from models.exponents import with_exponents
-from models.intervals import calibrate, found_surprise, prior_curve
-from models.jitter import Jitter
-from models.level_effects import LevelEffects, untold_effects
-from models.level_spreads import with_level_spreads
-from models.likely_questions import UNTESTED_VARIANCE
-from models.measured import measured_levels, measured_ranges
-from models.memory import Memory
-from models.memory_law import MemoryLaw
-from models.mixture import RegimeModel
-from models.phases import PhaseLaw
-from models.placement import Placement
-from models.pooling import EncodedPrior, PooledPrior
+from models.explanations.phases import PhaseLaw
+from models.features.encoder import Encoded, Encoder
+from models.features.placement import Placement
+from models.members.mixture import RegimeModel
+from models.members.transfer import LevelTransfer
+from models.pooling.level_effects import LevelEffects, untold_effects
+from models.pooling.priors import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
-from models.regimes import INTERPOLATION, IRRELEVANT_AXIS, RegimeMap
+from models.questions.likely_questions import UNTESTED_VARIANCE
+from models.questions.regimes import INTERPOLATION, IRRELEVANT_AXIS, RegimeMap
 from models.regressor import PortfolioRegressor
-from models.repetitions import half_widths_of_repetitions
 from models.reports import CandidateReport, EvidenceReport, FitReport, PoolingReport
-from models.run_names import RunNames
-from models.selection import HeldOut
-from models.shares import with_shares
+from models.runs.configurations import UNBOUNDED, Configurations, fingerprint
+from models.runs.jitter import Jitter
+from models.runs.measured import measured_levels, measured_ranges
+from models.runs.repetitions import half_widths_of_repetitions
+from models.runs.run_names import RunNames
+from models.screening.censoring import Imputed
+from models.selection.arms import Arms, uses_pool
+from models.selection.weights import HeldOut
 from models.tables import FeatureTable, FloatArray, RunTable
-from models.transfer import LevelTransfer
-from models.trends import with_fading_trends
 from models.versions import library_versions
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.convergence import ConvergenceRuns
-from models.phases import PhaseRuns
+from models.explanations.phases import PhaseRuns
 from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, check_times
 
 

@@ -5,32 +5,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.arms import WITHOUT_PRIOR, Arms, build_arms
-from models.budget import LEFT_OUT, Budget, Progress
+from models.accelerator_memory.fit import fit_memory_law
+from models.accelerator_memory.law import MemoryLaw
 from models.candidates import CANDIDATES, Setting
-from models.censoring import impute
-from models.checks import MAX_LOG
-from models.configurations import Configurations, collapse
-from models.contradictions import name_contradicted, settle_pairs
+from models.columns.relevance import with_relevance
 from models.convergence import fit_convergence
 from models.draft import Draft, Encoding
-from models.encoding import Encoded, Encoder
-from models.eras import at_present, find_change_points, unfinished_at_present
 from models.errors import NotEnoughRunsError, NothingFittedError, UnknownRegressorError
 from models.evidence import Evidence
-from models.gaussian import GaussianProcess
-from models.hardware import HardwareDescription
-from models.holdout import FoldMap, TrainingData, forecast_folds, gather
-from models.incomplete import find_incomplete
-from models.layout import Layout
-from models.memory_fit import fit_memory_law
-from models.memory_law import MemoryLaw
-from models.outliers import find_outliers
-from models.phases import fit_phases
-from models.pooling import EncodedPrior, PooledPrior
+from models.explanations.phases import fit_phases
+from models.features.encoder import Encoded, Encoder
+from models.features.hardware import HardwareDescription
+from models.features.layout import Layout
+from models.pooling.priors import EncodedPrior, PooledPrior
 from models.portfolio import FittedPortfolio
-from models.refutation import name_refuted, without_refuted
-from models.regimes import (
+from models.processes.gaussian import GaussianProcess
+from models.questions.regimes import (
     Fold,
     RegimeMap,
     axis_folds,
@@ -39,8 +29,18 @@ from models.regimes import (
     transfer_folds,
 )
 from models.regressor import PortfolioRegressor
-from models.relevance import with_relevance
 from models.reports import ChangePoint, EvidenceReport
+from models.runs.configurations import Configurations, collapse
+from models.runs.outliers import find_outliers
+from models.screening.censoring import impute
+from models.screening.contradictions import name_contradicted, settle_pairs
+from models.screening.eras import at_present, find_change_points, unfinished_at_present
+from models.screening.incomplete import find_incomplete
+from models.screening.refutation import name_refuted, without_refuted
+from models.selection.arms import WITHOUT_PRIOR, Arms, build_arms
+from models.selection.budget import LEFT_OUT, Budget, Progress
+from models.selection.holdout import FoldMap, TrainingData, forecast_folds, gather
+from models.state.checks import MAX_LOG
 from models.tables import RunTable
 from models.threads import single_thread
 

@@ -4,33 +4,33 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from models.accelerator_memory.law import Feasibility, MemoryLaw
+from models.answers.inquiry import Grounds, Inquiry
+from models.answers.memory import Memory
+from models.answers.support import SupportGrounds
+from models.calibration.lopsided import Lopsided
+from models.calibration.lower_ends import LowerEnds
+from models.columns.relevance import IRRELEVANT
 from models.convergence import ConvergenceLaw
 from models.distribution import ForecastDistribution
-from models.encoding import Encoder
-from models.epochs import Epochs
-from models.explanation import PhaseShare, TermShare
-from models.holdout import trend_breaks
-from models.influence import Influences, Lesson, name_lessons
-from models.inquiry import Grounds, Inquiry
-from models.jitter import Jitter
-from models.lopsided import Lopsided
-from models.lower_ends import LowerEnds
-from models.memory import Memory
-from models.memory_law import Feasibility, MemoryLaw
-from models.mixture import Mixtures, RegimeModel
-from models.noise_tails import NoiseTails
-from models.phases import PhaseLaw
-from models.placement import Placement
-from models.regimes import IRRELEVANT_AXIS, UNTESTED_AXES, RegimeMap
+from models.explanations.explanation import PhaseShare, TermShare
+from models.explanations.influence import Influences, Lesson, name_lessons
+from models.explanations.phases import PhaseLaw
+from models.features.encoder import Encoder
+from models.features.placement import Placement
+from models.members.epochs import Epochs
+from models.members.mixture import Mixtures, RegimeModel
+from models.members.transfer import LevelTransfer
+from models.questions.regimes import IRRELEVANT_AXIS, UNTESTED_AXES, RegimeMap
 from models.regressor import PortfolioRegressor
-from models.relevance import IRRELEVANT
 from models.reports import FitReport, Support
-from models.support import SupportGrounds
+from models.runs.jitter import Jitter
+from models.runs.noise_tails import NoiseTails
+from models.selection.holdout import trend_breaks
 from models.tables import FeatureTable, FloatArray
-from models.transfer import LevelTransfer
 
 _SHORT_AXIS_BREAK = 0.3
-"""Instead of that of `models.holdout`, along an axis of one or two levels."""
+"""Instead of that of `models.selection.holdout`, along an axis of one or two levels."""
 
 NO_MEMORY_EVIDENCE = "no memory measurements"
 
@@ -73,7 +73,7 @@ class FittedPortfolio:
         Log standard deviation, per log unit beyond the measured range, of a break in the trend of
         each numeric feature, shape (n_numeric,).
     answering
-        `regimes`, and what answers below the ranges of axes (`models.lower_ends`).
+        `regimes`, and what answers below the ranges of axes (`models.calibration.lower_ends`).
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an artefact, named once where it is built

@@ -38,8 +38,8 @@ def _below(prefix: str, items: Mapping[str, Item]) -> dict[str, Item]:
 class Regressor(Protocol):
     """A regressor of log durations, in scikit-learn's conventions.
 
-    `X` has the form that `models.layout.Layout` describes, `y` is the natural log of seconds and
-    `sample_weight` the number of repetitions behind each row.
+    `X` has the form that `models.features.layout.Layout` describes, `y` is the natural log of
+    seconds and `sample_weight` the number of repetitions behind each row.
     """
 
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:

@@ -49,7 +49,7 @@ from benchmarks.accuracy.traces import (  # noqa: E402 - see above
 from benchmarks.pooling.arms import Priors, summarise_all  # noqa: E402 - see above
 from benchmarks.pooling.workloads import read_workloads  # noqa: E402 - see above
 from models import HardwareDescription, PooledPrior  # noqa: E402 - see above
-from models.factory import factory_summaries as shipped_summaries  # noqa: E402 - see above
+from models.pooling.factory import factory_summaries as shipped_summaries  # noqa: E402 - see above
 
 WIDTH = 190
 """Columns of the table where nobody looks at a terminal."""

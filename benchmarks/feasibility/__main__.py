@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.feasibility.worlds import GIB, KINDS, MEMORY_GIB, Runs, World, hardware
 from models import FloatArray
-from models.memory_fit import fit_memory_law
+from models.accelerator_memory.fit import fit_memory_law
 
 ASKED = 200
 SURE = 0.9

@@ -13,7 +13,7 @@ from app.pricing.resolution import PriceBook
 from benchmarks.accuracy.traces import Row
 from benchmarks.pooling.workloads import read_workloads as read_measured
 from models import FloatArray, RunTable
-from models.configurations import configuration_keys
+from models.runs.configurations import configuration_keys
 
 MAX_CONFIGURATIONS = 200
 """Of larger workloads a random part is kept, so that the final fit stays short."""

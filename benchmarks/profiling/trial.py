@@ -15,9 +15,9 @@ from benchmarks.profiling.orders import (
 )
 from benchmarks.profiling.problems import Problem, Workload, make_problem
 from models import FittedPortfolio, HardwareDescription, fit_portfolio
-from models.holdout import FoldForecast
 from models.metrics import mape
-from models.regimes import Fold
+from models.questions.regimes import Fold
+from models.selection.holdout import FoldForecast
 
 START_RUNS = 4
 WITHIN = 1.2

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from models import FloatArray
-from models.packing import pack, unpack
-from models.serialization import ARRAYS, HEADER
+from models.artefacts.serialization import ARRAYS, HEADER
+from models.state.packing import pack, unpack
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from models import (
     fit_portfolio,
     loads,
 )
-from models.censoring import impute
+from models.screening.censoring import impute
 
 NAN = float("nan")
 

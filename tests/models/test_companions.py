@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from models import FittedPortfolio, RunTable, Support, dumps, fit_portfolio, loads
+from models.artefacts.serialization import HEADER
+from models.columns.relevance import with_relevance
 from models.errors import ArtifactError
-from models.layout import Layout
-from models.packing import pack, unpack
-from models.relevance import with_relevance
-from models.serialization import HEADER
+from models.features.layout import Layout
+from models.state.packing import pack, unpack
 from tests.models.workloads import make_features
 
 Row = dict[str, float | str]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models import RunTable, compare
-from models.regimes import interpolation_folds
+from models.questions.regimes import interpolation_folds
 from tests.models.workloads import fit, grid, make_runs
 
 pytestmark = pytest.mark.lengthy

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from models import FeatureTable, RunTable, fit_portfolio
-from models.configurations import collapse
-from models.contradictions import name_contradicted, settle_pairs
-from models.encoding import Encoder
+from models.features.encoder import Encoder
 from models.reports import Outlier
+from models.runs.configurations import collapse
+from models.screening.contradictions import name_contradicted, settle_pairs
 
 ROWS = [(w, d) for w in (1.0, 2.0, 4.0, 8.0) for d in (1e3, 3e3, 9e3, 27e3)]
 ASKED = FeatureTable(

@@ -19,7 +19,7 @@ from models import (
     joint_forecast,
     prior_forecast,
 )
-from models.intervals import tempered
+from models.calibration.intervals import tempered
 from tests.models.workloads import fit, grid, make_features, make_runs
 
 pytestmark = pytest.mark.lengthy

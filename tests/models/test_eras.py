@@ -17,7 +17,7 @@ from models import (
     fit_portfolio,
     loads,
 )
-from models.eras import FALSE_ALARM_RATE, find_change_points
+from models.screening.eras import FALSE_ALARM_RATE, find_change_points
 
 pytestmark = pytest.mark.lengthy
 

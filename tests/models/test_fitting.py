@@ -14,7 +14,7 @@ from models import (
     fit_portfolio,
     loads,
 )
-from models.budget import Budget
+from models.selection.budget import Budget
 from tests.models.workloads import fit, grid, law_seconds, make_features, make_runs
 
 V100 = HardwareDescription(15.7, 125.0, 16.0, 900.0)

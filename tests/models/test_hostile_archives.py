@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from models import ArtifactError, loads
-from models.packing import MAGIC, MAX_PART_BYTES, MAX_PARTS, pack, unpack
+from models.state.packing import MAGIC, MAX_PART_BYTES, MAX_PARTS, pack, unpack
 
 
 def _container(table: bytes, rest: bytes = b"", length: int | None = None) -> bytes:

@@ -24,12 +24,12 @@ from models import (
     fit_portfolio,
     loads,
 )
-from models.artefact_parts import KEYS, RUNS
+from models.artefacts.parts import KEYS, RUNS
+from models.artefacts.serialization import ARRAYS, HEADER
 from models.candidates import CANDIDATES
 from models.errors import DamagedForecastError
-from models.estimators import ScikitRegressor
-from models.packing import MAGIC, pack, unpack
-from models.serialization import ARRAYS, HEADER
+from models.estimators.scikit import ScikitRegressor
+from models.state.packing import MAGIC, pack, unpack
 from tests.models.forging import Artefact
 from tests.models.workloads import grid, make_runs
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from models import ArtifactError, dumps, fit_portfolio, loads
-from models.artefact_parts import KEYS, RUNS
+from models.artefacts.parts import KEYS, RUNS
 from tests.models.forging import Artefact
 from tests.models.workloads import fit, grid, make_runs
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from models import ArtifactError, HardwareDescription, dumps, fit_portfolio, loads
-from models.artefact_parts import HARDWARE
-from models.serialization import ARRAYS
+from models.artefacts.parts import HARDWARE
+from models.artefacts.serialization import ARRAYS
 from tests.models.forging import Artefact
 from tests.models.workloads import grid, make_runs
 

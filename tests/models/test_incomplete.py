@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models import FeatureTable, FittedPortfolio, FloatArray, RunTable, fit_portfolio
-from models.incomplete import find_incomplete
+from models.screening.incomplete import find_incomplete
 
 pytestmark = pytest.mark.lengthy
 

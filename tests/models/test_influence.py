@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from models import FeatureTable, FittedPortfolio, FloatArray, RunTable, dumps, fit_portfolio, loads
-from models.gaussian import GaussianProcess
-from models.influence import Influences
-from models.layout import Layout
+from models.explanations.influence import Influences
+from models.features.layout import Layout
+from models.laws.scaling_laws import LogLinearLaw, ScalingLaw
+from models.processes.gaussian import GaussianProcess
 from models.regressor import PortfolioRegressor
-from models.scaling_laws import LogLinearLaw, ScalingLaw
 
 ASKED = FeatureTable({"workers": np.array([6.0]), "dataset_size": np.array([2000.0])}, {}, 1)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import FeatureTable, FittedPortfolio, FloatArray, RunTable, dumps
-from models.ordering import structural_keys
+from models.features.ordering import structural_keys
 from tests.models.workloads import fit, grid, make_features, make_runs, run_tables
 
 pytestmark = pytest.mark.lengthy

@@ -14,9 +14,9 @@ from models import (
     joint_forecast,
     loads,
 )
-from models.configurations import collapse
-from models.jitter import Jitter, find_jitter
-from models.outliers import find_outliers
+from models.runs.configurations import collapse
+from models.runs.jitter import Jitter, find_jitter
+from models.runs.outliers import find_outliers
 
 N = 60
 NOISE, JITTER_SECONDS = 0.02, 3.0

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from models.gaussian import MAX_PROCESS_CONFIGURATIONS, GaussianProcess
-from models.influence import Influences
-from models.layout import Layout
-from models.scaling_laws import spread_subset
+from models.explanations.influence import Influences
+from models.features.layout import Layout
+from models.laws.scaling_laws import spread_subset
+from models.processes.gaussian import MAX_PROCESS_CONFIGURATIONS, GaussianProcess
 from models.tables import FloatArray
 
 _LAYOUT = Layout(("workers", "parameter"), (), ())

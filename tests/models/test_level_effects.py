@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from models import HardwareDescription, PooledPrior, RunTable, fit_portfolio, summarise
-from models.hardware import SPECIFICATION_EXPONENTS, UNKNOWN_SD, level_offsets
-from models.law_priors import law_prior
-from models.layout import Layout
-from models.level_effects import LevelEffects, _Rows, pool_levels, untold_effects
-from models.summaries import LevelEvidence
+from models.features.hardware import SPECIFICATION_EXPONENTS, UNKNOWN_SD, level_offsets
+from models.features.layout import Layout
+from models.laws.law_priors import law_prior
+from models.pooling.level_effects import LevelEffects, _Rows, pool_levels, untold_effects
+from models.pooling.summaries import LevelEvidence
 from models.tables import FloatArray
 from tests.models.workloads import grid, make_features, make_runs
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from models import RunTable, dumps, loads
-from models.encoding import Encoder
-from models.law_priors import law_prior
-from models.layout import Layout
-from models.level_spreads import with_level_spreads
+from models.columns.level_spreads import with_level_spreads
+from models.features.encoder import Encoder
+from models.features.layout import Layout
+from models.laws.law_priors import law_prior
 from models.metrics import mape
 from tests.models.workloads import fit, make_features
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from models.arms import Arms
 from models.candidates import CANDIDATES, Setting
-from models.layout import Layout
-from models.likely_questions import UNTESTED_VARIANCE, ask, likely_questions
+from models.features.layout import Layout
+from models.questions.likely_questions import UNTESTED_VARIANCE, ask, likely_questions
 from models.regressor import PortfolioRegressor
+from models.selection.arms import Arms
 from models.tables import FloatArray
 
 LAYOUT = Layout(("workers", "dataset_size"), (2,), ((0.0, 0.0),))

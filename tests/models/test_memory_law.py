@@ -17,10 +17,10 @@ from models import (
     fit_portfolio,
     loads,
 )
-from models.memory_fit import MAX_ROWS, fit_memory_law
-from models.memory_law import MemoryLaw
-from models.memory_parameters import Parameters, error_probability
-from models.memory_state import build_law, law_header
+from models.accelerator_memory.fit import MAX_ROWS, fit_memory_law
+from models.accelerator_memory.law import MemoryLaw
+from models.accelerator_memory.parameters import Parameters, error_probability
+from models.accelerator_memory.state import build_law, law_header
 from tests.models.workloads import grid, make_runs
 
 pytestmark = pytest.mark.lengthy

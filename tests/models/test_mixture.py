@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from models.gaussian import GaussianProcess
-from models.layout import Layout, Role
-from models.mixture import Mixture, RegimeModel
-from models.scaling_laws import ScalingLaw
+from models.features.layout import Layout, Role
+from models.laws.scaling_laws import ScalingLaw
+from models.members.mixture import Mixture, RegimeModel
+from models.processes.gaussian import GaussianProcess
 from models.tables import FloatArray
 
 _ROLES: tuple[Role, ...] = ("workers", "dataset_size", "parameter")

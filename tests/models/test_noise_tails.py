@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models import ArtifactError, FittedPortfolio, dumps, fit_portfolio, loads
-from models.noise_tails import NoiseTails
+from models.runs.noise_tails import NoiseTails
 from models.tables import FeatureTable, FloatArray, RunTable
 from tests.models.forging import Artefact
 from tests.models.workloads import make_features

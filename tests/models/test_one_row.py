@@ -15,7 +15,7 @@ from models import (
     RunTable,
     fit_portfolio,
 )
-from models.boosting import BoostedTrees, ResidualTrees
+from models.trees.boosting import BoostedTrees, ResidualTrees
 from tests.models.workloads import fit, grid, make_runs
 
 pytestmark = pytest.mark.lengthy

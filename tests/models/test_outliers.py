@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from models import FeatureTable, RunTable, fit_portfolio
-from models.configurations import collapse
-from models.outliers import MAX_NAMED, find_outliers
+from models.runs.configurations import collapse
+from models.runs.outliers import MAX_NAMED, find_outliers
 
 
 def make_repetitions(factors: dict[int, float], repetitions: int = 4) -> RunTable:

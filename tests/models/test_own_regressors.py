@@ -46,9 +46,9 @@ from typing_extensions import override
 
 from models import FeatureTable, NothingFittedError, dumps, loads
 from models.candidates import CANDIDATES
-from models.form_state import read_form, write_form
-from models.forms import Form
-from models.translation import check_translation, translate
+from models.estimators.form_state import read_form, write_form
+from models.estimators.forms import Form
+from models.estimators.translation import check_translation, translate
 from tests.models.workloads import fit, grid, make_runs
 
 _PAGE = Path(__file__).parents[2] / "docs" / "regressors" / "your-own.md"

@@ -15,8 +15,8 @@ from models import (
     fit_portfolio,
     loads,
 )
-from models.encoding import Encoder
-from models.phases import MAX_PHASES, check_phases, fit_phases
+from models.explanations.phases import MAX_PHASES, check_phases, fit_phases
+from models.features.encoder import Encoder
 
 WORKERS = np.array([1.0, 2.0, 4.0, 8.0] * 2)
 SIZE = np.repeat([1000.0, 8000.0], 4)

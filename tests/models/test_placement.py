@@ -15,9 +15,9 @@ from models import (
     fit_portfolio,
     loads,
 )
-from models.packing import pack, unpack
-from models.placement import Placement
-from models.serialization import HEADER
+from models.artefacts.serialization import HEADER
+from models.features.placement import Placement
+from models.state.packing import pack, unpack
 
 
 def _law(workers: float, nodes: float) -> float:

@@ -17,10 +17,10 @@ from models import (
     loads,
     summarise,
 )
-from models.arms import pooled_share
-from models.level_effects import MAX_POOLED_LEVELS, MAX_POOLED_ROWS, pool_levels
-from models.pooling import pool_parameter
-from models.summaries import LevelEvidence
+from models.pooling.level_effects import MAX_POOLED_LEVELS, MAX_POOLED_ROWS, pool_levels
+from models.pooling.priors import pool_parameter
+from models.pooling.summaries import LevelEvidence
+from models.selection.arms import pooled_share
 from tests.models.workloads import grid, make_features, make_runs
 
 pytestmark = pytest.mark.lengthy

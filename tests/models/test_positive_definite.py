@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.positive_definite import invert_lower, invert_positive, solve_positive
+from models.numerics.positive_definite import invert_lower, invert_positive, solve_positive
 from models.tables import FloatArray
 
 

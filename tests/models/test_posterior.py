@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from models.posterior import N_PARTICLES, sample_posterior, spread_out
-from models.slice_sampling import LogDensity, move
+from models.accelerator_memory.posterior import N_PARTICLES, sample_posterior, spread_out
+from models.numerics.slice_sampling import LogDensity, move
 from models.tables import FloatArray
 
 pytestmark = pytest.mark.lengthy

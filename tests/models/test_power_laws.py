@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.law_priors import law_prior
-from models.layout import Layout
-from models.power_laws import damped_step
+from models.features.layout import Layout
+from models.laws.law_priors import law_prior
+from models.laws.power_laws import damped_step
 
 
 @pytest.mark.parametrize("n_configurations", [3, 12, 40])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from models import FeatureTable, FittedPortfolio, RunTable, fit_portfolio
-from models.configurations import collapse
-from models.encoding import Encoder
-from models.eras import find_change_points
-from models.refutation import name_refuted, without_refuted
+from models.features.encoder import Encoder
 from models.reports import Outlier
+from models.runs.configurations import collapse
+from models.screening.eras import find_change_points
+from models.screening.refutation import name_refuted, without_refuted
 
 ROWS = [(w, d, g) for w in (1.0, 2.0, 4.0, 8.0) for d in (1e3, 3e3, 9e3, 27e3) for g in "AB"]
 

@@ -20,11 +20,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from models.candidates import CANDIDATES, Setting
-from models.configurations import collapse
-from models.encoding import Encoder
-from models.estimators import ScikitRegressor
-from models.layout import Layout
+from models.estimators.scikit import ScikitRegressor
+from models.features.encoder import Encoder
+from models.features.layout import Layout
 from models.regressor import PortfolioRegressor
+from models.runs.configurations import collapse
 from models.tables import FloatArray
 from tests.models.workloads import grid, make_runs
 

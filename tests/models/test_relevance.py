@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from models import FittedPortfolio, FloatArray, RunTable, dumps, fit_portfolio, loads
-from models.layout import Layout
+from models.columns.relevance import IRRELEVANT, STRONG, with_relevance
+from models.features.layout import Layout
 from models.metrics import mape
-from models.relevance import IRRELEVANT, STRONG, with_relevance
 from tests.models.workloads import fit, grid, law_seconds, make_features, make_runs
 
 pytestmark = pytest.mark.lengthy

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from models import FloatArray, PooledPrior, RunTable, WorkloadSummary, fit_portfolio, summarise
-from models.level_effects import LevelEffects, pool_levels
-from models.summaries import LevelEvidence
+from models.pooling.level_effects import LevelEffects, pool_levels
+from models.pooling.summaries import LevelEvidence
 from tests.models.workloads import grid, make_features, make_runs
 
 pytestmark = pytest.mark.lengthy

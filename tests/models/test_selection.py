@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.checks import MAX_LOG
-from models.intervals import tempered
-from models.regimes import Kind
-from models.selection import HeldOut, choose_weights, prior_weights
+from models.calibration.intervals import tempered
+from models.questions.regimes import Kind
+from models.selection.weights import HeldOut, choose_weights, prior_weights
+from models.state.checks import MAX_LOG
 
 NAMES = ["log_linear", "gaussian_process", "physics_process"]
 

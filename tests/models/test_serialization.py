@@ -22,8 +22,8 @@ from models import (
     dumps,
     loads,
 )
-from models.gaussian import GaussianProcess
-from models.packing import MAGIC
+from models.processes.gaussian import GaussianProcess
+from models.state.packing import MAGIC
 from tests.models.forging import Artefact
 from tests.models.workloads import fit, grid, make_features, make_runs
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from models import FeatureTable, RunTable, dumps, fit_portfolio, loads
-from models.encoding import UNSEEN
-from models.hardware import UNKNOWN_SD
+from models.features.encoder import UNSEEN
+from models.features.hardware import UNKNOWN_SD
 from models.portfolio import FittedPortfolio
 from tests.models.workloads import make_features
 

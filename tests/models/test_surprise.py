@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models import FeatureTable, FittedPortfolio, RunTable, fit_portfolio
-from models.intervals import found_surprise, prior_curve
+from models.calibration.intervals import found_surprise, prior_curve
 
 ROWS = [(w, d) for w in (1.0, 2.0, 4.0) for d in (1e3, 3e3, 9e3)]
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from models.kernels import KernelParameters, ServingKernel
+from models.processes.kernels import KernelParameters, ServingKernel
+from models.processes.training_kernel import Told, TrainingKernel, training_kernel
 from models.tables import FloatArray
-from models.training_kernel import Told, TrainingKernel, training_kernel
 
 _N_NUMERIC, _N_CATEGORIES = 3, 2
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import ArtifactError
-from models.boosting import BoostedTrees
-from models.layout import Layout
-from models.lightgbm_text import read_trees
+from models.features.layout import Layout
 from models.tables import FloatArray
-from models.trees import TreeArrays, TreeTables
+from models.trees.boosting import BoostedTrees
+from models.trees.lightgbm_text import read_trees
+from models.trees.lookup import TreeArrays, TreeTables
 
 _LAYOUT = Layout(("workers", "dataset_size"), (4, 40), ())
 

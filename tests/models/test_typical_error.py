@@ -3,7 +3,7 @@
 import numpy as np
 
 from models import fit_portfolio
-from models.intervals import tempered
+from models.calibration.intervals import tempered
 from tests.models.workloads import grid, make_features, make_runs
 
 

@@ -60,7 +60,17 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 def test_map_of_the_library_names_each_module_once() -> None:
     text = (_ROOT / "docs/regressors/map.md").read_text(encoding="utf-8")
-    modules = {path.stem for path in (_ROOT / "models").glob("*.py")} - {"__init__"}
-    named = [name for name in re.findall(r"`(\w+)`", text) if name != "fit_portfolio"]
+    rows = re.findall(r"^\| `(models[/\w]*)` \| (.*) \|$", text, re.MULTILINE)
+    named = {
+        folder: sorted({*re.findall(r"`(\w+)`", words)} - {"fit_portfolio"})
+        for folder, words in rows
+    }
+    modules = {
+        str(folder.relative_to(_ROOT)): sorted(
+            path.stem for path in folder.glob("*.py") if path.stem != "__init__"
+        )
+        for folder in sorted({path.parent for path in (_ROOT / "models").rglob("*.py")})
+    }
 
-    assert sorted(named) == sorted(modules)
+    assert len(rows) == len(named)
+    assert named == modules

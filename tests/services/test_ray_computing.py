@@ -26,7 +26,7 @@ from app.services.fitting import FittingService
 from app.services.ray_computing import RayComputer
 from app.services.wiring import Services
 from app.settings import Settings
-from models.hardware import HardwareDescription
+from models.features.hardware import HardwareDescription
 from tests.support.fit_tasks import make_task
 from tests.support.ray_nodes import RayNodes, running_ray
 from tests.support.regressors import QUICK, store_runs

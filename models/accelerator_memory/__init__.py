@@ -1,0 +1,1 @@
+"""Whether a configuration fits into the memory of its accelerators."""

@@ -1,0 +1,268 @@
+"""What the memory law sees of a row: local batch, parameters, precision, the GPU's memory."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, log, nan, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from models.accelerator_memory.precisions import count_columns, effect_place, prior_effect
+from models.once import once
+from models.tables import CORE_COLUMNS, FeatureTable, FloatArray, IntArray
+
+MAX_PARAMETERS, MAX_LEVELS = 6, 8
+"""Numeric parameters of a law, and levels of a category: more are left out."""
+
+_CLUSTER = (*CORE_COLUMNS, "nodes")
+_PLACES = ("gpu_type", "instance_type")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRows:
+    """Rows as the memory law sees them.
+
+    Parameters
+    ----------
+    log_batch
+        Log of the local batch against its centre, shape (n,); NaN where it is needed and unknown.
+    log_workers
+        Log of the workers against their centre, shape (n,); one where they are unknown.
+    parameters
+        Transformed numeric parameters against their centres, shape (n, n_parameters).
+    levels
+        Which level of which category a row has, by the columns of
+        `models.accelerator_memory.precisions.ordered_effects`, shape (n, n_columns), 0 or 1.
+    unseen
+        Prior log effect of the levels that no run has and whose bits say nothing, shape (n,), and
+        how many there are in
+    n_unseen
+        shape (n,).
+    """
+
+    log_batch: FloatArray
+    log_workers: FloatArray
+    parameters: FloatArray
+    levels: FloatArray
+    unseen: FloatArray
+    n_unseen: FloatArray
+
+    def design(self, *further: FloatArray) -> FloatArray:
+        """Return the rows as the columns of one matrix, `further` columns behind them.
+
+        They are 1, batch, workers, parameters, levels, unseen; shape of the further ones (n, any).
+        """
+        alone = np.stack([np.ones(len(self.log_batch)), self.log_batch, self.log_workers], axis=1)
+        doubt = np.stack([self.unseen, np.sqrt(self.n_unseen)], axis=1)
+        return np.concatenate([alone, self.parameters, self.levels, doubt, *further], axis=1)
+
+
+class Seen(NamedTuple):
+    """What memory sees of a row: numbers and levels with the names of their columns."""
+
+    numbers: tuple[tuple[str, float], ...]
+    levels: tuple[tuple[str, str | None], ...]
+
+    def table(self) -> FeatureTable:
+        """Return the row."""
+        numeric = {name: np.array([value]) for name, value in self.numbers}
+        return FeatureTable(numeric, {name: [level] for name, level in self.levels}, 1)
+
+
+@dataclass(frozen=True)
+class MemoryFeatures:
+    """How rows are turned into what the memory law sees, as learned from runs.
+
+    Parameters
+    ----------
+    batch_center
+        Median log local batch of the runs, None if no run has one.
+    workers_center
+        Median log of the workers of the runs.
+    parameters
+        Name, centre and unit of each numeric parameter; a unit of 0 stands for the logarithm.
+    categories
+        Name and levels of each categorical parameter.
+    """
+
+    batch_center: float | None
+    workers_center: float
+    parameters: tuple[tuple[str, float, float], ...]
+    categories: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @classmethod
+    def learn(cls, features: FeatureTable) -> "MemoryFeatures":
+        """Learn centres and levels; columns that never vary are left out."""
+        batch = _log_local_batch(features)
+        center = None if np.isnan(batch).all() else float(np.nanmedian(batch))
+        workers_center = float(np.median(_log_workers(features)))
+        varied = {
+            name: len(np.unique(values[~np.isnan(values)]))
+            for name, values in features.numeric.items()
+            if name not in _CLUSTER
+        }
+        chosen = sorted(
+            (name for name in varied if varied[name] > 1), key=lambda n: (-varied[n], n)
+        )
+        parameters = tuple(
+            (name, *_center(features.numeric[name])) for name in sorted(chosen[:MAX_PARAMETERS])
+        )
+        found = {
+            name: tuple(sorted({level for level in column if level is not None}))
+            for name, column in sorted(features.categorical.items())
+            if name not in _PLACES
+        }
+        categories = tuple(
+            (name, levels) for name, levels in found.items() if 1 <= len(levels) <= MAX_LEVELS
+        )
+        return cls(center, workers_center, parameters, categories)
+
+    @property
+    def levels(self) -> list[str]:
+        """Every known level of every category, one parameter of the law each."""
+        return [level for _, levels in self.categories for level in levels]
+
+    def seen_of(self, features: FeatureTable) -> "Seen | None":
+        """Return what memory sees of all rows of a table, None where they differ or lack it."""
+        if not features.n_rows:
+            return None
+        numbers, levels = [], []
+        for name in self._words:
+            column = features.categorical.get(name)
+            if column is not None:
+                if column.count(column[0]) < len(column):
+                    return None
+                levels.append((name, column[0]))
+        for name in self._numbers:
+            values = features.numeric.get(name)
+            if values is not None:
+                first = values.item(0)
+                if isnan(first) or np.logical_or.reduce(values != first):
+                    return None
+                numbers.append((name, first))
+        return Seen(tuple(numbers), tuple(levels))
+
+    @once
+    def _numbers(self) -> tuple[str, ...]:
+        """The numeric columns that are looked at."""
+        return "batch_size", "workers", *(name for name, _, _ in self.parameters)
+
+    @once
+    def _words(self) -> tuple[str, ...]:
+        """The categorical columns that are looked at."""
+        return "gpu_type", *(name for name, _ in self.categories)
+
+    def design(self, features: FeatureTable, further: FloatArray) -> FloatArray:
+        """Return the rows of a table as `MemoryRows.design` has them, and `further` columns."""
+        if features.n_rows != 1:
+            return self.rows(features).design(further)
+        # By numbers where there is one row: arrays of one cost ten times as much.
+        numeric, categorical = features.numeric, features.categorical
+        batch = 0.0
+        if self.batch_center is not None:
+            batch = _one_log_batch(numeric) - self.batch_center
+        row = [1.0, batch, _one_log_workers(numeric) - self.workers_center]
+        for name, center, unit in self.parameters:
+            value = _one_transform(numeric[name].item(), unit) - center if name in numeric else 0.0
+            row.append(0.0 if isnan(value) else value)
+        unseen, n_unseen = 0.0, 0
+        for name, known in self.categories:
+            level = categorical[name][0] if name in categorical else None
+            columns, place = [0.0] * count_columns(known), effect_place(level, known)
+            if place is not None:
+                columns[place] = 1.0
+            elif level is not None:
+                unseen, n_unseen = unseen + prior_effect(level), n_unseen + 1
+            row += columns
+        found: FloatArray = np.array([[*row, unseen, sqrt(n_unseen), *further[0].tolist()]])
+        return found
+
+    def rows(self, features: FeatureTable) -> MemoryRows:
+        """Return the rows of a table; what it does not know of a parameter stands at the centre."""
+        n = features.n_rows
+        parameters: FloatArray = np.zeros((n, len(self.parameters)))
+        for place, (name, center, unit) in enumerate(self.parameters):
+            values = features.numeric.get(name)
+            if values is not None:
+                column = _transform(values, unit) - center
+                parameters[:, place] = np.where(np.isnan(column), 0.0, column)
+        n_columns = sum(count_columns(known) for _, known in self.categories)
+        levels: FloatArray = np.zeros((n, n_columns))
+        unseen, n_unseen = np.zeros(n), np.zeros(n)
+        first = 0
+        for name, known in self.categories:
+            for row, level in enumerate(features.categorical.get(name) or ()):
+                at = effect_place(level, known)
+                if at is not None:
+                    levels[row, first + at] = 1.0
+                elif level is not None:
+                    unseen[row] += prior_effect(level)
+                    n_unseen[row] += 1
+            first += count_columns(known)
+        batch = np.zeros(n)
+        if self.batch_center is not None:
+            batch = _log_local_batch(features) - self.batch_center
+        workers = _log_workers(features) - self.workers_center
+        return MemoryRows(batch, workers, parameters, levels, unseen, n_unseen)
+
+
+def capacity_names(features: FeatureTable) -> Sequence[str]:
+    """Return the GPU type of each row, the empty string where none is named."""
+    return [name or "" for name in features.categorical.get("gpu_type", [""] * features.n_rows)]
+
+
+def capacity_codes(names: Sequence[str], known: Mapping[str, float]) -> tuple[list[str], IntArray]:
+    """Return the types whose memory is unknown, and each row's position among them or -1.
+
+    Examples
+    --------
+    >>> capacity_codes(["mine", "T4"], {"T4": 23.5})[1].tolist()
+    [0, -1]
+    """
+    latent = sorted(set(names) - set(known))
+    index = {name: code for code, name in enumerate(latent)}
+    return latent, np.array([index.get(name, -1) for name in names], dtype=np.int64)
+
+
+def _log_local_batch(features: FeatureTable) -> FloatArray:
+    batch = features.numeric.get("batch_size")
+    if batch is None:
+        return np.full(features.n_rows, np.nan)
+    share = np.log(np.where(batch > 0, batch, np.nan))
+    return np.asarray(share - _log_workers(features), dtype=np.float64)
+
+
+def _log_workers(features: FeatureTable) -> FloatArray:
+    workers = features.numeric.get("workers", np.ones(features.n_rows))
+    return np.asarray(np.log(np.where(workers > 0, workers, 1.0)), dtype=np.float64)
+
+
+def _one_log_workers(numeric: Mapping[str, FloatArray]) -> float:
+    """Return what `_log_workers` does for one row."""
+    workers = numeric["workers"].item() if "workers" in numeric else 1.0
+    return log(workers) if workers > 0 else 0.0
+
+
+def _one_log_batch(numeric: Mapping[str, FloatArray]) -> float:
+    """Return what `_log_local_batch` does for one row."""
+    batch = numeric["batch_size"].item() if "batch_size" in numeric else nan
+    return log(batch) - _one_log_workers(numeric) if batch > 0 else nan
+
+
+def _center(values: FloatArray) -> tuple[float, float]:
+    known = values[~np.isnan(values)]
+    unit = 0.0 if (known > 0).all() else float(np.abs(known).max())
+    return float(np.median(_transform(known, unit))), unit
+
+
+def _one_transform(value: float, unit: float) -> float:
+    """Return what `_transform` does for one value."""
+    if unit:
+        return value / unit
+    return log(value) if value > 0 else nan
+
+
+def _transform(values: FloatArray, unit: float) -> FloatArray:
+    if unit:
+        return values / unit
+    return np.log(np.where(values > 0, values, np.nan))

@@ -1,0 +1,172 @@
+"""Fits the memory law: measured peaks and outcomes of runs to posterior draws."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.accelerator_memory.features import (
+    MemoryFeatures,
+    MemoryRows,
+    capacity_codes,
+    capacity_names,
+)
+from models.accelerator_memory.law import MemoryLaw
+from models.accelerator_memory.parameters import (
+    GIB,
+    Parameters,
+    error_log_density,
+    error_probability,
+    prior_of,
+)
+from models.accelerator_memory.posterior import sample_posterior, spread_out
+from models.evidence import MemoryRuns
+from models.features.hardware import HardwareDescription
+from models.reports import MemoryCounts
+from models.tables import BoolArray, FloatArray, IntArray
+
+MAX_ROWS = 300
+"""Outcomes and peaks beyond this many distinct ones add cost and next to nothing else."""
+
+N_DRAWS = 64
+"""Draws of an artefact; see `models.accelerator_memory.posterior.spread_out`."""
+
+_LAPSE = 0.01
+"""Share of outcomes that have another reason than memory."""
+
+
+def fit_memory_law(
+    runs: MemoryRuns, hardware: Mapping[str, HardwareDescription] | None = None, *, seed: int = 0
+) -> MemoryLaw | None:
+    """Fit the memory law, or return None if the runs say nothing of memory.
+
+    A run that succeeded without a measured peak tells something only where the memory of its GPU
+    is known, or where another run measured it or ran out of it.
+
+    Parameters
+    ----------
+    runs
+        Runs with measured peaks, that ran out of memory, or that succeeded.
+    hardware
+        Data sheets by GPU type; the memory of any other type is estimated.
+    seed
+        Seed of the draws; equal runs and seed give equal draws, in any row order.
+
+    Examples
+    --------
+    >>> from models.tables import FeatureTable
+    >>> batch = np.array([8.0, 16.0, 32.0])
+    >>> features = FeatureTable({"batch_size": batch}, {"gpu_type": ["mine"] * 3}, 3)
+    >>> outcome = np.array([False, False, True])
+    >>> law = fit_memory_law(MemoryRuns(features, outcome, np.full(3, np.nan)))
+    >>> asked = FeatureTable({"batch_size": np.array([8.0, 64.0])}, {"gpu_type": ["mine"] * 2}, 2)
+    >>> chances = law.feasibility(asked).probability
+    >>> bool(chances[0] > 0.8), bool(chances[1] < 0.2)
+    (True, True)
+    """
+    if not runs.n_runs:
+        return None
+    capacities = {
+        name: float(np.log(sheet.memory_gib * GIB))
+        for name, sheet in (hardware or {}).items()
+        if sheet.memory_gib is not None
+    }
+    features = MemoryFeatures.learn(runs.features)
+    names = capacity_names(runs.features)
+    rows = features.rows(runs.features)
+    told = ~np.isnan(rows.log_batch)
+    tested = ~np.isnan(runs.peak_bytes) | runs.is_out_of_memory
+    if not (told & tested).any():
+        told &= np.array([name in capacities for name in names], dtype=np.bool_)
+    if not told.any():
+        return None
+    told_names = [name for name, is_told in zip(names, told, strict=True) if is_told]
+    latent, codes = capacity_codes(told_names, capacities)
+    known = np.array([capacities.get(name, 0.0) for name in told_names])
+    facts = _distinct(_take(rows, told), runs, told, codes, known)
+    means, sds = prior_of(features, len(latent))
+
+    def log_density(z: FloatArray) -> FloatArray:
+        parameters = Parameters.of(means + sds * z, features, len(latent))
+        density: FloatArray = facts.log_likelihood(parameters) - 0.5 * (z**2).sum(axis=1)
+        return density
+
+    draws = means + sds * sample_posterior(log_density, len(means), seed)
+    margins = facts.margins(Parameters.of(draws, features, len(latent)))
+    draws = draws[spread_out(margins, N_DRAWS, seed)]
+    return MemoryLaw(features, capacities, tuple(latent), draws, _counts(runs, told))
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """Distinct rows: log peaks (NaN unless measured), outcomes, memory."""
+
+    rows: MemoryRows
+    log_peak: FloatArray
+    is_out: BoolArray
+    known: FloatArray
+    codes: IntArray
+
+    def margins(self, parameters: Parameters) -> FloatArray:
+        """Return how far each draw sees each peak below the limit, shape (n_draws, n_rows)."""
+        return parameters.limits(self.known, self.codes) - parameters.peaks(self.rows)
+
+    def log_likelihood(self, parameters: Parameters) -> FloatArray:
+        """Return the log likelihood of each draw, shape (n_draws,)."""
+        peaks = parameters.peaks(self.rows)
+        limits = parameters.limits(self.known, self.codes)
+        seen = ~np.isnan(self.log_peak) & ~self.is_out
+        margins = limits - peaks
+        # What was measured stays below the memory, whatever the law says of it.
+        margins[:, seen] = limits[:, seen] - self.log_peak[seen]
+        margins /= parameters.outcome_scale()
+        margins[:, self.is_out] *= -1
+        chances = _LAPSE / 2 + (1 - _LAPSE) * error_probability(margins)
+        errors = (self.log_peak[seen] - peaks[:, seen]) / parameters.sigma[:, None]
+        measured = error_log_density(errors).sum(axis=1) - errors.shape[1] * np.log(
+            parameters.sigma
+        )
+        return np.asarray(measured + np.log(chances).sum(axis=1), dtype=np.float64)
+
+
+def _distinct(
+    rows: MemoryRows, runs: MemoryRuns, told: BoolArray, codes: IntArray, known: FloatArray
+) -> _Facts:
+    """Return rows that differ: repetitions share the law's misfit and teach nothing of it."""
+    peaks = np.log(runs.peak_bytes[told])
+    is_out = runs.is_out_of_memory[told]
+    sizes = np.column_stack([rows.log_batch, rows.log_workers, rows.parameters])
+    place = np.column_stack([is_out, codes, known, sizes, rows.levels])
+    kinds = np.column_stack([place, ~np.isnan(peaks)]).round(9) + 0.0
+    _, first, inverse = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
+    median = np.array([np.median(peaks[inverse.ravel() == each]) for each in range(len(first))])
+    chosen = _thin(is_out[first])
+    picked = first[chosen]
+    return _Facts(_take(rows, picked), median[chosen], is_out[picked], known[picked], codes[picked])
+
+
+def _thin(is_out: BoolArray) -> IntArray:
+    """Return evenly spaced positions, runs out of memory before the others."""
+    order = np.argsort(~is_out, kind="stable")
+    out = int(is_out.sum())
+    kept = order[:out][:: max(1, -(-out // (MAX_ROWS // 2)))]
+    others = order[out:]
+    room = MAX_ROWS - len(kept)
+    return np.concatenate([kept, others[:: max(1, -(-len(others) // room))]])
+
+
+def _take(rows: MemoryRows, chosen: IntArray | BoolArray) -> MemoryRows:
+    return MemoryRows(
+        rows.log_batch[chosen],
+        rows.log_workers[chosen],
+        rows.parameters[chosen],
+        rows.levels[chosen],
+        rows.unseen[chosen],
+        rows.n_unseen[chosen],
+    )
+
+
+def _counts(runs: MemoryRuns, told: BoolArray) -> MemoryCounts:
+    out = runs.is_out_of_memory & told
+    measured = ~np.isnan(runs.peak_bytes) & told & ~out
+    return MemoryCounts(int(measured.sum()), int(out.sum()), int((told & ~out & ~measured).sum()))

@@ -1,0 +1,1 @@
+"""Questions to a fit, and how well its runs bear the answers."""

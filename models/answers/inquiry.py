@@ -1,0 +1,329 @@
+"""One table of questions to a portfolio: what its answers have in common is worked out once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from models.answers.memory import Memory, row_signatures
+from models.answers.support import SupportColumns, SupportGrounds
+from models.calibration.intervals import tempered, variance_of_levels
+from models.calibration.lopsided import Lopsided
+from models.calibration.lower_ends import LowerEnds
+from models.distribution import LEVELS, ForecastDistribution
+from models.explanations.explanation import (
+    TERM_NAMES,
+    PhaseShare,
+    TermShare,
+    explain_rows,
+    name_shares,
+    ranked,
+)
+from models.explanations.phases import PhaseLaw
+from models.features.encoder import Encoded, Encoder
+from models.features.placement import Placement
+from models.members.epochs import Epochs, start_up
+from models.members.mixture import Evaluation, Mixture, Mixtures, RegimeModel
+from models.members.transfer import Expansion, LevelTransfer
+from models.once import once
+from models.questions.regimes import RegimeMap
+from models.reports import Support
+from models.runs.jitter import Jitter
+from models.runs.noise_tails import NoiseTails
+from models.tables import FeatureTable, FloatArray, IntArray
+
+MAX_LOG_DISTANCE = 15.0
+"""No forecast is further from the median duration of the runs than this, in log units."""
+
+MAX_LOG_SCALE = 10.0
+"""No forecast's standard deviation is larger than this, in log units.
+
+A question may lie any number of measured widths beyond a parameter's range: what its trend may do
+there outgrows all numbers. Ten already says that nothing is known, and the widest calibrated bounds
+of one configuration stay finite numbers.
+"""
+
+_MIN_VARIANCE = 1e-8
+"""No forecast is surer than a hundredth of a percent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounds:
+    """What every answer of a portfolio rests on; see `FittedPortfolio` for the parts."""
+
+    encoder: Encoder
+    transfer: LevelTransfer
+    regime_map: RegimeMap
+    lower_ends: LowerEnds
+    lopsided: Lopsided
+    regimes: Mapping[str, RegimeModel]
+    center: float
+    memory: Memory
+    squared_breaks: FloatArray | None
+    epochs: Epochs | None
+    supports: SupportGrounds
+    mixtures: Mixtures
+    jitter: Jitter | None
+    placement: Placement | None
+    noise_tails: NoiseTails | None
+
+    def encode(self, asked: FeatureTable, filled: FeatureTable) -> Encoded:
+        """Return questions as the regressors see them, given what they leave open is filled in."""
+        encoded = self.encoder.encode(filled)
+        if filled is not asked and self.placement is not None and not self.placement.is_regular:
+            # They may stand less densely than that, as some runs did.
+            encoded = self.encoder.left_open(encoded, "nodes", self.placement.open_rows(asked))
+        return self.transfer.settle(encoded, filled)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """Rows of one regime with what its mixture says of them."""
+
+    rows: slice | IntArray
+    mixture: Mixture
+    found: Evaluation
+
+
+class Inquiry:
+    """The answers to one table of questions, each part made when it is asked for.
+
+    Forecast, explanation and support share the encoded rows, the stand-ins of open levels and the
+    evaluation of the members.
+
+    Parameters
+    ----------
+    grounds
+        What the portfolio knows.
+    features
+        The questions. A column that the fit knows and the table lacks counts as missing; one that
+        the fit does not know is ignored (`support` names it).
+    phase_law
+        How the phases that runs told share the duration, None if no run told any.
+    """
+
+    def __init__(
+        self, grounds: Grounds, features: FeatureTable, phase_law: PhaseLaw | None
+    ) -> None:
+        self._grounds, self._asked, self._phase_law = grounds, features, phase_law
+        placement = grounds.placement
+        self.features = features if placement is None else placement.filled(features)
+        """The questions, with the nodes that they leave open."""
+
+    @once
+    def encoded(self) -> Encoded:
+        """The rows as the regressors see them."""
+        return self._grounds.encode(self._asked, self.features)
+
+    @once
+    def regimes(self) -> tuple[str, ...]:
+        """The kind of question that each row asks."""
+        grounds, encoded = self._grounds, self.encoded
+        return grounds.regime_map.of_rows(grounds.encoder, encoded.distances, encoded.codes)
+
+    @once
+    def answering(self) -> Sequence[str]:
+        """What answers each row, by the names of `FittedPortfolio.answering`."""
+        return self._grounds.lower_ends.of_rows(self.regimes, self.encoded.X)
+
+    @once
+    def expansion(self) -> Expansion | None:
+        """The stand-ins of open levels, None if every level was measured."""
+        return self._grounds.transfer.expand(self.encoded, self.features)
+
+    @once
+    def forecast(self) -> ForecastDistribution:
+        """The distributions of new runs; see `FittedPortfolio.predict`."""
+        n = self.features.n_rows
+        if n == 0:
+            return ForecastDistribution(np.empty(0), np.empty(0), (), np.empty((0, len(LEVELS))))
+        grounds, encoded = self._grounds, self.encoded
+        mean, variance = self._moments()
+        mean = mean + encoded.shift
+        of_epochs = None if grounds.epochs is None else self.of_epochs
+        if of_epochs is not None:
+            mean = mean + of_epochs[0]
+        if grounds.jitter is not None:
+            variance = grounds.jitter.told(variance, mean)
+        variance = variance + encoded.variance
+        if of_epochs is not None:
+            variance = variance + np.vecdot(of_epochs[1], of_epochs[1])
+        if grounds.squared_breaks is not None:
+            variance = variance + encoded.excess**2 @ grounds.squared_breaks
+        (median, scale), curves = _settled(mean, variance, grounds.center), self._curves()
+        if grounds.memory.repeated:
+            median, scale = grounds.memory.told_by_repetitions(
+                encoded, self._signatures, median, scale, curves
+            )
+        below, above = self._half_widths(median, scale, curves)
+        return ForecastDistribution(median, scale, self.regimes, below, above)
+
+    def _half_widths(
+        self, median: FloatArray, scale: FloatArray, curves: FloatArray
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return half widths in scales below the medians, and those above where they differ."""
+        grounds = self._grounds
+        below, above = grounds.lopsided.curves(self.encoded, scale, curves)
+        if grounds.noise_tails is None:
+            return below, above
+        noise = np.ones(len(scale))
+        if grounds.jitter is not None:
+            noise = np.sqrt(grounds.jitter.factor(median - grounds.center))
+        return grounds.noise_tails.widened(noise / scale, below, above)
+
+    @once
+    def supports(self) -> SupportColumns:
+        """How well the runs support the rows, in columns."""
+        return self._grounds.supports.describe(self.features, self.encoded, self._signatures)
+
+    @once
+    def support(self) -> list[Support]:
+        """How well the runs support each row."""
+        return self.supports.rows()
+
+    @once
+    def explanation(self) -> list[tuple[TermShare, ...]]:
+        """What each duration is made of; see `FittedPortfolio.explain`."""
+        return [] if self.features.n_rows == 0 else explain_rows(self._shares)
+
+    @once
+    def phases(self) -> list[tuple[PhaseShare, ...]]:
+        """How the measured phases share each duration; see `FittedPortfolio.explain_phases`."""
+        law = self._phase_law
+        if law is None:
+            return [()] * self.features.n_rows
+        return name_shares(law.names, self._phase_shares(law), PhaseShare)
+
+    @once
+    def ranked(self) -> tuple[Sequence[str], IntArray, FloatArray]:
+        """The phases, or the terms where no run told any, as columns: names, order and shares.
+
+        See `models.explanations.explanation.ranked`; there is at least one question.
+        """
+        law = self._phase_law
+        if law is None:
+            return list(TERM_NAMES.values()), *ranked(self._shares)
+        return law.names, *ranked(self._phase_shares(law))
+
+    def _phase_shares(self, law: PhaseLaw) -> FloatArray:
+        return law.shares(self._grounds.encoder.layout, self.encoded.X)
+
+    @once
+    def of_epochs(self) -> tuple[FloatArray, FloatArray] | None:
+        """What is open of rows with other epochs than the runs, None without such a row.
+
+        What is to be added to the log durations, shape (n,), and two deviations, shape (n, 2): of a
+        start-up, and of what is fixed. Each is one unknown for all rows. See `Epochs`.
+        """
+        epochs = self._grounds.epochs
+        if epochs is None or not self.encoded.excess[:, epochs.feature].any():
+            return None
+        unknown = np.zeros((self.features.n_rows, 2))
+        unknown[:, 0] = start_up(self.encoded.excess[:, epochs.feature])
+        if not epochs.is_one:
+            return np.zeros(len(unknown)), unknown
+        expansion = self.expansion
+        X = self.encoded.X if expansion is None else expansion.X
+        found = self._of_rows(
+            [
+                epochs.readings(X[each.rows], each.mixture, each.found.shares)
+                for each in self._answered
+            ]
+        )
+        unknown[:, 1] = (found[:, 1] - found[:, 0]) / 2
+        return found.mean(axis=1), unknown
+
+    @once
+    def _signatures(self) -> list[bytes]:
+        return row_signatures(self.encoded)
+
+    @once
+    def _answered(self) -> list[_Answered]:
+        """What the mixtures say of the rows, or of what stands in for them, by regime."""
+        expansion, asked = self.expansion, self.answering
+        X = self.encoded.X
+        if expansion is not None:
+            X, asked = expansion.X, [asked[row] for row in expansion.source]
+        answered = []
+        for name, rows in _rows_of(asked).items():
+            mixture = self._grounds.mixtures.of(name)
+            answered.append(_Answered(rows, mixture, mixture.evaluate(X[rows])))
+        return answered
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of each row's log duration above the centre."""
+        expansion = self.expansion
+        means = self._gathered([each.found.mean for each in self._answered])
+        variances = self._gathered([each.found.variance for each in self._answered])
+        if expansion is None:
+            return means, variances
+        means, variances = means + expansion.shift, variances + expansion.variance
+        n, source, weights = self.features.n_rows, expansion.source, expansion.weights
+        mean, variance, between, unknown = np.zeros((4, n))
+        np.add.at(mean, source, weights * means)
+        np.add.at(variance, source, weights * variances)
+        np.add.at(between, source, weights * (means - mean[source]) ** 2)
+        np.add.at(unknown, source, weights * expansion.unknown)
+        return mean, variance + variance_of_levels(between, unknown)
+
+    @once
+    def _shares(self) -> FloatArray:
+        """The shares of `TERMS` in each row, shape (n, n_terms)."""
+        return self._of_rows(
+            [each.mixture.term_shares(each.found.shares) for each in self._answered]
+        )
+
+    def _of_rows(self, parts: Sequence[FloatArray]) -> FloatArray:
+        """Return the rows' means of what was found for each regime, shape (n, n_columns)."""
+        found, expansion = self._gathered(parts), self.expansion
+        if expansion is None:
+            return found
+        total = np.zeros((self.features.n_rows, found.shape[1]))
+        np.add.at(total, expansion.source, expansion.weights[:, None] * found)
+        return total
+
+    def _gathered(self, parts: Sequence[FloatArray]) -> FloatArray:
+        """Return in the order of the rows what was found for each regime."""
+        if len(parts) == 1:
+            return parts[0]
+        whole: FloatArray = np.empty((sum(map(len, parts)), *parts[0].shape[1:]))
+        for each, part in zip(self._answered, parts, strict=True):
+            whole[each.rows] = part
+        return whole
+
+    def _curves(self) -> FloatArray:
+        """Return the calibrated half widths of each row, shape (n, n_levels)."""
+        names, regimes = self.regimes, self._grounds.regimes
+        distinct = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        if len(distinct) == 1:
+            curve = regimes[names[0]].curve[None]
+            return curve if len(names) == 1 else curve.repeat(len(names), axis=0)
+        table = np.array([regimes[name].curve for name in distinct])
+        curves: FloatArray = table[[distinct[name] for name in names]]
+        return curves
+
+
+def _settled(
+    mean: FloatArray, variance: FloatArray, center: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return log medians and tempered scales, both within their bounds."""
+    # All bounds let NaN pass: the distribution refuses it.
+    if len(mean) == 1:
+        bounded = min(max(mean.item(), -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
+        scale = tempered(sqrt(max(variance.item(), _MIN_VARIANCE)))
+        return np.array([bounded + center]), np.array([min(scale, MAX_LOG_SCALE)])
+    inside = np.minimum(np.maximum(mean, -MAX_LOG_DISTANCE), MAX_LOG_DISTANCE)
+    scales = tempered(np.sqrt(np.maximum(variance, _MIN_VARIANCE)))
+    return inside + center, np.minimum(scales, MAX_LOG_SCALE)
+
+
+def _rows_of(regimes: Sequence[str]) -> dict[str, slice | IntArray]:
+    """Return the rows of each regime."""
+    first = regimes[0]
+    if len(set(regimes)) == 1:
+        return {first: slice(None)}
+    rows: dict[str, list[int]] = {}
+    for row, regime in enumerate(regimes):
+        rows.setdefault(regime, []).append(row)
+    return {name: np.array(found, dtype=np.int64) for name, found in rows.items()}

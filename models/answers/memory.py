@@ -1,0 +1,134 @@
+"""What an artefact remembers of the configurations it was fitted on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+import numpy as np
+
+from models.distribution import AT_90
+from models.features.encoder import Encoded
+from models.once import once
+from models.runs.configurations import UNBOUNDED
+from models.runs.run_names import RunNames
+from models.tables import BoolArray, FloatArray, IntArray
+
+_ROUNDING = 1e-9
+_DIGITS = 1e9
+
+
+def row_signatures(encoded: Encoded) -> list[bytes]:
+    """Return bytes that are equal for rows that the regressors cannot tell apart."""
+    if len(encoded.X) == 1:
+        numbers = np.rint(encoded.X[0] * _DIGITS) / _DIGITS
+        return [(np.concatenate([numbers, encoded.codes[0]]) + 0.0).tobytes()]
+    return _signatures(encoded.X, encoded.codes)
+
+
+def _signatures(X: FloatArray, codes: FloatArray | IntArray) -> list[bytes]:
+    n, width = X.shape
+    rounded = np.empty((n, width + codes.shape[1]))
+    # What the rounding of arrays does, without the checks of its arguments.
+    np.divide(np.rint(X * _DIGITS), _DIGITS, out=rounded[:, :width])
+    rounded[:, width:] = codes
+    rounded += 0.0  # no negative zeros
+    found: list[bytes] = rounded.view(f"V{rounded.shape[1] * rounded.itemsize}").ravel().tolist()
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """The configurations of a fit.
+
+    Parameters
+    ----------
+    X
+        Encoded rows, shape (n, n_columns), and beside it
+    codes
+        the level codes of all categories, shape (n, n_categories).
+    names
+        Hashes of the configurations and up to three runs of each.
+    held_out
+        Held-out log forecast of each configuration in interpolation, shape (n,); `UNBOUNDED` where
+        there is none.
+    known_columns
+        Every column that some run has a value of.
+    unfinished
+        Which configurations none did, shape (n,).
+    ranges
+        Least and largest log duration of the runs of each configuration, shape (n, 2); without
+        bounds where there is one run.
+    half_widths
+        Half width of the 90 % interval that repetitions tell of a new run of each configuration
+        (`models.runs.repetitions`), shape (n,); `UNBOUNDED` where they tell none.
+    """
+
+    X: FloatArray
+    codes: FloatArray
+    names: RunNames
+    held_out: FloatArray
+    known_columns: frozenset[str]
+    unfinished: BoolArray
+    ranges: FloatArray
+    half_widths: FloatArray
+
+    @once
+    def signatures(self) -> frozenset[bytes]:
+        """What `row_signatures` gives for the rows that some run completed."""
+        signatures = _signatures(self.X, self.codes)
+        if self.unfinished.any():
+            return frozenset(compress(signatures, (~self.unfinished).tolist()))
+        return frozenset(signatures)
+
+    @once
+    def repeated(self) -> Mapping[bytes, tuple[float, float, float]]:
+        """The ranges and half widths of repeated configurations, by what `row_signatures` gives."""
+        rows = self.is_repeated
+        found: dict[bytes, tuple[float, float, float]] = {}
+        told = np.column_stack([self.ranges[rows], self.half_widths[rows]]).tolist()
+        signatures = _signatures(self.X[rows], self.codes[rows])
+        for signature, (low, high, half_width) in zip(signatures, told, strict=True):
+            # Configurations that the regressors cannot tell apart have one range.
+            other = found.get(signature, (low, high, half_width))
+            found[signature] = min(low, other[0]), max(high, other[1]), max(half_width, other[2])
+        return found
+
+    @property
+    def is_repeated(self) -> BoolArray:
+        """Which configurations have several runs, shape (n,)."""
+        return _are_bounded(self.ranges)
+
+    def told_by_repetitions(
+        self,
+        encoded: Encoded,
+        signatures: Sequence[bytes],
+        log_median: FloatArray,
+        scale: FloatArray,
+        curves: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return log medians and scales, by their repetitions where rows have any.
+
+        Medians are moved into the repetitions, and 90 % intervals are no wider than what these
+        tell. `signatures` are what `row_signatures` gives for the encoded rows, `curves` the half
+        widths of their intervals in scales.
+        """
+        median, found = log_median, scale
+        for row, signature in enumerate(signatures):
+            told = self.repeated.get(signature)
+            if (
+                told is None
+                or (encoded.excess[row] > _ROUNDING).any()
+                or encoded.missing[row].any()
+                or (encoded.readings is not None and encoded.readings.names[row])
+            ):
+                continue
+            if median is log_median:
+                median, found = log_median.copy(), scale.copy()
+            median[row] = min(max(median[row], told[0]), told[1])
+            found[row] = min(found[row], told[2] / curves[row, AT_90])
+        return median, found
+
+
+def _are_bounded(ranges: FloatArray) -> BoolArray:
+    bounded: BoolArray = ranges[:, 1] < UNBOUNDED
+    return bounded

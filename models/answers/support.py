@@ -1,0 +1,333 @@
+"""How well the runs support a question: ranges, levels, what cannot be known, nearest runs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+
+from models.answers.memory import Memory
+from models.answers.neighbours import Neighbours
+from models.features.encoder import UNASKED, UNSEEN, Encoded, Encoder
+from models.features.numeric import NumericFeature
+from models.members.transfer import LevelTransfer
+from models.once import once
+from models.questions.regimes import RegimeMap
+from models.reports import AxisSupport, Basis, Support
+from models.tables import BoolArray, FeatureTable, IntArray
+
+_TINY = 1e-9
+_DIGITS = 9
+_SUFFIX = {"": "", "per_worker": "_per_worker", "workers_per": ""}
+
+
+class _Row(NamedTuple):
+    """A row that may leave what was measured: how far, whether that tells, its levels' codes."""
+
+    row: int
+    distances: list[float]
+    is_telling: bool
+    codes: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class SupportColumns:
+    """How well the runs support many questions.
+
+    Parameters
+    ----------
+    nearest
+        Groups of up to three runs that are most like some question.
+    places
+        Which of the groups each question has, shape (n,).
+    bases
+        Where each forecast comes from if its question is within all that was measured, shape (n,).
+    outside
+        The support of the questions that are not, by row.
+    """
+
+    nearest: Sequence[tuple[str, ...]]
+    places: IntArray
+    bases: Sequence[Basis]
+    outside: Mapping[int, Support]
+
+    def of(self, row: int) -> Support:
+        """Return the support of one question."""
+        found = self.outside.get(row)
+        if found is None:
+            found = _within(self.nearest[self.places[row]], self.bases[row])
+        return found
+
+    def rows(self) -> list[Support]:
+        """Return the support of each question; those alike share one."""
+        keys = list(zip(self.places.tolist(), self.bases, strict=True))
+        alike = {key: _within(self.nearest[key[0]], key[1]) for key in set(keys)}
+        supports = list(map(alike.__getitem__, keys))
+        for row, support in self.outside.items():
+            supports[row] = support
+        return supports
+
+
+def _within(nearest: tuple[str, ...], basis: Basis) -> Support:
+    """Return the support of questions within all that was measured."""
+    return Support(
+        within_range=True,
+        axes=(),
+        unseen_levels=(),
+        unidentified=(),
+        nearest_run_ids=nearest,
+        basis=basis,
+    )
+
+
+class SupportGrounds:
+    """What the support of any question is judged by, prepared once for a fit.
+
+    Parameters
+    ----------
+    encoder, transfer, memory
+        How questions are encoded, open levels answered, and what was measured.
+    regime_map
+        Levels with few runs, and parameters that are irrelevant: beyond the range of such a one a
+        forecast is no extrapolation, though the range is told.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        transfer: LevelTransfer,
+        memory: Memory,
+        regime_map: RegimeMap,
+    ) -> None:
+        self._encoder, self._transfer, self._memory = encoder, transfer, memory
+        self._regime_map = regime_map
+        self._constant: BoolArray = np.array(
+            [feature.spread == 0 for feature in encoder.numeric], dtype=np.bool_
+        )
+        self._names = [*encoder.axis_names(), *(each.column for each in encoder.categories)]
+
+    @once
+    def _neighbours(self) -> Neighbours:
+        """The configurations, prepared for the search of the nearest."""
+        return Neighbours(self._memory, _spans(self._encoder))
+
+    def describe(
+        self, features: FeatureTable, encoded: Encoded, signatures: Sequence[bytes]
+    ) -> "SupportColumns":
+        """Return the support of the rows of `features`, which are encoded and settled."""
+        nearest, places = self._neighbours.nearest(encoded)
+        unknown = self._unknown(features, encoded)
+        is_known = list(map(self._memory.signatures.__contains__, signatures))
+        is_rare, is_odd = self._is_rare(encoded), _is_odd(encoded)
+        if any(unknown):
+            is_odd = [odd or bool(names) for odd, names in zip(is_odd, unknown, strict=True)]
+        outside = {
+            asked.row: self._outside(
+                features,
+                asked,
+                unknown[asked.row],
+                nearest[places[asked.row]],
+                (is_known[asked.row], is_rare[asked.row]),
+            )
+            for asked in self._rows(encoded, list(compress(range(len(is_odd)), is_odd)))
+        }
+        return SupportColumns(nearest, places, self._bases(is_known, is_rare), outside)
+
+    def _bases(self, is_known: list[bool], is_rare: list[bool]) -> list[Basis]:
+        """Return where forecasts of questions within all that was measured come from."""
+        if not any(is_rare):
+            basis_of = [self._basis(measured=measured, rare=False) for measured in (False, True)]
+            return list(map(basis_of.__getitem__, is_known))
+        pairs = list(zip(is_known, is_rare, strict=True))
+        found = {pair: self._basis(measured=pair[0], rare=pair[1]) for pair in set(pairs)}
+        return list(map(found.__getitem__, pairs))
+
+    def _rows(self, encoded: Encoded, rows: Sequence[int]) -> Iterator["_Row"]:
+        """Yield what is looked at of some rows, as numbers."""
+        if not rows:
+            return
+        distances = encoded.distances[rows]
+        telling = self._regime_map.telling(self._encoder, distances).max(axis=1, initial=0.0)
+        is_telling = telling > _TINY
+        if encoded.readings is not None:
+            # No run stands beside what went together everywhere and is parted.
+            is_telling |= [bool(encoded.readings.names[row]) for row in rows]
+        yield from map(
+            _Row,
+            rows,
+            distances.tolist(),
+            is_telling.tolist(),
+            encoded.codes[rows],
+        )
+
+    def _outside(
+        self,
+        features: FeatureTable,
+        asked: "_Row",
+        unknown: tuple[str, ...],
+        nearest: tuple[str, ...],
+        grounds: tuple[bool, bool],
+    ) -> Support:
+        """Return the support of a row that may leave what was measured."""
+        codes = asked.codes.tolist()
+        levels: Mapping[str, str | None] = {}
+        unseen: tuple[tuple[str, str], ...] = ()
+        if codes and min(codes) < 0:
+            levels = {name: column[asked.row] for name, column in features.categorical.items()}
+            unseen = _unseen(self._encoder, codes, levels)
+        axes = self._axes(features, asked)
+        is_known, is_rare = grounds
+        basis = self._basis(
+            measured=not (unknown or axes) and is_known,
+            described=bool(unseen) and self._transfer.is_described(asked.codes, levels),
+            rare=is_rare,
+            n_unseen=len(unseen),
+            outside=asked.is_telling,
+        )
+        is_within = not (axes or unseen or unknown)
+        return Support(is_within, axes, unseen, unknown, nearest, basis)
+
+    def _axes(self, features: FeatureTable, asked: "_Row") -> tuple[AxisSupport, ...]:
+        axes = [
+            _axis(self._encoder.numeric[index], self._ranges[index], features, asked.row, distance)
+            for index, distance in enumerate(asked.distances)
+            if distance > _TINY
+        ]
+        return tuple(sorted(axes, key=lambda axis: -round(axis.distance, _DIGITS)))
+
+    @once
+    def _ranges(self) -> list[tuple[float, float]]:
+        return list(map(_measured_range, self._encoder.numeric))
+
+    def _is_rare(self, encoded: Encoded) -> list[bool]:
+        """Return which rows have a level with few runs."""
+        if not any(self._regime_map.few_levels):
+            return [False] * len(encoded.X)
+        return [
+            any(map(frozenset.__contains__, self._regime_map.few_levels, codes))
+            for codes in encoded.codes.tolist()
+        ]
+
+    def _basis(
+        self,
+        *,
+        measured: bool,
+        rare: bool,
+        described: bool = False,
+        n_unseen: int = 0,
+        outside: bool = False,
+    ) -> Basis:
+        """Return the weakest link: unknown level, known by specification, out of range, inside."""
+        if measured and not n_unseen:
+            return "measured"
+        # An instance type comes with its GPU type: both unseen are one unknown.
+        is_few = len(self._memory.names) <= 2  # noqa: PLR2004 - two show no trend
+        if is_few or (n_unseen and not described):
+            return "prior"
+        if n_unseen or rare:
+            return "transferred"
+        return "extrapolated" if outside else "interpolated"
+
+    def _unknown(self, features: FeatureTable, encoded: Encoded) -> list[tuple[str, ...]]:
+        """Return for each row the columns whose effect on it the runs cannot show.
+
+        First the known ones, then those that went together in all runs, then those with a value
+        that no run has ever had.
+        """
+        parted = encoded.readings
+        found: list[tuple[str, ...]] = [()] * len(encoded.X)
+        if parted is not None:
+            found = list(parted.names)
+        known = self._memory.known_columns
+        strangers = [
+            name for name in (*features.numeric, *features.categorical) if name not in known
+        ]
+        if not strangers and parted is None and self._is_inside(encoded):
+            return found
+        is_unasked = encoded.codes == UNASKED
+        # One that was the same in all runs is taken as it was there where a question leaves it out.
+        is_out = np.where(self._constant, encoded.excess > _TINY, encoded.missing)
+        if is_out.any() or is_unasked.any():
+            flags = np.hstack([is_out, is_unasked])
+            for row in np.flatnonzero(flags.any(axis=1)).tolist():
+                shown = (self._names[index] for index in np.flatnonzero(flags[row]))
+                found[row] = tuple(dict.fromkeys((*shown, *found[row])))
+        for name in sorted(strangers):
+            given = _given(features, name)
+            found = [
+                (*names, name) if is_given else names
+                for names, is_given in zip(found, given, strict=True)
+            ]
+        return found
+
+    @staticmethod
+    def _is_inside(encoded: Encoded) -> bool:
+        """Whether a single row has every value, all within the measured range, and every level."""
+        return (
+            len(encoded.X) == 1
+            and not any(encoded.excess[0].tolist())
+            and not any(encoded.missing[0].tolist())
+            and UNASKED not in encoded.codes[0].tolist()
+        )
+
+
+def _unseen(
+    encoder: Encoder, codes: Sequence[int], levels: Mapping[str, str | None]
+) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (category.column, str(levels[category.column]))
+        for category, code in zip(encoder.categories, codes, strict=True)
+        if code == UNSEEN
+    )
+
+
+def _is_odd(encoded: Encoded) -> list[bool]:
+    """Return which rows leave a measured range or the measured levels."""
+    if len(encoded.X) == 1:
+        codes, distances = encoded.codes[0].tolist(), encoded.distances[0].tolist()
+        return [min(codes, default=0) < 0 or max(distances, default=0.0) > _TINY]
+    is_open = np.logical_or.reduce(encoded.codes < 0, axis=1)
+    is_out = np.logical_or.reduce(encoded.distances > _TINY, axis=1)
+    odd: list[bool] = (is_open | is_out).tolist()
+    return odd
+
+
+def _spans(encoder: Encoder) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    spans = [feature.axis_span for feature in encoder.numeric if feature.used]
+    return np.array(spans, dtype=np.float64)
+
+
+def _axis(
+    feature: NumericFeature,
+    measured: tuple[float, float],
+    features: FeatureTable,
+    row: int,
+    distance: float,
+) -> AxisSupport:
+    asked = float(features.numeric[feature.column][row])
+    name = feature.column + _SUFFIX[feature.quotient]
+    if feature.quotient:
+        workers = float(features.numeric["workers"][row])
+        asked = asked / workers if feature.quotient == "per_worker" else workers / asked
+        name = "workers_per_node" if feature.quotient == "workers_per" else name
+    return AxisSupport(name, asked, *measured, distance)
+
+
+def _measured_range(feature: NumericFeature) -> tuple[float, float]:
+    """Return the measured range in the column's own units."""
+    ends = np.array([feature.low, feature.high]) + feature.center
+    if feature.transform == "scaled":
+        values = ends * feature.unit + feature.origin
+    else:
+        values = np.exp(ends) if feature.transform == "log" else np.expm1(ends) * feature.unit
+    low, high = (float(f"{value:.12g}") for value in values)
+    return low, high
+
+
+def _given(features: FeatureTable, name: str) -> list[bool]:
+    """Return which rows have a value of a column."""
+    values = features.numeric.get(name)
+    if values is None:
+        return [level is not None for level in features.categorical[name]]
+    return [not is_missing for is_missing in np.isnan(values).tolist()]

@@ -1,0 +1,1 @@
+"""Fits as bytes: written, and refused or read back."""

@@ -1,0 +1,1 @@
+"""Half widths of prediction intervals, and which way they lean."""

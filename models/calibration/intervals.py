@@ -1,0 +1,270 @@
+"""Calibration of prediction intervals: held-out quantiles, shrunk to prior ones, per regime."""
+
+import math
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+
+from models.distribution import LEVELS
+from models.questions.regimes import FEW_CONFIGURATIONS, UNTESTED_AXES, Kind
+from models.tables import FloatArray
+
+_PRIOR_90: Mapping[tuple[Kind, bool], float] = {
+    ("interpolation", False): 1.5,
+    ("interpolation", True): 1.35,
+    ("transfer", False): 1.65,
+    ("transfer", True): 1.35,
+    ("new_level", False): 1.8,
+    ("new_level", True): 1.8,
+    ("extrapolation", False): 1.75,
+    ("extrapolation", True): 1.5,
+    ("short_axis", False): 1.5,
+    ("short_axis", True): 0.95,
+    ("constant_axis", False): 1.5,
+    ("constant_axis", True): 0.95,
+}
+"""Half width at 90 % in predicted standard deviations: of many configurations, and of few."""
+
+_SHAPES: Mapping[bool, FloatArray] = {
+    False: np.array([0.33, 0.66, 1.0, 1.35, 2.1]),
+    True: np.array([0.25, 0.6, 1.0, 1.4, 2.2]),
+}
+"""Prior half widths at `LEVELS` relative to that at 90 %, inside and beyond the measured range.
+
+Tails are heavier than the normal's, most of all beyond the range: trends mostly go on, and
+sometimes break."""
+
+Scale = TypeVar("Scale", float, FloatArray)
+
+_TYPICAL_SCALE, _SCALE_TRUST = 0.12, 0.75
+"""What predicted deviations are shrunk to, and the exponent of their own part; see `tempered`."""
+
+_DOUBT, _POOLED_DOUBT, _MOST_POOLED_DOUBT = 6.0, 5.0, 2.0
+_DOUBT_OF_NEW_LEVEL = 1.0
+"""By how much prior half widths are wider for one configuration; see `prior_curve`."""
+
+_MIN_HELD_OUT = 5
+"""Fewer distinct configurations tell no quantile."""
+
+_TRUST_INSIDE, _TRUST_OUTSIDE = 10, 30
+"""As how many configurations prior half widths count, inside and outside the measured range."""
+
+_REFIT_FACTOR = 1.1
+"""Refits on held-out sets keep hyper-parameters and templates that their test rows helped find."""
+
+_SURPRISE_TRUST = 6
+"""As how many configurations the belief counts that predicted deviations are right."""
+
+_QUANTILE_BOUNDS = (0.1, 6.0)
+"""Of held-out scores: below, deviations were nearly none, above something else went wrong."""
+
+
+def tempered(scale: Scale) -> Scale:
+    """Return predicted standard deviations of log durations, shrunk to a typical one.
+
+    ``s -> .12^.25 s^.75``: a predicted deviation is an estimate too, with an error of its own of
+    about a factor of 2, so that the smallest are too small and the largest too large (empirical
+    Bayes for log s; a heuristic in its two constants). The order of the deviations is kept.
+
+    References
+    ----------
+    Efron and Morris (1977), Stein's paradox in statistics, Scientific American 236(5), 119-127.
+
+    Examples
+    --------
+    >>> tempered(np.array([0.01, 0.12, 1.0])).round(3).tolist()
+    [0.019, 0.12, 0.589]
+    """
+    found: Scale = _TYPICAL_SCALE ** (1 - _SCALE_TRUST) * scale**_SCALE_TRUST
+    return found
+
+
+def untempered(scale: Scale) -> Scale:
+    """Return the predicted standard deviations of which `tempered` makes these.
+
+    For what is no prediction of a model: how far the levels of a category lie apart.
+
+    Examples
+    --------
+    >>> untempered(tempered(0.5))
+    0.5
+    """
+    found: Scale = (scale / _TYPICAL_SCALE ** (1 - _SCALE_TRUST)) ** (1 / _SCALE_TRUST)
+    return found
+
+
+def variance_of_levels(between: FloatArray, unknown: FloatArray) -> FloatArray:
+    """Return what a level that no run has adds to the variance of log durations, shape (n,).
+
+    Parameters
+    ----------
+    between
+        Variance between what the measured levels take in its place.
+    unknown
+        Variance of its own effect where nothing is known of it, 0 where other workloads or a data
+        sheet tell it. How far levels lie apart is then no prediction, and not to be tempered.
+    """
+    apart = np.sqrt(between + unknown)
+    return np.where(unknown > 0, untempered(apart), apart) ** 2
+
+
+def found_surprise(scores: FloatArray, weights: FloatArray, n_distinct: int) -> float:
+    """Return the factor, at least 1, by which a workload's forecasts are too sure of themselves.
+
+    With m configurations held out inside the range, whose scores have the mean square z^2, and one
+    scale k of all predicted deviations, ``k^2 = (6 + m z^2) / (6 + m)``: a scaled inverse
+    chi-square prior that counts as six of them. A workload unlike what the laws and priors believe
+    is so for every kind of question, most of which hold nothing out where configurations are few.
+
+    Parameters
+    ----------
+    scores
+        ``|y - mu| / s`` of configurations held out inside the measured range, shape (m,).
+    weights
+        How much each of them counts, shape (m,).
+    n_distinct
+        Distinct configurations among them.
+
+    References
+    ----------
+    Gelman et al. (2013), Bayesian data analysis, sec. 2.6.
+
+    Examples
+    --------
+    >>> found_surprise(np.array([2.0, 1.0, 2.0, 1.0]), np.ones(4), 4)
+    1.2649110640673518
+    >>> found_surprise(np.array([0.5, 0.1]), np.ones(2), 2)
+    1.0
+    """
+    bounded = np.minimum(scores, _QUANTILE_BOUNDS[1])
+    square = float(bounded**2 @ weights / weights.sum())
+    found = (_SURPRISE_TRUST + n_distinct * square) / (_SURPRISE_TRUST + n_distinct)
+    return max(1.0, math.sqrt(found))
+
+
+def prior_curve(
+    kind: Kind, n_configurations: int, *, is_pooled: bool = False, surprise: float = 1.0
+) -> FloatArray:
+    """Return prior half widths at `LEVELS`, wider for few configurations; a heuristic.
+
+    ``q0 = q00 (1 + 6 / n)`` with q00 that of few up to 12 configurations, whose share falls as
+    ``12 / n`` beyond them, and ``q00 (1 + min(2, 5 / n))`` where other workloads tell the spread
+    of what fewer than 12 configurations leave open. Beyond an axis of three levels they do not: its
+    trend is the runs' own, and whether it goes on no other workload knows. What a level does that
+    no run has is not told by more runs of other levels: ``q00 (1 + 1 / n)``. Times `surprise`
+    (`found_surprise`) for few, whose share falls alike.
+
+    Examples
+    --------
+    >>> prior_curve("interpolation", 60).round(2).tolist()
+    [0.53, 1.07, 1.62, 2.18, 3.4]
+    """
+    few = min(FEW_CONFIGURATIONS / n_configurations, 1.0)
+    doubt = _DOUBT / n_configurations
+    if kind == "new_level":
+        doubt = _DOUBT_OF_NEW_LEVEL / n_configurations
+    elif is_pooled and n_configurations < FEW_CONFIGURATIONS and kind != "extrapolation":
+        doubt = min(_POOLED_DOUBT / n_configurations, _MOST_POOLED_DOUBT)
+    width = few * surprise * _PRIOR_90[kind, True] + (1 - few) * _PRIOR_90[kind, False]
+    return width * _shape(kind) * (1 + doubt)
+
+
+def _shape(kind: Kind) -> FloatArray:
+    return _SHAPES[kind == "extrapolation" or kind in UNTESTED_AXES]
+
+
+def calibrate(
+    scores: FloatArray,
+    weights: FloatArray,
+    prior: FloatArray,
+    *,
+    kind: Kind,
+    n_configurations: int,
+    n_distinct: int,
+) -> FloatArray:
+    """Return half widths at `LEVELS` from held-out scores, strictly increasing.
+
+    Parameters
+    ----------
+    scores
+        ``|y - mu| / s`` of held-out configurations, shape (m,).
+    weights
+        How much each of them counts, shape (m,).
+    prior
+        Half widths at `LEVELS` before anything is held out (`prior_curve`).
+    kind
+        Kind of the regime.
+    n_configurations
+        Configurations of the fit.
+    n_distinct
+        Distinct configurations among the held-out ones.
+
+    Notes
+    -----
+    ``log q = (m log q_cv + n0 log q0) / (m + n0)`` with q_cv the weighted empirical quantile at
+    ``level (1 + 1 / m)``, n0 = 10 in interpolation and 30 elsewhere, and q the prior where fewer
+    than five were held out. In interpolation from 12 configurations on q is a tenth wider, since
+    refits keep what the whole fit has chosen; otherwise it is never below the prior: outside of
+    the range exchangeability does not hold, and few tell little.
+
+    References
+    ----------
+    Lei, G'Sell, Rinaldo, Tibshirani, Wasserman (2018), Distribution-free predictive inference for
+    regression, JASA 113(523). Barber et al. (2021), Predictive inference with the jackknife+,
+    Ann. Statist. 49(1).
+
+    Examples
+    --------
+    >>> scores = np.abs(np.linspace(-2, 2, 41))
+    >>> prior = prior_curve("interpolation", 41)
+    >>> curve = calibrate(
+    ...     scores, np.ones(41), prior, kind="interpolation", n_configurations=41, n_distinct=41)
+    >>> bool((np.diff(curve) > 0).all())
+    True
+    """
+    if n_distinct < _MIN_HELD_OUT:
+        return prior
+    interpolation = kind == "interpolation"
+    trust = _TRUST_INSIDE if interpolation else _TRUST_OUTSIDE
+    levels = np.minimum(np.array(LEVELS) * (1 + 1 / n_distinct), 1.0)
+    found = np.clip(weighted_quantile(scores, weights, levels), *_QUANTILE_BOUNDS)
+    # Levels beyond what the held-out sets can show follow the prior's shape.
+    shown = np.array(LEVELS) <= 1 - 1 / n_distinct
+    last = max(int(shown.sum()) - 1, 0)
+    shape = _shape(kind)
+    found = np.where(shown, found, found[last] * shape / shape[last])
+    mixed = np.exp((n_distinct * np.log(found) + trust * np.log(prior)) / (n_distinct + trust))
+    if interpolation and n_configurations >= FEW_CONFIGURATIONS:
+        mixed = _REFIT_FACTOR * mixed
+    else:
+        mixed = np.maximum(mixed, prior)
+    return strictly_increasing(mixed)
+
+
+def weighted_quantile(values: FloatArray, weights: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return the smallest values whose share of the weight reaches each level.
+
+    Examples
+    --------
+    >>> weighted_quantile(np.array([3.0, 1.0]), np.array([1.0, 3.0]), np.array([0.7, 0.8])).tolist()
+    [1.0, 3.0]
+    """
+    order = np.argsort(values, kind="stable")
+    share = np.cumsum(weights[order]) / weights.sum()
+    index = np.searchsorted(share, levels - 1e-12)
+    return values[order][np.minimum(index, len(values) - 1)]
+
+
+def strictly_increasing(curve: FloatArray) -> FloatArray:
+    """Return the smallest increasing curve not below the given one; steps are at least 1 %.
+
+    Examples
+    --------
+    >>> strictly_increasing(np.array([1.0, 0.5])).tolist()
+    [1.0, 1.01]
+    """
+    raised = curve.copy()
+    for index in range(1, len(raised)):
+        raised[index] = max(raised[index], 1.01 * raised[index - 1])
+    return raised

@@ -1,0 +1,1 @@
+"""What each column is worth: its share, relevance, spread, exponent and trend."""

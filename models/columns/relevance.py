@@ -1,0 +1,141 @@
+"""How much parameters matter by what the runs show: laws and processes believe less or more."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from models.features.layout import Layout
+from models.laws.law_priors import TERMS
+from models.laws.power_laws import FittedLaw
+from models.laws.scaling_laws import LogLinearLaw, ScalingLaw
+from models.members.epochs import with_sure_epochs
+from models.questions.regimes import FEW_CONFIGURATIONS
+from models.tables import FloatArray
+
+IRRELEVANT = 0.1
+"""Factor on the deviations of an irrelevant parameter's exponents and on its part of a kernel."""
+
+STRONG = 3.0
+"""Factor on the deviations of a strong parameter's exponents: 1 to 3, not a third, are common."""
+
+_LEAST_LOG_ODDS = 1.0
+_LEAST_LOG_ODDS_OF_FEW = 3.0
+"""With fewer than 12 configurations one parameter passes for another by chance: what counts there
+as strong evidence (20 to 1; Kass and Raftery 1995, J. Am. Statist. Assoc. 90(430), 773-795)."""
+
+_LEAST_OWN_SHARE = 0.01
+"""Share of a parameter's variance that others must leave to it for the runs to say anything."""
+
+
+def with_relevance(layout: Layout, X: FloatArray, y: FloatArray, seed: int) -> Layout:
+    """Return the layout with what the runs say for and against each parameter's relevance.
+
+    A parameter is strong (layers, rounds, the length of a sequence: in proportion to the work, or
+    its square) where the runs contradict the usual belief, by which it moves a duration little.
+    With a power law fitted under deviations three times as wide, it is one whose Bayes factor for
+    them is above e, and, where the evidence for all parameters together is, one that nothing speaks
+    against by as much. With fewer than 12 configurations both have to be above e^3.
+
+    From 12 configurations on, a parameter counts as irrelevant where the Bayes factor for exponents
+    of zero in all terms, by the Savage-Dickey ratio under the most plausible template of the full
+    law, is above e. One that the other features tell to 99 % of its variance does not: that its
+    part is theirs is what the prior says, not the runs.
+
+    Epochs that never varied are neither: their exponents are known (`models.members.epochs`).
+
+    Parameters
+    ----------
+    layout
+        How to read the columns of X.
+    X, y
+        Encoded configurations and their log durations.
+    seed
+        Chooses the subset of large sets.
+
+    References
+    ----------
+    Verdinelli and Wasserman (1995), Computing Bayes factors using a generalization of the
+    Savage-Dickey density ratio, J. Am. Statist. Assoc. 90(430), 614-618.
+    """
+    layout = with_sure_epochs(layout, X)
+    columns = [index for index, role in enumerate(layout.roles) if role == "parameter"]
+    if not columns:
+        return layout
+    layout = _with_strong(layout, columns, X, y, seed)
+    if len(y) < FEW_CONFIGURATIONS:
+        return layout
+    try:
+        best = ScalingLaw(layout, TERMS, 1.0, seed=seed).fit(X, y).laws_[0]
+    except (ValueError, np.linalg.LinAlgError):
+        return layout
+    factors = np.array(layout.relevances)
+    for column in columns:
+        if _own_share(layout.numeric(X), column) < _LEAST_OWN_SHARE:
+            continue
+        if _log_odds_of_zero(best, _exponents(best, layout.n_numeric, column)) > _LEAST_LOG_ODDS:
+            factors[column] = IRRELEVANT
+    return replace(layout, relevance=tuple(factors.tolist()))
+
+
+def _with_strong(
+    layout: Layout, columns: Sequence[int], X: FloatArray, y: FloatArray, seed: int
+) -> Layout:
+    """Return the layout with wider beliefs about the parameters that the runs call for."""
+    factors = np.array(layout.relevances)
+    factors[list(columns)] = STRONG
+    wide = replace(layout, relevance=tuple(factors.tolist()))
+    try:
+        usual, other = (LogLinearLaw(each, seed=seed).fit(X, y).laws_[0] for each in (layout, wide))
+    except (ValueError, np.linalg.LinAlgError):
+        return layout
+    least = _LEAST_LOG_ODDS if len(y) >= FEW_CONFIGURATIONS else _LEAST_LOG_ODDS_OF_FEW
+    together = other.evidence - usual.evidence > least
+    for column in columns:
+        odds = _log_odds_of_wide(other, 1 + column)
+        is_strong = odds > least or (together and odds > -_LEAST_LOG_ODDS)
+        factors[column] = STRONG if is_strong else 1.0
+    return replace(layout, relevance=tuple(factors.tolist())) if factors.max() > 1 else layout
+
+
+def _log_odds_of_wide(law: FittedLaw, place: int) -> float:
+    """Return the log Bayes factor for a parameter's wide prior against the usual one.
+
+    With m and S the exponent's mean and variance under the wide prior N(0, W), w the usual variance
+    and ``d = 1/w - 1/W``: the mean of ``N(t; 0, w) / N(t; 0, W)`` under N(m, S), inverted.
+    """
+    wide, mean = float(law.prior.sds[place]), float(law.theta[place])
+    usual, spread = wide / STRONG, float(law.covariance[place, place])
+    gain = usual**-2 - wide**-2
+    inside = 1 + gain * spread
+    return float(0.5 * (np.log(inside) + mean**2 * gain / inside) - np.log(STRONG))
+
+
+def _own_share(numeric: FloatArray, column: int) -> float:
+    """Return the share of a feature's variance that is no linear function of the others."""
+    centred = numeric - numeric.mean(axis=0)
+    others = np.delete(centred, column, axis=1)
+    told = others @ np.linalg.lstsq(others, centred[:, column])[0]
+    total = float(centred[:, column] @ centred[:, column])
+    left = centred[:, column] - told
+    return float(left @ left) / total if total > 0 else 1.0
+
+
+def _exponents(law: FittedLaw, width: int, column: int) -> Sequence[int]:
+    """Return where theta holds the exponents of a feature, a term each."""
+    count = len(law.prior.terms)
+    return [count + term * width + column for term in range(count)]
+
+
+def _log_odds_of_zero(law: FittedLaw, places: Sequence[int]) -> float:
+    """Return the log of posterior over prior density at exponents of zero."""
+    prior = law.prior.spread()[np.ix_(places, places)]
+    posterior = law.covariance[np.ix_(places, places)]
+    means = law.prior.means[list(places)]
+    return _log_density(law.theta[list(places)], posterior) - _log_density(means, prior)
+
+
+def _log_density(offset: FloatArray, covariance: FloatArray) -> float:
+    """Return the log density of a normal distribution, `offset` from its mean, up to a constant."""
+    _, log_determinant = np.linalg.slogdet(covariance)
+    return float(-(offset @ np.linalg.solve(covariance, offset) + log_determinant) / 2)

@@ -1,0 +1,82 @@
+"""Shares and other columns with zeros: whether they act by their logarithm or as they are."""
+
+import numpy as np
+
+from models.features.encoder import Encoder
+from models.features.numeric import NumericFeature, learn_logarithmic
+from models.laws.law_priors import TERMS
+from models.laws.scaling_laws import ScalingLaw
+from models.questions.regimes import FEW_CONFIGURATIONS
+from models.tables import FeatureTable, FloatArray
+
+_LEAST_LEVELS, _MOST_COLUMNS = 3, 4
+"""Levels that show how a share acts, and shares of a workload that are looked at."""
+
+_LEAST_LOG_ODDS = 1.0
+
+
+def with_shares(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: int) -> Encoder:
+    """Return the encoder with the transforms of shares that the runs speak for.
+
+    What is done with a share x of the data adds ``b x`` to a duration, ``a + b x`` in all: in terms
+    of ``log(1 + x / u)`` a sum of power laws, in terms of x none, and beyond the measured range the
+    difference grows. Factors ``exp(w x)`` and durations that fall with x are the other way round. A
+    column of three levels and more, one of them zero, enters linearly unless the evidence of the
+    full law (`models.laws.scaling_laws`) for its logarithm is e times as large.
+
+    Parameters
+    ----------
+    encoder
+        As learned from the features alone.
+    features
+        The configurations.
+    y
+        Their log durations above the median.
+    seed
+        Chooses the subset of large sets.
+
+    References
+    ----------
+    Box and Tidwell (1962), Transformation of the independent variables, Technometrics 4(4).
+    MacKay (1992), Bayesian interpolation, Neural Computation 4(3), on evidence.
+
+    Examples
+    --------
+    >>> share = np.tile([0.0, 0.25, 0.5, 1.0], 4)
+    >>> table = FeatureTable({"param.share": share}, {}, 16)
+    >>> added = with_shares(Encoder.learn(table), table, np.log(1 + 8 * share) - 1, seed=0)
+    >>> added.numeric[0].transform
+    'log1p'
+    """
+    if len(y) < FEW_CONFIGURATIONS:
+        return encoder
+    shares = [item for item in encoder.numeric if _is_share(item, encoder, features)]
+    if not 0 < len(shares) <= _MOST_COLUMNS:
+        return encoder
+    known = _evidence(encoder, features, y, seed)
+    for feature in shares:
+        logarithmic = learn_logarithmic(feature, features)
+        other = encoder.with_numeric(
+            tuple(logarithmic if each is feature else each for each in encoder.numeric)
+        )
+        found = _evidence(other, features, y, seed)
+        if found > known + _LEAST_LOG_ODDS:
+            encoder, known = other, found
+    return encoder
+
+
+def _is_share(feature: NumericFeature, encoder: Encoder, features: FeatureTable) -> bool:
+    values = features.numeric[feature.column]
+    is_linear = feature.used and feature.transform == "scaled" and not feature.quotient
+    is_kept = any(companion.of == feature.column for companion in encoder.companions)
+    levels = np.unique(values[~np.isnan(values)])
+    return is_linear and not is_kept and len(levels) >= _LEAST_LEVELS and levels[0] == 0
+
+
+def _evidence(encoder: Encoder, features: FeatureTable, y: FloatArray, seed: int) -> float:
+    """Return the largest log evidence of a template of the full law."""
+    X = encoder.encode(features).X
+    try:
+        return ScalingLaw(encoder.layout, TERMS, 1.0, seed=seed).fit(X, y).laws_[0].evidence
+    except (ValueError, np.linalg.LinAlgError):
+        return -np.inf

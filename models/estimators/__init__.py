@@ -1,0 +1,1 @@
+"""Estimators of scikit-learn as members, carried as forms instead of objects."""

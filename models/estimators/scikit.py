@@ -1,0 +1,87 @@
+"""Any scikit-learn regressor as a member of the portfolio."""
+
+from typing import Any, Self
+
+import numpy as np
+from typing_extensions import override
+
+from models.estimators.form_state import read_form, write_form
+from models.estimators.translation import check_translation, translate
+from models.features.layout import Layout
+from models.regressor import PortfolioRegressor, State
+from models.state.typed_json import read_number
+from models.tables import FloatArray
+
+_LEAST_ROWS = 2
+
+
+class ScikitRegressor(PortfolioRegressor):
+    """A scikit-learn regressor as a candidate: fitted by scikit-learn, answered by numpy.
+
+    What it learned is translated into plain numbers (`models.estimators.translation`), which alone
+    are stored and asked: artefacts hold no code, and serving never imports scikit-learn.
+
+    Parameters
+    ----------
+    layout
+        How to read the columns of X; the estimator sees its one-hot design.
+    estimator
+        The unfitted regressor, or what makes it when called (scikit-learn is imported then, and
+        not where a fitted portfolio is served).
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> X = np.array([[np.log(w), float(w == 1)] for w in (1, 2, 4, 8)])
+    >>> ridge = ScikitRegressor(Layout(("workers",), (), ()), Ridge(alpha=1e-6))
+    >>> ridge.fit(X, 5 - X[:, 0]).predict(X[:1]).round(3).tolist()
+    [5.0]
+    """
+
+    def __init__(self, layout: Layout, estimator: Any) -> None:
+        self.layout, self.estimator = layout, estimator
+
+    @override
+    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
+        """Fit a clone of the estimator on the one-hot design and keep what it learned.
+
+        Raises
+        ------
+        ValueError
+            If the estimator refuses the data, or cannot be carried as plain data.
+        """
+        from sklearn.base import clone  # noqa: PLC0415 - heavy, and only such candidates need it
+
+        if len(y) < _LEAST_ROWS:
+            raise ValueError(f"needs {_LEAST_ROWS} configurations, found {len(y)}")
+        is_made = hasattr(self.estimator, "fit") and not isinstance(self.estimator, type)
+        new = clone(self.estimator) if is_made else self.estimator()
+        design = self.layout.design(X)
+        self.center_ = float(np.median(y))
+        fitted = new.fit(design, y - self.center_)
+        self.form_ = translate(fitted)
+        check_translation(self.form_, fitted, design)
+        return self
+
+    @override
+    def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Return the estimator's forecasts, without a variance."""
+        return self.form_(self.layout.design(X))[:, 0] + self.center_, None
+
+    @override
+    def to_state(self) -> State:
+        """Return what the estimator learned, as numbers."""
+        state = write_form(self.form_)
+        return State({**state.values, "center": self.center_}, state.arrays)
+
+    @override
+    def load_state(self, state: State) -> None:
+        """Take over what the estimator learned.
+
+        Raises
+        ------
+        ValueError
+            If the numbers do not fit together.
+        """
+        self.center_ = read_number(state.values["center"])
+        self.form_ = read_form(state, self.layout.n_numeric + sum(self.layout.levels))

@@ -1,0 +1,180 @@
+"""How the phases of a run share its duration, learned from the runs that carry them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.features.encoder import Encoder
+from models.features.layout import Layout
+from models.state.checks import check_bounded, demand
+from models.tables import FeatureTable, FloatArray
+
+OTHER = "other"
+"""The part of a duration that no phase accounts for, and phases that are too many to tell."""
+
+MAX_PHASES = 8
+
+# A phase that a run lacks, or that took nothing, counts as this share: its logarithm is finite.
+_LEAST_SHARE = 1e-3
+# Slopes have a standard deviation of about one against a misfit of a third.
+_RIDGE, _FREE = 0.1, 0.01
+# Less than this share beside the phases is rounding.
+_ROOM = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRuns:
+    """Runs that say how long their phases took.
+
+    Parameters
+    ----------
+    features
+        The features of the runs.
+    duration_seconds
+        Durations, shape (n,), positive and finite.
+    seconds
+        Name of a phase to its seconds in each run, shape (n,), not negative, NaN where it was not
+        told.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, a duration is not positive or a phase is negative.
+
+    Examples
+    --------
+    >>> features = FeatureTable({"workers": np.array([2.0])}, {}, 1)
+    >>> PhaseRuns(features, np.array([9.0]), {"setup": np.array([1.0])}).features.n_rows
+    1
+    """
+
+    features: FeatureTable
+    duration_seconds: FloatArray
+    seconds: Mapping[str, FloatArray]
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.duration_seconds), *(len(each) for each in self.seconds.values())}
+        if lengths != {self.features.n_rows}:
+            raise ValueError("Features, durations and phases differ in length.")
+        if not (np.isfinite(self.duration_seconds) & (self.duration_seconds > 0)).all():
+            raise ValueError("Durations are positive finite seconds.")
+        for each in self.seconds.values():
+            known = each[~np.isnan(each)]
+            if not (np.isfinite(known) & (known >= 0)).all():
+                raise ValueError("Phases are finite seconds, 0 and more.")
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseLaw:
+    """The shares of the phases as a function of the configuration.
+
+    Each phase is a power law of the features relative to the others: the log ratios of the shares
+    to their geometric mean are linear in the encoded features.
+
+    Parameters
+    ----------
+    names
+        The phases, in the order of the columns.
+    coefficients
+        Of the centred log ratios, shape (n_design_columns, n_phases).
+
+    References
+    ----------
+    Aitchison (1982), The statistical analysis of compositional data, J. R. Statist. Soc. B 44(2).
+    """
+
+    names: tuple[str, ...]
+    coefficients: FloatArray
+
+    def shares(self, layout: Layout, X: FloatArray) -> FloatArray:
+        """Return the share of each phase in each row, shape (n, n_phases), summing to 1.
+
+        Parameters
+        ----------
+        layout
+            How to read the columns of X.
+        X
+            Encoded questions, shape (n, n_columns); a code of no level counts as the average.
+        """
+        logs = _design(layout, X) @ self.coefficients
+        parts = np.exp(logs - logs.max(axis=1, keepdims=True))
+        shares: FloatArray = parts / parts.sum(axis=1, keepdims=True)
+        return shares
+
+
+def fit_phases(runs: PhaseRuns | None, encoder: Encoder) -> PhaseLaw | None:
+    """Fit the shares by ridge regression of their log ratios, None where no run tells phases.
+
+    What the phases leave of the duration is a phase of its own, ``other``; where they add up to
+    more than the duration, because they overlap, they share their sum.
+
+    Examples
+    --------
+    >>> features = FeatureTable({"workers": np.array([1.0, 2.0, 4.0])}, {}, 3)
+    >>> runs = PhaseRuns(features, np.full(3, 10.0), {"compute": np.array([9.0, 8.0, 6.0])})
+    >>> encoder = Encoder.learn(features)
+    >>> law = fit_phases(runs, encoder)
+    >>> law.names, law.shares(encoder.layout, encoder.encode(features).X).round(1)[:, 1].tolist()
+    (('compute', 'other'), [0.1, 0.2, 0.4])
+    """
+    if runs is None:
+        return None
+    names, shares = _compose(runs)
+    if not names:
+        return None
+    told = shares.sum(axis=1) > 0
+    logs = np.log(np.maximum(shares[told], _LEAST_SHARE))
+    logs -= logs.mean(axis=1, keepdims=True)
+    design = _design(encoder.layout, encoder.encode(runs.features).X[told])
+    # Sums depend on the order of what they add, in their last bits.
+    order = np.lexsort((*logs.T, *design.T))
+    logs, design = logs[order], design[order]
+    penalty = np.full(design.shape[1], _RIDGE)
+    # The level of each phase, and whether anything is synchronised at all, are free.
+    penalty[[0, 1 + encoder.layout.n_numeric]] = _FREE
+    normal = design.T @ design + np.diag(penalty)
+    return PhaseLaw(names, np.linalg.solve(normal, design.T @ logs))
+
+
+def check_phases(names: Sequence[str], coefficients: FloatArray, layout: Layout) -> PhaseLaw | None:
+    """Return the law of an artefact's names and numbers, None where there are no names.
+
+    Raises
+    ------
+    ValueError
+        If they do not fit together.
+    """
+    if not names:
+        return None
+    demand(len(set(names)) == len(names) <= MAX_PHASES, "phases are too many or there twice")
+    width = 2 + layout.n_numeric + sum(layout.levels)
+    check_bounded(coefficients, (width, len(names)), "phases")
+    return PhaseLaw(tuple(names), coefficients)
+
+
+def _compose(runs: PhaseRuns) -> tuple[tuple[str, ...], FloatArray]:
+    """Return the names of the phases and their shares in each run; rows without any are zero."""
+    every = sorted(runs.seconds)
+    if not every:
+        return (), np.empty((len(runs.duration_seconds), 0))
+    seconds = np.column_stack([np.nan_to_num(runs.seconds[name]) for name in every])
+    told = seconds.sum(axis=1)
+    shares = seconds / np.maximum(told, runs.duration_seconds)[:, None]
+    order = np.argsort(-shares.sum(axis=0), kind="stable")[: MAX_PHASES - 1]
+    chosen = [index for index in order.tolist() if shares[:, index].any()]
+    rest = np.where(told > 0, 1.0 - shares[:, chosen].sum(axis=1), 0.0).clip(0.0)
+    if rest.max(initial=0.0) < _ROOM:
+        return tuple(every[index] for index in chosen), shares[:, chosen]
+    names = [every[index] for index in chosen]
+    return (*names, OTHER if OTHER not in names else f"{OTHER}_"), np.column_stack(
+        [shares[:, chosen], rest]
+    )
+
+
+def _design(layout: Layout, X: FloatArray) -> FloatArray:
+    """Return a column of ones, the numeric features, the gate and the levels' indicators."""
+    columns = [np.ones((len(X), 1)), layout.numeric(X), layout.gate(X)[:, None]]
+    for codes, count in zip(layout.codes(X).T, layout.levels, strict=True):
+        columns.append((codes[:, None] == np.arange(count)).astype(np.float64))
+    return np.hstack(columns)

@@ -1,0 +1,1 @@
+"""What regressors see: rows as matrices of numbers, codes of levels and data sheets."""

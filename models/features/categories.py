@@ -1,0 +1,61 @@
+"""Categorical columns: their measured levels, and which of them tell the runs apart."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.features.ordering import categorical_parameters
+from models.tables import FeatureTable, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryFeature:
+    """One categorical column: its measured levels (None = missing) and their run counts.
+
+    `used` is False if it has one level, or splits the runs as an earlier column does; it stays
+    known all the same, so that another level can be told from a measured one. `spread` is a factor
+    on how far apart the levels' effects are believed to lie (`models.columns.level_spreads`).
+    """
+
+    column: str
+    levels: tuple[str | None, ...]
+    counts: tuple[int, ...]
+    used: bool
+    spread: float = 1.0
+
+
+def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
+    """Learn the levels of every categorical column, GPU and instance type first.
+
+    Levels stand in the order of their first row, so that renaming them changes nothing. That no run
+    tells a GPU type is known too: about one that is asked such runs say little.
+
+    Examples
+    --------
+    >>> table = FeatureTable({}, {"gpu_type": ["T4", "V100", "T4"]}, 3)
+    >>> [(c.levels, c.counts, c.used) for c in learn_categories(table)]
+    [(('T4', 'V100'), (2, 1), True)]
+    """
+    untold: tuple[str | None, ...] = (None,) * features.n_rows
+    learned: list[CategoryFeature] = []
+    partitions: list[IntArray] = []
+    for name in ("gpu_type", "instance_type", *categorical_parameters(features)):
+        column = features.categorical.get(name, untold)
+        levels = sorted(dict.fromkeys(column), key=lambda level: level is None)
+        if levels == [None] and name != "gpu_type":
+            continue
+        index = {level: code for code, level in enumerate(levels)}
+        codes = np.array([index[level] for level in column], dtype=np.int64)
+        repeated = any(_same_partition(codes, earlier) for earlier in partitions)
+        used = len(levels) > 1 and not repeated
+        if used:
+            partitions.append(codes)
+        counts = np.bincount(codes, minlength=len(levels))
+        learned.append(CategoryFeature(name, tuple(levels), tuple(counts.tolist()), used))
+    return learned
+
+
+def _same_partition(one: IntArray, other: IntArray) -> bool:
+    """Return whether the levels of two columns pair off one to one."""
+    pairs = len(np.unique(np.stack([one, other]), axis=1).T)
+    return pairs == len(np.unique(one)) == len(np.unique(other))

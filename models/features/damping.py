@@ -1,0 +1,53 @@
+"""Trends that do not go on for ever beyond the measured range of a feature."""
+
+from math import inf, log
+from typing import Final, Literal
+
+import numpy as np
+
+from models.tables import FloatArray
+
+Fading = Literal["none", "below", "above", "both"]
+"""On which sides of its measured range the trend of a feature fades."""
+
+REACH: Final = log(2.0)
+"""How far, in log units, a trend that fades goes on beyond the measured range at most."""
+
+
+def fading_range(fades: Fading, low: float, high: float) -> tuple[float, float]:
+    """Return the range beyond which a trend fades: infinite where it goes on.
+
+    Examples
+    --------
+    >>> fading_range("below", -1.0, 2.0)
+    (-1.0, inf)
+    """
+    return low if fades in ("below", "both") else -inf, high if fades in ("above", "both") else inf
+
+
+def damped(values: FloatArray, low: float, high: float) -> FloatArray:
+    """Return values whose distance beyond a range is damped.
+
+    A distance e becomes ``REACH (1 - exp(-e / REACH))``: the trend goes on with its slope at the
+    end of the range and fades within a doubling. Which trends do so `models.columns.trends` tells.
+
+    Parameters
+    ----------
+    values
+        A transformed feature, in log units, any shape.
+    low, high
+        The range that was measured, low <= high; infinite where the trend goes on.
+
+    References
+    ----------
+    Gardner, McKenzie (1985), Forecasting trends in time series, Management Science 31(10).
+
+    Examples
+    --------
+    >>> damped(np.array([-9.0, 0.0, 0.5, 1.1, 9.0]), 0.0, 1.0).round(2).tolist()
+    [-0.69, 0.0, 0.5, 1.09, 1.69]
+    """
+    inside = np.clip(values, low, high)
+    beyond = values - inside
+    result: FloatArray = inside - np.sign(beyond) * REACH * np.expm1(-np.abs(beyond) / REACH)
+    return result

@@ -1,0 +1,281 @@
+"""The mathematics of sums of power laws: evaluation, fit, evidence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.features.layout import Layout
+from models.laws.law_priors import MAX_TERMS, LawPrior, Term, has_deviations
+from models.numerics.positive_definite import invert_positive, solve_positive
+from models.tables import FloatArray, IntArray
+
+_GATE_DEPTH, _NO_TERM = 30.0, -1e9
+"""What is taken off the log of a term that is switched off, and that of one that is not there."""
+
+_MISFIT_A, _MISFIT_B = 2.0, 2 * 0.04**2
+"""Shape and rate of the inverse gamma prior of the misfit variance."""
+
+_FIRST_MISFIT = 0.04
+"""The least misfit variance to start from, that of 20 %: first steps follow the data's shape."""
+
+_MAX_STEPS, _MOST_DAMPING, _SETTLED = 40, 1e8, 1e-3
+"""Steps at most, damping beyond which none helps, and changes that count as none."""
+
+_INDEPENDENT = 10
+"""One of so many residuals is taken as independent of the others."""
+
+
+def evaluate_law(
+    layout: Layout, terms: tuple[Term, ...], theta: FloatArray, X: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return a law's log duration, shape (n,), and its Jacobian, shape (n, n_parameters).
+
+    ``f = log sum_k exp(beta_k + w_k . z + m[c] + v_k[c])``, with 30 taken off the communication
+    term of a single worker. With p_k the share of term k: ``df/dbeta_k = p_k``,
+    ``df/dw_k = p_k z``, ``df/dm = onehot(c)`` and ``df/dv_k = p_k onehot(c)``.
+
+    References
+    ----------
+    Hoburg, Kirschen, Abbeel (2016), Data fitting with geometric-programming-compatible softmax
+    functions, Optim. Eng. 17, 897-918. Venkataraman et al. (2016), Ernest, NSDI.
+    """
+    return evaluate_terms(layout, terms, theta, X, layout.one_hot(X))
+
+
+def evaluate_terms(
+    layout: Layout, terms: tuple[Term, ...], theta: FloatArray, X: FloatArray, levels: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return what `evaluate_law` does, given `layout.one_hot(X)`: laws of one fit share it."""
+    count, width = len(terms), layout.n_numeric
+    z = layout.numeric(X)
+    weights = theta[count : count + count * width].reshape(count, width)
+    logs = z @ weights.T + theta[:count]
+    first, width_of_levels = count + count * width, levels.shape[1]
+    deviating = has_deviations(layout, terms)
+    if deviating:
+        deviations = theta[first + width_of_levels :].reshape(count, width_of_levels)
+        logs += levels @ deviations.T
+    if "comm" in terms:
+        logs[:, terms.index("comm")] -= _GATE_DEPTH * layout.gate(X)
+    top = np.maximum.reduce(logs, axis=1, keepdims=True)
+    shares = np.exp(logs - top)
+    total = np.add.reduce(shares, axis=1, keepdims=True)
+    shares /= total
+    effects = levels @ theta[first : first + width_of_levels]
+    slopes = (shares[:, :, None] * z[:, None, :]).reshape(len(X), count * width)
+    columns = [shares, slopes, levels]
+    if deviating:
+        split = shares[:, :, None] * levels[:, None, :]
+        columns.append(split.reshape(len(X), count * width_of_levels))
+    return (top + np.log(total))[:, 0] + effects, np.concatenate(columns, axis=1)
+
+
+def jacobian_factors(layout: Layout, terms: tuple[Term, ...]) -> tuple[IntArray, IntArray]:
+    """Return which two factors each column of a law's Jacobian is the product of.
+
+    The first is the share of a term, by its position, or -1 for none (always 1); the second a
+    column of the base ``[1, numeric features, indicators of levels, gate]``.
+    """
+    count, width, n_levels = len(terms), layout.n_numeric, sum(layout.levels)
+    each, numeric = np.arange(count), 1 + np.arange(width)
+    levels = 1 + width + np.arange(n_levels)
+    first = [each, np.repeat(each, width), np.full(n_levels, -1)]
+    second = [np.zeros(count, dtype=np.int64), np.tile(numeric, count), levels]
+    if has_deviations(layout, terms):
+        first.append(np.repeat(each, n_levels))
+        second.append(np.tile(levels, count))
+    return np.concatenate(first), np.concatenate(second)
+
+
+def stack_coefficients(
+    layout: Layout, laws: Sequence["FittedLaw"]
+) -> tuple[FloatArray, FloatArray]:
+    """Return matrices that evaluate many laws at once from the base of `jacobian_factors`.
+
+    The first gives the logs of the terms, four columns a law (those without a term next to minus
+    infinity), the second the common effects of the levels, one column a law.
+    """
+    width, n_levels = layout.n_numeric, sum(layout.levels)
+    terms_of = np.zeros((2 + width + n_levels, MAX_TERMS * len(laws)))
+    terms_of[0] = _NO_TERM
+    effects = np.zeros((2 + width + n_levels, len(laws)))
+    for index, law in enumerate(laws):
+        terms, theta = law.prior.terms, law.theta
+        count = len(terms)
+        columns = slice(MAX_TERMS * index, MAX_TERMS * index + count)
+        first = count + count * width
+        terms_of[0, columns] = theta[:count]
+        terms_of[1 : 1 + width, columns] = theta[count:first].reshape(count, width).T
+        if has_deviations(layout, terms):
+            deviations = theta[first + n_levels :].reshape(count, n_levels)
+            terms_of[1 + width : -1, columns] = deviations.T
+        if "comm" in terms:
+            terms_of[-1, MAX_TERMS * index + terms.index("comm")] = -_GATE_DEPTH
+        effects[1 + width : -1, index] = theta[first : first + n_levels]
+    return terms_of, effects
+
+
+@dataclass(frozen=True, slots=True)
+class FittedLaw:
+    """Most probable parameters of a law, their Laplace covariance, misfit variance, evidence."""
+
+    prior: LawPrior
+    theta: FloatArray
+    covariance: FloatArray
+    misfit: float
+    evidence: float
+
+
+def fit_law(layout: Layout, prior: LawPrior, X: FloatArray, y: FloatArray) -> FittedLaw:
+    """Fit a law to log durations with median 0 by Levenberg-Marquardt.
+
+    Minimises ``|y - f|^2 / 2 s2 + (theta - mean)' L (theta - mean) / 2`` with L the prior's
+    precision and the misfit variance s2 (an inverse gamma prior, mode near .04^2) renewed at each
+    step. The evidence is Laplace's.
+
+    References
+    ----------
+    MacKay (1992), Bayesian interpolation, Neural Computation 4(3), 415-447.
+    """
+    precision, levels = prior.precision(), layout.one_hot(X)
+    linked = np.flatnonzero(np.count_nonzero(precision, axis=1) > 1)
+    theta, offset = prior.means.copy(), np.zeros(len(prior.means))
+    pull = precision @ offset
+    f, jacobian = evaluate_terms(layout, prior.terms, theta, X, levels)
+    misfit, damping = max(_misfit(y - f), _FIRST_MISFIT), 1e-3
+    for _ in range(_MAX_STEPS):
+        residual = y - f
+        gradient = jacobian.T @ residual / misfit - pull
+        step = damped_step(precision, linked, jacobian / misfit**0.5, damping, gradient)
+        trial = theta + step
+        new_f, new_jacobian = evaluate_terms(layout, prior.terms, trial, X, levels)
+        before = residual @ residual / misfit + offset @ pull
+        new_offset = trial - prior.means
+        new_pull = precision @ new_offset
+        after = (y - new_f) @ (y - new_f) / misfit + new_offset @ new_pull
+        if after > before:
+            damping *= 8
+            if damping > _MOST_DAMPING:
+                break
+            continue
+        damping = max(damping / 8, 1e-9)
+        theta, offset, pull = trial, new_offset, new_pull
+        f, jacobian = new_f, new_jacobian
+        renewed = _misfit(y - f)
+        change = max(abs(np.log(renewed / misfit)), np.abs(step / prior.sds).max())
+        misfit = renewed
+        if change < _SETTLED:
+            break
+    return _with_evidence(prior, precision, theta, (f, jacobian), y)
+
+
+def damped_step(
+    precision: FloatArray,
+    linked: IntArray,
+    jacobian: FloatArray,
+    damping: float,
+    gradient: FloatArray,
+) -> FloatArray:
+    """Return ``(H + c diag(H))^-1 g`` with ``H = J' J + L``.
+
+    With more parameters than configurations by the matrix inversion lemma: what is solved is as
+    large as the smaller of both.
+
+    Parameters
+    ----------
+    precision
+        L, shape (p, p), positive definite.
+    linked
+        Its rows that are not diagonal.
+    jacobian
+        J, shape (n, p), in deviations of the misfit.
+    damping
+        c, not negative.
+    gradient
+        g, shape (p,).
+
+    References
+    ----------
+    Golub and Van Loan (2013), Matrix computations, section 2.1.4 (Sherman, Morrison, Woodbury).
+
+    Examples
+    --------
+    >>> precision, jacobian, gradient = np.diag([1.0, 4.0]), np.array([[1.0, 2.0]]), np.ones(2)
+    >>> linked = np.zeros(0, dtype=np.int64)
+    >>> step = damped_step(precision, linked, jacobian, 0.0, gradient)
+    >>> (jacobian.T @ jacobian + precision) @ step
+    array([1., 1.])
+    """
+    diagonal = precision.diagonal()
+    added = damping * ((jacobian**2).sum(axis=0) + diagonal)
+    if len(jacobian) >= len(gradient):
+        whole = jacobian.T @ jacobian + precision
+        whole.reshape(-1)[:: len(whole) + 1] += added
+        return solve_positive(whole, gradient)
+    roots = np.sqrt(diagonal + added)
+    # A matrix times itself transposed is half of the work: what is not diagonal goes apart.
+    scaled = jacobian / roots
+    scaled[:, linked] = 0.0
+    inner = scaled @ scaled.T
+    inner.reshape(-1)[:: len(inner) + 1] += 1.0
+    first = gradient / roots**2
+    solved, beside = np.zeros((0, len(jacobian))), jacobian[:, linked]
+    if len(linked):
+        block = precision[np.ix_(linked, linked)] + np.diag(added[linked])
+        right = np.concatenate([gradient[linked, None], beside.T], axis=1)
+        both = solve_positive(block, right)
+        first[linked], solved = both[:, 0], both[:, 1:]
+        inner += beside @ solved
+    weights = solve_positive(inner, jacobian @ first)
+    taken = scaled.T @ weights / roots
+    taken[linked] = solved @ weights
+    return np.asarray(first - taken, dtype=np.float64)
+
+
+def temper(n_configurations: int) -> float:
+    """Return what log evidences of laws are divided by before they are compared.
+
+    The residuals of a law that is not the truth depend on each other: as evidence, ten of them
+    count as one.
+
+    References
+    ----------
+    Gruenwald and van Ommen (2017), Inconsistency of Bayesian inference for misspecified linear
+    models, and a proposal for repairing it, Bayesian Analysis 12(4), 1069-1103.
+
+    Examples
+    --------
+    >>> temper(4), temper(40)
+    (1.0, 4.0)
+    """
+    return max(1.0, n_configurations / _INDEPENDENT)
+
+
+def _misfit(residual: FloatArray) -> float:
+    return float((residual @ residual + 2 * _MISFIT_B) / (len(residual) + 2 * _MISFIT_A))
+
+
+def _with_evidence(
+    prior: LawPrior,
+    precision: FloatArray,
+    theta: FloatArray,
+    at: tuple[FloatArray, FloatArray],
+    y: FloatArray,
+) -> FittedLaw:
+    f, jacobian = at
+    misfit = _misfit(y - f)
+    hessian = jacobian.T @ jacobian / misfit + precision
+    covariance, log_determinant = invert_positive(hessian)
+    offset = theta - prior.means
+    objective = ((y - f) @ (y - f) / misfit + offset @ precision @ offset) / 2
+    evidence = (
+        -len(y) / 2 * np.log(2 * np.pi * misfit)
+        - objective
+        - _MISFIT_B / misfit
+        - (_MISFIT_A + 1) * np.log(misfit)
+        - prior.log_determinant() / 2
+        - log_determinant / 2
+        + prior.log_weight
+    )
+    return FittedLaw(prior, theta, covariance, misfit, float(evidence))

@@ -1,0 +1,381 @@
+"""Questions about levels that no run has: answered from the measured levels, shifted and wider."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.features.aliases import alias_values
+from models.features.encoder import MAX_UNIDENTIFIED_VARIANCE, UNASKED, UNSEEN, Encoded, Encoder
+from models.features.hardware import UNKNOWN_GPU_SD, UNKNOWN_SD
+from models.once import once
+from models.pooling.level_effects import LevelEffects, ordinary_kriging
+from models.questions.companions import Companions, find_plane, paired_categories
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray
+
+BESIDE_GPU_SD = 0.15
+"""Log standard deviation of an unknown instance type with a GPU, whose type is told as well."""
+
+UNTOLD_GPU_SD = 2.5
+"""Of a GPU type where no run tells one: a GPU may be as fast as 50 processor cores, or one."""
+
+_LEAST_SPREAD = 0.3
+"""Of a level that no run has: it may differ by more than those of the runs do."""
+
+_LEAST_WEIGHT = 1e-3
+_SEEN_SD = 0.1
+"""Log standard deviation with which the effect of a measured level with few runs is known."""
+
+MAX_STAND_INS = 6
+"""How many measured combinations of levels stand in for an open one."""
+
+_MACHINE = ("gpu_type", "instance_type")
+"""Categories whose levels come with the rest of a question: a machine is not a free choice."""
+
+_CROSSING = 0.5
+"""Variance of what a level does otherwise beside other levels, relative to that of its effect."""
+
+
+_StandIns = tuple[IntArray, FloatArray, FloatArray, FloatArray, FloatArray]
+"""Codes of the stand-ins of one question, then their weights and what `Expansion` has of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """Rows in which measured levels stand in for open ones.
+
+    Row i of `X` answers question ``source[i]`` with weight ``weights[i]`` (they sum to 1 for each
+    question), after adding ``shift[i]`` to the log duration and ``variance[i]`` to its variance.
+    ``unknown[i]`` is the variance of levels of which nothing is known.
+    """
+
+    X: FloatArray
+    source: IntArray
+    weights: FloatArray
+    shift: FloatArray
+    variance: FloatArray
+    unknown: FloatArray
+
+
+class LevelTransfer:
+    """Knows which combinations of levels were measured, and how often.
+
+    Parameters
+    ----------
+    encoder
+        The encoder of the fit.
+    combinations
+        Distinct rows of level codes among the configurations, shape (k, n_categories).
+    counts
+        How many runs each of them has, shape (k,).
+    effects
+        Effects of levels by category, as far as other workloads or data sheets tell them.
+    X, codes
+        The configurations that were measured, shape (n, n_columns), and their level codes, shape
+        (n, n_categories). What they tell of questions is found when the first one is asked.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        combinations: IntArray,
+        counts: FloatArray,
+        effects: Mapping[str, LevelEffects],
+        X: FloatArray,
+        codes: FloatArray | IntArray,
+    ) -> None:
+        self.encoder, self.combinations, self.counts = encoder, combinations, counts
+        self.effects, self._X, self._codes = effects, X, codes
+        self._used = [c for c, item in enumerate(encoder.categories) if item.used]
+        names = [category.column for category in encoder.categories]
+        self._gpu = names.index("gpu_type") if "gpu_type" in names else None
+        levels = encoder.categories[self._gpu].levels if self._gpu is not None else ()
+        self._no_gpu = levels.index(None) if None in levels else UNASKED
+        self._tells_gpu = any(level is not None for level in levels)
+        self._first_code = encoder.layout.n_numeric + 1
+
+    @classmethod
+    def learn(
+        cls,
+        encoder: Encoder,
+        X: FloatArray,
+        codes: IntArray,
+        counts: FloatArray,
+        effects: Mapping[str, LevelEffects],
+    ) -> "LevelTransfer":
+        """Learn the measured combinations from X, codes and runs of all configurations."""
+        if not codes.shape[1]:
+            nothing = np.zeros((1, 0), dtype=np.int64)
+            return cls(encoder, nothing, counts.sum(keepdims=True), effects, X, codes)
+        combinations, inverse = np.unique(codes, axis=0, return_inverse=True)
+        weights: FloatArray = np.zeros(len(combinations))
+        np.add.at(weights, inverse.ravel(), counts)
+        return cls(encoder, combinations, weights, effects, X, codes)
+
+    @once
+    def companions(self) -> Companions:
+        """What went together in all runs."""
+        pairs = paired_categories(self.encoder, self.combinations)
+        return Companions(self.encoder, pairs, find_plane(self.encoder, self._X), len(self._X))
+
+    @once
+    def _aliases(self) -> tuple[IntArray, FloatArray]:
+        """Columns of X that the GPU type tells (rated power, say), and their values by type."""
+        return alias_values(self.encoder, self._X, self._codes.astype(np.int64))
+
+    def settle(self, encoded: Encoded, features: FeatureTable) -> Encoded:
+        """Return the rows of questions as these stand to the runs.
+
+        With the other readings of those that part what went together in all runs, and nothing
+        outside that a type which no run has tells by itself: the effect of such a type is known;
+        its rated power, say, is not another axis.
+        """
+        readings = self.companions.read(features, encoded)
+        if readings is not None:
+            variance = np.minimum(encoded.variance + readings.variance, MAX_UNIDENTIFIED_VARIANCE)
+            shift = encoded.shift + readings.shift
+            encoded = replace(encoded, readings=readings, variance=variance, shift=shift)
+        columns = self._aliases[0]
+        if self._gpu is None or not len(columns):
+            return encoded
+        rows = np.flatnonzero(encoded.codes[:, self._gpu] == UNSEEN)
+        if not rows.size:
+            return encoded
+        used = [index for index, feature in enumerate(self.encoder.numeric) if feature.used]
+        cells = np.ix_(rows, [used[column] for column in columns])
+        distances, excess = encoded.distances.copy(), encoded.excess.copy()
+        missing = encoded.missing.copy()
+        distances[cells], excess[cells], missing[cells] = 0.0, 0.0, False
+        return replace(encoded, distances=distances, excess=excess, missing=missing)
+
+    def expand(self, encoded: Encoded, features: FeatureTable) -> Expansion | None:
+        """Return stand-ins for open levels, None if every level was measured.
+
+        An unseen level that the pool or a data sheet knows, as are measured ones, is shifted by
+        `models.pooling.level_effects`; any other unseen level adds a variance of 0.5 squared, a GPU
+        type one of 1, or of 2.5 squared where no run tells one. Rows with another reading are
+        answered by both, half by each.
+        """
+        if encoded.codes.min(initial=0) >= 0:
+            return _read_twice(None, encoded)
+        open_rows = np.asarray(np.any(encoded.codes < 0, axis=1), dtype=np.bool_)
+        # Many questions leave the same levels open: their stand-ins are found once.
+        known: dict[tuple[tuple[int, ...], tuple[str | None, ...]], _StandIns] = {}
+        parts: list[_StandIns] = []
+        for row, levels in enumerate(encoded.codes.tolist()):
+            key = tuple(levels), self._asked(levels, features, row)
+            if key not in known:
+                codes = encoded.codes[row]
+                known[key] = (
+                    self._stand_ins(codes, key[1])
+                    if open_rows[row]
+                    else (codes[None], np.ones(1), *np.zeros((3, 1)))
+                )
+            parts.append(known[key])
+        lengths = [len(part[0]) for part in parts]
+        codes, weights, shift, variance, unknown = map(np.concatenate, zip(*parts, strict=True))
+        source = np.repeat(np.arange(len(encoded.X)), lengths)
+        X = encoded.X[source].copy()
+        X[:, self._first_code :] = codes[:, self._used]
+        if self._gpu is not None and len(self._aliases[0]):
+            unseen = np.flatnonzero(encoded.codes[source, self._gpu] == UNSEEN)
+            values = self._aliases[1][codes[unseen, self._gpu]]
+            X[np.ix_(unseen, self._aliases[0])] = values
+        return _read_twice(Expansion(X, source, weights, shift, variance, unknown), encoded)
+
+    def _asked(
+        self, levels: Sequence[int], features: FeatureTable, row: int
+    ) -> tuple[str | None, ...]:
+        """Return the names of the levels that no run has, None for the others."""
+        return tuple(
+            features.categorical[category.column][row] if code == UNSEEN else None
+            for category, code in zip(self.encoder.categories, levels, strict=True)
+        )
+
+    def _stand_ins(self, codes: IntArray, asked: Sequence[str | None]) -> _StandIns:
+        open_levels = codes < 0
+        chosen = self._nearest(codes)
+        filled = np.where(open_levels, self.combinations[chosen], codes)
+        weights = self._equalised(filled, self.counts[chosen], codes, asked)
+        if len(filled) == 1 and open_levels.sum() == 1:
+            filled, weights = self._crossed(filled, codes, asked)
+        order = np.lexsort((np.arange(len(weights)), -weights))[:MAX_STAND_INS]
+        filled, weights = filled[order], weights[order] / weights[order].sum()
+        shift, variance, unknown = np.zeros((3, len(order)))
+        for category, level in enumerate(asked):
+            if codes[category] == UNSEEN:
+                found = self._shift(category, filled[:, category], level, weights)
+                if found is not None:
+                    weights, more, doubt = found
+                    shift, variance = shift + more, variance + doubt
+                elif category == self._gpu:
+                    variance = variance + self._unknown_variance(category, codes)
+                else:
+                    unknown = unknown + self._unknown_variance(category, codes)
+        return filled, weights, shift, variance, unknown
+
+    def _nearest(self, codes: IntArray) -> BoolArray:
+        """Return the measured combinations that have most of the levels asked, shape (k,).
+
+        Where none has them all, those with the GPU type asked come before all others: what a type
+        of machine does is told beside its own GPU. For a GPU type that no run has, those with any
+        GPU do: the same machine without one tells nothing of it.
+        """
+        equal = np.equal(self.combinations, codes)
+        likeness = equal.sum(axis=1)
+        if self._gpu is not None:
+            likelier = equal[:, self._gpu]
+            if codes[self._gpu] == UNSEEN:
+                likelier = self.combinations[:, self._gpu] != self._no_gpu
+            likeness += equal.shape[1] * likelier
+        return np.asarray(likeness == likeness.max(), dtype=np.bool_)
+
+    def _is_setting(self, category: int, codes: IntArray, asked: Sequence[str | None]) -> bool:
+        """Return whether a level of which nothing is known was asked, of no kind of machine."""
+        column, levels = self._column(category), self.encoder.categories[category].levels
+        is_known = self._is_known(category, asked[category]) and any(
+            self._is_known(category, level) for level in levels
+        )
+        return codes[category] == UNSEEN and column not in _MACHINE and not is_known
+
+    def _equalised(
+        self, filled: IntArray, counts: FloatArray, codes: IntArray, asked: Sequence[str | None]
+    ) -> FloatArray:
+        """Return weights by runs, but alike for the levels of a setting that is open beside others.
+
+        Its levels are exchangeable: how often one was run somewhere says nothing of its likeness to
+        another. Those measured with everything else that was asked are counted by their runs there.
+        """
+        weights, open_ones = counts.copy(), np.flatnonzero(codes < 0).tolist()
+        for category in open_ones if len(open_ones) > 1 else ():
+            if self._is_setting(category, codes, asked):
+                weights /= np.bincount(filled[:, category], weights)[filled[:, category]]
+        return weights
+
+    def _crossed(
+        self, filled: IntArray, codes: IntArray, asked: Sequence[str | None]
+    ) -> tuple[IntArray, FloatArray]:
+        """Return further levels of a setting beside the only one measured with the known ones.
+
+        One level shows nothing of how levels differ. Another one that was measured beside it k
+        times, each with the same other levels, has its effect relative to it told, and so an answer
+        for a combination that no run has, of weight ``1 / (1 + r / k)`` with r the variance of
+        interactions relative to that of effects.
+
+        References
+        ----------
+        Scheffe (1959), The analysis of variance, ch. 4 (additive two-way layouts).
+        """
+        (category,) = np.flatnonzero(codes < 0).tolist()
+        if not self._is_setting(category, codes, asked):
+            return filled, np.ones(1)
+        levels, others = self.combinations[:, category], self._others[category]
+        is_own = levels == filled[0, category]
+        is_crossed = np.isin(others, others[is_own]) & ~is_own
+        times = np.bincount(levels[is_crossed])
+        crossed = np.flatnonzero(times)
+        added = np.repeat(filled, len(crossed), axis=0)
+        added[:, category] = crossed
+        return np.vstack([filled, added]), np.append(1.0, 1 / (1 + _CROSSING / times[crossed]))
+
+    @once
+    def _others(self) -> list[IntArray]:
+        """For each category, which combinations have the same levels of all other ones."""
+        return [
+            np.unique(np.delete(self.combinations, category, 1), axis=0, return_inverse=True)[
+                1
+            ].ravel()
+            for category in range(self.combinations.shape[1])
+        ]
+
+    def _unknown_variance(self, category: int, asked: IntArray) -> float:
+        column = self._column(category)
+        if column == "gpu_type":
+            return (UNKNOWN_GPU_SD if self._tells_gpu else UNTOLD_GPU_SD) ** 2
+        is_beside_gpu = column == "instance_type" and self._names_gpu(asked)
+        spread = max(self.encoder.categories[category].spread, _LEAST_SPREAD)
+        return (spread * (BESIDE_GPU_SD if is_beside_gpu else UNKNOWN_SD)) ** 2
+
+    def _names_gpu(self, codes: IntArray) -> bool:
+        return self._tells_gpu and self._gpu is not None and codes[self._gpu] != self._no_gpu
+
+    def _shift(
+        self,
+        category: int,
+        codes: IntArray,
+        asked: str | None,
+        weights: FloatArray,
+    ) -> tuple[FloatArray, FloatArray, float] | None:
+        """Return weights, shifts and variance of the stand-ins of an unseen level.
+
+        None where neither the pool nor a data sheet knows it.
+
+        Ordinary kriging over levels: with K the prior covariance of the measured levels' effects
+        and k theirs with the asked one's, the weights solve ``K w = k`` under ``sum w = 1``.
+        """
+        column, levels = self._column(category), self.encoder.categories[category].levels
+        effects = self.effects.get(column)
+        told = np.array([self._is_known(category, levels[code]) for code in codes])
+        if effects is None or not (told.any() and self._is_known(category, asked)):
+            return None
+        # Another open category may have left a stand-in without weight; it remains one.
+        weights = np.maximum(weights, _LEAST_WEIGHT)
+        distinct, which = np.unique(codes[told], return_inverse=True)
+        names = [*(levels[code] for code in distinct), asked]
+        _, covariance = effects.joint(names, self.encoder.hardware)
+        runs = np.bincount(which, weights[told])
+        of_level, variance = ordinary_kriging(covariance, _SEEN_SD**2 / len(distinct) / runs)
+        shift, shares = np.zeros(len(codes)), np.zeros(len(codes))
+        shift[told] = effects.differences(names, self.encoder.hardware)[which]
+        shares[told] = of_level[which] * weights[told] / runs[which]
+        return shares, shift, variance
+
+    def _column(self, category: int) -> str:
+        return self.encoder.categories[category].column
+
+    def _is_known(self, category: int, level: str | None) -> bool:
+        effects = self.effects.get(self._column(category))
+        return (
+            effects is not None
+            and level is not None
+            and effects.is_known(level, self.encoder.hardware)
+        )
+
+    def is_described(self, codes: IntArray, levels: Mapping[str, str | None]) -> bool:
+        """Return whether unseen levels are linked to measured ones by data sheet or pool.
+
+        That of the GPU type is enough: an instance type comes with it.
+        """
+        unseen = np.flatnonzero(codes == UNSEEN).tolist()
+        if self._gpu in unseen:
+            unseen = [self._gpu]
+        return bool(unseen) and all(self._is_linked(index, levels) for index in unseen)
+
+    def _is_linked(self, category: int, levels: Mapping[str, str | None]) -> bool:
+        measured = self.encoder.categories[category].levels
+        asked = levels.get(self._column(category))
+        is_any = any(self._is_known(category, level) for level in measured)
+        return is_any and self._is_known(category, asked)
+
+
+def _read_twice(expansion: Expansion | None, encoded: Encoded) -> Expansion | None:
+    """Return the expansion with both readings of the questions that part companions."""
+    if encoded.readings is None:
+        return expansion
+    n = len(encoded.X)
+    if expansion is None:
+        expansion = Expansion(encoded.X, np.arange(n), np.ones(n), *np.zeros((3, n)))
+    other = encoded.readings.X[expansion.source]
+    parted = np.flatnonzero(~np.isnan(other).all(axis=1))
+    second = np.where(np.isnan(other), expansion.X, other)[parted]
+    weights = expansion.weights.copy()
+    weights[parted] /= 2
+    rows = np.concatenate([np.arange(len(weights)), parted])
+    return Expansion(
+        np.vstack([expansion.X, second]),
+        expansion.source[rows],
+        weights[rows],
+        expansion.shift[rows],
+        expansion.variance[rows],
+        expansion.unknown[rows],
+    )

@@ -1,0 +1,1 @@
+"""Algebra, optimisation and sampling that know nothing of runs."""

@@ -1,0 +1,1 @@
+"""What further runs would tell, and what is known before the first one."""

@@ -1,0 +1,105 @@
+"""The joint distribution before any regressor: what physics alone says about configurations."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.distribution import NORMAL_90
+from models.features.encoder import Encoder
+from models.features.hardware import HardwareDescription
+from models.features.layout import Layout
+from models.laws.law_priors import TEMPLATES, TERMS, law_prior
+from models.laws.power_laws import evaluate_law
+from models.planning.joint import JointForecast
+from models.tables import FeatureTable, FloatArray, RunTable
+
+SCALE_SD = 3.0
+"""Log standard deviation of a duration of which nothing is known: seconds to days."""
+
+_RUN_SD = 0.05
+"""Log standard deviation of one run and of the law's misfit, before any repetition."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriorForecast:
+    """What is expected of candidates and targets without a regressor.
+
+    Parameters
+    ----------
+    joint
+        Their joint distribution.
+    log_duration
+        Mean log duration of candidates, then targets, shape (n,); up to one unknown constant
+        where nothing was measured.
+    """
+
+    joint: JointForecast
+    log_duration: FloatArray
+
+
+def prior_forecast(
+    candidates: FeatureTable,
+    targets: FeatureTable,
+    hardware: Mapping[str, HardwareDescription] | None = None,
+    measured: RunTable | None = None,
+) -> PriorForecast:
+    """Return the joint distribution under sums of power laws, all templates weighed alike.
+
+    With it the greedy design is a space-filling one by cost: the cheapest configuration fixes the
+    scale, and the cheapest ones far apart along an axis its exponent.
+
+    Parameters
+    ----------
+    candidates, targets
+        Configurations that may be measured, and those to be forecast.
+    hardware
+        Data sheets of accelerators by GPU type.
+    measured
+        Runs that no regressor was fitted on yet; the distribution is conditioned on them.
+
+    References
+    ----------
+    Chaloner and Verdinelli (1995), Bayesian experimental design: a review, Statistical Science
+    10(3).
+
+    Examples
+    --------
+    >>> workers = FeatureTable({"workers": np.array([1.0, 2.0, 8.0])}, {}, 3)
+    >>> asked = FeatureTable({"workers": np.array([16.0])}, {}, 1)
+    >>> prior = prior_forecast(workers, asked)
+    >>> bool((np.diff(prior.log_duration) < 0).all())
+    True
+    """
+    asked = candidates.above(targets)
+    rows = asked if measured is None else asked.above(measured.features)
+    encoder = Encoder.learn(rows, hardware)
+    mean, covariance = _law_prior(encoder.layout, encoder.encode(rows).X)
+    n, noise = asked.n_rows, 2 * _RUN_SD**2
+    if measured is not None and measured.n_runs:
+        cross = covariance[:n, n:]
+        seen = covariance[n:, n:] + noise * np.eye(measured.n_runs)
+        gain = np.linalg.solve(seen, cross.T).T
+        mean[:n] += gain @ (np.log(measured.duration_seconds) - mean[n:])
+        covariance[:n, :n] -= gain @ cross.T
+    joint = JointForecast(
+        covariance[:n, :n],
+        np.full(n, noise),
+        np.full(targets.n_rows, NORMAL_90),
+        np.arange(targets.n_rows),
+    )
+    return PriorForecast(joint, mean[:n])
+
+
+def _law_prior(layout: Layout, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and covariance of the log durations of rows under all templates."""
+    means, total = [], np.zeros((len(X), len(X)))
+    for template in TEMPLATES:
+        prior = law_prior(layout, template, TERMS, 1.0)
+        f, jacobian = evaluate_law(layout, TERMS, prior.means, X)
+        means.append(f - f.mean())
+        total += jacobian @ prior.spread() @ jacobian.T / len(TEMPLATES)
+    each = np.array(means)
+    mean = np.asarray(each.mean(axis=0), dtype=np.float64)
+    off = each - mean
+    return mean, total + off.T @ off / len(TEMPLATES) + SCALE_SD**2

@@ -1,0 +1,1 @@
+"""What workloads learn from each other: summaries, priors, effects of levels."""

@@ -1,0 +1,349 @@
+"""What a workload hands over to the priors of others: numbers about its laws, no runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from models.features.aliases import aliased_columns, without_columns
+from models.features.encoder import Encoder
+from models.features.numeric import NumericFeature
+from models.laws.law_priors import TEMPLATES, TERMS, Template, Term, law_prior
+from models.laws.power_laws import FittedLaw, fit_law, temper
+from models.laws.scaling_laws import spread_subset
+from models.runs.configurations import collapse
+from models.tables import FloatArray, IntArray, RunTable
+from models.threads import single_thread
+
+FAMILIES: tuple[tuple[Term, ...], ...] = (("compute",), ("compute", "overhead", "comm"), TERMS)
+"""The sums of terms that the portfolio's members fit."""
+
+FORMAT_OF_SUMMARIES = 1
+"""Raised whenever the meaning of a summary changes; others are not pooled."""
+
+MAX_SUMMARISED = 150
+"""A law has few parameters; more configurations than this are thinned out."""
+
+_WIDE_SD, _BESIDE_SD, _OTHER_SD = 2.0, 0.15, 0.5
+"""Prior deviations of the log effects of GPU types, of instance types beside them, of other levels.
+
+The first is so wide that the runs alone speak; the others leave to the GPU types what is theirs."""
+
+_LEAST_INFORMATION = 0.05
+"""Less, relative to the template's own, is left out."""
+
+_DIGITS = 5
+"""Digits of the numbers that are handed over."""
+
+_STANDARD_CATEGORIES = ("gpu_type", "param.precision")
+
+
+@dataclass(frozen=True, slots=True)
+class LawEvidence:
+    """What the runs alone say about the parameters of one template of one family.
+
+    Parameters
+    ----------
+    template, terms
+        Which law.
+    weight
+        Share of the template among those of the family, by tempered evidence.
+    estimates
+        Name of a parameter (``term|feature``) to location and information (inverse variance),
+        the template's own prior taken out; parameters that the runs do not show are left out.
+    """
+
+    template: str
+    terms: tuple[str, ...]
+    weight: float
+    estimates: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelEvidence:
+    """What the runs alone say about the effects of the levels of one category.
+
+    Parameters
+    ----------
+    category
+        The column.
+    levels
+        Its measured levels.
+    effects
+        Log effect of each level up to a constant, shape (n_levels,).
+    covariance
+        Their covariance, shape (n_levels, n_levels).
+    """
+
+    category: str
+    levels: tuple[str, ...]
+    effects: FloatArray
+    covariance: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSummary:
+    """Everything that a workload tells the priors of others.
+
+    Computed under the templates' own prior, never under a pooled one: otherwise what one workload
+    learned from others would come back to them as if it were new.
+    """
+
+    workload: str
+    n_configurations: int
+    laws: tuple[LawEvidence, ...]
+    levels: tuple[LevelEvidence, ...]
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the summary as plain JSON values."""
+        return {
+            "format": FORMAT_OF_SUMMARIES,
+            "workload": self.workload,
+            "n_configurations": self.n_configurations,
+            "laws": [
+                {
+                    "template": law.template,
+                    "terms": list(law.terms),
+                    "weight": law.weight,
+                    "estimates": {name: list(pair) for name, pair in law.estimates.items()},
+                }
+                for law in self.laws
+            ],
+            "levels": [
+                {
+                    "category": item.category,
+                    "levels": list(item.levels),
+                    "effects": item.effects.tolist(),
+                    "covariance": item.covariance.tolist(),
+                }
+                for item in self.levels
+            ],
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "WorkloadSummary":
+        """Return the summary of a document that `to_document` made.
+
+        Raises
+        ------
+        ValueError
+            If it has another format, a number is not finite, or an array has not the shape of its
+            levels.
+        """
+        if document.get("format") != FORMAT_OF_SUMMARIES:
+            raise ValueError(f"The summary has format {document.get('format')!r}.")
+        levels = tuple(
+            LevelEvidence(
+                item["category"],
+                tuple(item["levels"]),
+                np.array(item["effects"], dtype=np.float64),
+                np.array(item["covariance"], dtype=np.float64),
+            )
+            for item in document["levels"]
+        )
+        laws = tuple(
+            LawEvidence(
+                law["template"],
+                tuple(law["terms"]),
+                float(law["weight"]),
+                {name: (float(at), float(info)) for name, (at, info) in law["estimates"].items()},
+            )
+            for law in document["laws"]
+        )
+        for item in levels:
+            n = len(item.levels)
+            sound = item.effects.shape == (n,) and item.covariance.shape == (n, n)
+            if not (
+                sound and np.isfinite(item.effects).all() and np.isfinite(item.covariance).all()
+            ):
+                raise ValueError(f"The summary's {item.category!r} does not fit its levels.")
+        if not all(np.isfinite(pair).all() for law in laws for pair in law.estimates.values()):
+            raise ValueError("The summary holds a number that is not finite.")
+        return cls(str(document["workload"]), int(document["n_configurations"]), laws, levels)
+
+    def anonymous(self, name: str) -> "WorkloadSummary":
+        """Return the summary under another name, with standard columns and GPU types alone.
+
+        Parameters and levels that only their own project understands are left out.
+        """
+        laws = tuple(
+            replace(
+                law,
+                estimates={key: pair for key, pair in law.estimates.items() if "param." not in key},
+            )
+            for law in self.laws
+        )
+        levels = tuple(item for item in self.levels if item.category in _STANDARD_CATEGORIES)
+        return WorkloadSummary(name, self.n_configurations, laws, levels)
+
+
+def feature_names(encoder: Encoder) -> tuple[str | None, ...]:
+    """Return the name of each numeric column of the layout; see `feature_name`."""
+    names = [feature_name(feature) for feature in encoder.numeric if feature.used]
+    names += [None for feature in encoder.numeric if feature.flagged]
+    if encoder.multi_node:
+        names.append("multi_node")
+    return tuple(names)
+
+
+def feature_name(feature: NumericFeature) -> str | None:
+    """Return a name that means the same in every workload, None if there is none.
+
+    A core column is named by its role, a parameter by its column and its form.
+    """
+    if feature.role == "parameter":
+        return f"{feature.column}:{feature.quotient}:{feature.transform}"
+    return feature.role if feature.transform == "log" else None
+
+
+def parameter_names(terms: Sequence[str], features: Sequence[str | None]) -> list[str | None]:
+    """Return the names of a law's log shares and exponents, in the order of its parameters.
+
+    Examples
+    --------
+    >>> parameter_names(("compute",), ("workers", None))
+    ['compute|beta', 'compute|workers', None]
+    """
+    names: list[str | None] = [f"{term}|beta" for term in terms]
+    for term in terms:
+        names += [None if name is None else f"{term}|{name}" for name in features]
+    return names
+
+
+class _WidePrior:
+    """The templates' prior with wide effects of levels, for summaries alone."""
+
+    has_deviations = False
+
+    def __init__(self, sds: FloatArray, aliased: IntArray, n_numeric: int) -> None:
+        self._sds, self._aliased, self._n_numeric = sds, aliased, n_numeric
+
+    def numeric(
+        self, template: str, terms: tuple[str, ...], means: FloatArray, sds: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        del template
+        return without_columns((means, sds), len(terms), self._n_numeric, self._aliased)
+
+    def log_weight(self, template: str, terms: tuple[str, ...]) -> float:
+        del template, terms
+        return 0.0
+
+    def levels(self, spreads: FloatArray) -> tuple[FloatArray, FloatArray]:
+        del spreads
+        return np.zeros(len(self._sds)), np.diag(self._sds**2)
+
+
+@single_thread
+def summarise(runs: RunTable, workload: str) -> WorkloadSummary:
+    """Return the summary of a workload's runs.
+
+    Every template of every family is fitted by its Laplace approximation; the template's diagonal
+    prior is then taken out of each parameter, ``lam = 1 / S_ii - 1 / sd^2`` and
+    ``th = (theta_i / S_ii - m0 / sd^2) / lam``. Costs about a tenth of a second.
+
+    Parameters
+    ----------
+    runs
+        Runs that ended well, at least one.
+    workload
+        A name by which the contributor is shown.
+
+    References
+    ----------
+    Vehtari et al. (2020), Expectation propagation as a way of life, JMLR 21: the likelihood's
+    share of a Gaussian posterior.
+
+    Examples
+    --------
+    >>> from models.tables import FeatureTable
+    >>> workers = np.array([1.0, 2.0, 4.0, 8.0])
+    >>> table = RunTable(FeatureTable({"workers": workers}, {}, 4), 800 / workers, list("abcd"))
+    >>> law = summarise(table, "mine").laws[0]
+    >>> round(law.estimates["compute|workers"][0], 2)
+    -1.0
+    """
+    configurations = collapse(runs)
+    rows = spread_subset(len(configurations.keys), MAX_SUMMARISED, 0)
+    encoder = Encoder.learn(configurations.features)
+    encoded = encoder.encode(configurations.features)
+    X = encoded.X[rows]
+    y = configurations.log_duration[rows]
+    aliased = aliased_columns(encoder, encoded.X, encoded.codes)
+    prior = _WidePrior(_level_sds(encoder), aliased, encoder.layout.n_numeric)
+    layout = replace(encoder.layout, prior=prior)
+    features = feature_names(encoder)
+    laws: list[LawEvidence] = []
+    best: FittedLaw | None = None
+    for terms in FAMILIES:
+        fitted = {
+            name: fit_law(layout, law_prior(layout, name, terms, 1.0), X, y - np.median(y))
+            for name in TEMPLATES
+        }
+        best = max(fitted.values(), key=lambda law: law.evidence)
+        weights = _tempered(fitted, len(y))
+        laws += [
+            LawEvidence(
+                name, terms, weights[name], _estimates(law, parameter_names(terms, features))
+            )
+            for name, law in fitted.items()
+        ]
+    assert best is not None
+    return WorkloadSummary(workload, len(y), tuple(laws), _level_evidence(encoder, best))
+
+
+def _level_sds(encoder: Encoder) -> FloatArray:
+    used = [category for category in encoder.categories if category.used]
+    names = [category.column for category in used]
+    sds: list[float] = []
+    for category in used:
+        first = category.column == ("gpu_type" if "gpu_type" in names else "instance_type")
+        beside = category.column == "instance_type" and not first
+        sd = _WIDE_SD if first else _BESIDE_SD if beside else _OTHER_SD
+        sds += [sd] * len(category.levels)
+    return np.array(sds)
+
+
+def _tempered(fitted: Mapping[Template, FittedLaw], n: int) -> dict[Template, float]:
+    evidence = np.array([law.evidence for law in fitted.values()]) / temper(n)
+    weights = np.exp(evidence - evidence.max())
+    shares = (weights / weights.sum()).round(_DIGITS).tolist()
+    return dict(zip(fitted, shares, strict=True))
+
+
+def _estimates(law: FittedLaw, names: Sequence[str | None]) -> dict[str, tuple[float, float]]:
+    found: dict[str, tuple[float, float]] = {}
+    prior = law.prior
+    for index, name in enumerate(names):
+        own = float(prior.sds[index]) ** -2
+        posterior = 1 / float(law.covariance[index, index])
+        information = posterior - own
+        if name is None or information <= _LEAST_INFORMATION * own:
+            continue
+        location = (law.theta[index] * posterior - prior.means[index] * own) / information
+        found[name] = (_rounded(location), _rounded(information))
+    return found
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _level_evidence(encoder: Encoder, law: FittedLaw) -> tuple[LevelEvidence, ...]:
+    first = len(law.prior.terms) * (1 + encoder.layout.n_numeric)
+    found = []
+    for category in encoder.categories:
+        if not category.used:
+            continue
+        known = [first + code for code, level in enumerate(category.levels) if level is not None]
+        first += len(category.levels)
+        rounded = np.vectorize(_rounded, otypes=[np.float64])
+        found.append(
+            LevelEvidence(
+                category.column,
+                tuple(level for level in category.levels if level is not None),
+                rounded(law.theta[known]),
+                rounded(law.covariance[np.ix_(known, known)]),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Gaussian processes around a law: kernels, hyper-parameters, conditioning."""

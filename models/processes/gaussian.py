@@ -1,0 +1,387 @@
+"""A Gaussian process on log features around a law: the law extrapolates, the process corrects."""
+
+from typing import Any, Self
+
+import numpy as np
+from typing_extensions import override
+
+from models.features.layout import Layout
+from models.laws.power_laws import FittedLaw, evaluate_law
+from models.laws.scaling_laws import LogLinearLaw, ScalingLaw, spread_subset
+from models.numerics.optimisation import minimise_in_box
+from models.numerics.positive_definite import invert_lower
+from models.numerics.triangles import LowerTriangle, gram_of_lower
+from models.processes.conditioning import Rows, conditioned, conditioning_rows
+from models.processes.hyperposterior import Observed, cholesky, negative_log_posterior
+from models.processes.kernels import N_DEVIATIONS, KernelParameters, ServingKernel
+from models.processes.training_kernel import Told, training_kernel
+from models.regressor import PortfolioRegressor, State
+from models.runs.repetitions import BELIEVED_NOISE, believed_variance
+from models.state.checks import check_bounded, check_rows, demand
+from models.tables import FloatArray
+
+MAX_TUNING_CONFIGURATIONS = 200
+"""As many tell the hyper-parameters: each of dozens of steps costs the cube of them."""
+
+MAX_PROCESS_CONFIGURATIONS = 300
+"""As many are held: a first forecast costs the cube of them, every other one the square."""
+
+_DEVIATION, _ROUGHNESS, _STRENGTH, _LENGTH, _SHARE = 0.1, 0.015, 0.5, 1.5, 0.15
+"""Prior medians of the hyper-parameters of `models.processes.kernels`; that of the noise is
+believed of runs.
+
+Lengths are in standard deviations of the feature."""
+
+_LENGTH_SD, _OTHER_SD = 0.7, 1.0
+"""Prior standard deviations of their logs."""
+
+_BOX = 3.5
+"""How many of these the logs are searched to either side."""
+
+_LEAST_NOISE, _NOISE_DOUBT = 1e-4, 0.05
+"""Least deviation of repetitions, and by what its log is uncertain however many there are."""
+
+_MAX_LOG_PARAMETER = 50.0
+"""Of an artefact: beyond what any box holds."""
+
+_NOISE_DOF = 3
+"""Fewer degrees of freedom tell the noise of repetitions together with what is believed of it."""
+
+_Measured = tuple[FloatArray, FloatArray, FloatArray]
+"""Rows, log durations and numbers of repetitions of configurations."""
+
+
+class GaussianProcess(PortfolioRegressor):
+    """A Gaussian process whose mean is a power law with uncertain parameters.
+
+    ``y = f(theta^) + J (theta - theta^) + u + e`` with ``theta ~ N(prior)``, ``u`` a process with
+    the kernel of `models.processes.kernels` and ``e ~ N(0, tau^2 + sigma^2 / c)`` for a
+    configuration with c repetitions. Hyper-parameters maximise the marginal likelihood times
+    log-normal priors.
+
+    Parameters
+    ----------
+    layout
+        How to read the columns of X.
+    law
+        The law whose most plausible template is the mean; a log-linear law if None.
+    held
+        Keep the law at its own fit (theta from its Laplace posterior) instead of fitting both at
+        once: safer where an axis has few levels and the process would eat the trend.
+    noise_sd, noise_dof
+        Standard deviation of repetitions and its degrees of freedom, as far as known.
+    start
+        Feature scales and log hyper-parameters to start from.
+    max_iterations
+        Steps of the optimiser; 0 keeps `start`.
+    shape_fixed
+        Keep strengths, lengths and shares of `start` and optimise the three deviations alone.
+    seed
+        Chooses the subset of large sets.
+
+    References
+    ----------
+    Rasmussen and Williams (2006), Gaussian processes for machine learning, ch. 2 and 5. Kennedy
+    and O'Hagan (2001), Bayesian calibration of computer models, J. R. Statist. Soc. B 63(3).
+    Snelson and Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs, NeurIPS 18.
+
+    Examples
+    --------
+    >>> X = np.array([[np.log(w), float(w == 1)] for w in (1, 2, 4, 8)])
+    >>> process = GaussianProcess(Layout(("workers",), (), ())).fit(X, 5 - X[:, 0])
+    >>> bool(abs(process.predict(X[:1]) - 5)[0] < 0.05)
+    True
+    """
+
+    def __init__(  # noqa: PLR0913 - an estimator takes every choice as a keyword
+        self,
+        layout: Layout,
+        law: ScalingLaw | None = None,
+        held: bool = False,  # noqa: FBT001, FBT002 - an estimator's parameters are set by name
+        noise_sd: float = BELIEVED_NOISE,
+        noise_dof: int = 0,
+        start: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
+        max_iterations: int = 30,
+        shape_fixed: bool = False,  # noqa: FBT001, FBT002 - as above
+        seed: int = 0,
+    ) -> None:
+        self.layout, self.law, self.held = layout, law, held
+        self.noise_sd, self.noise_dof = noise_sd, noise_dof
+        self.start, self.max_iterations = start, max_iterations
+        self.shape_fixed, self.seed = shape_fixed, seed
+
+    @override
+    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
+        """Fit the law, then hyper-parameters and process around it."""
+        self.law_ = self._new_law()
+        self.law_.fit(X, y)
+        counts = np.ones(len(y)) if sample_weight is None else sample_weight
+        every = X, y, counts
+        few = _few(every, MAX_TUNING_CONFIGURATIONS, self.seed)
+        held = _few(every, MAX_PROCESS_CONFIGURATIONS, self.seed)
+        spread = self.layout.numeric(few[0]).std(axis=0)
+        self.scales_ = np.array(self.start[0]) if self.start else np.where(spread > 0, spread, 1.0)
+        observed = self._observed(*held)
+        is_tuned_by_few = self.max_iterations > 0 and len(y) > MAX_TUNING_CONFIGURATIONS
+        self.log_parameters_ = self._optimise(self._observed(*few) if is_tuned_by_few else observed)
+        self._condition(held[0], observed)
+        if len(y) > MAX_PROCESS_CONFIGURATIONS:
+            rows = conditioning_rows(len(y))
+            mean, jacobian = self._mean_and_jacobian(X[rows])
+            response, told = self.response(X[rows], counts[rows])
+            self.alpha_ = response @ (told @ (y[rows] - mean - jacobian @ self.shift_))
+        return self
+
+    def _observed(self, X: FloatArray, y: FloatArray, counts: FloatArray) -> Observed:
+        mean, jacobian = self._mean_and_jacobian(X)
+        law = self._best
+        coupling = law.covariance @ jacobian.T if self.held else law.prior.coupling(jacobian)
+        rows = self._rows(X)
+        kernel = training_kernel(Told.of(rows.x, rows.codes, counts))
+        return Observed(kernel, y - mean, coupling, jacobian @ coupling)
+
+    def _condition(self, X: FloatArray, observed: Observed) -> None:
+        """Hold configurations: what they leave of the law moves the process."""
+        parameters = KernelParameters.from_log(self.log_parameters_, len(self.scales_))
+        kernel = observed.kernel
+        noise = parameters.roughness**2 + parameters.noise**2 / kernel.counts
+        factor = cholesky(kernel.covariance(self.log_parameters_) + observed.base, noise)
+        inverse = invert_lower(factor)
+        self.inverse_factor_ = LowerTriangle.of(inverse)
+        self.alpha_ = inverse.T @ (inverse @ observed.residual)
+        self.X_, self.coupling_ = np.ascontiguousarray(X), np.ascontiguousarray(observed.coupling)
+        self.shift_: FloatArray = observed.coupling @ self.alpha_
+        self._prepare()
+
+    def response(self, X: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return how `alpha_` follows what the law leaves of configurations that are not held.
+
+        See `models.processes.conditioning.conditioned`; `counts` are their numbers of repetitions.
+        The law's parameters and the variance stay those of the configurations held.
+        """
+        noise = self._parameters.roughness**2 + self._parameters.noise**2 / counts
+        return conditioned(self.kernel, self._rows(self.X_), self._rows(X), self.scatter, noise)
+
+    def _rows(self, X: FloatArray) -> Rows:
+        return Rows(self.layout.numeric(X) / self.scales_, self.layout.codes(X))
+
+    @override
+    def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Return mean and variance of the log duration of one new run."""
+        law = self._best
+        evaluated = evaluate_law(self.layout, law.prior.terms, law.theta, X)
+        return self.moments_given(evaluated, self.correlations(X))
+
+    def correlations(self, X: FloatArray) -> FloatArray:
+        """Return the correlations of rows with the training rows, shape (n, n_training)."""
+        rows = self._rows(X)
+        return self.kernel(rows.x, rows.codes)
+
+    def moments_given(
+        self, evaluated: tuple[FloatArray, FloatArray], correlations: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what `predict_moments` does, given its law's log durations and Jacobian.
+
+        These and the correlations with the training rows are what several processes may share.
+        """
+        mean, jacobian = self._mean(*evaluated), evaluated[1]
+        cross = self.scatter * correlations + jacobian @ self.coupling_
+        whitened = cross @ self.inverse_factor_.full().T
+        explained = np.einsum("ij,ij->i", whitened, whitened)
+        prior = self._prior_variance(jacobian)
+        left = np.maximum(self.scatter + prior - explained, 0.0)
+        moved = self.scatter * (correlations @ self.alpha_) + jacobian @ self.shift_
+        return mean + moved, left + self.noise
+
+    @override
+    def covariance(self, A: FloatArray, B: FloatArray) -> FloatArray | None:
+        """Return the posterior covariance of law and process between two sets of rows."""
+        a, b = (self._mean_and_jacobian(X)[1] for X in (A, B))
+        asked, known = self._rows(A), self._rows(B)
+        kernel = ServingKernel(self._parameters, known.x, known.codes, self.scales_)
+        within = self.scatter * kernel(asked.x, asked.codes)
+        prior = within + a @ self._parameter_covariance() @ b.T
+        inverse = self.inverse_factor_.full()
+        whitened = [self._cross(X, slopes) @ inverse.T for X, slopes in ((A, a), (B, b))]
+        return prior - whitened[0] @ whitened[1].T
+
+    @override
+    def refit_clone(self) -> Self:
+        """Return an unfitted copy that keeps template and hyper-parameters."""
+        kept = {"law": self.law_.refit_clone(), "start": self.shape(), "max_iterations": 0}
+        return type(self)(**{**self.get_params(), **kept})
+
+    @property
+    def scatter(self) -> float:
+        """Variance of the process far from every configuration."""
+        return self._parameters.deviation**2
+
+    @property
+    def noise(self) -> float:
+        """Variance of one new run that no measurement removes."""
+        return self._parameters.roughness**2 + self._parameters.noise**2
+
+    @property
+    @override
+    def run_variance(self) -> float | None:
+        """Return the variance of one new run that no measurement removes."""
+        return self.noise
+
+    def mean_slopes(self) -> FloatArray:
+        """Return what the mean adds to the law, per correlation and per derivative of the law."""
+        on_law = self.shift_
+        if not self.held:
+            on_law = on_law + self._best.prior.means - self._best.theta
+        return np.concatenate([self._parameters.deviation**2 * self.alpha_, on_law])
+
+    def variance_form(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the quadratic form of the variance in the same features, without the constant.
+
+        It has three blocks: among the correlations, between them and the derivatives, among these.
+        """
+        factor, deviation = self.inverse_factor_.full(), self._parameters.deviation**2
+        on_law = factor @ self.coupling_.T
+        among = gram_of_lower(factor)
+        among *= -(deviation**2)
+        between = -deviation * (factor.T @ on_law)
+        return among, between, self._parameter_covariance() - on_law.T @ on_law
+
+    def shape(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return feature scales and log hyper-parameters, as another process may start from."""
+        return tuple(self.scales_.tolist()), tuple(self.log_parameters_.tolist())
+
+    @override
+    def to_state(self) -> State:
+        """Return law, training rows and the factor of their covariance as data."""
+        law = self.law_.to_state()
+        arrays = {f"law.{name}": array for name, array in law.arrays.items()}
+        return State(
+            {f"law.{name}": value for name, value in law.values.items()},
+            {
+                **arrays,
+                "X": self.X_,
+                "alpha": self.alpha_,
+                "coupling": self.coupling_,
+                "shift": self.shift_,
+                "scales": self.scales_,
+                "log_parameters": self.log_parameters_,
+                "inverse_factor": self.inverse_factor_.numbers,
+            },
+        )
+
+    @override
+    def load_state(self, state: State) -> None:
+        """Take over law and process from data.
+
+        Raises
+        ------
+        ValueError
+            If the numbers do not fit each other.
+        """
+        self.law_ = self._new_law()
+        self.law_.load_state(state.below("law."))
+        self.X_, self.alpha_ = state.arrays["X"], state.arrays["alpha"]
+        self.coupling_, self.scales_ = state.arrays["coupling"], state.arrays["scales"]
+        self.log_parameters_ = state.arrays["log_parameters"]
+        self.shift_ = state.arrays["shift"]
+        factor = state.arrays["inverse_factor"]
+        self._check(factor, state.shared)
+        self.inverse_factor_ = LowerTriangle(len(self.alpha_), factor)
+        shape = self.log_parameters_[N_DEVIATIONS:].tobytes()
+        key = ("kernel", id(self.X_), id(self.scales_), shape)
+        self._prepare(state.shared.get(key))
+        state.shared.setdefault(key, self.kernel)
+
+    def _check(self, factor: FloatArray, shared: dict[tuple[object, ...], Any]) -> None:
+        """Check what was loaded: shapes and bounds."""
+        n, width = len(self.X_), self.layout.n_numeric
+        rows = ("rows", id(self.X_))
+        if rows not in shared:
+            check_rows(self.X_, self.layout)
+            shared[rows] = self.X_
+        demand(self.alpha_.shape == (n,) and factor.shape == (n * (n + 1) // 2,), "rows do not fit")
+        demand(self.coupling_.shape == (len(self._best.theta), n), "a coupling does not fit")
+        check_bounded(self.shift_, (len(self._best.theta),), "a shift")
+        check_bounded(self.scales_, (width,), "scales")
+        demand((self.scales_ > 0).all(), "a scale is not positive")
+        n_parameters = N_DEVIATIONS + 2 * width + len(self.layout.levels)
+        check_bounded(self.log_parameters_, (n_parameters,), "a kernel", _MAX_LOG_PARAMETER)
+
+    def _new_law(self) -> ScalingLaw:
+        law = self.law or LogLinearLaw(self.layout, seed=self.seed)
+        return type(law)(**law.get_params())
+
+    def _prepare(self, twin: ServingKernel | None = None) -> None:
+        self._parameters = KernelParameters.from_log(self.log_parameters_, len(self.scales_))
+        if twin is not None:
+            self.kernel = twin.with_deviation(self._parameters)
+            return
+        held = self._rows(self.X_)
+        self.kernel = ServingKernel(self._parameters, held.x, held.codes, self.scales_)
+
+    @property
+    def _best(self) -> FittedLaw:
+        return self.law_.laws_[0]
+
+    def _parameter_covariance(self) -> FloatArray:
+        return self._best.covariance if self.held else self._best.prior.spread()
+
+    def _mean_and_jacobian(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        law = self._best
+        f, jacobian = evaluate_law(self.layout, law.prior.terms, law.theta, X)
+        return self._mean(f, jacobian), jacobian
+
+    def _mean(self, f: FloatArray, jacobian: FloatArray) -> FloatArray:
+        """Return the mean, given the log durations and the Jacobian of the law."""
+        if not self.held:
+            f = f + jacobian @ (self._best.prior.means - self._best.theta)
+        return f + self.law_.center_
+
+    def _prior_variance(self, jacobian: FloatArray) -> FloatArray:
+        if self.held:
+            spread = jacobian @ self._best.covariance
+            return np.asarray(np.einsum("ij,ij->i", spread, jacobian), dtype=np.float64)
+        return self._best.prior.variance(jacobian)
+
+    def _cross(self, X: FloatArray, jacobian: FloatArray) -> FloatArray:
+        """Return the prior covariance of rows with the training rows, shape (n, n_training)."""
+        return self.scatter * self.correlations(X) + jacobian @ self.coupling_
+
+    def _hyper_prior(self) -> tuple[FloatArray, FloatArray]:
+        """Return means and standard deviations of the log hyper-parameters."""
+        n_numeric, n_categories = self.layout.n_numeric, len(self.layout.levels)
+        dof = self.noise_dof
+        variance = believed_variance(self.noise_sd**2, dof, max(_NOISE_DOF - dof, 0))
+        noise = max(float(np.sqrt(variance)), _LEAST_NOISE)
+        noise_width = 1 / np.sqrt(2 * dof) + _NOISE_DOUBT if dof else _OTHER_SD
+        strengths = [_STRENGTH * min(factor, 1.0) for factor in self.layout.relevances]
+        lengths, shares = [_LENGTH] * n_numeric, [_SHARE] * n_categories
+        means = [_DEVIATION, _ROUGHNESS, noise, *strengths, *lengths, *shares]
+        widths = np.full(len(means), _OTHER_SD)
+        widths[N_DEVIATIONS - 1] = noise_width
+        widths[N_DEVIATIONS + n_numeric : N_DEVIATIONS + 2 * n_numeric] = _LENGTH_SD
+        return np.log(means), widths
+
+    def _optimise(self, observed: Observed) -> FloatArray:
+        means, widths = self._hyper_prior()
+        first = np.array(self.start[1]) if self.start else means
+        if self.max_iterations == 0 or len(observed.residual) < 3:  # noqa: PLR2004 - nothing to learn from
+            return first
+        low, high = means - _BOX * widths, means + _BOX * widths
+        if self.shape_fixed:
+            low[N_DEVIATIONS:] = high[N_DEVIATIONS:] = first[N_DEVIATIONS:]
+        return minimise_in_box(
+            lambda logs: negative_log_posterior(
+                observed, logs, means, widths, shape_fixed=self.shape_fixed
+            ),
+            np.clip(first, low, high),
+            list(zip(low.tolist(), high.tolist(), strict=True)),
+            self.max_iterations,
+        )
+
+
+def _few(every: _Measured, limit: int, seed: int) -> _Measured:
+    """Return a random subset of configurations, or all if there are no more than `limit`."""
+    rows = spread_subset(len(every[1]), limit, seed)
+    X, y, counts = every
+    return X[rows], y[rows], counts[rows]

@@ -1,0 +1,247 @@
+"""Columns that went together in all runs: a question that parts them can be read in two ways."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from models.features.damping import damped
+from models.features.encoder import Encoded, Encoder, Readings
+from models.features.hardware import UNKNOWN_SD
+from models.features.numeric import UNIDENTIFIED_SD, apply_transform, quotient_of, snapped
+from models.questions.regimes import FEW_CONFIGURATIONS
+from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArray
+
+_PARTED = 0.01
+"""Further from its companion than any run, by this much in units of the feature, is apart."""
+
+_LEAST_VARIANCE = 0.01
+"""Share of a standardised feature's variance below which a direction was hardly varied."""
+
+_WORK: Final = frozenset({"dataset_size", "epochs"})
+"""Roles of which physics knows the effect: twice the work takes twice the time."""
+
+_LEAST_PART = 0.2
+"""Length from which on a feature's part of the flat directions concerns it."""
+
+_OFF_PLANE = 0.1
+"""Further from the plane than any run, by so many deviations, is off it."""
+
+Pair = tuple[int, int, IntArray]
+"""A category that was left out, the one it went with, and the code there of each own code."""
+
+
+def paired_categories(encoder: Encoder, combinations: IntArray) -> list[Pair]:
+    """Return the categories that were left out since their levels pair off with another's.
+
+    Parameters
+    ----------
+    encoder
+        The encoder of the fit.
+    combinations
+        Distinct rows of level codes among the configurations, shape (k, n_categories).
+
+    Examples
+    --------
+    >>> levels = {"gpu_type": ["T4", "V100"], "param.driver": ["new", "old"]}
+    >>> encoder = Encoder.learn(FeatureTable({}, levels, 2))
+    >>> ((own, other, codes),) = paired_categories(encoder, np.array([[0, 0], [1, 1]]))
+    >>> own, other, codes.tolist()
+    (1, 0, [0, 1])
+    """
+    pairs: list[Pair] = []
+    for own, other in permutations(range(len(encoder.categories)), 2):
+        left_out, kept = encoder.categories[own], encoder.categories[other]
+        if left_out.used or not kept.used or len(left_out.levels) != len(kept.levels):
+            continue
+        distinct = np.unique(combinations[:, [own, other]], axis=0)
+        if len(distinct) == len(left_out.levels):
+            codes = np.zeros(len(distinct), dtype=np.int64)
+            codes[distinct[:, 0]] = distinct[:, 1]
+            pairs.append((own, other, codes))
+    return pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """What several features of all configurations have in common: a plane on which they lie.
+
+    `directions` are what hardly varied, as functions of the numeric columns of X around `middle`;
+    no configuration is further from the plane than `limit`, and `columns` are those it concerns.
+    """
+
+    middle: FloatArray
+    directions: FloatArray
+    limit: float
+    columns: tuple[str, ...]
+
+    def is_off(self, X: FloatArray) -> BoolArray:
+        """Return which rows are further from the plane than any configuration, shape (n,)."""
+        far = self.distance(X)
+        return np.asarray(far > self.limit + _OFF_PLANE, dtype=np.bool_)
+
+    def distance(self, X: FloatArray) -> FloatArray:
+        """Return how far rows are from the plane, in standard deviations; shape (n,)."""
+        off = (X[:, : len(self.middle)] - self.middle) @ self.directions
+        return np.asarray(np.sqrt((off * off).sum(axis=1)))
+
+
+def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
+    """Return the plane on which the features of the configurations lie, None if on none.
+
+    Told by principal components of next to no variance (Jolliffe 2002, Principal component
+    analysis, ch. 10), where a parameter takes part and the configurations are many enough.
+
+    Parameters
+    ----------
+    encoder
+        The encoder of the fit.
+    X
+        Its configurations, shape (n, n_columns).
+
+    Examples
+    --------
+    >>> size, length = np.random.default_rng(0).lognormal(size=(2, 20))
+    >>> columns = {"dataset_size": size, "param.length": length, "param.lines": size / length}
+    >>> table = FeatureTable(columns, {}, 20)
+    >>> encoder = Encoder.learn(table)
+    >>> plane = find_plane(encoder, encoder.encode(table).X)
+    >>> sorted(plane.columns)
+    ['dataset_size', 'param.length', 'param.lines']
+    """
+    used = [feature for feature in encoder.numeric if feature.used]
+    varied = [place for place in range(len(used)) if np.ptp(X[:, place]) > SMALLEST]
+    if len(varied) < 2 or len(X) < max(FEW_CONFIGURATIONS, 2 * len(varied)):  # noqa: PLR2004
+        return None
+    middle = X[:, : len(used)].mean(axis=0)
+    centred = X[:, varied] - middle[varied]
+    scale = np.sqrt((centred**2).mean(axis=0))
+    spread, axes = np.linalg.eigh(centred.T @ centred / len(X) / np.outer(scale, scale))
+    flat = axes[:, spread < _LEAST_VARIANCE]
+    part = np.sqrt((flat**2).sum(axis=1)) > _LEAST_PART
+    concerned = [
+        used[place] for place, has_part in zip(varied, part.tolist(), strict=True) if has_part
+    ]
+    if not any(feature.role == "parameter" for feature in concerned):
+        return None
+    directions = np.zeros((len(used), flat.shape[1]))
+    directions[varied] = flat / scale[:, None]
+    names = tuple(feature.column for feature in concerned)
+    plane = Plane(middle, directions, 0.0, names)
+    return replace(plane, limit=float(plane.distance(X).max()))
+
+
+class _Parted(NamedTuple):
+    """What a column that was left out tells of the kept one, and where the two are apart.
+
+    The place is that of the kept column among the encoded ones; arrays are of shape (n_rows,).
+    `unknown` is the deviation of what nobody knows there, its sign that of the way apart.
+    """
+
+    place: int
+    told: FloatArray
+    apart: BoolArray
+    unknown: FloatArray
+    shift: FloatArray
+    columns: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """What went together in all runs of a workload, so that one of two columns was left out.
+
+    A question in which both go on together asks what the runs show. One that moves one of them
+    alone is answered by the kept column as if the effect were all its own; it might as well be all
+    the other's. Both readings count alike: the forecast lies between them, and its interval tells
+    how far apart they are. Data, epochs, batch and nodes that repeat another column have no second
+    reading, since physics knows their part: more data or epochs take as much longer, and what
+    another batch does stays open. Nor has what went together in fewer than 12 configurations, where
+    anything does by chance. All of these widen the interval. Columns of which no two go together,
+    but three or more do, are all kept: the members' own uncertainty widens the interval there, and
+    the columns are named.
+    """
+
+    encoder: Encoder
+    pairs: Sequence[Pair]
+    plane: Plane | None
+    n_configurations: int
+
+    def read(self, features: FeatureTable, encoded: Encoded) -> Readings | None:
+        """Return the other readings of the rows that part companions, None without such a row."""
+        if not (self.encoder.companions or self.pairs or self.plane):
+            return None
+        names: list[tuple[str, ...]] = [()] * len(encoded.X)
+        parted = [*self._parted_numbers(features, encoded), *self._parted_categories(encoded)]
+        for each in parted:
+            for row in np.flatnonzero(each.apart).tolist():
+                names[row] = tuple(dict.fromkeys((*names[row], *each.columns)))
+        X, variance = np.full(encoded.X.shape, np.nan), np.zeros(len(encoded.X))
+        shift = np.zeros(len(encoded.X))
+        for each in parted:
+            if self.n_configurations >= FEW_CONFIGURATIONS:
+                X[each.apart, each.place] = each.told[each.apart]
+            variance += each.unknown**2
+            shift += each.shift
+        if self.plane is not None:
+            for row in np.flatnonzero(self.plane.is_off(encoded.X)).tolist():
+                names[row] = tuple(dict.fromkeys((*names[row], *self.plane.columns)))
+        return Readings(X, variance, shift, tuple(names)) if any(names) else None
+
+    def unknowns(self, features: FeatureTable, encoded: Encoded) -> FloatArray:
+        """Return what parting companions leaves unknown, shape (n, n_unknowns).
+
+        What the one of two columns does by itself is one unknown for all questions that part them,
+        in proportion to how far; of two categories it is one for each pair of levels.
+        """
+        columns = [each.unknown for each in self._parted_numbers(features, encoded)]
+        levels = zip(self.pairs, self._parted_categories(encoded), strict=True)
+        for (own, other, _), parted in levels:
+            met = encoded.codes[:, [own, other]]
+            for pair in np.unique(met[parted.apart], axis=0):
+                is_met = np.logical_and(parted.apart, np.all(met == pair, axis=1))
+                columns.append(np.where(is_met, parted.unknown, 0.0))
+        return np.column_stack(columns) if columns else np.zeros((len(encoded.X), 0))
+
+    def _parted_numbers(self, features: FeatureTable, encoded: Encoded) -> Iterator[_Parted]:
+        """Yield what columns that were left out tell of the kept ones."""
+        used = [item for item in self.encoder.numeric if item.used]
+        for companion in self.encoder.companions:
+            feature = companion.feature
+            asked = features.numeric.get(feature.column)
+            if asked is None:
+                continue
+            workers = features.numeric.get("workers")
+            workers = None if workers is None else snapped(workers)
+            values = apply_transform(
+                feature, quotient_of(snapped(asked), workers, feature.quotient)
+            )
+            told = (values - companion.intercept) / companion.slope
+            place = [item.column for item in used].index(companion.of)
+            kept = used[place]
+            told = damped(told, *kept.fading_range)
+            index = self.encoder.axis_names().index(companion.of)
+            way = told - encoded.X[:, place]
+            apart = (np.abs(way) > companion.tolerance + _PARTED) & ~encoded.missing[:, index]
+            # Physics knows what the batch and the nodes do: workers that repeat them keep theirs.
+            told = told if feature.role == "parameter" else np.full(len(told), np.nan)
+            # More work than runs of the kept column had takes so much longer.
+            more = values - companion.intercept - companion.slope * encoded.X[:, place]
+            is_work = feature.role in _WORK
+            shift = np.where(apart & is_work, more, 0.0)
+            unknown: FloatArray = UNIDENTIFIED_SD * np.where(apart, way, 0.0)
+            yield _Parted(place, told, apart, unknown, shift, (companion.of, feature.column))
+
+    def _parted_categories(self, encoded: Encoded) -> Iterator[_Parted]:
+        """Yield what categories that were left out tell of the kept ones."""
+        used = [index for index, item in enumerate(self.encoder.categories) if item.used]
+        for own, other, codes in self.pairs:
+            asked, kept = encoded.codes[:, own], encoded.codes[:, other]
+            told = codes[np.maximum(asked, 0)]
+            apart: BoolArray = (asked >= 0) & (kept >= 0) & (told != kept)
+            place = self.encoder.layout.n_numeric + 1 + used.index(other)
+            columns = self.encoder.categories[other].column, self.encoder.categories[own].column
+            unknown = np.where(apart, UNKNOWN_SD, 0.0)
+            shift = np.zeros(len(told))
+            yield _Parted(place, told.astype(np.float64), apart, unknown, shift, columns)

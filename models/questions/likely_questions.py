@@ -1,0 +1,88 @@
+"""What workloads with few configurations are likely to be asked, and what members say of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.features.layout import Layout
+from models.questions.regimes import INTERPOLATION
+from models.regressor import PortfolioRegressor
+from models.tables import FloatArray
+
+UNTESTED_VARIANCE = 0.25
+"""Of a member that tells no variance, where nothing was held out."""
+
+_DOUBLING = float(np.log(2))
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Means and variances of log durations by each member, each of shape (n_members, n)."""
+
+    means: FloatArray
+    variances: FloatArray
+
+
+def likely_questions(layout: Layout, axes: Sequence[str], X: FloatArray) -> dict[str, FloatArray]:
+    """Return rows that are asked beside the configurations, and beyond each axis.
+
+    Beside them, as ``interpolation``, is each configuration with one column as in the next one;
+    beyond an axis each configuration above the measured range, by its width and at least twofold.
+
+    Parameters
+    ----------
+    layout
+        How to read the columns of X.
+    axes
+        Names of the first columns of X.
+    X
+        The configurations.
+
+    Examples
+    --------
+    >>> layout = Layout(("workers",), (), ())
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> found = likely_questions(layout, ["workers"], X)
+    >>> found["interpolation"].tolist(), found["workers"].tolist()
+    ([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0], [1.0, 1.0]], [[2.0, 0.0], [2.0, 0.0]])
+    """
+    return {INTERPOLATION: _beside(X)} | {
+        name: _beyond(layout, place, X) for place, name in enumerate(axes)
+    }
+
+
+def _beside(X: FloatArray) -> FloatArray:
+    found = []
+    for column in range(X.shape[1]):
+        exchanged = X.copy()
+        exchanged[:, column] = np.roll(X[:, column], 1)
+        found.append(exchanged[exchanged[:, column] != X[:, column]])
+    every = np.concatenate(found)
+    return every if len(every) else X
+
+
+def _beyond(layout: Layout, column: int, X: FloatArray) -> FloatArray:
+    low, high = X[:, column].min(), X[:, column].max()
+    found = X.copy()
+    found[:, column] = high + max(high - low, _DOUBLING)
+    if layout.roles[column] == "workers":
+        # Several workers have something to synchronise.
+        found[:, layout.n_numeric] = 0.0
+    return found
+
+
+def ask(
+    members: Iterable[PortfolioRegressor], questions: Mapping[str, FloatArray]
+) -> dict[str, Answers]:
+    """Return what the members say of each kind of question."""
+    X = np.concatenate(list(questions.values()))
+    said = [member.predict_moments(X) for member in members]
+    means = np.array([mean for mean, _ in said])
+    silent = np.full(len(X), UNTESTED_VARIANCE)
+    variances = np.array([silent if own is None else own for _, own in said])
+    stops = np.cumsum([len(rows) for rows in questions.values()]).tolist()
+    return {
+        name: Answers(means[:, stop - len(rows) : stop], variances[:, stop - len(rows) : stop])
+        for (name, rows), stop in zip(questions.items(), stops, strict=True)
+    }

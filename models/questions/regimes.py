@@ -1,0 +1,240 @@
+"""Kinds of question, and held-out sets that imitate each of them."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from models.features.encoder import UNSEEN, Encoder
+from models.features.layout import Layout
+from models.tables import FloatArray, IntArray
+
+INTERPOLATION = "interpolation"
+Kind = Literal[
+    "interpolation",
+    "transfer",
+    "new_level",
+    "extrapolation",
+    "short_axis",
+    "constant_axis",
+    "irrelevant",
+]
+
+IRRELEVANT_AXIS: Final = "irrelevant"
+"""Kind of an axis along which nothing changes, or what does is known: epochs that never varied.
+
+No question leaves the measured range there."""
+
+UNTESTED_AXES: Final[frozenset[Kind]] = frozenset({"short_axis", "constant_axis"})
+"""Kinds of axes beyond which no held-out set can ask, however many configurations there are."""
+
+NEW_LEVEL = ":new"
+"""Ends the name of the regime of a category's levels that no run has."""
+
+FEW_CONFIGURATIONS = 12
+"""Below this, each configuration is held out alone and prior weights are kept."""
+
+N_FOLDS = 6
+
+MIN_TRAINING = 4
+"""Configurations that a held-out set leaves to learn from."""
+
+MIN_AXIS_LEVELS = 3
+"""Two levels show no trend that a third could contradict."""
+
+MAX_AXES, MAX_LEVELS_HELD_OUT = 8, 3
+"""Axes, and levels of a category, of which sets are held out: each costs a refit of all members."""
+
+_LEAST_SHARE_TRAINED = 1 / 3
+
+LEAVES_AXIS = 0.02
+"""A question further out than this share of the measured range is an extrapolation."""
+
+_EQUALLY_FAR: Final = 1e-9
+"""Distances that differ by less are equal: parameters in proportion differ by rounding alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One held-out set: what is asked, the configurations to learn from and those to forecast."""
+
+    regime: str
+    train: IntArray
+    test: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class RegimeMap:
+    """Which regimes a workload has, and where a question stands.
+
+    Parameters
+    ----------
+    kinds
+        Kind of each regime, by name; ``interpolation`` is always there. Beyond the range of an
+        irrelevant parameter (`models.columns.relevance`), and of epochs that never varied
+        (`models.members.epochs`), a question is what it would be within.
+    few_levels
+        Codes of the levels with few runs, for each category.
+    """
+
+    kinds: dict[str, Kind]
+    few_levels: tuple[frozenset[int], ...]
+
+    def of_rows(self, encoder: Encoder, distances: FloatArray, codes: IntArray) -> tuple[str, ...]:
+        """Return the regime of each row: the axis farthest out, a rare level, or interpolation."""
+        distances = self.telling(encoder, distances)
+        regimes = [INTERPOLATION] * len(codes)
+        columns = [category.column for category in encoder.categories]
+        if any(self.few_levels) or (codes.size and codes.min() < 0):
+            known: dict[tuple[int, ...], str] = {}
+            for row, levels in enumerate(map(tuple, codes.tolist())):
+                regime = known.get(levels)
+                if regime is None:
+                    rare = (
+                        column + NEW_LEVEL if code == UNSEEN else column
+                        for column, code, few in zip(columns, levels, self.few_levels, strict=True)
+                        if code < 0 or code in few
+                    )
+                    regime = known[levels] = next(rare, INTERPOLATION)
+                regimes[row] = regime
+        farthest = _farthest(distances)
+        if farthest:
+            axes = encoder.axis_names()
+            for row, index in farthest.items():
+                regimes[row] = axes[index]
+        return tuple(regimes)
+
+    def telling(self, encoder: Encoder, distances: FloatArray) -> FloatArray:
+        """Return the distances beyond the measured range that tell a kind of question.
+
+        Those along irrelevant parameters are 0.
+        """
+        if IRRELEVANT_AXIS not in self.kinds.values():
+            return distances
+        axes = encoder.axis_names()
+        counting = np.array([self.kinds[name] != IRRELEVANT_AXIS for name in axes])
+        return np.where(counting, distances, 0.0)
+
+
+def _farthest(distances: FloatArray) -> dict[int, int]:
+    """Return the axis farthest out of each row that leaves the range, the first of equal ones."""
+    if len(distances) == 1:
+        row = distances[0].tolist()
+        most = max(row, default=0.0)
+        if most <= LEAVES_AXIS:
+            return {}
+        return {0: next(n for n, each in enumerate(row) if each >= most - _EQUALLY_FAR)}
+    if distances.max(initial=0.0) <= LEAVES_AXIS:
+        return {}
+    furthest = distances.max(axis=1)
+    first = (distances >= furthest[:, None] - _EQUALLY_FAR).argmax(axis=1)
+    rows = np.flatnonzero(furthest > LEAVES_AXIS)
+    return dict(zip(rows.tolist(), first[rows].tolist(), strict=True))
+
+
+def map_regimes(encoder: Encoder, layout: Layout, X: FloatArray, codes: IntArray) -> RegimeMap:
+    """Return the regimes of a workload: interpolation, each numeric axis, each category.
+
+    `layout` says which parameters are irrelevant.
+    """
+    kinds: dict[str, Kind] = {INTERPOLATION: "interpolation"}
+    used = 0
+    for feature in encoder.numeric:
+        kind: Kind = "short_axis"
+        if feature.used:
+            kind = _kind_of_axis(len(np.unique(X[:, used].round(9))))
+            if layout.relevances[used] < 1:
+                kind = IRRELEVANT_AXIS
+            used += 1
+        kinds[feature.column] = kind
+    few_levels = []
+    for index, category in enumerate(encoder.categories):
+        kinds[category.column] = "transfer"
+        kinds[category.column + NEW_LEVEL] = "new_level"
+        sizes = np.bincount(codes[:, index], minlength=len(category.levels))
+        limit = max(3.0, 0.08 * len(X))
+        few = (sizes <= limit) & (3 * sizes <= sizes.max())
+        few_levels.append(frozenset(np.flatnonzero(few).tolist()) if category.used else frozenset())
+    return RegimeMap(kinds, tuple(few_levels))
+
+
+def _kind_of_axis(n_levels: int) -> Kind:
+    """Return the kind of question beyond an axis on which so many levels were measured."""
+    if n_levels == 1:
+        return "constant_axis"
+    return "short_axis" if n_levels < MIN_AXIS_LEVELS else "extrapolation"
+
+
+def interpolation_folds(structure: tuple[str, ...]) -> list[Fold]:
+    """Return folds over configurations, given by their structure and not by their order or names.
+
+    With at most 12 configurations each is held out alone; above, the hash of its structure (see
+    `models.features.ordering`) names one of six folds.
+
+    Examples
+    --------
+    >>> [fold.test.tolist() for fold in interpolation_folds(("0a", "0b", "0c", "0d"))]
+    [[0], [1], [2], [3]]
+    """
+    n = len(structure)
+    if n < MIN_TRAINING:
+        return []
+    if n <= FEW_CONFIGURATIONS:
+        bucket = np.arange(n)
+    else:
+        bucket = np.array([int(key[:8], 16) % N_FOLDS for key in structure])
+    folds = []
+    for index in np.unique(bucket):
+        test = np.flatnonzero(bucket == index)
+        train = np.flatnonzero(bucket != index)
+        if len(train) >= min(MIN_TRAINING, n - 1):
+            folds.append(Fold(INTERPOLATION, train, test))
+    return folds
+
+
+def axis_folds(encoder: Encoder, regimes: RegimeMap, X: FloatArray) -> list[Fold]:
+    """Return two folds per numeric axis with three levels: beyond its last, and beyond 60 %.
+
+    Irrelevant parameters have none.
+    """
+    n = len(X)
+    if n < 6:  # noqa: PLR2004 - fewer leave nothing to learn an axis from
+        return []
+    folds: list[Fold] = []
+    used = [feature.column for feature in encoder.numeric if feature.used]
+    axes = [place for place, name in enumerate(used) if regimes.kinds[name] != IRRELEVANT_AXIS]
+    for place in axes[:MAX_AXES]:
+        name, values = used[place], X[:, place].round(9)
+        levels = np.unique(values)
+        if len(levels) < MIN_AXIS_LEVELS:
+            continue
+        for cut in sorted({len(levels) - 1, int(0.6 * len(levels))}, reverse=True):
+            train = np.flatnonzero(values < levels[cut])
+            if len(train) >= max(MIN_TRAINING, 0.15 * n):
+                folds.append(Fold(name, train, np.flatnonzero(values >= levels[cut])))
+    return folds
+
+
+def transfer_folds(encoder: Encoder, codes: IntArray, regimes: RegimeMap) -> list[Fold]:
+    """Return folds that keep few configurations of a level, for up to three levels a category.
+
+    A level whose configurations are most of all is not held out: what is forecast from less than
+    a third of them says little of forecasts from all.
+    """
+    folds: list[Fold] = []
+    for index, category in enumerate(encoder.categories):
+        if not category.used:
+            continue
+        column = codes[:, index]
+        sizes = np.bincount(column, minlength=len(category.levels))
+        few = regimes.few_levels[index]
+        kept = int(min((sizes[code] for code in few), default=3))
+        common = [code for code in np.argsort(-sizes, kind="stable") if code not in few]
+        for code in common[:MAX_LEVELS_HELD_OUT]:
+            # Configurations stand in the order of their hashes: the first ones are a random choice.
+            test = np.flatnonzero(column == code)[kept:]
+            train = np.setdiff1d(np.arange(len(codes)), test)
+            enough = max(MIN_TRAINING, _LEAST_SHARE_TRAINED * len(codes))
+            if len(test) >= kept and len(train) >= enough:
+                folds.append(Fold(category.column, train, test))
+    return folds

@@ -1,0 +1,1 @@
+"""Measured runs: distinct configurations, their repetitions, noise and names."""

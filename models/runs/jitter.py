@@ -1,0 +1,165 @@
+"""Noise of a run that is seconds rather than a share of its duration: short runs differ more."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.numerics.log_grid import on_log_grid
+from models.tables import FloatArray
+
+_TAIL = 4.0
+"""Degrees of freedom of Student's t: a straggler among repetitions says little."""
+
+_LEAST_LOG_ODDS = 4.0
+"""Over the number of configurations: the fewer they are, the more any two of them can feign."""
+
+_LEAST_SD, _MOST_SD, _N_SDS = 1e-3, 1.0, 32
+_LEAST_JITTER, _MOST_JITTER, _N_JITTERS = 1e-3, 2.0, 40
+"""The grids of the relative noise, and of the jitter over the shortest duration."""
+
+_FEWEST, _MOST_COMPARED = 8, 1_000
+"""Repeated configurations that can call for jitter, and as many as are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jitter:
+    """The variance of a log duration, as durations go, over what is usual.
+
+    A run of d seconds with relative noise s and k seconds of jitter has a log duration with the
+    variance ``s^2 + ln(1 + (k / d)^2)``; the second term is that of a log-normal variable whose
+    coefficient of variation is k / d.
+
+    Attributes
+    ----------
+    relative_variance
+        ``s^2``.
+    log_seconds
+        ``ln k``, above the centre of the durations that are asked.
+    usual_variance
+        Mean of the variance over the repetitions that it was learned from.
+    """
+
+    relative_variance: float
+    log_seconds: float
+    usual_variance: float
+
+    def factor(self, log_duration: FloatArray) -> FloatArray:
+        """Return the variance of runs of each duration over the usual one, shape (n,)."""
+        return self._variance(log_duration) / self.usual_variance
+
+    def told(self, variance: FloatArray, log_duration: FloatArray) -> FloatArray:
+        """Return predicted variances with the noise of runs of each duration, shape (n,).
+
+        They hold the usual noise, and keep what they have besides it.
+        """
+        noise = self._variance(log_duration)
+        least = variance * np.minimum(noise / self.usual_variance, 1.0)
+        return np.maximum(variance + noise - self.usual_variance, least)
+
+    def scaled_to(self, noise_variance: float) -> "Jitter":
+        """Return the same with another usual variance: Student's t finds a smaller one."""
+        scale = noise_variance / self.usual_variance
+        return Jitter(
+            self.relative_variance * scale,
+            self.log_seconds + _rounded(math.log(scale) / 2),
+            noise_variance,
+        )
+
+    def above(self, center: float) -> "Jitter":
+        """Return the same for log durations above a centre."""
+        return replace(self, log_seconds=self.log_seconds - center)
+
+    def parts(self, center: float) -> tuple[float, float]:
+        """Return the relative noise and the seconds, the durations being above a centre."""
+        return math.sqrt(self.relative_variance), math.exp(self.log_seconds + center)
+
+    def _variance(self, log_duration: FloatArray) -> FloatArray:
+        return self.relative_variance + _jitter_variance(self.log_seconds - log_duration)
+
+
+def _jitter_variance(log_ratio: FloatArray) -> FloatArray:
+    """Return ``ln(1 + r^2)`` of ``ln r``."""
+    found: FloatArray = np.log1p(np.exp(2 * np.minimum(log_ratio, 100.0)))
+    return found
+
+
+def find_jitter(log_duration: FloatArray, variance: FloatArray, dof: FloatArray) -> Jitter | None:
+    """Return the jitter of repetitions, None unless they call for one.
+
+    The log durations of a configuration follow a multivariate Student's t (4 degrees of freedom)
+    whose squared scale is the variance of `Jitter`. ``s`` and ``k`` are uniform in their logarithms
+    on a grid; with jitter the repetitions of n configurations must be more probable by a factor of
+    ``e^(4 / n)``, without the configuration that speaks most for it too. Then both are their
+    posterior means. Fewer than eight repeated configurations call for none.
+
+    Parameters
+    ----------
+    log_duration
+        Mean log duration of each repeated configuration, shape (n,).
+    variance, dof
+        Variance of its log durations, and its degrees of freedom, shape (n,).
+
+    References
+    ----------
+    Davidian and Carroll (1987), Variance function estimation, JASA 82(400), 1079-1091: additive and
+    multiplicative components. Kass and Raftery (1995), Bayes factors, JASA 90(430).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> seconds = np.geomspace(5, 500, 40)[:, None] * np.exp(0.02 * rng.normal(size=(40, 2)))
+    >>> def found(seconds):
+    ...     logs = np.log(seconds)
+    ...     return find_jitter(logs.mean(axis=1), logs.var(axis=1, ddof=1), np.ones(40))
+    >>> found(seconds) is None
+    True
+    >>> bool(0.3 < np.exp(found(seconds + rng.exponential(size=(40, 2))).log_seconds) < 1.5)
+    True
+    """
+    if len(variance) < _FEWEST:
+        return None
+    # Configurations stand in the order of their hashes: the first ones are a random choice.
+    y, v, dof = (each[:_MOST_COMPARED] for each in (log_duration, variance, dof))
+    # Relative to the shortest, which is exact: the unit of the durations is no matter.
+    shortest = float(y.min())
+    y = y - shortest
+    sds = np.geomspace(_LEAST_SD, _MOST_SD, _N_SDS)
+    jitters = np.log(np.geomspace(_LEAST_JITTER, _MOST_JITTER, _N_JITTERS))
+    added = _jitter_variance(jitters[:, None] - y)
+    plain = np.array([_log_likelihoods(np.full(len(y), sd**2), v, dof) for sd in sds])
+    both = np.array([_log_likelihoods(sd**2 + added, v, dof) for sd in sds])
+    if _log_odds(both.reshape(-1, len(y)), plain) < _LEAST_LOG_ODDS / len(y):
+        return None
+    both = both.sum(axis=2)
+    share = np.exp(both - both.max())
+    share /= share.sum()
+    relative = float(np.exp(share.sum(axis=1) @ np.log(sds)) ** 2)
+    log_ratio = _rounded(float(share.sum(axis=0) @ jitters))
+    usual = float((relative + _jitter_variance(log_ratio - y)) @ dof / dof.sum())
+    return Jitter(relative, shortest + log_ratio, usual)
+
+
+def _rounded(log: float) -> float:
+    return float(on_log_grid(np.array(log)))
+
+
+def _log_likelihoods(expected: FloatArray, variance: FloatArray, dof: FloatArray) -> FloatArray:
+    """Return the log likelihood of each variance, but for a constant, shape (..., n)."""
+    far = np.log1p(dof * variance / (_TAIL * expected))
+    return -(dof * np.log(expected) + (dof + _TAIL) * far) / 2
+
+
+def _log_odds(one: FloatArray, other: FloatArray) -> float:
+    """Return the log Bayes factor without the configuration that speaks most for the first.
+
+    The likelihoods have the shape (n_grid, n).
+    """
+    best = one[one.sum(axis=1).argmax()] - other[other.sum(axis=1).argmax()]
+    kept = np.arange(one.shape[1]) != best.argmax()
+    return _log_mean_exp(one[:, kept].sum(axis=1)) - _log_mean_exp(other[:, kept].sum(axis=1))
+
+
+def _log_mean_exp(logs: FloatArray) -> float:
+    most = float(logs.max())
+    return most + float(np.log(np.exp(logs - most).mean()))

@@ -1,0 +1,74 @@
+"""Runs far from the repetitions of their configuration: counted less, and named."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from models.numerics.robust_scale import robust_sd
+from models.reports import Outlier
+from models.runs.configurations import Configurations
+from models.tables import RunTable
+
+MAX_NAMED = 50
+FEWEST_REPETITIONS = 3
+
+_SCALES, _LEAST_DEVIATION = 5.0, 0.1
+"""Robust deviations, and log units, beyond which a run is far."""
+
+
+def find_outliers(runs: RunTable, configurations: Configurations) -> tuple[Outlier, ...]:
+    """Return the runs far from the median of three and more repetitions, the farthest first.
+
+    Far is beyond 10 % and beyond 5 robust standard deviations, of the configuration's own
+    repetitions and of all repetitions alike, but for what short runs differ more
+    (`models.runs.jitter`). At most 50 are named. Their weight in the fit is that of `collapse`.
+
+    Parameters
+    ----------
+    runs, configurations
+        The runs and what `collapse` made of them.
+
+    References
+    ----------
+    Leys et al. (2013), Detecting outliers: use absolute deviation around the median, J. Exp. Soc.
+    Psychol. 49(4).
+
+    Examples
+    --------
+    >>> from models.runs.configurations import collapse
+    >>> from models.tables import FeatureTable
+    >>> seconds = np.array([10.0, 10.1, 9.9, 10.0, 30.0])
+    >>> table = RunTable(FeatureTable({"workers": np.ones(5)}, {}, 5), seconds, list("abcde"))
+    >>> [(each.run_id, each.ratio) for each in find_outliers(table, collapse(table))]
+    [('e', 3.0)]
+    """
+    if configurations.counts.max() < FEWEST_REPETITIONS:
+        return ()
+    # Estimates of unfinished runs stand behind the completed ones.
+    group = configurations.group[: runs.n_runs]
+    logs = np.log(runs.duration_seconds)
+    deviation, own = np.zeros(len(logs)), np.zeros(len(logs))
+    order = np.argsort(group, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        if len(rows) >= FEWEST_REPETITIONS:
+            deviation[rows] = logs[rows] - np.median(logs[rows])
+            own[rows] = robust_sd(deviation[rows])
+    repeated = configurations.counts[group] >= FEWEST_REPETITIONS
+    usual = configurations.spreads[group]
+    pooled = usual * robust_sd((deviation / usual)[repeated])
+    far = np.abs(deviation) > np.maximum(_SCALES * np.maximum(own, pooled), _LEAST_DEVIATION)
+    found = [
+        Outlier(
+            runs.run_ids[row],
+            float(f"{np.exp(deviation[row]):.6g}"),
+            configurations.run_ids[group[row]][0],
+        )
+        for row in np.flatnonzero(far).tolist()
+    ]
+    return farthest(found)
+
+
+def farthest(found: Iterable[Outlier]) -> tuple[Outlier, ...]:
+    """Return at most 50 outliers, the farthest first."""
+    ordered = sorted(found, key=lambda each: (-abs(np.log(each.ratio)), each.run_id))
+    return tuple(ordered[:MAX_NAMED])

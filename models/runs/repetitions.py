@@ -1,0 +1,57 @@
+"""What repetitions of a configuration tell of its next run."""
+
+import numpy as np
+
+from models.runs.configurations import UNBOUNDED, Configurations
+from models.tables import FloatArray
+
+BELIEVED_NOISE = 0.02
+"""Log standard deviation of repetitions that is believed before any tell it."""
+
+_LEAST_DOF = 2
+
+
+def believed_variance(variance: float, dof: int, believed_dof: int) -> float:
+    """Return the variance of repetitions with degrees of freedom of `BELIEVED_NOISE` beside theirs.
+
+    Examples
+    --------
+    >>> believed_variance(0.01, 0, 3) == BELIEVED_NOISE**2, round(believed_variance(0.01, 1, 1), 4)
+    (True, 0.0052)
+    """
+    return (dof * variance + believed_dof * BELIEVED_NOISE**2) / (dof + believed_dof)
+
+
+def half_widths_of_repetitions(configurations: Configurations) -> FloatArray:
+    """Return the half width of the 90 % interval of a new run of each configuration, shape (n,).
+
+    ``t s sqrt(1 + 1 / c)`` in log units, with c repetitions, s the pooled deviation of repetitions
+    (one degree of freedom of .02 is believed beside theirs) and Student's t for its degrees of
+    freedom; at least sqrt(2 / c) of what the c runs lie apart, since configurations may differ in
+    their noise. `UNBOUNDED` where there is one run, or fewer than two degrees of freedom in all.
+
+    References
+    ----------
+    Hahn and Meeker (1991), Statistical intervals, ch. 4: prediction intervals.
+
+    Examples
+    --------
+    >>> from models.runs.configurations import collapse
+    >>> from models.tables import FeatureTable, RunTable
+    >>> features = FeatureTable({"workers": np.array([1.0, 2.0, 1.0, 1.0])}, {}, 4)
+    >>> table = collapse(RunTable(features, np.array([90.0, 60.0, 100.0, 110.0]), list("abcd")))
+    >>> half_widths_of_repetitions(table).round(2).tolist()
+    [1000.0, 0.28]
+    """
+    from scipy.special import stdtrit  # noqa: PLC0415 - heavy, and not for those who only serve
+
+    found = np.full(len(configurations.counts), UNBOUNDED)
+    dof = configurations.noise_dof
+    if dof < _LEAST_DOF:
+        return found
+    believed = believed_variance(configurations.noise_variance, dof, 1)
+    deviations = configurations.spreads * np.sqrt(believed * (1 + 1 / configurations.counts))
+    apart = configurations.ranges[:, 1] - configurations.ranges[:, 0]
+    least = apart * np.sqrt(2 / configurations.counts)
+    told = np.maximum(float(stdtrit(dof, 0.95)) * deviations, least)
+    return np.where(configurations.counts > 1, told, found)

@@ -1,0 +1,1 @@
+"""Runs that are weighed before a fit: eras, unfinished, incomplete, contradicting, refuted ones."""

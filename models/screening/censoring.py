@@ -1,0 +1,159 @@
+"""Unfinished runs as lower bounds: what they say of the durations that nobody saw the end of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.candidates import CANDIDATES, Setting
+from models.evidence import UnfinishedRuns
+from models.features.encoder import Encoder
+from models.features.hardware import HardwareDescription
+from models.reports import UnfinishedCounts
+from models.runs.configurations import collapse, configuration_keys
+from models.tables import BoolArray, FloatArray, IntArray, RunTable
+
+LEAST_PROGRESS = 0.2
+"""Below this share of the work the time for the start dominates elapsed / progress."""
+
+LEAST_SURPRISE = 0.5
+"""A bound tells something when the law gives at least this probability to a shorter run."""
+
+_ITERATIONS = 3
+_LAW = "scaling_law"
+
+
+@dataclass(frozen=True, slots=True)
+class Imputed:
+    """Completed runs with estimates of unfinished ones below them.
+
+    `keys` are those of the configurations that no run completed.
+    """
+
+    runs: RunTable
+    keys: frozenset[str]
+    counts: UnfinishedCounts
+
+
+def impute(
+    runs: RunTable,
+    unfinished: UnfinishedRuns | None,
+    hardware: Mapping[str, HardwareDescription] | None = None,
+    *,
+    seed: int = 0,
+) -> Imputed:
+    """Return the runs with what the unfinished ones would have taken, as far as they tell it.
+
+    A run that was stopped after a known share p of its work would have taken ``elapsed / p``.
+    Otherwise its log duration is one above a bound c: it is replaced by its expectation
+    ``m + s phi(a) / (1 - Phi(a))``, ``a = (c - m) / s``, under the law of the completed runs, and
+    the law is fitted again with it, three times over. A bound that the law exceeds anyway tells
+    nothing and is left out, and so is a configuration that another run completed.
+
+    Parameters
+    ----------
+    runs, unfinished
+        Completed runs, at least one, and those that were stopped.
+    hardware, seed
+        As for `fit_portfolio`.
+
+    References
+    ----------
+    Buckley and James (1979), Linear regression with censored data, Biometrika 66(3). Tobin (1958),
+    Estimation of relationships for limited dependent variables, Econometrica 26(1).
+
+    Examples
+    --------
+    >>> from models.tables import FeatureTable
+    >>> size = np.array([1e3, 2e3, 4e3, 8e3])
+    >>> table = RunTable(FeatureTable({"dataset_size": size}, {}, 4), size / 10, list("abcd"))
+    >>> large = FeatureTable({"dataset_size": np.array([3.2e4])}, {}, 1)
+    >>> stopped = UnfinishedRuns(large, np.array([6000.0]), np.array([np.nan]), ["e"])
+    >>> found = impute(table, stopped)
+    >>> bool(found.runs.duration_seconds[-1] > 6000), found.counts.as_bounds
+    (True, 1)
+    """
+    if unfinished is None or not unfinished.n_runs:
+        return Imputed(runs, frozenset(), UnfinishedCounts())
+    keys = configuration_keys(unfinished.features)
+    chosen = _one_each(keys, unfinished, set(configuration_keys(runs.features)))
+    if not len(chosen):
+        return Imputed(runs, frozenset(), UnfinishedCounts(uninformative=unfinished.n_runs))
+    stopped = unfinished.take(chosen)
+    by_progress = stopped.progress >= LEAST_PROGRESS
+    logs, informative = _estimate(runs, stopped, by_progress, hardware, seed)
+    kept = np.flatnonzero(by_progress | informative)
+    known = int(by_progress.sum())
+    return Imputed(
+        _joined(runs, stopped.take(kept), np.exp(logs[kept])),
+        frozenset(keys[chosen[row]] for row in kept),
+        UnfinishedCounts(len(kept) - known, known, unfinished.n_runs - len(kept)),
+    )
+
+
+def _one_each(keys: list[str], unfinished: UnfinishedRuns, completed: set[str]) -> IntArray:
+    """Return the run of each configuration that tells most: by progress, then by its bound.
+
+    Progress below `LEAST_PROGRESS` tells no more than none; of equal runs the last by name counts.
+    """
+    progress = np.where(unfinished.progress >= LEAST_PROGRESS, unfinished.progress, -1.0)
+    order = np.lexsort((np.array(unfinished.run_ids), unfinished.elapsed_seconds, progress))
+    best = {keys[row]: int(row) for row in order if keys[row] not in completed}
+    return np.array([best[key] for key in sorted(best)], dtype=np.int64)
+
+
+def _estimate(
+    runs: RunTable,
+    stopped: UnfinishedRuns,
+    by_progress: BoolArray,
+    hardware: Mapping[str, HardwareDescription] | None,
+    seed: int,
+) -> tuple[FloatArray, BoolArray]:
+    """Return expected log durations, and where the bound told something."""
+    from scipy import special  # noqa: PLC0415 - heavy, and only fits need it
+
+    completed = collapse(runs)
+    encoder = Encoder.learn(completed.features.above(stopped.features), hardware)
+    X, X_stopped = (
+        encoder.encode(features).X for features in (completed.features, stopped.features)
+    )
+    noise = completed.noise_variance
+    setting = Setting(encoder.layout, noise**0.5, completed.noise_dof, seed)
+    bounds = np.log(stopped.elapsed_seconds)
+    logs = np.where(by_progress, bounds - np.log(np.maximum(stopped.progress, 1e-9)), bounds)
+    used = by_progress.copy()
+    for _ in range(_ITERATIONS):
+        law = CANDIDATES[_LAW](setting).fit(
+            np.vstack([X, X_stopped[used]]),
+            np.concatenate([completed.log_duration, logs[used]]),
+            np.concatenate([completed.counts, np.ones(int(used.sum()))]),
+        )
+        mean, variance = law.predict_moments(X_stopped)
+        scale = np.sqrt((0.0 if variance is None else variance) + noise + 1e-6)
+        position = (bounds - mean) / scale
+        expected = mean + scale * _hazard(position)
+        logs = np.where(by_progress, logs, expected)
+        used = by_progress | (special.ndtr(position) > LEAST_SURPRISE)
+    return logs, used
+
+
+def _hazard(position: FloatArray) -> FloatArray:
+    """Return ``phi / (1 - Phi)`` of the standard normal, without underflow.
+
+    Examples
+    --------
+    >>> _hazard(np.array([0.0, 40.0])).round(2).tolist()
+    [0.8, 40.02]
+    """
+    from scipy import special  # noqa: PLC0415 - heavy, and only fits need it
+
+    log_density = -0.5 * position**2 - 0.5 * np.log(2 * np.pi)
+    return np.asarray(np.exp(log_density - special.log_ndtr(-position)), dtype=np.float64)
+
+
+def _joined(runs: RunTable, stopped: UnfinishedRuns, seconds: FloatArray) -> RunTable:
+    return RunTable(
+        runs.features.above(stopped.features),
+        np.concatenate([runs.duration_seconds, seconds]),
+        [*runs.run_ids, *stopped.run_ids],
+    )

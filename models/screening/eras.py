@@ -1,0 +1,275 @@
+"""Change points: from when on all runs were slower or faster than before."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.candidates import CANDIDATES, Setting
+from models.evidence import UnfinishedRuns
+from models.features.encoder import Encoder
+from models.features.hardware import HardwareDescription
+from models.numerics.robust_scale import robust_sd
+from models.reports import ChangePoint
+from models.runs.configurations import collapse
+from models.screening.refutation import without_refuted
+from models.tables import FloatArray, IntArray, RunTable
+
+FALSE_ALARM_RATE = 0.01
+"""How often a change point is found where there is none, by the parametric bootstrap."""
+
+MAX_CHANGE_POINTS = 3
+
+LEAST_SHIFT = 0.05
+"""A smaller shift, in log units, is not worth a word."""
+
+FEWEST_RUNS = 12
+"""Fewer show no change."""
+
+MAX_SEARCHED = 2_000
+"""Of more runs every second, third and so on by time is searched: few show what moved all."""
+
+_FEWEST_ON_A_SIDE, _MAX_SPLITS = 4, 60
+"""Runs before and after a split at least, and splits that are looked at."""
+
+_N_BOOTSTRAPS = 299
+"""Simulations: with the runs themselves 300, three of which are one in a hundred."""
+
+_LEAST_SD = 0.01
+"""No repetitions are believed to lie closer."""
+
+_PRIOR_SD = 0.3
+"""Prior standard deviation of a shift, to which estimates are shrunk."""
+
+_CAUTION = 0.1
+"""Quantile of chi-square at which the misfit of configurations is taken: at its upper end."""
+
+_CLIP = 3.0
+"""Residuals count as no more of their robust deviations than this."""
+
+_LAW = "scaling_law"
+
+
+def find_change_points(
+    runs: RunTable, hardware: Mapping[str, HardwareDescription] | None = None, *, seed: int = 0
+) -> tuple[ChangePoint, ...]:
+    r"""Return when all durations shifted, in the order of time, with shrunken shifts.
+
+    The residuals r of the law are taken as ``r = D b + delta 1[t >= k] + u + e`` with linear
+    effects b of the features, a misfit u of each configuration and noise e. The likelihood ratio
+    of ``delta = 0`` is maximised over the splits k; its null distribution comes from simulating
+    u and e on the same runs, so that configurations measured one after the other do not pass for
+    a change of the code. A split is kept when fewer than 1 in 100 simulations exceed it and the
+    shift is at least 5 %; then the earlier runs are moved by the shift, and the search goes on.
+
+    Parameters
+    ----------
+    runs
+        Runs with their times of start; without times there is nothing to find.
+    hardware, seed
+        As for `fit_portfolio`.
+
+    References
+    ----------
+    Andrews (1993), Tests for parameter instability and structural change with unknown change
+    point, Econometrica 61(4). Efron and Tibshirani (1993), An introduction to the bootstrap.
+
+    Examples
+    --------
+    >>> from models.tables import FeatureTable
+    >>> size = np.tile([1e3, 2e3, 4e3, 8e3], 6)
+    >>> seconds = size / 10 * np.repeat([1.0, 1.5], 12) * np.resize([1.0, 1.01, 0.99], 24)
+    >>> features = FeatureTable({"dataset_size": size}, {}, 24)
+    >>> table = RunTable(features, seconds, [str(n) for n in range(24)], np.arange(24.0))
+    >>> [(each.at, round(each.shift, 1)) for each in find_change_points(table)]
+    [(12.0, 0.4)]
+    """
+    found: list[ChangePoint] = []
+    if runs.n_runs < FEWEST_RUNS or runs.started_at is None:
+        return ()
+    # The bootstrap draws run by run: by time, so that the order of the upload is no matter.
+    order = np.lexsort((runs.duration_seconds, runs.started_at))
+    runs = runs.take(order[:: max(1, -(-len(order) // MAX_SEARCHED))])
+    while len(found) < MAX_CHANGE_POINTS:
+        change = _strongest(at_present(runs, found), hardware, seed)
+        if change is None:
+            break
+        found.append(change)
+    return tuple(sorted(found, key=lambda change: change.at))
+
+
+def at_present(runs: RunTable, changes: Sequence[ChangePoint]) -> RunTable:
+    """Return the runs as they would be today: earlier ones moved by the shifts since then.
+
+    Examples
+    --------
+    >>> from models.tables import FeatureTable
+    >>> features = FeatureTable({"workers": np.ones(2)}, {}, 2)
+    >>> runs = RunTable(features, np.array([10.0, 20.0]), ["a", "b"], np.array([1.0, 5.0]))
+    >>> at_present(runs, [ChangePoint(5.0, float(np.log(2)))]).duration_seconds.round(6).tolist()
+    [20.0, 20.0]
+    """
+    if runs.started_at is None or not changes:
+        return runs
+    moved = runs.duration_seconds * np.exp(_shifts_since(runs.started_at, changes))
+    return RunTable(runs.features, moved, runs.run_ids, runs.started_at)
+
+
+def unfinished_at_present(
+    unfinished: UnfinishedRuns | None, changes: Sequence[ChangePoint]
+) -> UnfinishedRuns | None:
+    """Return the unfinished runs as they would be today: the same work, at the pace of today.
+
+    Examples
+    --------
+    >>> from models.tables import FeatureTable
+    >>> features, times = FeatureTable({"workers": np.ones(2)}, {}, 2), np.array([1.0, 5.0])
+    >>> stopped = UnfinishedRuns(features, np.full(2, 9.0), np.full(2, 0.5), ["a", "b"], times)
+    >>> moved = unfinished_at_present(stopped, [ChangePoint(5.0, float(np.log(2)))])
+    >>> moved.elapsed_seconds.round(6).tolist()
+    [18.0, 9.0]
+    """
+    if unfinished is None or unfinished.started_at is None or not changes:
+        return unfinished
+    shifts = _shifts_since(unfinished.started_at, changes)
+    return replace(unfinished, elapsed_seconds=unfinished.elapsed_seconds * np.exp(shifts))
+
+
+def _shifts_since(started_at: FloatArray, changes: Sequence[ChangePoint]) -> FloatArray:
+    """Return by how much all durations have shifted since each run, shape (n,), in log units."""
+    shifts = np.zeros(len(started_at))
+    for change in changes:
+        shifts += np.where(started_at < change.at, change.shift, 0.0)
+    return shifts
+
+
+@dataclass(frozen=True, slots=True)
+class _Noise:
+    """Covariance ``sd^2 I + misfit^2`` within each configuration."""
+
+    group: IntArray
+    sizes: IntArray
+    variance: float
+    misfit: float
+
+    def whiten(self, columns: FloatArray) -> FloatArray:
+        """Return the inverse covariance times `columns`, shape (n, k)."""
+        sums = np.zeros((len(self.sizes), columns.shape[1]))
+        np.add.at(sums, self.group, columns)
+        gain = self.misfit / (self.variance + self.sizes * self.misfit)
+        return (columns - (gain[:, None] * sums)[self.group]) / self.variance
+
+    def simulate(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Return `count` columns of residuals without a change."""
+        own = rng.standard_normal((len(self.group), count)) * self.variance**0.5
+        shared = rng.standard_normal((len(self.sizes), count)) * self.misfit**0.5
+        return np.asarray(own + shared[self.group], dtype=np.float64)
+
+
+def _strongest(
+    runs: RunTable, hardware: Mapping[str, HardwareDescription] | None, seed: int
+) -> ChangePoint | None:
+    splits = _splits(runs.started_at)
+    if runs.started_at is None or not len(splits):
+        return None
+    residual, design, group = _residuals(runs, hardware, seed)
+    order = np.argsort(runs.started_at, kind="stable")
+    noise = _estimate_noise(residual, design, group, order)
+    later = (runs.started_at[:, None] >= splits).astype(np.float64)
+    clipped = _clipped(residual)
+    rng = np.random.default_rng(seed)
+    simulated = noise.simulate(_N_BOOTSTRAPS, rng)
+    ratios, _, _ = _likelihood_ratios(np.column_stack([clipped, simulated]), later, design, noise)
+    exceeded = int((ratios[:, 1:].max(axis=0) >= ratios[:, 0].max()).sum())
+    if (1 + exceeded) / (1 + _N_BOOTSTRAPS) > FALSE_ALARM_RATE:
+        return None
+    best = int(ratios[:, 0].argmax())
+    is_later = later[:, best] > 0
+    centred = residual.copy()
+    centred[is_later] = _clipped(residual[is_later])
+    centred[~is_later] = _clipped(residual[~is_later])
+    split = later[:, best : best + 1]
+    _, shift, _ = _likelihood_ratios(centred[:, None], split, design, noise)
+    # Where few runs repeat a configuration the change itself had passed for noise.
+    noise = _estimate_noise(residual - shift[0, 0] * split[:, 0], design, group, order)
+    _, shift, variance = _likelihood_ratios(centred[:, None], split, design, noise)
+    shrunken = float(shift[0, 0]) * _PRIOR_SD**2 / (_PRIOR_SD**2 + float(variance[0]))
+    return ChangePoint(float(splits[best]), shrunken) if abs(shrunken) >= LEAST_SHIFT else None
+
+
+def _splits(started_at: FloatArray | None) -> FloatArray:
+    """Return the times at which a new era may begin, evenly spread over the runs."""
+    if started_at is None:
+        return np.zeros(0)
+    times, first = np.unique(np.sort(started_at), return_index=True)
+    least = max(_FEWEST_ON_A_SIDE, len(started_at) // 20)
+    times = times[(first >= least) & (len(started_at) - first >= least)]
+    return times[:: max(1, -(-len(times) // _MAX_SPLITS))]
+
+
+def _residuals(
+    runs: RunTable, hardware: Mapping[str, HardwareDescription] | None, seed: int
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return residuals of the law, linear effects to be allowed for, and configurations."""
+    configurations = collapse(runs)
+    encoder = Encoder.learn(configurations.features, hardware)
+    X = encoder.encode(configurations.features).X
+    noise = configurations.noise_variance**0.5
+    setting = Setting(encoder.layout, noise, configurations.noise_dof, seed)
+    settled = without_refuted(configurations, encoder, seed)
+    law = CANDIDATES[_LAW](setting).fit(X, settled.log_duration, configurations.counts)
+    mean, _ = law.predict_moments(X)
+    mean = mean + configurations.log_duration - settled.log_duration
+    group = configurations.group
+    residual = np.log(runs.duration_seconds) - mean[group]
+    design = np.column_stack([np.ones(len(X)), encoder.layout.design(X)])[group]
+    return residual, design, group
+
+
+def _estimate_noise(
+    residual: FloatArray, design: FloatArray, group: IntArray, order: IntArray
+) -> _Noise:
+    """Estimate noise from successive repetitions: a single change touches few of them.
+
+    The misfit of configurations is taken at the upper end of what their means allow.
+    """
+    from scipy import stats  # noqa: PLC0415 - heavy, and only fits need it
+
+    by_group = order[np.argsort(group[order], kind="stable")]
+    sizes = np.bincount(group)
+    same = np.diff(group[by_group]) == 0
+    steps = np.diff(residual[by_group])[same]
+    means = np.bincount(group, residual) / sizes
+    _, first = np.unique(group, return_index=True)
+    effects = design[first]
+    left = means - effects @ np.linalg.lstsq(effects, means, rcond=None)[0]
+    freedom = max(len(means) - int(np.linalg.matrix_rank(effects)), 1)
+    spread = float(left @ left) / float(stats.chi2.ppf(_CAUTION, freedom))
+    if not len(steps):
+        return _Noise(group, sizes, max(spread, _LEAST_SD**2), 0.0)
+    variance = max(robust_sd(steps) ** 2 / 2, _LEAST_SD**2)
+    misfit = max(spread - variance * float(np.mean(1 / sizes)), 0.0)
+    return _Noise(group, sizes, variance, misfit)
+
+
+def _clipped(residual: FloatArray) -> FloatArray:
+    center = float(np.median(residual))
+    scale = robust_sd(residual - center)
+    bound = _CLIP * max(scale, _LEAST_SD)
+    return np.clip(residual, center - bound, center + bound)
+
+
+def _likelihood_ratios(
+    residuals: FloatArray, later: FloatArray, design: FloatArray, noise: _Noise
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return share explained and shift of each split (rows) on each residual, and variances."""
+    whitened = noise.whiten(design)
+    # A pseudo-inverse: levels and constant columns may be linear combinations of each other.
+    project = np.linalg.pinv(design.T @ whitened, hermitian=True) @ whitened.T
+    shifts, errors = later - design @ (project @ later), residuals - design @ (project @ residuals)
+    weighted = noise.whiten(shifts)
+    information = np.maximum((shifts * weighted).sum(axis=0), 1e-9)
+    scores = weighted.T @ errors
+    # Over the whole, as in an F test: the noise is estimated, and so it is in the simulations.
+    total = np.maximum((errors * noise.whiten(errors)).sum(axis=0), 1e-300)
+    return scores**2 / information[:, None] / total, scores / information[:, None], 1 / information

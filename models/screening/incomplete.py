@@ -1,0 +1,179 @@
+"""Runs that leave out what others tell: set aside where they blur what the others show."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.features.encoder import Encoder
+from models.features.hardware import HardwareDescription
+from models.laws.scaling_laws import MAX_LAW_CONFIGURATIONS, ScalingLaw
+from models.questions.regimes import FEW_CONFIGURATIONS, N_FOLDS
+from models.runs.configurations import Configurations, collapse
+from models.tables import BoolArray, FeatureTable, FloatArray, IntArray, RunTable
+
+_LEAST_GAIN = 0.2
+"""The share of their error that complete configurations must be rid of; a heuristic."""
+
+_MOST_COLUMNS = 4
+"""Columns that are looked at alone: each takes a dozen small fits."""
+
+_FOLDS_OF_MANY = 2
+"""Folds held out of more configurations than a law is fitted on: they tell enough."""
+
+_LEAST_ERROR = 0.01
+"""Held-out log errors below this count as much: no law is that exact."""
+
+
+def find_incomplete(
+    runs: RunTable, hardware: Mapping[str, HardwareDescription] | None = None, *, seed: int = 0
+) -> BoolArray:
+    """Return which runs to set aside since they leave out what others tell, shape (n_runs,).
+
+    A run without, say, its dataset size stands at the median of the others', and what its duration
+    owes to its own size looks like noise of all. Column by column, from the one that fewest leave
+    out, and at last for all of them, the runs that leave it out are set aside if a sum of power
+    laws forecasts held-out runs that tell it better without them, by a fifth of the mean
+    |log error|, and if a third of the configurations and 12 are left. Where a category tells
+    who leaves a column out, it does not apply there and nothing is missing. A run stays that has a
+    level, or lies beyond a range, that no other run shows.
+
+    Parameters
+    ----------
+    runs
+        Runs that ended well.
+    hardware, seed
+        As for `fit_portfolio`.
+
+    References
+    ----------
+    Little and Rubin (2019), Statistical analysis with missing data, ch. 3: complete cases are
+    unbiased where what is missing does not depend on the duration given the rest.
+
+    Examples
+    --------
+    >>> size = np.geomspace(1e3, 1e5, 24)
+    >>> told = np.where(np.arange(24) % 4 == 1, np.nan, size)
+    >>> features = FeatureTable({"dataset_size": told}, {}, 24)
+    >>> runs = RunTable(features, size / 10, [str(row) for row in range(24)])
+    >>> find_incomplete(runs).nonzero()[0].tolist()
+    [1, 5, 9, 13, 17, 21]
+    """
+    nothing = np.zeros(runs.n_runs, dtype=np.bool_)
+    if not _unknown(runs.features, runs.duration_seconds):
+        return nothing
+    configurations = collapse(runs)
+    features = configurations.features
+    incomplete = nothing[: features.n_rows]
+    unknown = _unknown(features, configurations.log_duration)
+    judge = _Judge.of(runs, configurations, hardware or {}, seed)
+    each = [[mask] for mask in unknown[:_MOST_COLUMNS]]
+    for masks in [*each, unknown] if len(unknown) > 1 else each:
+        wider = _joined(incomplete, masks)
+        wider &= incomplete | ~_alone(features, wider)
+        if wider.sum() > incomplete.sum() and judge.gain(incomplete, wider) >= _LEAST_GAIN:
+            incomplete = wider
+    return incomplete[configurations.group]
+
+
+def _joined(incomplete: BoolArray, masks: Sequence[BoolArray]) -> BoolArray:
+    """Return what is incomplete and those of masks, as long as a third of all is left."""
+    for mask in masks:
+        wider = incomplete | mask
+        if 3 * wider.sum() <= 2 * len(wider):
+            incomplete = wider
+    return incomplete
+
+
+def _unknown(features: FeatureTable, durations: FloatArray) -> list[BoolArray]:
+    """Return for each column that some rows leave out, and no category tells which, who does.
+
+    Those whom fewest leave out come first, then by durations, so that neither names nor the order
+    of columns matter.
+    """
+    categories = features.categorical.values()
+    masks = [np.isnan(values) for values in features.numeric.values()]
+    masks += [np.array([level is None for level in levels]) for levels in categories]
+    distinct = {
+        mask.tobytes(): mask
+        for mask in masks
+        if mask.any() and not mask.all() and not any(_tells(levels, mask) for levels in categories)
+    }
+    return sorted(distinct.values(), key=lambda mask: (mask.sum(), sorted(durations[mask])))
+
+
+def _tells(levels: Sequence[str | None], mask: BoolArray) -> bool:
+    """Whether the level of a category tells who leaves a column out."""
+    without = {level for level, left_out in zip(levels, mask, strict=True) if left_out}
+    told = {level for level, left_out in zip(levels, mask, strict=True) if not left_out}
+    return None not in without and not without & told
+
+
+def _alone(features: FeatureTable, incomplete: BoolArray) -> BoolArray:
+    """Return which runs have a level, or lie beyond a range, that no complete run shows."""
+    alone = np.zeros(len(incomplete), dtype=np.bool_)
+    for values in features.numeric.values():
+        known = values[~incomplete & ~np.isnan(values)]
+        if known.size:
+            alone |= (values < known.min()) | (values > known.max())
+    for levels in features.categorical.values():
+        shown = {level for level, out in zip(levels, incomplete, strict=True) if not out}
+        alone |= np.array([level is not None and level not in shown for level in levels])
+    return alone & incomplete
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """What tells whether configurations are forecast better without others.
+
+    `squares` and `dof` are those of the repetitions of each configuration.
+    """
+
+    features: FeatureTable
+    log_duration: FloatArray
+    squares: FloatArray
+    dof: FloatArray
+    hardware: Mapping[str, HardwareDescription]
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        runs: RunTable,
+        configurations: Configurations,
+        hardware: Mapping[str, HardwareDescription],
+        seed: int,
+    ) -> "_Judge":
+        """Return the judge of the configurations of runs."""
+        group, y = configurations.group, configurations.log_duration
+        squared = (np.log(runs.duration_seconds) - y[group]) ** 2
+        squares = np.bincount(group, weights=squared).astype(np.float64)
+        return cls(configurations.features, y, squares, configurations.counts - 1, hardware, seed)
+
+    def gain(self, incomplete: BoolArray, wider: BoolArray) -> float:
+        """Return the share of the others' error that they are rid of without more of them."""
+        asked = np.flatnonzero(~wider)
+        if len(asked) < FEW_CONFIGURATIONS:
+            return 0.0
+        with_more = self._error(np.flatnonzero(~incomplete), asked)
+        return 1 - self._error(asked, asked) / with_more
+
+    def _error(self, known: IntArray, asked: IntArray) -> float:
+        """Return the mean |log error| of held-out folds of what is asked, some of the known rows.
+
+        Templates are those of the law of all rows: the folds choose nothing. What repetitions
+        differ by is the least that a forecast can be off.
+        """
+        features = self.features.take(known)
+        encoder = Encoder.learn(features, self.hardware)
+        X, y = encoder.encode(features).X, self.log_duration[known]
+        law = ScalingLaw(encoder.layout, seed=self.seed).fit(X, y)
+        places = np.searchsorted(known, asked)
+        errors = []
+        for fold in range(N_FOLDS if len(asked) <= MAX_LAW_CONFIGURATIONS else _FOLDS_OF_MANY):
+            test = places[fold::N_FOLDS]
+            train = np.setdiff1d(np.arange(len(y)), test)
+            told = law.refit_clone().fit(X[train], y[train])
+            errors.append(np.abs(y[test] - told.predict(X[test])))
+        noise = float(np.sqrt(self.squares[known].sum() / max(self.dof[known].sum(), 1.0)))
+        return float(np.maximum(np.concatenate(errors), max(noise, _LEAST_ERROR)).mean())

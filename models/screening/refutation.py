@@ -1,0 +1,243 @@
+"""Single runs that all others refute: moved to what these say, so that they do not lead the fit."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from models.features.encoder import Encoder
+from models.features.layout import Layout, Role
+from models.laws.law_priors import TEMPLATES, LawPrior, law_prior
+from models.laws.power_laws import evaluate_law
+from models.laws.scaling_laws import spread_subset
+from models.numerics.log_grid import on_log_grid
+from models.numerics.robust_scale import robust_sd
+from models.processes.gaussian import GaussianProcess
+from models.questions.regimes import FEW_CONFIGURATIONS
+from models.reports import Outlier
+from models.runs.accidents import ACCIDENT_SD, TAIL, accident_probability
+from models.runs.configurations import Configurations
+from models.runs.outliers import farthest
+from models.tables import BoolArray, FloatArray, IntArray
+
+_LEAST_PROBABILITY = 0.5
+"""Of an accident: from here on it is the likelier reason."""
+
+_FEWEST_TO_ONE, _MOST_SUSPECTS, _MOST_CONFIGURATIONS = 6, 10, 2_000
+"""Configurations to one suspect, suspects at most, and configurations among which nobody looks."""
+
+_SUSPICIOUS, _LEAST_DEVIATION = 3.0, 0.2
+"""A run is suspect so many robust deviations off, and if that is 20 %."""
+
+_LEAST_SCALE, _STEPS, _SETTLED = 0.02, 20, 1e-4
+"""Of the reweighted fit: least robust deviation, steps at most, changes that count as none."""
+
+_MOST_TOLD = 100
+"""As many other configurations tell enough of suspects."""
+
+_LOADS: dict[Role, float] = {"workers": -1.0, "dataset_size": 1.0, "local_batch": 1.0}
+"""What fills the memory of a worker, and in which direction."""
+
+
+def without_refuted(configurations: Configurations, encoder: Encoder, seed: int) -> Configurations:
+    r"""Return the configurations with refuted single runs moved to what the others say of them.
+
+    A run is ``y = f(x) + delta + e``: with probability .01 something went wrong, and ``delta ~
+    N(0, 1.4^2)``, else delta is 0. With m and v what a process around a power law says of a run
+    from all others, its probability p of an accident compares ``N(m, v + 1.4^2)`` with a Student's
+    t of scale v^(1/2); above a half the run is moved by the expectation of delta,
+    ``p (y - m) 1.4^2 / (1.4^2 + v)``.
+
+    What a run shows is no accident where no other could show it: at the end of an axis alone, among
+    all runs or those of a level, where another suspect tells the same, and, if it was slow, where
+    no other run of its levels had as much load on a worker (as few workers, as much data, as large
+    a local batch): memory that overflows begins with one run. Fewer than 12 configurations refute
+    nothing, repeated ones are never refuted, and no more than one of six is, ten at most; among
+    more than 2,000 nobody looks, for none of these leads.
+
+    Parameters
+    ----------
+    configurations
+        What `collapse` made of the runs.
+    encoder
+        As learned from their features.
+    seed
+        Chooses the subset of large sets.
+
+    References
+    ----------
+    Box and Tiao (1968), A Bayesian approach to some outlier problems, Biometrika 55(1), 119-129.
+    She and Owen (2011), Outlier detection using nonconvex penalized regression, J. Am. Statist.
+    Assoc. 106(494): a shift of its own does the same to a fit as a smaller weight.
+
+    Examples
+    --------
+    >>> from models.runs.configurations import collapse
+    >>> from models.tables import FeatureTable, RunTable
+    >>> size = np.geomspace(1e3, 1e5, 15)
+    >>> seconds = size / 10 * np.where(np.arange(15) == 7, 8.0, 1.0)
+    >>> runs = RunTable(FeatureTable({"dataset_size": size}, {}, 15), seconds, list(map(str, size)))
+    >>> measured = collapse(runs)
+    >>> found = without_refuted(measured, Encoder.learn(measured.features), 0)
+    >>> [round(each.ratio) for each in name_refuted(measured, found)]
+    [8]
+    """
+    if not FEW_CONFIGURATIONS <= len(configurations.keys) <= _MOST_CONFIGURATIONS:
+        return configurations
+    shifts = _Refutation(configurations, encoder, seed).shifts()
+    if not shifts.any():
+        return configurations
+    # On the grid of log durations, whatever the unit.
+    shifts = on_log_grid(shifts)
+    return replace(configurations, log_duration=configurations.log_duration - shifts)
+
+
+def name_refuted(measured: Configurations, settled: Configurations) -> tuple[Outlier, ...]:
+    """Return the runs that `without_refuted` moved, the farthest first.
+
+    Each stands beside itself, and its ratio is its duration over what it was moved to.
+    """
+    shifts = measured.log_duration - settled.log_duration
+    names = [measured.run_ids[row][0] for row in np.flatnonzero(shifts)]
+    return farthest(
+        Outlier(name, float(f"{np.exp(shift):.6g}"), name)
+        for name, shift in zip(names, shifts[shifts != 0].tolist(), strict=True)
+    )
+
+
+class _Refutation:
+    """The search for refuted runs among the configurations of a fit."""
+
+    def __init__(self, configurations: Configurations, encoder: Encoder, seed: int) -> None:
+        self._layout, self._seed = encoder.layout, seed
+        self._X = encoder.encode(configurations.features).X
+        self._y = configurations.log_duration - float(np.median(configurations.log_duration))
+        self._counts = configurations.counts
+        self._is_single = (self._counts == 1) & ~configurations.contradicted
+        self._process = GaussianProcess(
+            encoder.layout,
+            noise_sd=configurations.noise_variance**0.5,
+            noise_dof=configurations.noise_dof,
+            seed=seed,
+        )
+
+    def shifts(self) -> FloatArray:
+        """Return by how much each run is to be moved, shape (n,), zero for nearly all."""
+        shifts = np.zeros(len(self._y))
+        rough = robust_residuals(self._layout, self._X, self._y)
+        suspects = self._suspects(rough)
+        while len(suspects):
+            rest = np.setdiff1d(np.arange(len(self._y)), suspects)
+            kept = _is_surrounded(self._layout, self._X[suspects], self._X[rest])
+            kept &= (rough[suspects] < 0) | _is_outdone(
+                self._layout, self._X[suspects], self._X[rest]
+            )
+            if kept.all():
+                told = rest[spread_subset(len(rest), _MOST_TOLD, self._seed)]
+                off, variance = self._compare(told, suspects)
+                probability = accident_probability(off, variance)
+                kept = probability > _LEAST_PROBABILITY
+                kept &= ~self._is_explained(told, suspects) if kept.all() else True
+                if kept.all():
+                    share = ACCIDENT_SD**2 / (ACCIDENT_SD**2 + variance)
+                    shifts[suspects] = probability * share * off
+                    break
+            suspects = suspects[kept]
+        return shifts
+
+    def _suspects(self, rough: FloatArray) -> IntArray:
+        """Return single runs far from a robust fit, the farthest if they are many."""
+        far = np.flatnonzero(self._is_single & (np.abs(rough) > _SUSPICIOUS))
+        order = np.argsort(-np.abs(rough[far]), kind="stable")
+        most = min(len(rough) // _FEWEST_TO_ONE, _MOST_SUSPECTS)
+        return np.sort(far[order[:most]])
+
+    def _compare(self, told: IntArray, asked: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return how far runs are from what others say of them, and its variance."""
+        X, y = self._X, self._y
+        process = self._process.fit(X[told], y[told], self._counts[told])
+        # Hyper-parameters are learned once: fewer suspects hardly change them.
+        self._process = process.refit_clone()
+        mean, variance = process.predict_moments(X[asked])
+        assert variance is not None
+        return y[asked] - mean, variance
+
+    def _is_explained(self, told: IntArray, suspects: IntArray) -> BoolArray:
+        """Return which suspects are none once the other suspects are believed."""
+        explained = np.zeros(len(suspects), dtype=np.bool_)
+        if len(suspects) > 1:
+            for place in range(len(suspects)):
+                others = np.concatenate([told, np.delete(suspects, place)])
+                alone = self._compare(others, suspects[place : place + 1])
+                explained[place] = accident_probability(*alone)[0] <= _LEAST_PROBABILITY
+        return explained
+
+
+def robust_residuals(layout: Layout, X: FloatArray, y: FloatArray) -> FloatArray:
+    """Return residuals of the power law that fits best under Student's t, in robust deviations.
+
+    Residuals below 20 % are zero, shape (n,); y has median 0.
+
+    References
+    ----------
+    Lange, Little, Taylor (1989), Robust statistical modeling using the t distribution, J. Am.
+    Statist. Assoc. 84(408), 881-896.
+    """
+    fits = [
+        _reweighted(law_prior(layout, template, ("compute",), 1.0), layout, X, y)
+        for template in TEMPLATES
+    ]
+    _, residual, scale = min(fits, key=lambda fit: fit[0])
+    return np.where(np.abs(residual) > _LEAST_DEVIATION, residual / scale, 0.0)
+
+
+def _reweighted(
+    prior: LawPrior, layout: Layout, X: FloatArray, y: FloatArray
+) -> tuple[float, FloatArray, float]:
+    """Return the negative log posterior, the residuals and the scale of a reweighted fit."""
+    precision, theta = prior.precision(), prior.means
+    # A single power law is linear in its parameters.
+    _, jacobian = evaluate_law(layout, prior.terms, theta, X)
+    pull = precision @ prior.means
+    for _ in range(_STEPS):
+        residual, scale = _residuals(y, jacobian @ theta)
+        weighted = jacobian.T * ((TAIL + 1) / (TAIL * scale**2 + residual**2))
+        found = np.linalg.solve(weighted @ jacobian + precision, weighted @ y + pull)
+        moved, theta = float(np.abs(found - theta).max()), np.asarray(found, dtype=np.float64)
+        if moved < _SETTLED:
+            break
+    residual, scale = _residuals(y, jacobian @ theta)
+    offset = theta - prior.means
+    tails = (TAIL + 1) / 2 * np.log1p((residual / scale) ** 2 / TAIL)
+    loss = len(y) * np.log(scale) + tails.sum() + offset @ precision @ offset / 2
+    return float(loss), residual, scale
+
+
+def _residuals(y: FloatArray, mean: FloatArray) -> tuple[FloatArray, float]:
+    residual = y - mean
+    return residual, max(robust_sd(residual), _LEAST_SCALE)
+
+
+def _is_surrounded(layout: Layout, asked: FloatArray, rest: FloatArray) -> BoolArray:
+    """Return which rows have others at or beyond them on both sides, with each of their levels."""
+    x, known = layout.numeric(asked)[:, None], layout.numeric(rest)[None]
+    sides = known <= x, known >= x
+    alike = [np.ones((len(asked), len(rest)), dtype=np.bool_)]
+    for column, levels in zip(layout.codes(asked).T, layout.codes(rest).T, strict=True):
+        alike.append(np.equal.outer(column, levels))
+    found = np.ones(len(asked), dtype=np.bool_)
+    for side in sides:
+        for each in alike:
+            on_axis: BoolArray = np.logical_or.reduce(side & each[:, :, None], axis=1)
+            found &= np.logical_and.reduce(on_axis, axis=1)
+    return found
+
+
+def _is_outdone(layout: Layout, asked: FloatArray, rest: FloatArray) -> BoolArray:
+    """Return for which rows the rest holds as much load on a worker, with each of their levels."""
+    signs = np.array([_LOADS.get(role, 0.0) for role in layout.roles])
+    load, known = layout.numeric(asked) * signs, layout.numeric(rest) * signs
+    outdoing: BoolArray = np.logical_and.reduce(known[None] >= load[:, None], axis=2)
+    found: BoolArray = np.logical_or.reduce(outdoing, axis=1)
+    for column, levels in zip(layout.codes(asked).T, layout.codes(rest).T, strict=True):
+        found &= np.logical_or.reduce(outdoing & np.equal.outer(column, levels), axis=1)
+    return found

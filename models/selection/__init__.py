@@ -1,0 +1,1 @@
+"""The choice among members: held-out forecasts, weights, arms, within a budget."""

@@ -1,0 +1,217 @@
+"""Members with and without a pool of other workloads, and which of them answer what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.features.layout import Layout, LayoutPrior
+from models.questions.likely_questions import Answers, ask, likely_questions
+from models.questions.regimes import FEW_CONFIGURATIONS, INTERPOLATION, Kind
+from models.regressor import PortfolioRegressor
+from models.selection.weights import HeldOut, choose_weights, combine
+from models.tables import FloatArray, IntArray
+
+POOLED = "pooled."
+"""Prefix of the name of a member whose prior was learned from other workloads."""
+
+WITHOUT_PRIOR = frozenset({"boosted_trees"})
+"""Regressors that no prior changes: fitted once."""
+
+MAX_POOLED_CONFIGURATIONS = 150
+"""A workload with more configurations than this learns its laws from its own runs alone."""
+
+_SHARPNESS = 4
+"""Power of held-out losses in what the arms count; see `pooled_share`."""
+
+_POOL_COUNTS_AS = 4
+"""Configurations that weigh as much as a pool that makes forecasts no surer."""
+
+_LEAST_OF_UNTOLD = 0.75
+"""Share of the pool in what no run tells, where configurations are few."""
+
+_OF_UNTOLD: Mapping[Kind, float] = {"new_level": 1.0, "constant_axis": 0.75}
+"""The same from 12 configurations on: a level that none has, an axis of one value."""
+
+_LEAST_LOSS, _LEAST_VARIANCE = 1e-9, 1e-8
+"""Smaller ones are rounding."""
+
+
+def build_arms(
+    layout: Layout, prior: LayoutPrior | None, n_configurations: int
+) -> dict[str, Layout]:
+    """Return the layouts to fit the candidates with, by the prefix of their names."""
+    if prior is None or n_configurations > MAX_POOLED_CONFIGURATIONS:
+        return {"": layout}
+    return {"": layout, POOLED: replace(layout, prior=prior)}
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a member's regressor.
+
+    Examples
+    --------
+    >>> plain_name("pooled.scaling_law"), plain_name("log_linear")
+    ('scaling_law', 'log_linear')
+    """
+    return name.removeprefix(POOLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Arms:
+    """The members of a fit, and what weighs those with a pool against those without.
+
+    Parameters
+    ----------
+    names
+        The members' names.
+    n_configurations
+        Configurations of the fit.
+    answers
+        What the members say of likely questions, by axis; empty where held-out sets tell the arms
+        apart, or there is one.
+    """
+
+    names: Sequence[str]
+    n_configurations: int
+    answers: Mapping[str, Answers]
+
+    @classmethod
+    def of(
+        cls,
+        fitted: Mapping[str, PortfolioRegressor],
+        layout: Layout,
+        axes: Sequence[str],
+        X: FloatArray,
+    ) -> "Arms":
+        """Return the arms of fitted members; `axes` name the first columns of the rows X."""
+        names = list(fitted)
+        is_asked = len(X) < FEW_CONFIGURATIONS and len(_groups(names)) > 1
+        questions = likely_questions(layout, axes, X) if is_asked else {}
+        return cls(names, len(X), ask(fitted.values(), questions) if questions else {})
+
+    def weights(
+        self, kind: Kind, axis: str, held_out: HeldOut | None, inside: HeldOut | None
+    ) -> FloatArray:
+        """Return the members' weights in a regime: those of both arms, by `pooled_share`.
+
+        `inside` are the held-out forecasts of interpolation.
+        """
+        found: dict[bool, tuple[float, FloatArray]] = {}
+        for is_pooled, rows in _groups(self.names).items():
+            plain = [plain_name(self.names[row]) for row in rows]
+            own, within = _of_members(held_out, rows), _of_members(inside, rows)
+            weights = np.zeros(len(self.names))
+            weights[rows] = choose_weights(
+                plain,
+                kind,
+                axis,
+                n_configurations=self.n_configurations,
+                held_out=own,
+                inside=within,
+            )
+            loss = np.nan if held_out is None else _loss(held_out, weights)
+            found[is_pooled] = loss, weights
+        if len(found) == 1:
+            return next(iter(found.values()))[1]
+        (alone_loss, alone), (pooled_loss, pooled) = found[False], found[True]
+        gain = self._gain(axis, alone, pooled)
+        share = pooled_share(kind, self.n_configurations, alone_loss, pooled_loss, gain=gain)
+        return (1 - share) * alone + share * pooled
+
+    def _gain(self, axis: str, alone: FloatArray, pooled: FloatArray) -> float:
+        """Return the geometric mean of the ratios of the variances without and with the pool.
+
+        1 where no question tells it.
+        """
+        answers = self.answers.get(axis, self.answers.get(INTERPOLATION))
+        if answers is None:
+            return 1.0
+        apart, together = (
+            np.maximum(combine(weights, answers.means, answers.variances)[1], _LEAST_VARIANCE)
+            for weights in (alone, pooled)
+        )
+        gain = float(np.exp(np.log(apart / together).mean()))
+        return gain if np.isfinite(gain) else 1.0
+
+
+def pooled_share(
+    kind: Kind, n_configurations: int, alone: float, pooled: float, *, gain: float = 1.0
+) -> float:
+    """Return the share of the pooled members in a regime's forecasts; a heuristic.
+
+    Fewer than 12 configurations cannot tell by their held-out sets which arm is right: the arms
+    count by the precisions that they predict, the pool as much as ``m = 4 gain`` configurations,
+    ``m / (m + n)``, and three quarters at least where no run tells anything: of a level that none
+    of them has, and beyond an axis on which all have one value. From there on the arms answer in
+    the ratio of the inverse fourth powers of their held-out losses: equal ones halve the weight, a
+    loss twice the other's leaves a sixteenth. An untested regime has seen enough of the workload to
+    do without the pool, except for a level that no run has, about which the other workloads alone
+    know something, and for an axis of one value: three quarters again.
+
+    Parameters
+    ----------
+    kind
+        Kind of the regime.
+    n_configurations
+        Configurations of the fit.
+    alone, pooled
+        Held-out losses of the arms: NaN if nothing was held out, infinite where a member failed.
+    gain
+        Variance that the arm alone predicts for likely questions relative to the pooled one's.
+
+    References
+    ----------
+    Bates and Granger (1969), The combination of forecasts, Operational Research Quarterly 20(4).
+
+    Examples
+    --------
+    >>> pooled_share("interpolation", 4, np.nan, np.nan)
+    0.5
+    >>> pooled_share("interpolation", 4, np.nan, np.nan, gain=3.0)
+    0.75
+    >>> pooled_share("interpolation", 40, 0.1, 0.1), pooled_share("transfer", 40, 0.1, np.inf)
+    (0.5, 0.0)
+    >>> pooled_share("constant_axis", 40, np.nan, np.nan)
+    0.75
+    """
+    if n_configurations < FEW_CONFIGURATIONS:
+        told = _POOL_COUNTS_AS * gain
+        share = told / (told + n_configurations)
+        return max(share, _LEAST_OF_UNTOLD) if kind in _OF_UNTOLD else share
+    if kind in _OF_UNTOLD:
+        return _OF_UNTOLD[kind]
+    if np.isnan(alone) or np.isinf(pooled):
+        return 0.0
+    if np.isinf(alone):
+        return 1.0
+    best = max(min(alone, pooled), _LEAST_LOSS)
+    odds = [(best / max(loss, _LEAST_LOSS)) ** _SHARPNESS for loss in (alone, pooled)]
+    return odds[1] / sum(odds)
+
+
+def uses_pool(names: Sequence[str], weights: FloatArray) -> bool:
+    """Return whether the members with weight learned their priors from other workloads."""
+    return any(
+        name.startswith(POOLED) and weight > 0 for name, weight in zip(names, weights, strict=True)
+    )
+
+
+def _groups(names: Sequence[str]) -> Mapping[bool, IntArray]:
+    pooled = np.array([name.startswith(POOLED) for name in names])
+    every = {flag: np.flatnonzero(pooled == flag) for flag in (False, True)}
+    return {flag: rows for flag, rows in every.items() if len(rows)}
+
+
+def _of_members(held_out: HeldOut | None, rows: IntArray) -> HeldOut | None:
+    if held_out is None:
+        return None
+    return replace(held_out, means=held_out.means[rows], variances=held_out.variances[rows])
+
+
+def _loss(held_out: HeldOut, weights: FloatArray) -> float:
+    """Return the weighted mean absolute log residual, infinite where a member failed."""
+    active = weights > 0
+    residual = np.abs(held_out.observed - weights[active] @ held_out.means[active])
+    loss = float(residual @ held_out.weights / held_out.weights.sum())
+    return loss if np.isfinite(loss) else np.inf

@@ -1,0 +1,206 @@
+"""Held-out forecasts: every candidate refitted on each fold and asked what it had not seen."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from models.features.damping import Fading, damped, fading_range
+from models.features.layout import Layout, Role
+from models.members.epochs import start_up
+from models.questions.regimes import FEW_CONFIGURATIONS, Fold
+from models.regressor import PortfolioRegressor
+from models.runs.jitter import Jitter
+from models.selection.budget import Budget
+from models.selection.weights import HeldOut
+from models.tables import FloatArray
+from models.threads import single_thread
+
+MAX_ASKED = 1_000
+"""How many configurations of a held-out set are forecast."""
+
+_BEFORE, _TESTING = 0.32, 0.64
+"""Shares of a fit's progress before held-out sets are forecast, and while they are."""
+
+_TREND_BREAK = 0.2
+"""Log standard deviation, per log unit beyond the range, of a break in a feature's trend."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """The configurations of a fit, encoded.
+
+    Attributes
+    ----------
+    layout
+        How to read the columns of X.
+    X, y
+        The configurations and their log durations above the centre.
+    counts
+        The runs of each, shape (n,).
+    noise_variances
+        Variance of one run of each, shape (n,).
+    jitter
+        How it goes with the duration, None where it is the same for all.
+    fading
+        On which sides of its range each of the first columns' trends fades.
+    """
+
+    layout: Layout
+    X: FloatArray
+    y: FloatArray
+    counts: FloatArray
+    noise_variances: FloatArray
+    jitter: Jitter | None
+    fading: tuple[Fading, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldForecast:
+    """What the candidates forecast for one fold; NaN where a candidate failed or is silent."""
+
+    fold: Fold
+    means: FloatArray
+    variances: FloatArray
+
+
+@single_thread
+def forecast_fold(
+    data: TrainingData, fitted: Mapping[str, PortfolioRegressor], fold: Fold
+) -> FoldForecast:
+    """Refit every candidate on the fold's training set and forecast its test set."""
+    asked = _as_asked(data, fold)
+    shape = (len(fitted), len(fold.test))
+    means, variances = np.full(shape, np.nan), np.full(shape, np.nan)
+    for index, regressor in enumerate(fitted.values()):
+        try:
+            refit = regressor.refit_clone().fit(
+                data.X[fold.train], data.y[fold.train], data.counts[fold.train]
+            )
+            mean, variance = refit.predict_moments(asked)
+        except (ValueError, np.linalg.LinAlgError):
+            continue
+        if np.isfinite(mean).all():
+            means[index] = mean
+            variances[index] = np.nan if variance is None else variance
+    return FoldForecast(fold, means, variances)
+
+
+def _as_asked(data: TrainingData, fold: Fold) -> FloatArray:
+    """Return the fold's test rows as an encoder of its training set would encode them."""
+    X = data.X[fold.test]
+    for column, fades in enumerate(data.fading):
+        if fades != "none":
+            known = data.X[fold.train, column]
+            limits = fading_range(fades, float(known.min()), float(known.max()))
+            X[:, column] = damped(X[:, column], *limits)
+    return X
+
+
+class FoldMap(Protocol):
+    """Applies a function to folds in order, as the built-in `map` does, here or elsewhere."""
+
+    def __call__(
+        self, function: Callable[[Fold], FoldForecast], folds: Iterable[Fold], /
+    ) -> Iterable[FoldForecast]:
+        """Return the function's results in the order of the folds, which are taken lazily."""
+        ...
+
+
+def forecast_folds(
+    data: TrainingData,
+    fitted: Mapping[str, PortfolioRegressor],
+    folds: Sequence[Fold],
+    budget: Budget,
+    fold_map: FoldMap = map,
+) -> list[FoldForecast]:
+    """Forecast folds as long as the budget allows, in turn or wherever `fold_map` computes.
+
+    At most 1,000 configurations of each are asked.
+    """
+    begun = (_thinned(fold) for fold in _begun(folds, budget))
+    return list(fold_map(partial(forecast_fold, data, fitted), begun))
+
+
+def _begun(folds: Sequence[Fold], budget: Budget) -> Iterator[Fold]:
+    for index, fold in enumerate(folds):
+        # The first fits all regressors again: without a search, hence faster than they were.
+        begin = budget.begin if index else budget.begin_all
+        if not begin(_BEFORE + _TESTING * index / len(folds), f"testing {fold.regime}"):
+            return
+        yield fold
+
+
+def _thinned(fold: Fold) -> Fold:
+    # Configurations stand in the order of their hashes: the first ones are a random choice.
+    return replace(fold, test=fold.test[:MAX_ASKED])
+
+
+def gather(data: TrainingData, forecasts: Sequence[FoldForecast]) -> dict[str, HeldOut]:
+    """Join the folds of each regime; its folds count the same, whatever their size.
+
+    A regime that no candidate forecast in all its folds stays untested.
+    """
+    regimes = dict.fromkeys(forecast.fold.regime for forecast in forecasts)
+    joined = {
+        regime: _join(data, [item for item in forecasts if item.fold.regime == regime])
+        for regime in regimes
+    }
+    return {name: item for name, item in joined.items() if item.has_forecast().any()}
+
+
+def _join(data: TrainingData, forecasts: Sequence[FoldForecast]) -> HeldOut:
+    rows = np.concatenate([item.fold.test for item in forecasts])
+    interpolation = forecasts[0].fold.regime == "interpolation"
+    weights = [
+        np.full(len(item.fold.test), 1.0 if interpolation else 1 / len(item.fold.test))
+        for item in forecasts
+    ]
+    held_out = HeldOut(
+        rows,
+        np.concatenate(weights),
+        data.y[rows],
+        np.hstack([item.means for item in forecasts]),
+        np.hstack([item.variances for item in forecasts]),
+        np.concatenate([trend_break(data, item.fold) for item in forecasts]),
+        data.noise_variances[rows] * (1 - 1 / data.counts[rows]),
+    )
+    # A candidate without a variance of its own has its held-out squared error.
+    silent = np.isnan(held_out.variances) & np.isfinite(held_out.means)
+    errors = held_out.residual_variances()
+    held_out.variances[silent] = np.broadcast_to(errors[:, None], silent.shape)[silent]
+    if data.jitter is not None:
+        held_out.variances[:] = data.jitter.told(held_out.variances, held_out.means)
+    return held_out
+
+
+def trend_break(data: TrainingData, fold: Fold) -> FloatArray:
+    """Return the variance that breaks in the trends add beyond the fold's training range."""
+    layout = data.layout
+    breaks = trend_breaks(layout.roles, len(data.X)) * np.minimum(layout.relevances, 1.0)
+    columns = layout.numeric(data.X)
+    known, asked = columns[fold.train], columns[fold.test]
+    beyond = np.maximum(asked - known.max(axis=0), known.min(axis=0) - asked)
+    beyond = np.maximum(beyond, 0.0)
+    variance: FloatArray = beyond**2 @ breaks**2
+    if "epochs" in layout.roles:
+        variance += start_up(beyond[:, layout.roles.index("epochs")]) ** 2
+    return variance
+
+
+def trend_breaks(roles: Sequence[Role], n_configurations: int) -> FloatArray:
+    """Return what a break in its trend adds along each feature, shape (n_features,); a heuristic.
+
+    With few configurations the spread of an axis's exponent is wide enough by itself, but for the
+    batch. Epochs have none: one takes as long as the next (`models.members.epochs`).
+
+    Examples
+    --------
+    >>> trend_breaks(["workers", "local_batch"], 6).tolist()
+    [0.0, 0.2]
+    """
+    few = n_configurations < FEW_CONFIGURATIONS
+    without = set(roles) - {"local_batch"} if few else {"epochs"}
+    return np.array([0.0 if role in without else _TREND_BREAK for role in roles])

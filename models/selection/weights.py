@@ -1,0 +1,360 @@
+"""Weights of the candidates for each kind of question, from held-out forecasts and a prior."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.calibration.intervals import tempered
+from models.distribution import normal_quantiles
+from models.numerics.optimisation import minimise_on_simplex
+from models.questions.regimes import FEW_CONFIGURATIONS, UNTESTED_AXES, Kind
+from models.state.checks import MAX_LOG
+from models.tables import BoolArray, FloatArray, IntArray
+
+_PINNED_AXES = ("workers", "batch_size", "nodes")
+"""Axes whose exponents physics pins: the tight laws extrapolate them best."""
+
+_FEW_PHYSICS = {"physics_process": 0.3, "scaling_law": 0.2}
+"""Half of the weights, beyond what physics pins or where configurations are few."""
+
+_FREE: Mapping[tuple[Kind, bool], Mapping[str, float]] = {
+    ("interpolation", False): {
+        "gaussian_process": 0.24,
+        "scaling_process": 0.32,
+        "physics_process": 0.2,
+        "held_process": 0.12,
+        "scaling_law": 0.04,
+        "residual_trees": 0.08,
+    },
+    ("interpolation", True): {
+        "gaussian_process": 0.07,
+        "scaling_process": 0.1,
+        "physics_process": 0.58,
+        "held_process": 0.09,
+        "scaling_law": 0.16,
+    },
+    ("transfer", False): {
+        "gaussian_process": 0.18,
+        "scaling_process": 0.24,
+        "physics_process": 0.4,
+        "held_process": 0.09,
+        "scaling_law": 0.03,
+        "residual_trees": 0.06,
+    },
+    ("extrapolation", False): {
+        "gaussian_process": 0.25,
+        "scaling_process": 0.3,
+        "held_process": 0.36,
+        "log_linear": 0.02,
+        "boosted_trees": 0.07,
+    },
+    ("extrapolation", True): {
+        "gaussian_process": 0.17,
+        "scaling_process": 0.13,
+        "held_process": 0.13,
+        "log_linear": 0.07,
+        **_FEW_PHYSICS,
+    },
+    ("short_axis", False): {
+        "gaussian_process": 0.13,
+        "scaling_process": 0.05,
+        "held_process": 0.42,
+        "log_linear": 0.1,
+        "physics_process": 0.18,
+        "scaling_law": 0.12,
+    },
+    ("constant_axis", False): {
+        "gaussian_process": 0.25,
+        "scaling_process": 0.05,
+        "held_process": 0.1,
+        "physics_process": 0.5,
+        "scaling_law": 0.1,
+    },
+}
+"""Prior weights by kind of question and fewer than 12 configurations; a heuristic."""
+
+_FURTHER: Mapping[tuple[str, bool], Mapping[str, float]] = {
+    ("workers", False): {"gaussian_process": 0.7},
+    ("batch_size", False): {"gaussian_process": 0.6},
+    ("workers", True): {"log_linear": 0.6, "gaussian_process": 0.1},
+}
+"""Shares of what counts more beyond an axis of three levels, by axis and few configurations.
+
+Sums of power laws flatten as their slowest term takes over, single ones go on: what a term starts
+with can hardly be told from inside the range, so that they err to opposite sides."""
+
+_LEAST_HELD_OUT = 3
+"""Fewer distinct configurations held out tell no weights."""
+
+_NEW_CANDIDATE = 0.05
+"""Prior weight of a regressor that no table names."""
+
+_PENALTY, _LEAST_WEIGHT = 1.0, 0.02
+"""Of stacking: what one configuration's share moves weights by, and what is cut; see `stack`."""
+
+_TILT, _LEAST_RESIDUAL = 2.0, 0.01
+"""Power of held-out errors in `tilt`; smaller residuals are luck."""
+
+_REFUTED = 3.0
+"""How many times the best one's error refutes a candidate; see `unrefuted`."""
+
+_NOISE = normal_quantiles(99)
+"""The runs that a mean of repetitions stands for."""
+_NOISE /= _NOISE.std()
+
+_LEAST_SHARE = 0.05
+"""Less is not worth the time that a member takes in every forecast."""
+
+
+def prior_weights(names: Sequence[str], kind: Kind, axis: str, n_configurations: int) -> FloatArray:
+    """Return the weights that candidates have before any was tested, shape (n_candidates,).
+
+    Examples
+    --------
+    >>> prior_weights(["log_linear", "my_own"], "short_axis", "workers", 30).round(2).tolist()
+    [0.67, 0.33]
+    """
+    few = n_configurations < FEW_CONFIGURATIONS
+    row: Kind = "transfer" if kind == "new_level" else kind
+    row = "interpolation" if row == "transfer" and few else row
+    table = dict(_FREE[row, few and row not in UNTESTED_AXES])
+    if row == "extrapolation" and not few and axis in _PINNED_AXES:
+        table = {name: weight / 2 for name, weight in table.items()} | _FEW_PHYSICS
+    if row == "extrapolation":
+        table = _joined(table, _FURTHER.get((axis, few), {}))
+    known = {name for weights in _FREE.values() for name in weights}
+    weights = np.array(
+        [table.get(name, 0.0) if name in known else _NEW_CANDIDATE for name in names]
+    )
+    if weights.sum() == 0:
+        weights = np.ones(len(names))
+    return _normalised(weights)
+
+
+def _joined(table: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, float]:
+    """Return the table scaled down to make room for further shares."""
+    left = (1 - sum(shares.values())) / sum(table.values())
+    names = dict.fromkeys([*table, *shares])
+    return {name: left * table.get(name, 0.0) + shares.get(name, 0.0) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Held-out forecasts of one regime.
+
+    Parameters
+    ----------
+    rows
+        Configuration of each forecast, shape (m,).
+    weights
+        What each forecast counts: folds of a regime count the same, shape (m,).
+    observed
+        Log durations, shape (m,).
+    means, variances
+        Forecasts of each candidate, shape (n_candidates, m); NaN where it failed.
+    extra_variance
+        Variance for every candidate alike, shape (m,).
+    averaged
+        Variance that a mean of repetitions lacks against one new run, shape (m,); negative where
+        an observation counts for less than a run.
+    """
+
+    rows: IntArray
+    weights: FloatArray
+    observed: FloatArray
+    means: FloatArray
+    variances: FloatArray
+    extra_variance: FloatArray
+    averaged: FloatArray
+
+    @property
+    def n_distinct(self) -> int:
+        """Number of distinct configurations held out."""
+        return len(np.unique(self.rows))
+
+    def has_forecast(self) -> BoolArray:
+        """Return for each candidate whether it forecast everything, shape (n_candidates,)."""
+        found: BoolArray = np.logical_and.reduce(np.isfinite(self.means), axis=1)
+        return found
+
+    def residual_variances(self) -> FloatArray:
+        """Return each candidate's weighted mean squared residual, shape (n_candidates,).
+
+        At most what an artefact may hold.
+        """
+        errors: FloatArray = ((self.observed - self.means) ** 2) @ _normalised(self.weights)
+        return np.minimum(errors, MAX_LOG)
+
+    def forecast(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return means and tempered scales of the mixture.
+
+        As of a new run; of an observation that counts for less than a run, as of that.
+        """
+        active = weights > 0
+        mean, variance = combine(weights[active], self.means[active], self.variances[active])
+        beside = self.extra_variance + np.maximum(-self.averaged, 0.0)
+        return mean, tempered(np.sqrt(variance + beside))
+
+    def scores(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mixture's |log residuals| of new runs in its predicted standard deviations.
+
+        With them comes what each counts; both are of shape (m * k,). A mean of repetitions lies
+        nearer to the forecast than a run does: it stands for k runs, the quantiles of the noise
+        that it lacks.
+        """
+        mean, scale = self.forecast(weights)
+        lacking = np.sqrt(np.maximum(self.averaged, 0.0))
+        noise = _NOISE if lacking.any() else np.zeros(1)
+        runs = (self.observed - mean)[:, None] + lacking[:, None] * noise
+        found: FloatArray = np.abs(runs) / scale[:, None]
+        return found.ravel(), np.repeat(self.weights / len(noise), len(noise))
+
+    def candidate_mape(self) -> FloatArray:
+        """Return each candidate's held-out MAPE as a fraction, shape (n_candidates,)."""
+        ratios = np.abs(np.expm1(np.clip(self.means - self.observed, -50, 50)))
+        errors: FloatArray = ratios @ _normalised(self.weights)
+        return errors
+
+
+def _normalised(weights: FloatArray) -> FloatArray:
+    return weights / float(weights.sum())
+
+
+def combine(
+    weights: FloatArray, means: FloatArray, variances: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of a weighted mixture of forecasts.
+
+    ``mu = sum w mu_m`` and ``s^2 = sum w (v_m + (mu_m - mu)^2)``: candidates that disagree widen
+    the interval.
+
+    Examples
+    --------
+    >>> mean, variance = combine(np.array([0.5, 0.5]), np.array([[1.0], [3.0]]), np.ones((2, 1)))
+    >>> mean.tolist(), variance.tolist()
+    ([2.0], [2.0])
+    """
+    mean = weights @ means
+    return mean, weights @ (variances + (means - mean) ** 2)
+
+
+def stack(held_out: HeldOut, prior: FloatArray) -> FloatArray:
+    """Return weights on the simplex that forecast the held-out set well, shrunk to the prior ones.
+
+    Minimises ``sum_i f_i sqrt((R w)_i^2 + (.1 s)^2) / s + |w - w0|^2 / n`` with R the held-out log
+    residuals, f the weights of the forecasts (sum 1), s the best candidate's mean |residual| and n
+    the distinct configurations held out. Weights below .02 are cut.
+
+    References
+    ----------
+    Breiman (1996), Stacked regressions, Machine Learning 24, 49-64. Wolpert (1992), Stacked
+    generalization, Neural Networks 5(2).
+    """
+    active = np.flatnonzero((prior > 0) & np.isfinite(held_out.means).all(axis=1))
+    if len(active) < 2:  # noqa: PLR2004 - nothing to weigh
+        return prior
+    residuals = (held_out.observed - held_out.means[active]).T
+    share = _normalised(held_out.weights)
+    errors = share @ np.abs(residuals)
+    scale, start = max(float(errors.min()), 1e-6), _normalised(prior[active])
+
+    def loss(weights: FloatArray) -> float:
+        smooth = np.sqrt((residuals @ weights) ** 2 + (0.1 * scale) ** 2) / scale
+        penalty = ((weights - start) ** 2).sum() / held_out.n_distinct
+        return float(share @ smooth + _PENALTY * penalty)
+
+    def slope(weights: FloatArray) -> FloatArray:
+        inner = residuals @ weights
+        smooth = np.sqrt(inner**2 + (0.1 * scale) ** 2)
+        pull = 2 * (weights - start) / held_out.n_distinct
+        push: FloatArray = residuals.T @ (share * inner / smooth) / scale
+        return push + _PENALTY * pull
+
+    best = np.eye(len(active))[int(errors.argmin())]
+    found = [start, *(minimise_on_simplex(loss, slope, first) for first in (start, best))]
+    chosen = min(found, key=loss)
+    weights = np.zeros(len(prior))
+    weights[active] = np.where(chosen < _LEAST_WEIGHT, 0.0, chosen)
+    return _normalised(weights)
+
+
+def choose_weights(
+    names: Sequence[str],
+    kind: Kind,
+    axis: str,
+    *,
+    n_configurations: int,
+    held_out: HeldOut | None,
+    inside: HeldOut | None,
+) -> FloatArray:
+    """Return the candidates' weights in a regime: prior ones, moved by what was held out.
+
+    With fewer than 12 configurations and with less than 3 distinct ones held out, the held-out
+    sets say less than the prior, except that `inside`, those of interpolation, and those beyond an
+    axis may refute candidates (`unrefuted`). In transfer, stacking does so too: what is held out
+    is one level or three. Half of the weights are those of `tilt`, which asks for less: which
+    candidates err little, not which mixture does.
+    """
+    prior = prior_weights(names, kind, axis, n_configurations)
+    if n_configurations < FEW_CONFIGURATIONS:
+        for tested in (inside, held_out if kind == "extrapolation" else None):
+            if tested is not None and tested.n_distinct >= _LEAST_HELD_OUT:
+                prior = unrefuted(tested, prior)
+    if held_out is None:
+        return prior
+    has_forecast = held_out.has_forecast()
+    if not has_forecast.any():
+        return prior
+    usable = np.where(has_forecast, prior, 0.0)
+    # Those that did forecast count alike where the prior gives none of them weight.
+    prior = _normalised(usable if usable.sum() > 0 else has_forecast.astype(np.float64))
+    few = n_configurations < FEW_CONFIGURATIONS or held_out.n_distinct < _LEAST_HELD_OUT
+    if few:
+        return prior
+    stacked = prior if kind == "transfer" else stack(held_out, prior)
+    mixed = (stacked + tilt(held_out, prior)) / 2
+    return _normalised(np.where(mixed < _LEAST_SHARE, 0.0, mixed))
+
+
+def unrefuted(held_out: HeldOut, prior: FloatArray) -> FloatArray:
+    """Return the prior weights, less for candidates that the runs refute; a heuristic.
+
+    Few configurations do not tell which of several good candidates is best, but which are none: a
+    power law where durations fall and rise again. One whose root mean square held-out residual is
+    more than three times the best one's counts by the square of what it has above that.
+
+    Examples
+    --------
+    >>> rows, ones, none = np.arange(2), np.ones(2), np.zeros(2)
+    >>> means = np.array([[0.1, 0.1], [0.3, 0.3], [0.9, 0.9]])
+    >>> held_out = HeldOut(rows, ones, none, means, means, none, none)
+    >>> unrefuted(held_out, np.full(3, 1 / 3)).round(3).tolist()
+    [0.474, 0.474, 0.053]
+    """
+    errors = np.sqrt(np.maximum(held_out.residual_variances(), _LEAST_RESIDUAL**2))
+    tested = np.isfinite(errors) & (prior > 0)
+    if not tested.any():
+        return prior
+    ratios = np.maximum(errors / (_REFUTED * errors[tested].min()), 1.0)
+    return _normalised(np.where(np.isfinite(ratios), prior / ratios**2, prior))
+
+
+def tilt(held_out: HeldOut, prior: FloatArray) -> FloatArray:
+    """Return the prior weights over the square of each candidate's held-out error; a heuristic.
+
+    The error is the weighted geometric mean of the |log residuals|, which no single configuration
+    decides.
+
+    Examples
+    --------
+    >>> rows, ones, none = np.arange(2), np.ones(2), np.zeros(2)
+    >>> means = np.array([[0.1, 0.1], [0.2, 0.2]])
+    >>> held_out = HeldOut(rows, ones, none, means, means, none, none)
+    >>> tilt(held_out, np.array([0.5, 0.5])).round(3).tolist()
+    [0.8, 0.2]
+    """
+    residuals = np.maximum(np.abs(held_out.observed - held_out.means), _LEAST_RESIDUAL)
+    logs = np.log(residuals) @ _normalised(held_out.weights)
+    tilted = np.where(np.isfinite(logs), prior * np.exp(-_TILT * (logs - np.nanmin(logs))), 0.0)
+    return _normalised(tilted)
