@@ -15,7 +15,8 @@ from opentelemetry.trace import TracerProvider
 from app.domain import log_fields
 from app.domain.availability_errors import StorageUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem
-from app.services.computing import (
+from app.services.computing.processes import ProcessComputer
+from app.services.computing.task import (
     ComputationLostError,
     Computer,
     ComputerRefusedError,
@@ -24,10 +25,9 @@ from app.services.computing import (
     OnProgress,
 )
 from app.services.context import ServiceContext
-from app.services.fit_processes import ProcessComputer
 from app.services.fitting import FittingService
-from app.services.format_renewal import FormatRenewal
-from app.services.overdue_refits import OverdueRefits
+from app.services.refitting.formats import FormatRenewal
+from app.services.refitting.overdue import OverdueRefits
 from app.settings import Settings
 from app.storage.database import Database
 from app.storage.migration import require_head
@@ -194,7 +194,7 @@ def open_computer(settings: Settings, beat_s: float) -> Computer:
     # Ray reads it when it is imported. Where the connection is lost in the midst of a fit it would
     # start a cluster of its own on this machine.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
-    from app.services.ray_computing import RayComputer  # noqa: PLC0415 - Ray is an extra
+    from app.services.computing.ray_cluster import RayComputer  # noqa: PLC0415 - Ray is an extra
 
     return RayComputer(settings.ray_address, beat_s=beat_s)
 

@@ -26,8 +26,8 @@ from app.domain.spelling import nearest_field
 from app.services.wiring import Services
 
 if TYPE_CHECKING:
-    from app.services.answered import AllAnswered
-    from app.services.answers import Asked
+    from app.services.answering.answers import Asked
+    from app.services.answering.rows import AllAnswered
     from app.services.forecasts import ForecastService
 
 _BATCH_IN: TypeAdapter[BatchIn] = TypeAdapter(BatchIn)
@@ -55,7 +55,7 @@ def answer_batch(services: Services, project_id: ProjectId, body: bytes) -> Resp
     DomainError
         If the body is no batch; names each field.
     """
-    from app.services.answered import (  # noqa: PLC0415 - numpy and models are not for the start
+    from app.services.answering.rows import (  # noqa: PLC0415 - numpy and models are not for the start
         AllAnswered,
     )
 

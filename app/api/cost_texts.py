@@ -28,8 +28,8 @@ from app.domain.ages import day_of
 from app.domain.columns import Repeated
 from app.pricing.billing import Bill, bill, is_plain, plain_bills
 from app.pricing.offers import Offer
-from app.services.answer_columns import AnswerColumns
-from app.services.costs import billed
+from app.services.answering.columns import AnswerColumns
+from app.services.answering.costs import billed
 
 _MOST_KEPT: Final = 1024
 """Documents with holes that are remembered."""

@@ -15,7 +15,7 @@ from app.domain.identifiers import ForecastId, ProjectId
 from app.services.recently_used import CacheFigures, RecentlyUsed
 
 if TYPE_CHECKING:
-    from app.services.memo import WeakGrounds
+    from app.services.answering.memo import WeakGrounds
 
 MAX_BODY_BYTES: Final = 4096
 """Longer bodies are not remembered."""

@@ -36,11 +36,11 @@ from app.domain.alike import AlikeScenarios, configurations_of
 from app.domain.columns import Repeated
 from app.domain.configurations import Work
 from app.domain.forecasts import Interval, SupportReport
-from app.services.answer_columns import AnswerColumns
-from app.services.answered import AllAnswered, Answered
-from app.services.answers import Asked
-from app.services.energy import EnergyRate, energies_over
-from app.services.rounding import significant
+from app.services.answering.answers import Asked
+from app.services.answering.columns import AnswerColumns
+from app.services.answering.energy import EnergyRate, energies_over
+from app.services.answering.rounding import significant
+from app.services.answering.rows import AllAnswered, Answered
 
 Write = Callable[[AnswerColumns, datetime], Iterable[Piece]]
 

@@ -28,7 +28,7 @@ from app.domain.prices import Price
 from app.domain.runs import RunStatus
 
 if TYPE_CHECKING:
-    from app.services.answered import Answered
+    from app.services.answering.rows import Answered
 
 Document = dict[str, Any]
 

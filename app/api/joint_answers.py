@@ -14,9 +14,9 @@ from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import ProjectId
 
 if TYPE_CHECKING:
-    from app.services.answered import Answered
+    from app.services.answering.memo import Grounds, WeakGrounds
+    from app.services.answering.rows import Answered
     from app.services.forecasts import ForecastService
-    from app.services.memo import Grounds, WeakGrounds
 
 
 class JointAnswer(NamedTuple):

@@ -13,9 +13,9 @@ from app.domain.forecasts import Forecast, ForecastRequest, LedgerQuestion, Ledg
 from app.domain.identifiers import ProjectId
 
 if TYPE_CHECKING:
-    from app.services.answered import Answered
+    from app.services.answering.memo import Grounds
+    from app.services.answering.rows import Answered
     from app.services.forecasts import ForecastService
-    from app.services.memo import Grounds
 
 
 class Told(NamedTuple):

@@ -15,7 +15,7 @@ from app.cli.output import notes, print_note
 from app.cli.remedies import in_cli_words
 from app.domain.addresses import without_login
 from app.domain.wording import say_seconds
-from app.services.proxies import proxy_to, unproxied
+from app.services.identity.proxies import proxy_to, unproxied
 
 _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 4

@@ -37,7 +37,7 @@ def run_fitter(settings: Settings, *, is_supervised: bool = False) -> None:
 
 def _run(settings: Settings, told: threading.Event) -> None:
     from app.fitter import run
-    from app.services.computing import ComputerRefusedError
+    from app.services.computing.task import ComputerRefusedError
 
     try:
         run(settings, told)

@@ -27,13 +27,13 @@ from app.domain.addresses import is_loopback
 from app.domain.availability_errors import MissingExtraError, StorageUnavailableError
 from app.domain.errors import DomainError, NotFoundError
 from app.domain.identifiers import KeyId, ProjectId, new_identifier
-from app.services.anonymous import AnonymousCaller
 from app.services.context import ServiceContext
+from app.services.identity.anonymous import AnonymousCaller
 from app.services.projects import project_named
 from app.settings import Settings
 
 if TYPE_CHECKING:
-    from app.services.tokens import TokenService
+    from app.services.identity.tokens import TokenService
 
 _logger = logging.getLogger(__name__)
 _TOKEN_PARTS: Final = 3
@@ -68,7 +68,7 @@ def open_tokens(context: ServiceContext) -> "TokenService":
         If the library for it is not installed.
     """
     try:
-        from app.services.tokens import TokenService  # noqa: PLC0415 - an extra
+        from app.services.identity.tokens import TokenService  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingExtraError("oidc", "TRAINFARE_OIDC_ISSUER") from error
     return TokenService(context)

@@ -19,8 +19,8 @@ from app.domain.regressors import Publication
 from app.domain.runs import Run, RunFilter, RunStatus
 from app.pricing.resolution import PriceBook
 from app.services.context import ServiceContext
-from app.services.drift import DriftWatch, Load, version_before
-from app.services.judging import judge_runs
+from app.services.judging.drift import DriftWatch, Load, version_before
+from app.services.judging.runs import judge_runs
 from app.services.ledger import LedgerWriter
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor

@@ -26,7 +26,9 @@ from app.domain.identifiers import ProjectId
 from app.domain.schedules import Band
 from app.pricing.billing import exact_cost, shown
 from app.pricing.gpus import gpu_key
-from app.services.allocation_options import (
+from app.services.context import ServiceContext
+from app.services.scheduling.beliefs import BeliefReader, Beliefs
+from app.services.scheduling.options import (
     Forecasts,
     Option,
     forecasts_of,
@@ -36,8 +38,6 @@ from app.services.allocation_options import (
     questions_of,
     why_none,
 )
-from app.services.beliefs import BeliefReader, Beliefs
-from app.services.context import ServiceContext
 
 _LEAST_LIMIT_S = 0.1
 

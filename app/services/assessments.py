@@ -8,7 +8,7 @@ from app.domain.errors import DomainError, NoRegressorError, UnknownWorkloadErro
 from app.domain.identifiers import ProjectId, Slug
 from app.domain.runs import Assessment, Run, Verdict
 from app.pricing.resolution import PriceBook
-from app.services.judging import judge_runs
+from app.services.judging.runs import judge_runs
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
 

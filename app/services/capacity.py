@@ -22,10 +22,10 @@ from app.domain.identifiers import ProjectId
 from app.domain.instants import later
 from app.domain.schedules import QueuedJob
 from app.pricing.gpus import gpu_key
-from app.services.allocation_options import is_kept
-from app.services.beliefs import BeliefReader
 from app.services.context import ServiceContext
 from app.services.schedules import question_of, remaining_of
+from app.services.scheduling.beliefs import BeliefReader
+from app.services.scheduling.options import is_kept
 
 
 class CapacityService:

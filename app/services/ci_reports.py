@@ -34,12 +34,12 @@ from app.domain.identifiers import (
 )
 from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.runs import Run
-from app.services.ci_history import History, read_history
-from app.services.ci_judging import cost_change, creeping, judged_runs, with_costs
 from app.services.context import ServiceContext
-from app.services.inclusions import include_runs, lock_runs
+from app.services.judging.history import History, read_history
+from app.services.judging.reports import cost_change, creeping, judged_runs, with_costs
 from app.services.page_tokens import identifier_of
 from app.services.prices import PriceService
+from app.services.refitting.inclusions import include_runs, lock_runs
 from app.services.run_uploads import UploadService
 from app.services.serving import RegressorCache
 from app.services.uploads.terms import UploadFormat, UploadOptions, UploadResult, keep

@@ -14,8 +14,8 @@ from app.domain.identifiers import ProjectId
 from app.domain.runs import RunColumns
 from app.services.context import ServiceContext
 from app.services.forecasts import ForecastService
-from app.services.implied_gpus import known_gpus, with_implied_gpus
 from app.services.prices import PriceService
+from app.services.tables.implied_gpus import known_gpus, with_implied_gpus
 from app.services.workload_names import require_workload
 
 _MAX_MEASURED: Final = 1000

@@ -9,8 +9,8 @@ from app.domain.availability_errors import StorageUnavailableError
 from app.domain.health import Check
 from app.domain.identifiers import Slug
 from app.services.context import ServiceContext
-from app.services.frames import far_questions
 from app.services.health import HealthService
+from app.services.tables.frames import far_questions
 from app.storage.migration import missing_parts
 from app.storage.stores import Stores
 from models import FORMAT_VERSION, ArtifactError, loads

@@ -15,9 +15,9 @@ from app.domain.pages import DEFAULT_PAGE_SIZE, Page
 from app.domain.spelling import nearest_field
 from app.domain.wording import say_count
 from app.services.context import ServiceContext
-from app.services.fit_requests import queue_fit
 from app.services.page_tokens import identifier_of
 from app.services.quotas import charge_fits
+from app.services.refitting.requests import queue_fit
 from app.services.workload_names import held_workload, require_workload
 
 _logger = logging.getLogger(__name__)

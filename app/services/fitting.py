@@ -11,13 +11,13 @@ from app.domain.errors import RegressorUnavailableError
 from app.domain.fits import ClaimedFit, FitProblem, PublishMode
 from app.domain.workloads import Pooling
 from app.pricing.resolution import PriceBook
-from app.services.computing import Contest, FitOutcome, FitTask, Incumbent, Pool
+from app.services.computing.task import Contest, FitOutcome, FitTask, Incumbent, Pool
 from app.services.context import ServiceContext
-from app.services.frames import evidence, hardware_descriptions, run_table
-from app.services.implied_gpus import known_gpus, with_implied_gpus
-from app.services.machine_sizes import are_sized, with_sizes, with_sizes_of_runs
 from app.services.publications import publish_version
-from app.services.refits import request_refits
+from app.services.refitting.refits import request_refits
+from app.services.tables.frames import evidence, hardware_descriptions, run_table
+from app.services.tables.implied_gpus import known_gpus, with_implied_gpus
+from app.services.tables.machine_sizes import are_sized, with_sizes, with_sizes_of_runs
 from app.storage.stores import Stores
 from models import RunTable, WorkloadSummary, factory_summaries
 

@@ -15,10 +15,10 @@ from app.domain.identifiers import (
     new_identifier,
 )
 from app.pricing.resolution import PriceBook
-from app.services.answers import Answer, Asked, answer_all, ask_all, whole
+from app.services.answering.answers import Answer, Asked, answer_all, ask_all, whole
+from app.services.answering.memo import AnswerMemo, Grounds, WeakGrounds
 from app.services.context import ServiceContext
 from app.services.ledger import LedgerWriter
-from app.services.memo import AnswerMemo, Grounds, WeakGrounds
 from app.services.prices import PriceService
 from app.services.serving import RegressorCache, ServedRegressor
 

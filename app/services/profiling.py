@@ -23,28 +23,28 @@ from app.domain.profiling import (
 from app.pricing.billing import bill, costs_of
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
+from app.services.answering.questions import Questioner
 from app.services.context import ServiceContext
-from app.services.implied_gpus import with_implied_pairs
 from app.services.prices import PriceService
-from app.services.profiling_candidates import (
+from app.services.profiling_plans.candidates import (
     Identity,
     candidate_scenarios,
     distinct,
     identity_of,
     names_nodes,
 )
-from app.services.profiling_grounds import (
+from app.services.profiling_plans.grounds import (
     ColdGround,
     FittedGround,
     Ground,
     Outlook,
     named_cold,
 )
-from app.services.profiling_spending import Spending, currency_of, spending_of
-from app.services.profiling_warnings import plan_warnings
-from app.services.questions import Questioner
-from app.services.room import Misplaced, misplaced
+from app.services.profiling_plans.spending import Spending, currency_of, spending_of
+from app.services.profiling_plans.warnings import plan_warnings
+from app.services.searching.room import Misplaced, misplaced
 from app.services.serving import RegressorCache, ServedRegressor
+from app.services.tables.implied_gpus import with_implied_pairs
 from app.services.workload_names import require_workload
 from models import BoolArray, FloatArray
 

@@ -17,15 +17,15 @@ from app.domain.recommendations import (
     RecommendationRequest,
     RejectedCandidate,
 )
-from app.services.answers import Answer, answer_all
-from app.services.candidates import candidate_configurations
+from app.services.answering.answers import Answer, answer_all
+from app.services.answering.evaluation import Evaluated, evaluate
 from app.services.context import ServiceContext
-from app.services.evaluation import Evaluated, evaluate
-from app.services.implied_gpus import with_implied_pairs
-from app.services.nearest import Asked, constraints_of, nearest_of, nearest_on_other_nodes
 from app.services.prices import PriceService
-from app.services.room import Misplaced, misplaced
+from app.services.searching.candidates import candidate_configurations
+from app.services.searching.nearest import Asked, constraints_of, nearest_of, nearest_on_other_nodes
+from app.services.searching.room import Misplaced, misplaced
 from app.services.serving import RegressorCache
+from app.services.tables.implied_gpus import with_implied_pairs
 
 _EXCHANGE_RATE_UNKNOWN: Final = "exchange_rate_unknown"
 _SPOT_INFEASIBLE: Final = "spot_infeasible"

@@ -14,11 +14,11 @@ from app.domain.forecasts import ForecastRequest, Interval
 from app.domain.identifiers import ProjectId
 from app.domain.instants import later
 from app.domain.remaining import Remaining, RemainingRequest, Segment
-from app.services.beliefs import BeliefReader
+from app.services.answering.durations import features_of
+from app.services.answering.questions import Questioner
 from app.services.context import ServiceContext
-from app.services.durations import features_of
 from app.services.prices import PriceService
-from app.services.questions import Questioner
+from app.services.scheduling.beliefs import BeliefReader
 from app.services.serving import RegressorCache, ServedRegressor
 from models import joint_forecast
 

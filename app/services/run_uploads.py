@@ -10,7 +10,7 @@ from app.domain.identifiers import KeyId, ProjectId, Slug
 from app.domain.runs import Assessment, Run, Verdict
 from app.services.context import ServiceContext
 from app.services.quotas import charge_upload
-from app.services.refits import request_refits
+from app.services.refitting.refits import request_refits
 from app.services.uploads.checking import GpuNaming
 from app.services.uploads.content import ContentWriter
 from app.services.uploads.links import note_unknown_forecasts

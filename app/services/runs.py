@@ -13,9 +13,9 @@ from app.domain.identifiers import ProjectId, RunId, Slug, is_identifier
 from app.domain.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Page
 from app.domain.runs import Assessment, Run, RunChange, RunFilter
 from app.services.context import ServiceContext
-from app.services.inclusions import include_runs, lock_runs
 from app.services.page_tokens import identifier_of
 from app.services.quotas import release_runs
+from app.services.refitting.inclusions import include_runs, lock_runs
 from app.services.run_exports import RunExport, all_pages, upload_columns
 from app.services.run_uploads import Assessor
 from app.services.uploads.checking import GpuNaming

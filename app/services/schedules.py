@@ -22,8 +22,8 @@ from app.domain.schedules import (
     Ranking,
     RankRequest,
 )
-from app.services.beliefs import BeliefReader, Beliefs
 from app.services.context import ServiceContext
+from app.services.scheduling.beliefs import BeliefReader, Beliefs
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from app.services.accuracy import AccuracyService
     from app.services.allocations import AllocationService
     from app.services.assessments import AssessmentService
-    from app.services.beliefs import BeliefReader
     from app.services.capacity import CapacityService
     from app.services.ci_reports import CiReportService
     from app.services.curves import CurveService
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from app.services.run_uploads import UploadService
     from app.services.runs import RunService
     from app.services.schedules import ScheduleService
+    from app.services.scheduling.beliefs import BeliefReader
     from app.services.serving import RegressorCache
     from app.services.workloads import WorkloadService
     from app.storage.money_tables import ExchangeRateRow, GridFactorRow
@@ -185,7 +185,7 @@ class Services:
 
     @Once
     def beliefs(self) -> "BeliefReader":
-        from app.services.beliefs import BeliefReader
+        from app.services.scheduling.beliefs import BeliefReader
 
         return BeliefReader(self.regressor_cache, self.prices)
 

@@ -17,8 +17,8 @@ from app.domain.workloads import (
     Workload,
     WorkloadDeclaration,
 )
-from app.services.ci_removal import remove_from_reports
 from app.services.context import ServiceContext
+from app.services.judging.removal import remove_from_reports
 from app.services.page_tokens import number_of
 from app.services.quotas import charge_workload, release_runs
 from app.services.workload_names import require_workload, unknown_workload

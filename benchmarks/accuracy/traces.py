@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from app.pricing.gpus import canonical_gpu_name
-from app.services.frames import with_boards, with_families
-from app.services.machine_sizes import are_sized, with_sizes
+from app.services.tables.frames import with_boards, with_families
+from app.services.tables.machine_sizes import are_sized, with_sizes
 from app.services.uploads.numbers import is_number
 from models import FeatureTable, HardwareDescription, RunTable
 

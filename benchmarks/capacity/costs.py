@@ -19,7 +19,7 @@ from rich.table import Table  # noqa: E402 - see above
 
 from app.domain.access import DEFAULT_PROJECT  # noqa: E402 - see above
 from app.domain.fits import FitRequest  # noqa: E402 - see above
-from app.services.computing import InProcessComputer  # noqa: E402 - see above
+from app.services.computing.task import InProcessComputer  # noqa: E402 - see above
 from app.services.fitting import FittingService  # noqa: E402 - see above
 from benchmarks.capacity.ledger import bytes_a_forecast  # noqa: E402 - see above
 from benchmarks.serving.load import Order  # noqa: E402 - see above

@@ -30,7 +30,7 @@ from app.domain.prices import PriceQuery
 from app.pricing.billing import bill
 from app.pricing.offers import Offer
 from app.pricing.resolution import PriceBook
-from app.services.frames import hardware_descriptions
+from app.services.tables.frames import hardware_descriptions
 from benchmarks.accuracy.traces import Row, Task, read_tasks, to_tables
 from models import RunTable, fit_portfolio
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from app.decisions.drift import DriftScores, chart, score_runs
 from app.decisions.repetitions import Cell
 from app.services.accuracy import DRIFT_THRESHOLDS
-from app.services.ci_history import DRIFT_THRESHOLDS as CI_THRESHOLDS
+from app.services.judging.history import DRIFT_THRESHOLDS as CI_THRESHOLDS
 
 _NOISE = _ERROR = 0.03
 _RUNS = 2000

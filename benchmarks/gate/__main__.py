@@ -27,7 +27,7 @@ from app.domain.ci import CiReportRequest
 from app.domain.fits import FitRequest
 from app.domain.identifiers import Slug
 from app.fitter import Fitter
-from app.services.computing import InProcessComputer
+from app.services.computing.task import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
 from app.services.wiring import Services, build_services

@@ -40,7 +40,7 @@ from app.domain.prices import PriceQuery
 from app.domain.recommendations import Objective, RecommendationRequest, Search
 from app.fitter import Fitter
 from app.pricing.gpus import variants_of
-from app.services.computing import InProcessComputer
+from app.services.computing.task import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
 from app.services.uploads.terms import UploadFormat

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import FitRequest
 from app.domain.identifiers import Slug
-from app.services.computing import FitOutcome, InProcessComputer
+from app.services.computing.task import FitOutcome, InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fits import FitService
 from app.services.fitting import FittingService

@@ -8,7 +8,7 @@ import numpy as np
 from rich.progress import track
 
 from app.decisions.durations import DurationBeliefs
-from app.services.interruptions import InterruptedForecast
+from app.services.answering.interruptions import InterruptedForecast
 from benchmarks.scheduling.traces import Job
 from models import (
     NORMAL_KNOTS,

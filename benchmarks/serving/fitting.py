@@ -14,7 +14,7 @@ import sys  # noqa: E402 - see above
 from typing import Final  # noqa: E402 - see above
 
 from app.domain.fits import FitRequest  # noqa: E402 - see above
-from app.services.computing import FitTask, compute_fit  # noqa: E402 - see above
+from app.services.computing.task import FitTask, compute_fit  # noqa: E402 - see above
 from benchmarks.evaluation.workloads import generate_runs  # noqa: E402 - see above
 
 NICENESS: Final = 10

@@ -13,7 +13,7 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import FitRequest
 from app.domain.identifiers import Slug
 from app.fitter import Fitter
-from app.services.computing import InProcessComputer
+from app.services.computing.task import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
 from app.services.uploads.terms import UploadFormat

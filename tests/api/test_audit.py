@@ -6,7 +6,7 @@ from fastapi.testclient import TestClient
 
 from app.domain.access import DEFAULT_PROJECT, AuditEntry, Project
 from app.domain.identifiers import ProjectId
-from app.services.refits import RefitService
+from app.services.refitting.refits import RefitService
 from app.services.wiring import Services
 from tests.support.regressors import store_runs
 

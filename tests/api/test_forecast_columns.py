@@ -13,7 +13,7 @@ from app.api.forecast_requests import read_forecasts
 from app.domain.access import DEFAULT_PROJECT
 from app.domain.errors import DomainError
 from app.domain.forecasts import ForecastRequest
-from app.services.answered import Answered
+from app.services.answering.rows import Answered
 from app.services.wiring import Services
 from tests.support.questions import documents
 from tests.support.regressors import publish_regressor

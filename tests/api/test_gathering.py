@@ -22,9 +22,9 @@ from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.deadlines import Deadline
 from app.domain.forecasts import ForecastRequest
 from app.main import build_app
-from app.services.answers import Asked
+from app.services.answering.answers import Asked
+from app.services.answering.memo import Grounds
 from app.services.forecasts import ForecastService
-from app.services.memo import Grounds
 from app.services.wiring import Services
 from app.settings import Settings
 from app.storage.database import Database

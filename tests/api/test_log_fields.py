@@ -9,7 +9,7 @@ from typing_extensions import override
 from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.identifiers import Slug
 from app.fitter import Fitter
-from app.services.computing import FitOutcome, FitTask, InProcessComputer, OnProgress
+from app.services.computing.task import FitOutcome, FitTask, InProcessComputer, OnProgress
 from app.services.fitting import FittingService
 from app.services.wiring import Services
 from tests.support.clock import FakeClock

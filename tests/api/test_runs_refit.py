@@ -4,9 +4,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.domain.fits import ClaimedFit, FitProblem
-from app.services.computing import FitTask, compute_fit
+from app.services.computing.task import FitTask, compute_fit
 from app.services.fitting import FittingService
-from app.services.overdue_refits import OverdueRefits
+from app.services.refitting.overdue import OverdueRefits
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.regressors import make_fitter, store_runs

@@ -18,7 +18,7 @@ from app.domain.access import DEFAULT_PROJECT, Scope
 from app.domain.identifiers import Slug
 from app.fitter import Fitter, run_until
 from app.main import build_app
-from app.services.computing import InProcessComputer
+from app.services.computing.task import InProcessComputer
 from app.services.context import ServiceContext
 from app.services.fitting import FittingService
 from app.services.wiring import Services, build_services

@@ -5,7 +5,7 @@ import logging
 import httpx2
 import pytest
 
-from app.services.proxies import proxy_to, unproxied
+from app.services.identity.proxies import proxy_to, unproxied
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.lengthy

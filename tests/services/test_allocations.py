@@ -12,13 +12,13 @@ from app.decisions.durations import DurationBeliefs
 from app.domain.allocations import AllocationRequest, ElasticJob, Goal, Placed
 from app.domain.configurations import Scenario
 from app.domain.identifiers import Slug
-from app.services.allocation_options import (
+from app.services.scheduling.beliefs import Beliefs
+from app.services.scheduling.options import (
     Forecasts,
     forecasts_of,
     goal_values,
     options_of,
 )
-from app.services.beliefs import Beliefs
 from models import NORMAL_KNOTS
 from tests.support.prices import make_offer
 

@@ -4,7 +4,7 @@ import asyncio
 
 from app.domain.access import Principal
 from app.domain.quotas import Limit
-from app.services.anonymous import AnonymousCaller
+from app.services.identity.anonymous import AnonymousCaller
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.outage import give_back, take_away

@@ -11,8 +11,8 @@ from app.domain.configurations import Configuration, Purchase, Scenario, Work
 from app.domain.forecasts import ForecastRequest, SpotTerms
 from app.domain.identifiers import Slug
 from app.pricing.resolution import PriceBook
-from app.services.answer_columns import AnswerColumns
-from app.services.answers import answer_all
+from app.services.answering.answers import answer_all
+from app.services.answering.columns import AnswerColumns
 from app.services.serving import RegressorCache, ServedRegressor
 from app.services.wiring import Services
 from tests.support.prices import NOW, make_price

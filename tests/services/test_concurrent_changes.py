@@ -15,7 +15,7 @@ from app.domain.errors import DomainError, NotFoundError, UnknownWorkloadError
 from app.domain.identifiers import RunId, Slug
 from app.domain.quotas import Limit, Quota
 from app.domain.runs import RunChange
-from app.services.refits import RefitService
+from app.services.refitting.refits import RefitService
 from app.services.wiring import Services
 from tests.support.regressors import QUICK, store_runs
 

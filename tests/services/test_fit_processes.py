@@ -14,7 +14,8 @@ import pytest
 from typing_extensions import override
 
 from app.domain import log_fields
-from app.services.computing import (
+from app.services.computing.processes import ProcessComputer
+from app.services.computing.task import (
     ComputationLostError,
     FitRefusedError,
     FitTask,
@@ -22,7 +23,6 @@ from app.services.computing import (
     InProcessComputer,
     compute_fit,
 )
-from app.services.fit_processes import ProcessComputer
 from models import FeatureTable, RunTable, WorkloadSummary
 from tests.support.fit_tasks import make_task
 from tests.support.regressors import QUICK
@@ -47,7 +47,11 @@ def children() -> set[int]:
     for thread in Path("/proc/self/task").iterdir():
         with suppress(OSError):
             found |= set(map(int, (thread / "children").read_text().split()))
-    return {child for child in found if b"fit_child" in Path(f"/proc/{child}/cmdline").read_bytes()}
+    return {
+        child
+        for child in found
+        if b"app.services.computing.child" in Path(f"/proc/{child}/cmdline").read_bytes()
+    }
 
 
 def ignore(_share: float, _step: str) -> None:
@@ -187,7 +191,7 @@ def test_words_of_a_child_are_logged_with_the_fit_they_belong_to(
     caplog.handler.addFilter(note)
 
     with (
-        caplog.at_level(logging.WARNING, "app.services.fit_words"),
+        caplog.at_level(logging.WARNING, "app.services.computing.words"),
         log_fields.telling(fit="fit_1"),
         pytest.raises(FitRefusedError),
     ):

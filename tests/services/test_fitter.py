@@ -13,7 +13,7 @@ from app.domain.availability_errors import StorageUnavailableError
 from app.domain.fits import Fit, FitState
 from app.domain.identifiers import Slug
 from app.fitter import Fitter, run, run_until
-from app.services.computing import (
+from app.services.computing.task import (
     ComputerRefusedError,
     FitOutcome,
     FitTask,

@@ -13,7 +13,7 @@ from app.domain.errors import RegressorUnavailableError
 from app.domain.fits import Fit, FitProblem, FitRequest, FitState, PublishMode
 from app.domain.identifiers import Slug, WorkloadId
 from app.fitter import Fitter
-from app.services.computing import (
+from app.services.computing.task import (
     ComputationLostError,
     Computer,
     FitOutcome,

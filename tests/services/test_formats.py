@@ -6,7 +6,7 @@ from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.errors import InvalidRequestError, RegressorUnavailableError
 from app.domain.fits import FitState
 from app.domain.identifiers import Slug
-from app.services.format_renewal import FormatRenewal
+from app.services.refitting.formats import FormatRenewal
 from app.services.serving import RegressorCache
 from app.services.wiring import Services
 from tests.support.clock import FakeClock

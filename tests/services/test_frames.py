@@ -8,7 +8,7 @@ import numpy as np
 from app.domain.configurations import Configuration, Scenario, Work
 from app.domain.identifiers import RunId
 from app.domain.runs import RunColumns
-from app.services.frames import hardware_descriptions, run_table, scenario_features
+from app.services.tables.frames import hardware_descriptions, run_table, scenario_features
 from tests.support.clock import FakeClock
 
 FULL = Scenario(

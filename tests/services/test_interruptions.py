@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.domain.forecasts import SpotTerms
-from app.services.interruptions import interruptions_of, report_of, with_interruptions
+from app.services.answering.interruptions import interruptions_of, report_of, with_interruptions
 from models import ForecastDistribution
 from models.distribution import NORMAL_KNOTS
 from tests.pricing.test_spot_grid import simulate

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.domain.access_errors import InvalidTokenError, IssuerUnavailableError
-from app.services.issuer_keys import IssuerKeys
+from app.services.identity.issuer_keys import IssuerKeys
 from tests.support.clock import FakeClock
 from tests.support.issuer import Issuer, running_issuer
 

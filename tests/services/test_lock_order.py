@@ -11,11 +11,11 @@ from app.domain.access import DEFAULT_PROJECT, Principal, Scope
 from app.domain.fits import FitReason, FitRequest
 from app.domain.identifiers import Slug, WorkloadId
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
-from app.services.computing import compute_fit
+from app.services.computing.task import compute_fit
 from app.services.context import ServiceContext
-from app.services.fit_requests import queue_fits
 from app.services.fitting import FittingService
-from app.services.refits import request_refits
+from app.services.refitting.refits import request_refits
+from app.services.refitting.requests import queue_fits
 from app.services.retention import RetentionService
 from app.services.wiring import Services
 from app.storage.fits import FitStore

@@ -11,8 +11,8 @@ from app.domain.errors import UnknownGpuError
 from app.domain.forecasts import ForecastRequest
 from app.domain.identifiers import Slug
 from app.pricing.resolution import PriceBook
-from app.services.answers import Answer, answer_all
-from app.services.memo import AnswerMemo
+from app.services.answering.answers import Answer, answer_all
+from app.services.answering.memo import AnswerMemo
 from app.services.serving import RegressorCache, ServedRegressor
 from app.services.wiring import Services
 from tests.support.prices import NOW, make_price

@@ -19,7 +19,7 @@ from app.domain.quotas import Limit, Quota
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
 from app.services.context import ServiceContext
 from app.services.rates import RequestRates
-from app.services.refits import RefitService
+from app.services.refitting.refits import RefitService
 from app.services.uploads.terms import UploadFormat, UploadOptions, UploadResult
 from app.services.wiring import Services, build_services
 from app.settings import Settings

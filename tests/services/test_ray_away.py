@@ -15,8 +15,8 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import FitState
 from app.domain.identifiers import Slug
 from app.fitter import Fitter
+from app.services.computing.ray_cluster import RayComputer
 from app.services.fitting import FittingService
-from app.services.ray_computing import RayComputer
 from app.services.wiring import Services
 from tests.support.ray_nodes import before_others
 from tests.support.regressors import QUICK, store_runs

@@ -15,15 +15,15 @@ from app.domain.access import DEFAULT_PROJECT
 from app.domain.fits import FitRequest, FitState
 from app.domain.identifiers import Slug
 from app.fitter import Fitter, open_computer
-from app.services.computing import (
+from app.services.computing.processes import TimedOutError
+from app.services.computing.ray_cluster import RayComputer
+from app.services.computing.task import (
     ComputationLostError,
     FitRefusedError,
     FitTask,
     InProcessComputer,
 )
-from app.services.fit_processes import TimedOutError
 from app.services.fitting import FittingService
-from app.services.ray_computing import RayComputer
 from app.services.wiring import Services
 from app.settings import Settings
 from models.features.hardware import HardwareDescription

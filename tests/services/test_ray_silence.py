@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from app.domain.fits import FitRequest
-from app.services import ray_computing
-from app.services.computing import ComputationLostError
-from app.services.ray_computing import RayComputer
+from app.services.computing import ray_cluster
+from app.services.computing.ray_cluster import RayComputer
+from app.services.computing.task import ComputationLostError
 from tests.support.fit_tasks import make_task
 
 _BEAT_S = 60.0
@@ -39,8 +39,8 @@ def test_fit_of_which_nothing_is_told_is_lost_and_the_cluster_reached_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = _SilentCluster()
-    monkeypatch.setattr(ray_computing, "_Computation", cluster)
-    monkeypatch.setattr(ray_computing, "_is_connected", lambda: True)
+    monkeypatch.setattr(ray_cluster, "_Computation", cluster)
+    monkeypatch.setattr(ray_cluster, "_is_connected", lambda: True)
     monkeypatch.setattr(
         RayComputer, "_connect", lambda _self: cluster.connections.append(cluster.elapsed_s)
     )

@@ -8,7 +8,7 @@ from app.domain.access import DEFAULT_PROJECT, Project
 from app.domain.errors import NotFoundError
 from app.domain.fits import FitState
 from app.domain.identifiers import ProjectId, Slug
-from app.services.refits import RefitService
+from app.services.refitting.refits import RefitService
 from app.services.wiring import Services
 from tests.support.clock import FakeClock
 from tests.support.regressors import QUICK, make_fitter, store_runs

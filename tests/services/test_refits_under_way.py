@@ -13,10 +13,10 @@ from app.domain.fits import ClaimedFit, FitRequest, FitState
 from app.domain.identifiers import Slug
 from app.domain.runs import RunChange
 from app.domain.workloads import RefitMode, RefitPolicy, WorkloadDeclaration
-from app.services.computing import FitTask, compute_fit
+from app.services.computing.task import FitTask, compute_fit
 from app.services.fitting import FittingService
-from app.services.inclusions import lock_runs
-from app.services.overdue_refits import OverdueRefits
+from app.services.refitting.inclusions import lock_runs
+from app.services.refitting.overdue import OverdueRefits
 from app.services.uploads.terms import UploadFormat, UploadResult
 from app.services.wiring import Services
 from app.storage.stores import Stores

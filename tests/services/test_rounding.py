@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.services.rounding import significant
+from app.services.answering.rounding import significant
 
 
 @given(st.lists(st.floats(), min_size=1), st.integers(1, 9))

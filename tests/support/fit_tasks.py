@@ -3,7 +3,7 @@
 import numpy as np
 
 from app.domain.fits import FitRequest
-from app.services.computing import FitTask
+from app.services.computing.task import FitTask
 from models import FeatureTable, RunTable
 
 

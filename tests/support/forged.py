@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from app.domain.identifiers import WorkloadId
-from app.services.frames import run_table
+from app.services.tables.frames import run_table
 from app.storage.database import Database
 from app.storage.stores import Stores
 from app.storage.tables import RegressorRow

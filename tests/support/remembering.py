@@ -6,7 +6,7 @@ from typing import Final
 
 from typing_extensions import override
 
-from app.services.computing import Computer, FitOutcome, FitTask, OnProgress, compute_fit
+from app.services.computing.task import Computer, FitOutcome, FitTask, OnProgress, compute_fit
 from models import FORMAT_VERSION
 
 _outcomes: Final[dict[bytes, tuple[FitOutcome, list[tuple[float, str]]]]] = {}

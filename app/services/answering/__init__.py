@@ -1,0 +1,1 @@
+"""Questions to a published regressor and their answers: durations, costs, energy, warnings."""

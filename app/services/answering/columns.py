@@ -1,0 +1,326 @@
+"""Answers to many questions to one regressor, as columns: what nobody asks for is not computed."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from math import isnan, nan
+from typing import Any
+
+import numpy as np
+
+from app.domain.alike import column_of, configurations_of, digests_of
+from app.domain.columns import Repeated, beside, made_once
+from app.domain.configurations import Configuration, Purchase, Scenario
+from app.domain.energy import EnergyForecast, EnergyTerms
+from app.domain.errors import DomainError
+from app.domain.forecasts import (
+    NO_SPOT_TERMS,
+    AxisOutside,
+    CostForecast,
+    ForecastRequest,
+    ForecastWarning,
+    Lesson,
+    PurchaseOption,
+    SpotReport,
+    SpotTerms,
+    SupportReport,
+    TargetForecast,
+)
+from app.domain.identifiers import RunId, Slug
+from app.domain.prices import PriceQuery
+from app.pricing.bill_columns import BillColumns, bills
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.answering.costs import cost_of
+from app.services.answering.durations import (
+    features_of,
+    interrupted,
+    is_any_spot,
+    is_spot,
+    machines_of,
+    may_be_spot,
+    offers_for,
+)
+from app.services.answering.energy import EnergyRate, energy_rate, place_of
+from app.services.answering.figures import Figures, known
+from app.services.answering.interruptions import report_of
+from app.services.answering.purchases import twin_of
+from app.services.answering.rounding import significant
+from app.services.answering.targets import targets_of
+from app.services.answering.warnings import Warnings
+from app.services.serving import ServedRegressor
+from app.services.tables.machine_sizes import tellable
+from models import FloatArray, IntArray, Support, SupportColumns, once
+
+
+class AnswerColumns:
+    """One column for each part of the answers, made when it is first asked for.
+
+    Parameters
+    ----------
+    requests, scenarios
+        The questions, and their scenarios in the words of the regressor.
+    served, book, now
+        What answers besides the questions.
+
+    Raises
+    ------
+    RegressorUnavailableError
+        If the regressor is damaged.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[ForecastRequest],
+        scenarios: Sequence[Scenario],
+        served: ServedRegressor,
+        book: PriceBook,
+        now: datetime,
+    ) -> None:
+        self.requests, self.scenarios = requests, scenarios
+        self.served, self.book, self.now = served, book, now
+        self._inquiry, self._work = served.ask(features_of(scenarios, served))
+        self._bought = self._buy()
+
+    def _buy(self) -> tuple[Figures, dict[int, DomainError]]:
+        """Return the figures; offers are looked up where they may be of spot capacity."""
+        if self._is_any_spot:
+            forecast, refusals = interrupted(self._work, self.requests, self.scenarios, self.offers)
+        else:
+            forecast, refusals = interrupted(self._work, (), (), ())
+        return Figures(self.requests, forecast), refusals
+
+    @once
+    def _is_any_spot(self) -> bool:
+        return is_any_spot(self.requests, self.scenarios)
+
+    @property
+    def figures(self) -> Figures:
+        """Durations with their bounds, time limits and chances."""
+        return self._bought[0]
+
+    @property
+    def refusals(self) -> dict[int, DomainError]:
+        """Why rows cannot be answered."""
+        return self._bought[1]
+
+    @once
+    def digests(self) -> list[str]:
+        """The digests of the scenarios."""
+        return digests_of(self.scenarios)
+
+    @once
+    def offers(self) -> Repeated[Offer | None]:
+        """At what each row is bought."""
+        return offers_for(
+            self.requests, self.scenarios, self.book, self._work.median(), self.served.currency
+        )
+
+    @once
+    def within_budget(self) -> list[float]:
+        """The chances to keep within the budgets; NaN where none is given or no price known."""
+        if set(column_of(self.requests, "budget")) == {None}:
+            return [nan] * len(self.requests)
+        return self.figures.within_budget(self.offers)
+
+    @once
+    def bills(self) -> BillColumns:
+        """What each row costs, in whole numbers where these will do."""
+        return bills(self.offers, self.figures.median, *self.figures.bounds)
+
+    def cost_of(self, row: int) -> CostForecast | None:
+        """Return what a row costs."""
+        offer = self.offers[row]
+        if offer is None or row in self.refusals:
+            return None
+        return cost_of(offer, self.figures.durations[row])
+
+    @once
+    def targets(self) -> Sequence[TargetForecast | None]:
+        """What each row takes until the training is good enough."""
+        law = self.served.portfolio.convergence
+        if law is None:
+            return Repeated.alone(None, len(self.requests))
+        return targets_of(self.requests, self.scenarios, self.offers, self.figures.durations, law)
+
+    @once
+    def spot(self) -> Sequence[SpotReport | None]:
+        """What is assumed of interruptions, and what they come to."""
+        if not self._is_any_spot:
+            return Repeated.alone(None, len(self.requests))
+        reports: list[SpotReport | None] = [None] * len(self.requests)
+        for row, (request, scenario) in enumerate(zip(self.requests, self.scenarios, strict=True)):
+            if not may_be_spot(request, scenario):
+                continue
+            offer = self.offers[row]
+            if is_spot(request.pricing, request.scenario.configuration, offer):
+                instances = machines_of(scenario.configuration, offer)
+                work_s = float(self._work.median()[row])
+                reports[row] = report_of(work_s, request.spot, instances)
+        return reports
+
+    @once
+    def purchases(self) -> Sequence[tuple[PurchaseOption, ...]]:
+        """Every row about spot capacity beside the same on demand, and vice versa."""
+        asked, spot = column_of(self.requests, "spot"), self.spot
+        if not self._is_any_spot and not any(map(_is_about_spot, Repeated.of(asked).distinct)):
+            return Repeated.alone((), len(self.requests))
+        options: list[tuple[PurchaseOption, ...]] = [()] * len(self.requests)
+        rows = [
+            row
+            for row, terms in enumerate(asked)
+            if row not in self.refusals and (spot[row] is not None or _is_about_spot(terms))
+        ]
+        on_spot = [self.spot[row] is not None for row in rows]
+        twins = [
+            twin_of(self.requests[row], self.scenarios[row], is_on_spot=is_on_spot)
+            for row, is_on_spot in zip(rows, on_spot, strict=True)
+        ]
+        requests, scenarios = [twin[0] for twin in twins], [twin[1] for twin in twins]
+        others = AnswerColumns(requests, scenarios, self.served, self.book, self.now)
+        for place, (row, is_on_spot) in enumerate(zip(rows, on_spot, strict=True)):
+            own = self._option(row, is_on_spot=is_on_spot)
+            other = others._option(place, is_on_spot=not is_on_spot)
+            options[row] = (other, own) if is_on_spot else (own, other)
+        return options
+
+    def _option(self, row: int, *, is_on_spot: bool) -> PurchaseOption:
+        asked = Purchase.SPOT if is_on_spot else Purchase.ON_DEMAND
+        refusal = self.refusals.get(row)
+        if refusal is not None:
+            return PurchaseOption(asked, None, None, str(refusal))
+        cost = self.cost_of(row)
+        bought = asked if cost is None else cost.price.purchase
+        return PurchaseOption(bought, self.figures.durations[row], cost)
+
+    @once
+    def _bought_by(self) -> Repeated[tuple[Any, ...]]:
+        """Configuration, energy terms, price query and offer of each row; few rows differ."""
+        return beside(
+            configurations_of(self.scenarios),
+            column_of(self.requests, "energy"),
+            column_of(self.requests, "pricing"),
+            self.offers,
+        )
+
+    @once
+    def energy_rates(self) -> Repeated[EnergyRate]:
+        """What each row draws and emits by the second; rows alike share one."""
+        return self._bought_by.made(lambda grounds: self._energy_rate(*grounds))
+
+    def _energy_rate(
+        self,
+        configuration: Configuration,
+        terms: EnergyTerms,
+        pricing: PriceQuery,
+        offer: Offer | None,
+    ) -> EnergyRate:
+        place = place_of(configuration, pricing, offer)
+        as_of = pricing.as_of or self.now
+        return energy_rate(configuration, terms, self.served.power, self.book.grid, place, as_of)
+
+    @once
+    def energies(self) -> list[EnergyForecast]:
+        """What each row draws and emits."""
+        pairs = zip(self.energy_rates, self.figures.median, strict=True)
+        return [rate.over(seconds) for rate, seconds in pairs]
+
+    @property
+    def support(self) -> list[Support]:
+        """How well the runs support each row, in the words of the library."""
+        return self._inquiry.support
+
+    @property
+    def supports(self) -> SupportColumns:
+        """The same in columns."""
+        return self._inquiry.supports
+
+    @once
+    def reports(self) -> list[SupportReport]:
+        """How well the runs support each row; rows that share their support share one."""
+        return made_once(self.support, self.report_of)
+
+    def report_of(self, support: Support) -> SupportReport:
+        """Return how well the runs support a row, in the words of the domain."""
+        report = self.served.portfolio.report
+        pooling = report.pooling
+        return SupportReport(
+            within_range=support.within_range,
+            axes=_axes(support) if support.axes else (),
+            unseen_levels=support.unseen_levels,
+            unidentified=tellable(support.unidentified),
+            runs_used=report.n_runs,
+            nearest_runs=tuple(map(RunId, support.nearest_run_ids)),
+            pooled_from=() if pooling is None else tuple(map(Slug, pooling.contributors)),
+            factory_prior=pooling is not None and pooling.factory > 0,
+        )
+
+    def report_within(self, nearest: tuple[str, ...]) -> SupportReport:
+        """Return the report of a row within all that was measured, with these nearest runs."""
+        places = np.zeros(1, dtype=np.int64)
+        return self.report_of(SupportColumns([nearest], places, ["interpolated"], {}).of(0))
+
+    @once
+    def explanations(self) -> list[dict[str, float]]:
+        """The share of each phase or term in the duration of each row."""
+        has_phases = self.served.portfolio.phases is not None
+        explained = self._inquiry.phases if has_phases else self._inquiry.explanation
+        return [
+            {name: float(f"{share:.4g}") for name, share in explanation}
+            for explanation in explained
+        ]
+
+    @property
+    def ranked_shares(self) -> tuple[Sequence[str], IntArray, FloatArray]:
+        """The explanations as columns: names, their order in each row, and their shares."""
+        return self._inquiry.ranked
+
+    @once
+    def chances_to_fit(self) -> tuple[list[float | None], Sequence[str]]:
+        """The probability that each row fits into memory, and what it rests on."""
+        found = self.served.portfolio.feasibility(self._inquiry.features)
+        chances = significant(found.probability, 4)
+        # Nearly always all of them are known.
+        return (list(map(known, chances)) if isnan(sum(chances)) else [*chances]), found.basis
+
+    @once
+    def lessons(self) -> Sequence[tuple[Lesson, ...] | None]:
+        """Which runs taught each row that is to be explained."""
+        rows = [row for row, is_asked in enumerate(column_of(self.requests, "explain")) if is_asked]
+        if not rows:
+            return Repeated.alone(None, len(self.requests))
+        lessons: list[tuple[Lesson, ...] | None] = [None] * len(self.requests)
+        asked = self._inquiry.features.take(np.array(rows))
+        for row, taught in zip(rows, self.served.portfolio.taught_by(asked), strict=True):
+            lessons[row] = tuple(
+                Lesson(tuple(map(RunId, each.run_ids)), float(f"{each.influence:.4g}"), each.about)
+                for each in taught
+            )
+        return lessons
+
+    @once
+    def warnings(self) -> Repeated[tuple[ForecastWarning, ...]]:
+        """What should be known before trusting each row."""
+        warnings = Warnings(self.served, self.now)
+        grounds = beside(
+            configurations_of(self.scenarios),
+            column_of(self.requests, "pricing"),
+            self.offers,
+            self.energy_rates.made(lambda rate: rate.factor),
+        )
+        common = grounds.made(lambda each: warnings.on_grounds(*each))
+        levels = self.figures.levels
+        return warnings.of_rows(common, self.supports, self.chances_to_fit[0], levels)
+
+
+def _is_about_spot(terms: SpotTerms) -> bool:
+    # Nearly always it is the same object, which is told much sooner than that it is equal.
+    return terms is not NO_SPOT_TERMS and terms != NO_SPOT_TERMS
+
+
+def _axes(support: Support) -> tuple[AxisOutside, ...]:
+    return tuple(
+        [
+            AxisOutside(axis.name, axis.asked, axis.measured_min, axis.measured_max, axis.distance)
+            for axis in support.axes
+        ]
+    )

@@ -1,0 +1,138 @@
+"""The durations of questions: what the regressor sees, at what it is bought, interruptions."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from app.domain.alike import AlikeRequests, AlikeScenarios, column_of, configurations_of
+from app.domain.columns import Repeated, beside
+from app.domain.configurations import Configuration, Purchase, Scenario, leaves_nodes_open
+from app.domain.errors import DomainError
+from app.domain.forecasts import ForecastRequest
+from app.domain.prices import PriceQuery
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.answering.interruptions import InterruptedForecast, with_interruptions
+from app.services.answering.questions import to_cluster, to_features
+from app.services.serving import ServedRegressor
+from app.services.tables.frames import alike_features, scenario_features
+from app.services.tables.machine_sizes import INSTANCE_VCPUS, with_sizes
+from models import FeatureTable, FloatArray, ForecastDistribution
+
+_Groups = defaultdict[tuple[PriceQuery, bool], list[int]]
+
+
+def features_of(scenarios: Sequence[Scenario], served: ServedRegressor) -> FeatureTable:
+    """Return what the regressor sees of questions."""
+    report = served.portfolio.report
+    if isinstance(scenarios, AlikeScenarios) and len(scenarios) > 1:
+        clusters = scenarios.configurations.made(lambda each: to_cluster(each, report))
+        features = alike_features(scenarios.bought_as(clusters))
+    else:
+        features = scenario_features([to_features(scenario, report) for scenario in scenarios])
+    return with_sizes(features) if INSTANCE_VCPUS in report.numeric_ranges else features
+
+
+def predict(scenarios: Sequence[Scenario], served: ServedRegressor) -> ForecastDistribution:
+    """Return the distributions of the durations without interruptions."""
+    return served.predict(features_of(scenarios, served))
+
+
+def offers_for(
+    requests: Sequence[ForecastRequest],
+    scenarios: Sequence[Scenario],
+    book: PriceBook,
+    seconds: FloatArray,
+    currency: str | None = None,
+) -> Repeated[Offer | None]:
+    """Return the offers of durations without interruptions, in the currency that is wanted.
+
+    Of several, the one counts whose bill is smallest. Where a request leaves its nodes open, those
+    that were filled in bind no machine that has no room for them.
+    """
+    durations, known = seconds.tolist(), configurations_of(scenarios)
+    asked = beside(Repeated.of(column_of(requests, "pricing")), _open_nodes(requests))
+    if len(asked.distinct) == 1:
+        query, is_open = asked.distinct[0]
+        return book.resolve_all(
+            known, query, currency=currency, seconds=durations, nodes_assumed=is_open
+        )
+    groups = _Groups(list)
+    for row, key in enumerate(asked):
+        groups[key].append(row)
+    offers: list[Offer | None] = [None] * len(requests)
+    for (query, is_open), rows in groups.items():
+        found = book.resolve_all(
+            [known[row] for row in rows],
+            query,
+            currency=currency,
+            seconds=[durations[row] for row in rows],
+            nodes_assumed=is_open,
+        )
+        for row, offer in zip(rows, found, strict=True):
+            offers[row] = offer
+    return Repeated.of(offers)
+
+
+def _open_nodes(requests: Sequence[ForecastRequest]) -> Repeated[bool]:
+    """Return which requests leave their nodes open."""
+    if isinstance(requests, AlikeRequests):
+        found = requests.scenarios.configurations.made(leaves_nodes_open)
+    else:
+        found = Repeated.of([leaves_nodes_open(each.scenario.configuration) for each in requests])
+    # Different configurations say the same: few objects are told apart sooner.
+    said = set(found.distinct)
+    return Repeated.alone(said.pop(), len(found)) if len(said) == 1 else Repeated.of(list(found))
+
+
+def interrupted(
+    forecast: ForecastDistribution,
+    requests: Sequence[ForecastRequest],
+    scenarios: Sequence[Scenario],
+    offers: Sequence[Offer | None],
+) -> tuple[InterruptedForecast, dict[int, DomainError]]:
+    """Return the distributions of the durations, spot interruptions included, and refusals."""
+    spot = {
+        row: (request.spot, machines_of(scenario.configuration, offer))
+        for row, (request, scenario, offer) in enumerate(
+            zip(requests, scenarios, offers, strict=True)
+        )
+        if is_spot(request.pricing, request.scenario.configuration, offer)
+    }
+    later, refusals = with_interruptions(forecast, spot)
+    return later, dict(refusals)
+
+
+def machines_of(configuration: Configuration, offer: Offer | None) -> int:
+    """Return how many machines may be taken away.
+
+    A price of workers or GPUs does not tell, nor does none: the nodes do, where they are known.
+    """
+    if offer is None:
+        return configuration.nodes or configuration.workers
+    is_of_machines = offer.price.instance_type is not None or offer.price.serverless is not None
+    nodes = None if is_of_machines else configuration.nodes
+    return nodes or offer.total_instances
+
+
+def is_spot(pricing: PriceQuery, configuration: Configuration, offer: Offer | None) -> bool:
+    """Whether what is asked for, or offered for it, is capacity that may be taken away."""
+    if offer is not None:
+        return offer.price.purchase is Purchase.SPOT
+    return pricing.purchase_of(configuration) is Purchase.SPOT
+
+
+def is_any_spot(requests: Sequence[ForecastRequest], scenarios: Sequence[Scenario]) -> bool:
+    """Whether an offer for any of the requests may be of spot capacity; see `may_be_spot`."""
+    if not isinstance(scenarios, AlikeScenarios):
+        return any(map(may_be_spot, requests, scenarios))
+    # They are bought as they are asked for: only GPUs are named in other words.
+    asked = (scenarios.configurations, Repeated.of(column_of(requests, "pricing")))
+    return any(each.purchase is Purchase.SPOT for column in asked for each in column.distinct)
+
+
+def may_be_spot(request: ForecastRequest, scenario: Scenario) -> bool:
+    """Whether an offer for a request may be of spot capacity: none is unless it is asked for."""
+    if scenario is not request.scenario and scenario.configuration.purchase is Purchase.SPOT:
+        return True
+    asked = request.scenario.configuration.purchase
+    return asked is Purchase.SPOT or request.pricing.purchase is Purchase.SPOT

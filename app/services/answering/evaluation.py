@@ -1,0 +1,181 @@
+"""The figures of thousands of candidate configurations, each part computed once for all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+
+from app.decisions.recommendation import Candidates
+from app.domain.alike import AlikeScenarios
+from app.domain.columns import Repeated
+from app.domain.configurations import Configuration, Scenario
+from app.domain.recommendations import Objective, RecommendationRequest
+from app.pricing.billing import costs_of
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.answering.durations import features_of, is_spot, machines_of
+from app.services.answering.energy import energy_rate, place_of
+from app.services.answering.interruptions import with_interruptions
+from app.services.answering.questions import Questioner
+from app.services.serving import ServedRegressor
+from models import BoolArray, FeatureTable, FloatArray
+
+_Place = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Infeasible:
+    """A candidate that would be interrupted again and again before it ends.
+
+    `checkpoint_interval_s` would let it end, None where no interval would.
+    """
+
+    configuration: Configuration
+    checkpoint_interval_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The candidates that can end, with their figures; and those that cannot.
+
+    `foreign_currencies` has the currency of a price where it is not the one asked for and no
+    exchange rate is known, None elsewhere.
+    """
+
+    configurations: list[Configuration]
+    candidates: Candidates
+    infeasible: list[Infeasible]
+    foreign_currencies: list[str | None]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was no candidate."""
+        return not (self.configurations or self.infeasible)
+
+
+def _nothing() -> Evaluated:
+    none = np.empty(0)
+    candidates = Candidates(none, none, none, none, none, none, none.astype(np.bool_), none)
+    return Evaluated([], candidates, [], [])
+
+
+def evaluate(
+    request: RecommendationRequest,
+    configurations: Sequence[Configuration],
+    served: ServedRegressor,
+    book: PriceBook,
+    now: datetime,
+) -> Evaluated:
+    """Return what candidates take, cost, draw and emit, and whether they fit, by one forecast."""
+    if not configurations:
+        return _nothing()
+    scenarios = _scenarios(request, configurations, Questioner(served, book))
+    features = features_of(scenarios, served)
+    work = served.predict(features)
+    offers = book.resolve_all(
+        scenarios.configurations,
+        request.pricing,
+        currency=served.currency,
+        seconds=work.median().tolist(),
+        nodes_assumed=not request.search.nodes,
+    )
+    named, offered = list(scenarios.configurations), list(offers)
+    spot = {
+        row: (request.spot, machines_of(configuration, offer))
+        for row, (configuration, offer) in enumerate(zip(named, offered, strict=True))
+        if is_spot(request.pricing, configuration, offer)
+    }
+    forecast, refusals = with_interruptions(work, spot)
+    rows = [row for row in range(len(named)) if row not in refusals]
+    kept = np.array(rows, dtype=np.intp)
+    duration, bound = forecast.median()[kept], forecast.quantile(request.confidence)[kept]
+    known, bought = [named[row] for row in rows], [offered[row] for row in rows]
+    foreign = [
+        None if offer is None or offer.is_as_asked else offer.price.currency for offer in bought
+    ]
+    paid = [
+        None if name is not None else offer for offer, name in zip(bought, foreign, strict=True)
+    ]
+    cost, cost_bound = costs_of(paid, np.stack([duration, bound]))
+    energy, carbon = _energy(request, known, bought, served, book, now)
+    remaining = features if len(known) == len(named) else features.take(kept)
+    return Evaluated(
+        configurations=known,
+        candidates=Candidates(
+            duration_s=duration,
+            duration_bound_s=bound,
+            cost=cost,
+            cost_bound=cost_bound,
+            energy_kwh=duration * energy,
+            kg_co2e=duration * carbon,
+            within_range=_within_range(request, remaining, served),
+            fits_probability=_fits(remaining, served),
+        ),
+        infeasible=[
+            Infeasible(named[row], refusal.checkpoint_interval_s)
+            for row, refusal in refusals.items()
+        ],
+        foreign_currencies=foreign,
+    )
+
+
+def _scenarios(
+    request: RecommendationRequest, configurations: Sequence[Configuration], questioner: Questioner
+) -> AlikeScenarios:
+    """Return the questions of all candidates, nodes filled in; each name is resolved once."""
+    known = questioner.ask(Scenario(configurations[0], request.work, request.parameters))
+    asked = Repeated.of(configurations).made(questioner.named)
+    return AlikeScenarios.of(known, asked, {}, {})
+
+
+def _energy(
+    request: RecommendationRequest,
+    configurations: Sequence[Configuration],
+    offers: Sequence[Offer | None],
+    served: ServedRegressor,
+    book: PriceBook,
+    now: datetime,
+) -> tuple[FloatArray, FloatArray]:
+    """Return kWh and kilograms of CO2e of one second, shape (n,) each; NaN where unknown.
+
+    They are looked up where the objective asks for them.
+    """
+    if request.objective not in {Objective.ENERGY, Objective.CARBON}:
+        unknown = np.full(len(configurations), np.nan)
+        return unknown, unknown
+    as_of = request.pricing.as_of or now
+    known: dict[tuple[str | None, _Place], tuple[float, float]] = {}
+    figures = []
+    for configuration, offer in zip(configurations, offers, strict=True):
+        place = place_of(configuration, request.pricing, offer)
+        key = (configuration.gpu_type, place)
+        if key not in known:
+            one = replace(configuration, workers=1)
+            told = energy_rate(one, request.energy, served.power, book.grid, place, as_of).over(1.0)
+            known[key] = _number(told.kilowatt_hours), _number(told.kg_co2e)
+        figures.append((*known[key], configuration.workers))
+    table = np.array(figures, dtype=np.float64).reshape(-1, 3)
+    return table[:, 0] * table[:, 2], table[:, 1] * table[:, 2]
+
+
+def _number(figure: float | None) -> float:
+    return np.nan if figure is None else figure
+
+
+def _fits(features: FeatureTable, served: ServedRegressor) -> FloatArray:
+    """Return the chance that memory does; 1 where nothing that was measured says otherwise."""
+    law = served.portfolio.memory_law
+    if not features.n_rows or law is None or not law.is_tested:
+        return np.ones(features.n_rows)
+    found = law.feasibility(features)
+    return np.where(np.isnan(found.probability), 1.0, found.probability)
+
+
+def _within_range(
+    request: RecommendationRequest, features: FeatureTable, served: ServedRegressor
+) -> BoolArray:
+    if not request.require_within_range or not features.n_rows:
+        return np.ones(features.n_rows, dtype=np.bool_)
+    supports = served.portfolio.support(features)
+    return np.array([support.within_range for support in supports], dtype=np.bool_)

@@ -1,0 +1,109 @@
+"""The figures of many forecasts at once: bounds, time limits, chances of deadline and budget."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from app.domain.alike import column_of
+from app.domain.forecasts import ForecastRequest, Interval
+from app.pricing.billing import affordable_seconds
+from app.pricing.offers import Offer
+from app.services.answering.interruptions import InterruptedForecast
+from app.services.answering.rounding import significant
+from models import FloatArray, once
+
+
+class Figures:
+    """The numbers of many forecasts, each of shape (n,) and made when it is first asked for.
+
+    Parameters
+    ----------
+    requests
+        The questions.
+    forecast
+        The distributions of their durations.
+    """
+
+    def __init__(self, requests: Sequence[ForecastRequest], forecast: InterruptedForecast) -> None:
+        self._requests, self._forecast = requests, forecast
+
+    @once
+    def median(self) -> list[float]:
+        """Median durations in seconds."""
+        return _shown(self._forecast.median())
+
+    @once
+    def levels(self) -> list[float]:
+        """The confidences that are asked for."""
+        return list(column_of(self._requests, "confidence"))
+
+    @once
+    def bounds(self) -> tuple[list[float], list[float]]:
+        """Lower and upper bounds of the durations in seconds."""
+        shown = _shown(np.concatenate(_by_level(self.levels, self._forecast.interval)))
+        return shown[: len(self._requests)], shown[len(self._requests) :]
+
+    @once
+    def durations(self) -> list[Interval]:
+        """The durations with their bounds."""
+        return list(map(Interval, self.median, *self.bounds, self.levels))
+
+    @once
+    def time_limit(self) -> list[float]:
+        """What the asked share of runs stays below, in whole seconds."""
+        levels = column_of(self._requests, "time_limit_quantile")
+        (found,) = _by_level(levels, lambda level: (self._forecast.quantile(level),))
+        limits: list[float] = np.ceil(found).tolist()
+        return limits
+
+    @once
+    def deadline(self) -> list[float]:
+        """The chances to keep the deadlines; NaN where there is none."""
+        return _chances(self._forecast, column_of(self._requests, "deadline_s"))
+
+    def within_budget(self, offers: Sequence[Offer | None]) -> list[float]:
+        """Return the chances to keep within the budgets; NaN without one or without a price."""
+        pairs = zip(self._requests, offers, strict=True)
+        return _chances(self._forecast, [_affordable(*pair) for pair in pairs])
+
+
+def _by_level(
+    levels: Sequence[float], figures: Callable[[float], tuple[FloatArray, ...]]
+) -> tuple[FloatArray, ...]:
+    """Return of each row the figures at its level; `figures` gives those of all rows at one."""
+    distinct = set(levels)
+    if len(distinct) == 1:
+        return figures(levels[0])
+    found = {level: figures(level) for level in distinct}
+    names = range(len(found[levels[0]]))
+    return tuple(
+        np.array([found[level][name][row] for row, level in enumerate(levels)]) for name in names
+    )
+
+
+def _shown(seconds: FloatArray) -> list[float]:
+    """Return seconds to seven significant digits: costs are made of what is shown."""
+    return significant(seconds, 7)
+
+
+def _affordable(request: ForecastRequest, offer: Offer | None) -> float | None:
+    if request.budget is None or offer is None or not offer.is_as_asked:
+        return None
+    seconds = affordable_seconds(offer, request.budget)
+    return math.inf if seconds is None else seconds
+
+
+def _chances(forecast: InterruptedForecast, seconds: Sequence[float | None]) -> list[float]:
+    if set(seconds) == {None}:
+        return [math.nan] * len(seconds)
+    asked = np.array([math.nan if value is None else value for value in seconds])
+    finite = np.where(np.isfinite(asked) & (asked > 0.0), asked, 1.0)
+    chances = np.where(np.isinf(asked), 1.0, forecast.probability_below(finite))
+    chances = np.where(asked <= 0.0, 0.0, chances)
+    return [float(f"{value:.6g}") for value in np.where(np.isnan(asked), np.nan, chances)]
+
+
+def known(probability: float) -> float | None:
+    """Return a probability, None where nothing was asked."""
+    return None if math.isnan(probability) else probability

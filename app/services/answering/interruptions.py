@@ -1,0 +1,253 @@
+"""Forecast distributions of work that is interrupted: spot capacity."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import erfc, sqrt
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from app.domain.errors import SpotInfeasibleError
+from app.domain.forecasts import SpotReport, SpotTerms
+from app.pricing.spot import (
+    MAX_FACTOR,
+    Interruptions,
+    checkpoints_s,
+    completion,
+    optimal_checkpoint_interval_s,
+    overhead_quantiles,
+)
+from app.services.answering.rounding import significant
+from models import NORMAL_KNOTS, FloatArray, ForecastDistribution
+
+SpotRows = Mapping[int, tuple[SpotTerms, int]]
+"""Rows on spot capacity: the terms asked for and the number of instances."""
+
+_DEFAULTS = Interruptions()
+_LARGEST_STEP = 0.5
+_DIGITS: Final = 7
+_NODES: Final = np.linspace(-4.0, 4.0, 41)
+"""Standard normal scores at which work and its interruptions are combined."""
+
+_SCORES: Final = np.linspace(-4.0, 4.0, 81)
+"""Standard normal scores at which the outcome is kept."""
+
+
+_NO_ROWS: Final = np.empty(0, dtype=np.intp)
+_NO_CURVES: Final[FloatArray] = np.empty((0, len(_SCORES)))
+
+
+def _chance(score: float) -> float:
+    """Return the standard normal's distribution function."""
+    # By hand: the first spot forecast of a process does not wait for scipy to be imported.
+    return erfc(-score / sqrt(2.0)) / 2.0
+
+
+_NODE_CHANCES: Final[FloatArray] = np.array([_chance(score) for score in _NODES.tolist()])
+_SCORE_CHANCES: Final[FloatArray] = np.array([_chance(score) for score in _SCORES.tolist()])
+
+
+def interruptions_of(terms: SpotTerms, instances: int) -> Interruptions:
+    """Return the terms with the defaults filled in.
+
+    The hazard is that of one instance: a job on n of them is interrupted n times as often.
+    """
+    per_hour = terms.interruptions_per_hour
+    interval = terms.checkpoint_interval_s
+    return Interruptions(
+        per_hour=(_DEFAULTS.per_hour if per_hour is None else per_hour) * instances,
+        checkpoint_interval_s=_DEFAULTS.checkpoint_interval_s if interval is None else interval,
+        checkpoint_s=_DEFAULTS.checkpoint_s if terms.checkpoint_s is None else terms.checkpoint_s,
+        restart_s=_DEFAULTS.restart_s if terms.restart_s is None else terms.restart_s,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptedForecast:
+    """Forecast distributions of which some rows are of interrupted work.
+
+    Attributes
+    ----------
+    moments
+        All rows; those that are interrupted by distributions of the same mean and
+        deviation, for those who want means.
+    rows
+        The interrupted rows, rising, shape (k,).
+    log_seconds
+        Their quantiles at equally spaced scores of the standard normal, shape (k, n_scores).
+    """
+
+    moments: ForecastDistribution
+    rows: npt.NDArray[np.intp]
+    log_seconds: FloatArray
+
+    @classmethod
+    def none(cls, forecast: ForecastDistribution) -> "InterruptedForecast":
+        """Return forecasts of work that nothing interrupts."""
+        return cls(forecast, _NO_ROWS, _NO_CURVES)
+
+    def median(self) -> FloatArray:
+        """Return the median durations in seconds, shape (n,)."""
+        return self._with_rows(self.moments.median(), 0.5)
+
+    def interval(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds in seconds for a new run, each of shape (n,)."""
+        lower, upper = self.moments.interval(confidence)
+        beyond = (1.0 - confidence) / 2.0
+        return self._with_rows(lower, beyond), self._with_rows(upper, 1.0 - beyond)
+
+    def quantile(self, probability: float) -> FloatArray:
+        """Return the durations in seconds that a new run stays below, shape (n,)."""
+        return self._with_rows(self.moments.quantile(probability), probability)
+
+    def probability_below(self, seconds: FloatArray) -> FloatArray:
+        """Return the probability that a new run takes less than `seconds`, shape (n,)."""
+        chances = self.moments.probability_below(seconds)
+        for row, curve in zip(self.rows.tolist(), self.log_seconds, strict=True):
+            asked = float(seconds[row])
+            score = np.interp(np.log(asked), curve, _SCORES, -np.inf) if asked > 0 else -np.inf
+            chances[row] = _chance(float(score))
+        return chances
+
+    def widths(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the log medians, and how far below and above them `NORMAL_KNOTS[1:]` lie.
+
+        In log seconds, of shapes (n,), (n, k) and (n, k).
+        """
+        center = self.moments.log_median.copy()
+        scale = self.moments.scale[:, None]
+        below, above = scale * self.moments.curves, scale * self.moments.upper_curves()
+        if self.rows.size:
+            at_knots = [self._logs_at(score) for score in (*-NORMAL_KNOTS[1:], *NORMAL_KNOTS)]
+            table = np.stack(at_knots, axis=1)
+            size = len(NORMAL_KNOTS) - 1
+            median = table[:, size]
+            center[self.rows] = median
+            below[self.rows] = median[:, None] - table[:, :size]
+            above[self.rows] = table[:, size + 1 :] - median[:, None]
+        return center, below, above
+
+    def _logs_at(self, score: float) -> FloatArray:
+        """Return the log seconds of the interrupted rows at a standard normal score."""
+        left = np.clip(np.searchsorted(_SCORES, score) - 1, 0, len(_SCORES) - 2)
+        share = (score - _SCORES[left]) / (_SCORES[left + 1] - _SCORES[left])
+        low, high = self.log_seconds[:, left], self.log_seconds[:, left + 1]
+        logs: FloatArray = low + share * (high - low)
+        return logs
+
+    def _with_rows(self, seconds: FloatArray, probability: float) -> FloatArray:
+        if self.rows.size:
+            seconds[self.rows] = np.exp(self._logs_at(NormalDist().inv_cdf(probability)))
+        return seconds
+
+
+def with_interruptions(
+    forecast: ForecastDistribution, rows: SpotRows
+) -> tuple[InterruptedForecast, dict[int, SpotInfeasibleError]]:
+    """Return the distributions with the interruptions, and the rows that cannot end.
+
+    The completion time is the work times a factor. The factor's distribution is that of the
+    median work; longer work is stretched by the elasticity of the mean (without checkpoints it
+    suffers more than in proportion). Both are combined on a grid of equal scores: exact for work
+    that is known, and within a few percent of simulation where it is uncertain (the lower bound
+    of uncertain work is the least exact: shorter work is interrupted less evenly).
+    """
+    if not rows:
+        return InterruptedForecast.none(forecast), {}
+    log_median, scale = forecast.log_median.copy(), forecast.scale.copy()
+    refusals: dict[int, SpotInfeasibleError] = {}
+    groups: defaultdict[Interruptions, list[int]] = defaultdict(list)
+    for row, (terms, instances) in rows.items():
+        groups[interruptions_of(terms, instances)].append(row)
+    works = _work_nodes(forecast)
+    curves: dict[int, FloatArray] = {}
+    for met, members in groups.items():
+        chosen = np.array(members)
+        work_s = np.exp(log_median[chosen])
+        moments = completion(work_s, met)
+        factors = moments.expected_s / work_s
+        stretch = _elasticity(work_s, scale[chosen], met)
+        for place, row in enumerate(members):
+            if factors[place] <= MAX_FACTOR:
+                logs = log_median[row] + stretch[place] * (works[row] - log_median[row])
+                curves[row] = _combined(logs, float(work_s[place]), met)
+            else:
+                refusals[row] = _refusal(met, float(factors[place]), float(work_s[place]))
+        relative = moments.standard_deviation_s / moments.expected_s
+        spread = np.log1p(np.minimum(relative, MAX_FACTOR) ** 2)
+        log_median[chosen] = np.log(moments.expected_s) - spread / 2
+        scale[chosen] = np.sqrt((stretch * scale[chosen]) ** 2 + spread)
+    kept = np.array(sorted(curves), dtype=np.intp)
+    moved = replace(forecast, log_median=log_median, scale=scale)
+    table = np.array([curves[row] for row in kept.tolist()]).reshape(-1, len(_SCORES))
+    return InterruptedForecast(moved, kept, table), refusals
+
+
+def _work_nodes(forecast: ForecastDistribution) -> FloatArray:
+    """Return the log durations of the work at the scores of `_NODES`, shape (n, n_nodes)."""
+    chances = _NODE_CHANCES.tolist()
+    return np.log(np.stack([forecast.quantile(chance) for chance in chances], axis=1))
+
+
+def _combined(log_work: FloatArray, work_s: float, terms: Interruptions) -> FloatArray:
+    """Return the log quantiles of interrupted work at `_SCORES`."""
+    added = overhead_quantiles(work_s, terms, _NODE_CHANCES)
+    written = checkpoints_s(np.array([work_s]), terms)[0]
+    # What is not interrupted at all is one value of its whole probability.
+    distinct, same = np.unique(added, return_inverse=True)
+    factors = np.log1p((distinct + written) / work_s)
+    logs = (log_work[:, None] + factors[None, :]).ravel()
+    weights = np.outer(_weights(), np.bincount(same, _weights())).ravel()
+    order = np.argsort(logs, kind="stable")
+    reached = np.cumsum(weights[order]) - weights[order] / 2
+    found: FloatArray = np.interp(_SCORE_CHANCES, reached, logs[order])
+    return found
+
+
+def report_of(work_s: float, terms: SpotTerms, instances: int) -> SpotReport:
+    """Return what is assumed of the interruptions of a work, and what it comes to."""
+    met = interruptions_of(terms, instances)
+    moments = completion(np.array([work_s]), met)
+    best = optimal_checkpoint_interval_s(met)
+    told = np.concatenate([moments.interruptions, moments.expected_s])
+    expected_interruptions, expected_s = significant(told, _DIGITS)
+    return SpotReport(
+        interruptions_per_hour=met.per_hour,
+        checkpoint_interval_s=met.checkpoint_interval_s,
+        checkpoint_s=met.checkpoint_s,
+        restart_s=met.restart_s,
+        expected_interruptions=expected_interruptions,
+        expected_seconds=expected_s,
+        optimal_checkpoint_interval_s=best if math.isfinite(best) else None,
+    )
+
+
+def _elasticity(work_s: FloatArray, scale: FloatArray, terms: Interruptions) -> FloatArray:
+    """Return by how much the log mean grows with the log of the work, within [1, MAX_FACTOR]."""
+    step = np.minimum(scale, _LARGEST_STEP)
+    longer = completion(work_s * np.exp(step), terms).expected_s
+    shorter = completion(work_s * np.exp(-step), terms).expected_s
+    return np.clip(np.log(longer / shorter) / (2.0 * step), 1.0, MAX_FACTOR)
+
+
+def _refusal(terms: Interruptions, factor: float, work_s: float) -> SpotInfeasibleError:
+    interval = optimal_checkpoint_interval_s(terms)
+    better = Interruptions(terms.per_hour, interval, terms.checkpoint_s, terms.restart_s)
+    best = completion(np.array([work_s]), better).expected_s[0] / work_s
+    would_do = math.isfinite(interval) and best <= MAX_FACTOR
+    return SpotInfeasibleError(
+        expected_factor=factor, checkpoint_interval_s=interval if would_do else None
+    )
+
+
+@lru_cache(maxsize=1)
+def _weights() -> FloatArray:
+    """Return the chance of each node's surroundings, shape (n_nodes,)."""
+    edges = np.concatenate([[-np.inf], (_NODES[1:] + _NODES[:-1]) / 2, [np.inf]])
+    weights: FloatArray = np.diff([_chance(edge) for edge in edges.tolist()])
+    return weights

@@ -1,0 +1,254 @@
+"""Makes of a request the question that a regressor can answer, or says what is wrong with it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from app.domain.alike import AlikeScenarios
+from app.domain.columns import Repeated
+from app.domain.configurations import (
+    MAX_PARAMETER,
+    Configuration,
+    ParameterValue,
+    Scenario,
+    leaves_nodes_open,
+)
+from app.domain.errors import DomainError, Fault, InvalidRequestError, UnknownFieldError
+from app.domain.flat_fields import PARAMETER
+from app.domain.spelling import nearest_field
+from app.pricing.gpus import resolve_gpu
+from app.pricing.resolution import PriceBook
+from app.services.serving import ServedRegressor
+from app.services.tables.implied_gpus import implied_gpu
+from models import FitReport, nodes_for
+
+_GPU: Final = "gpu_type"
+_INSTANCE: Final = "instance_type"
+
+Hardware = tuple[str | None, str | None]
+"""A GPU type and an instance type."""
+
+
+def may_need_prices(configuration: Configuration) -> bool:
+    """Whether a price may tell a question what it leaves open: the GPUs of its machines."""
+    if configuration.instance_type is None:
+        return False
+    return configuration.gpu_type is None or leaves_nodes_open(configuration)
+
+
+class Questioner:
+    """Puts scenarios into the words of a regressor; the names of hardware are resolved once each.
+
+    Parameters
+    ----------
+    served
+        The regressor.
+    book
+        Tells which GPUs a machine has, and how many, where its runs do not. None where no question
+        needs that (see `may_need_prices`).
+    """
+
+    def __init__(self, served: ServedRegressor, book: PriceBook | None = None) -> None:
+        self._report, self._placement = served.portfolio.report, served.portfolio.placement
+        self._book, self._gpu_types = book, served.gpu_types
+        self._numbers = {
+            column.removeprefix(PARAMETER)
+            for column in self._report.numeric_ranges
+            if column.startswith(PARAMETER) and column not in self._report.category_levels
+        }
+        self._hardware: dict[Hardware, _Known] = {}
+
+    def ask(self, scenario: Scenario) -> Scenario:
+        """Return a scenario in the words of the regressor: its hardware, its parameters' types.
+
+        Nodes that it leaves open are filled in where all runs stood alike on theirs, or where the
+        number of GPUs of its machines tells them.
+
+        Raises
+        ------
+        AmbiguousGpuError, UnknownGpuError
+            If the GPU is neither measured for the workload nor known by its data sheet.
+        UnknownFieldError
+            If parameters are none of the workload's; each is named.
+        InvalidRequestError
+            If a parameter that is a number is given as a word, or is beyond `MAX_PARAMETER`.
+        """
+        configuration, report = self.named(scenario.configuration), self._report
+        asked = scenario.parameters
+        if self._are_numbers(asked):
+            if configuration is scenario.configuration:
+                return scenario
+            return Scenario(configuration, scenario.work, asked)
+        _refuse_unknown(asked, report)
+        parameters = {name: _typed(name, value, report) for name, value in asked.items()}
+        if configuration is scenario.configuration and parameters == asked:
+            return scenario
+        return Scenario(configuration, scenario.work, parameters)
+
+    def ask_alike(self, scenarios: AlikeScenarios) -> AlikeScenarios | None:
+        """Return what `ask` makes of scenarios of one form; None where one is not to be asked so.
+
+        That is where a GPU is refused or a parameter is not of its type.
+        """
+        if not all(map(self._is_typed, scenarios.parameters, scenarios.parameters.values())):
+            return None
+        try:
+            return scenarios.bought_as(scenarios.configurations.made(self.named))
+        except DomainError:
+            return None
+
+    def _is_typed(self, name: str, column: Sequence[ParameterValue]) -> bool:
+        """Whether all values of a parameter are what the regressor takes it for."""
+        values = column.distinct if isinstance(column, Repeated) else column
+        kinds = set(map(type, values))
+        if str not in kinds:
+            return name in self._numbers and all(map(_is_number, (min(values), max(values))))
+        return kinds == {str} and PARAMETER + name in self._report.category_levels
+
+    def density(self, gpu_type: str | None, instance_type: str | None) -> float | None:
+        """Return how many workers of a question stand on one node, None where that is not known."""
+        return self._known((gpu_type, instance_type)).density
+
+    def named(self, configuration: Configuration) -> Configuration:
+        """Return a configuration with the hardware as the regressor knows it, and its nodes.
+
+        Raises
+        ------
+        AmbiguousGpuError, UnknownGpuError
+            As `ask` does.
+        """
+        key = (configuration.gpu_type, configuration.instance_type)
+        known = self._known(key)
+        nodes = configuration.nodes
+        if nodes is None and known.density is not None:
+            nodes = nodes_for(configuration.workers, known.density)
+        if known.names == key and nodes == configuration.nodes:
+            return configuration
+        gpu_type, instance_type = known.names
+        return replace(configuration, gpu_type=gpu_type, instance_type=instance_type, nodes=nodes)
+
+    def _known(self, names: Hardware) -> "_Known":
+        known = self._hardware.get(names)
+        if known is None:
+            known = self._hardware[names] = self._look_up(*names)
+        return known
+
+    def _look_up(self, gpu_type: str | None, instance_type: str | None) -> "_Known":
+        """Return the names under which the regressor knows hardware, and its density."""
+        gpu = gpu_type
+        if gpu_type is not None:
+            gpu = resolve_gpu(gpu_type, self._report.category_levels.get(_GPU, ()))
+        elif instance_type is not None:
+            known = self._gpu_types
+            gpu = None if self._book is None else implied_gpu(instance_type, known, self._book)
+        instance = _as_measured(instance_type, self._report)
+        if self._placement is None:
+            return _Known((gpu, instance), None)
+        machine = Configuration(gpu, instance)
+        gpus = None if self._book is None else self._book.gpus_of(machine)
+        return _Known((gpu, instance), self._placement.density(gpu, instance, gpus))
+
+    def _are_numbers(self, parameters: Mapping[str, ParameterValue]) -> bool:
+        """Whether all parameters are numbers, as those of the regressor are: the common case."""
+        return all(
+            name in self._numbers and _is_number(value) for name, value in parameters.items()
+        )
+
+
+class _Known(NamedTuple):
+    """Hardware as a regressor knows it, with the workers of one node where they are known."""
+
+    names: Hardware
+    density: float | None
+
+
+def _as_measured(instance_type: str | None, report: FitReport) -> str | None:
+    """Return an instance type in the spelling of the runs."""
+    if instance_type is None:
+        return None
+    measured = report.category_levels.get(_INSTANCE, ())
+    folded = instance_type.casefold()
+    return next((each for each in measured if each.casefold() == folded), instance_type)
+
+
+def to_features(scenario: Scenario, report: FitReport) -> Scenario:
+    """Return what of a question the regressor should see; see `to_cluster`."""
+    configuration = to_cluster(scenario.configuration, report)
+    if configuration is scenario.configuration:
+        return scenario
+    return replace(scenario, configuration=configuration)
+
+
+def to_cluster(configuration: Configuration, report: FitReport) -> Configuration:
+    """Return what of a configuration the regressor should see.
+
+    An instance type is part of the price. Where no run names one and the GPU is known, it tells
+    the regressor nothing that it could use.
+    """
+    if configuration.instance_type is None or _INSTANCE in report.category_levels:
+        return configuration
+    if configuration.gpu_type is None or _GPU not in report.category_levels:
+        return configuration
+    return replace(configuration, instance_type=None)
+
+
+def _refuse_unknown(asked: Mapping[str, ParameterValue], report: FitReport) -> None:
+    known = report.category_levels.keys() | report.numeric_ranges.keys()
+    unknown = sorted(name for name in asked if PARAMETER + name not in known)
+    if unknown:
+        raise UnknownFieldError([_unknown_parameter(name, asked[name], report) for name in unknown])
+
+
+def _typed(name: str, value: ParameterValue, report: FitReport) -> ParameterValue:
+    levels = report.category_levels.get(PARAMETER + name)
+    if levels is None:
+        return _as_number(name, value)
+    return value if isinstance(value, str) else _as_word(value, levels)
+
+
+def _as_word(value: float, levels: tuple[str, ...]) -> str:
+    """Return the level that a number means: 16 and 16.0 are one, however the runs wrote it."""
+    spellings = (f"{value:.12g}", str(value))
+    return next((each for each in spellings if each in levels), spellings[0])
+
+
+def _is_number(value: ParameterValue) -> bool:
+    return not isinstance(value, str) and abs(value) <= MAX_PARAMETER
+
+
+def _as_number(name: str, value: ParameterValue) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = float("nan")
+    if _is_number(number):
+        return number
+    fault = Fault(
+        f"The parameter {name!r} of this workload is a number.",
+        f"Send a finite number from -{MAX_PARAMETER:g} to {MAX_PARAMETER:g}.",
+        field=PARAMETER + name,
+        value=value,
+    )
+    raise InvalidRequestError(f"The parameter {name!r} is no number.", [fault])
+
+
+def _unknown_parameter(name: str, value: ParameterValue, report: FitReport) -> Fault:
+    known = parameter_names(report)
+    nearest = nearest_field(name, known)
+    listed = ", ".join(known) if known else "none"
+    hint = f"Did you mean {nearest!r}? " if nearest else ""
+    return Fault(
+        f"The regressor knows no parameter {name!r}; its parameters: {listed}.",
+        f"{hint}A parameter that only newer runs have needs a new fit.",
+        field=PARAMETER + name,
+        value=value,
+    )
+
+
+def parameter_names(report: FitReport) -> list[str]:
+    """Return the names of the parameters that a regressor was fitted on."""
+    return sorted(
+        name.removeprefix(PARAMETER)
+        for name in (*report.numeric_ranges, *report.category_levels)
+        if name.startswith(PARAMETER)
+    )

@@ -1,0 +1,86 @@
+"""Forecasts of what a training takes until it is good enough, as the batch size changes."""
+
+from collections.abc import Sequence
+from math import exp, hypot, isfinite, log
+from statistics import NormalDist
+
+import numpy as np
+
+from app.domain.configurations import Scenario, Work
+from app.domain.forecasts import ForecastRequest, Interval, TargetForecast
+from app.pricing.offers import Offer
+from app.services.answering.costs import cost_of
+from models import ConvergenceLaw
+
+
+def targets_of(
+    requests: Sequence[ForecastRequest],
+    scenarios: Sequence[Scenario],
+    offers: Sequence[Offer | None],
+    durations: Sequence[Interval],
+    law: ConvergenceLaw | None,
+) -> list[TargetForecast | None]:
+    """Return what each target takes, None where the runs or the question leave it open.
+
+    The regressor tells how long the asked epochs last; as many samples as the target takes last in
+    proportion. The half widths of both logarithms add up as those of independent numbers.
+
+    Parameters
+    ----------
+    requests, scenarios, offers
+        The questions, in the words of the regressor, and at what they would be bought.
+    durations
+        The forecasts of the asked epochs; what cannot end is not finite.
+    law
+        How many samples the target takes, None where no run reached one.
+    """
+    answers: list[TargetForecast | None] = [None] * len(requests)
+    asked = [_samples(scenario.work) for scenario in scenarios]
+    rows = [row for row, samples in enumerate(asked) if samples and isfinite(durations[row].upper)]
+    if law is None or not rows:
+        return answers
+    batches = np.array([scenarios[row].work.batch_size for row in rows], dtype=np.float64)
+    mean, variance = law.moments(batches)
+    for row, center, spread in zip(rows, mean.tolist(), np.sqrt(variance).tolist(), strict=True):
+        work, offer = scenarios[row].work, offers[row]
+        samples = _needed(center, spread, requests[row].confidence)
+        duration = _times(durations[row], samples, asked[row] or 1.0)
+        answers[row] = TargetForecast(
+            samples=samples,
+            epochs=_per(samples, work.dataset_size or 1.0),
+            duration_seconds=duration,
+            cost=None if offer is None else cost_of(offer, duration),
+        )
+    return answers
+
+
+def _samples(work: Work) -> float | None:
+    """Return the samples that the asked epochs have, None where something of it is open."""
+    if work.dataset_size is None or work.epochs is None or work.batch_size is None:
+        return None
+    return work.dataset_size * work.epochs
+
+
+def _needed(mean: float, spread: float, confidence: float) -> Interval:
+    """Return the samples that a new run needs, from mean and deviation of their logarithm."""
+    half = NormalDist().inv_cdf((1 + confidence) / 2) * spread
+    return _shown(exp(mean), exp(mean - half), exp(mean + half), confidence)
+
+
+def _times(duration: Interval, samples: Interval, asked: float) -> Interval:
+    """Return the duration of as many samples as are needed, given that of those asked for."""
+    median = duration.median * samples.median / asked
+    below = hypot(log(duration.median / duration.lower), log(samples.median / samples.lower))
+    above = hypot(log(duration.upper / duration.median), log(samples.upper / samples.median))
+    return _shown(median, median * exp(-below), median * exp(above), duration.confidence)
+
+
+def _per(samples: Interval, size: float) -> Interval:
+    bounds = (samples.median / size, samples.lower / size, samples.upper / size)
+    return _shown(*bounds, confidence=samples.confidence)
+
+
+def _shown(median: float, lower: float, upper: float, confidence: float) -> Interval:
+    """Return an interval to seven significant digits, as durations are shown."""
+    low, middle, high = (float(f"{bound:.7g}") for bound in (lower, median, upper))
+    return Interval(middle, low, high, confidence)

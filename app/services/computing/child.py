@@ -1,0 +1,45 @@
+"""The process that computes fits: reads tasks from a connection, answers, ends with its parent."""
+
+import os
+import sys
+import threading
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Final, TypeAlias
+
+from app.services.computing.messages import Message, Progress, answer
+from app.services.computing.task import FitTask
+
+_FromFitter: TypeAlias = "Connection[Message, FitTask]"
+_NICENESS: Final = 10
+"""Fits give way to forecasts on the same machine."""
+
+
+def _receive(connection: _FromFitter, tasks: SimpleQueue[FitTask]) -> None:
+    while True:
+        try:
+            tasks.put(connection.recv())
+        except (EOFError, OSError):
+            # The fitter is gone, be it by kill -9: nobody waits for what is being computed.
+            os._exit(0)
+
+
+def main() -> None:
+    """Compute the tasks of the connection whose file descriptor is the first argument."""
+    os.nice(_NICENESS)
+    connection: _FromFitter = Connection(int(sys.argv[1]))
+    tasks: SimpleQueue[FitTask] = SimpleQueue()
+    threading.Thread(target=_receive, args=(connection, tasks), daemon=True).start()
+
+    def tell(share: float, step: str) -> None:
+        connection.send(Progress(share, step))
+
+    # Without the fitter, be it by kill -9, nobody waits for the answer.
+    with suppress(ConnectionError):
+        while True:
+            connection.send(answer(tasks.get(), tell))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Computes fits in child processes, so that a crash of one never takes the fitter along."""
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Final
+
+from typing_extensions import override
+
+from app.domain.fits import FitProblem
+from app.domain.threads import ONE_THREAD
+from app.services.computing.messages import Done, Message, Progress, Refused
+from app.services.computing.task import (
+    ComputationLostError,
+    Computer,
+    FitOutcome,
+    FitRefusedError,
+    FitTask,
+    OnProgress,
+)
+from app.services.computing.words import ChildWords
+
+_logger = logging.getLogger(__name__)
+_GOODBYE_S: Final = 5.0
+
+
+class TimedOutError(FitRefusedError):
+    """A computation goes on far beyond its time budget."""
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(
+            FitProblem(
+                "fit_timed_out",
+                f"The fit went on for {limit_s:.0f} s, far beyond its time budget, and was ended;"
+                " ask for fewer regressors, or exclude runs.",
+            )
+        )
+
+
+def generous_limit_s(budget_s: float) -> float:
+    """Return after how many seconds a fit of a time budget cannot be meant to go on."""
+    return 10.0 * budget_s + 120.0
+
+
+class _Child:
+    """One process that computes one task after the other, and dies with this one."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-m", "app.services.computing.child", str(theirs.fileno())],
+                # One thread a fit, set before numpy is imported: with a thread for each core
+                # several fits at once take many times as long.
+                env={
+                    **os.environ,
+                    **ONE_THREAD,
+                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+                },
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        assert self._process.stderr is not None
+        self._words = ChildWords(self._process.stderr)
+        # The child sees this connection end when this process dies, whatever kills it.
+        self._connection: Connection[FitTask, Message] = Connection(ours.detach())
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def compute(
+        self, task: FitTask, on_progress: OnProgress, *, beat_s: float, limit_s: float
+    ) -> FitOutcome:
+        self._words.belong_here()
+        try:
+            self._connection.send(task)
+            return self._await(on_progress, beat_s, limit_s)
+        except (EOFError, ConnectionError) as error:
+            self.kill()
+            raise ComputationLostError(
+                f"The process that computed the fit ended with code {self._process.returncode}."
+            ) from error
+
+    def _await(self, on_progress: OnProgress, beat_s: float, limit_s: float) -> FitOutcome:
+        deadline = time.monotonic() + limit_s
+        latest = Progress(0.0, "starting")
+        while time.monotonic() < deadline:
+            has_message = self._connection.poll(beat_s)
+            message: Message = self._connection.recv() if has_message else latest
+            match message:
+                case Progress(share, step):
+                    latest = message
+                    on_progress(share, step)
+                case Done(outcome):
+                    return outcome
+                case Refused(problem, trace):
+                    if trace:
+                        _logger.error("fit failed unexpectedly\n%s", trace)
+                    raise FitRefusedError(problem)
+        raise TimedOutError(limit_s)
+
+    def end(self) -> None:
+        """End an idle child: it leaves when it sees the connection end."""
+        self._connection.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GOODBYE_S)
+        self.kill()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._words.end(_GOODBYE_S)
+        self._connection.close()
+
+
+class ProcessComputer(Computer):
+    """Computes in child processes, started when needed and kept for the next fit.
+
+    Parameters
+    ----------
+    beat_s
+        The longest silence towards `on_progress`.
+    limit_s
+        After how many seconds a fit of a time budget is ended.
+    """
+
+    def __init__(
+        self, *, beat_s: float = 1.0, limit_s: Callable[[float], float] = generous_limit_s
+    ) -> None:
+        self._beat_s = beat_s
+        self._limit_s = limit_s
+        self._idle: list[_Child] = []
+        self._lock = threading.Lock()
+
+    @override
+    def compute(self, task: FitTask, on_progress: OnProgress) -> FitOutcome:
+        child, limit_s = self._take(), self._limit_s(task.request.time_budget_s)
+        try:
+            outcome = child.compute(task, on_progress, beat_s=self._beat_s, limit_s=limit_s)
+        except BaseException as error:
+            if isinstance(error, FitRefusedError) and not isinstance(error, TimedOutError):
+                self._keep(child)
+            else:
+                # It computes what nobody waits for any more.
+                child.kill()
+            raise
+        self._keep(child)
+        return outcome
+
+    def _take(self) -> _Child:
+        with self._lock:
+            while self._idle:
+                child = self._idle.pop()
+                if child.is_alive:
+                    return child
+                child.kill()
+        return _Child()
+
+    def _keep(self, child: _Child) -> None:
+        with self._lock:
+            self._idle.append(child)
+
+    @override
+    def close(self) -> None:
+        with self._lock:
+            for child in self._idle:
+                child.end()
+            self._idle.clear()

@@ -1,0 +1,1 @@
+"""Who calls: nobody known, or whom an issuer's token names."""

@@ -1,0 +1,106 @@
+"""How long a run on fewer workers may take at most, from runs of the same work on more of them.
+
+What q workers do, p of them do in ceil(q / p) rounds: a run on 4 takes at most twice what it takes
+on 8, whatever the law of the workload (Brent's theorem). Caches that hold less on fewer workers
+break it, wherefore each doubling has an allowance.
+
+Reference: Brent (1974), The parallel evaluation of general arithmetic expressions, Journal of the
+ACM 21(2).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, inf, log, log2
+from typing import Final
+
+from app.decisions.repetitions import Cell, Repetitions
+from app.domain.configurations import Scenario
+from app.domain.runs import Run
+from app.services.judging.runs import JudgedRuns
+
+ALLOWANCE: Final = 1.15
+"""By how much halving the workers may more than double the duration; an assumption."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A measured configuration: its workers, what was forecast for it, and its repetitions.
+
+    `log_median` is that of the forecast of a new run in log seconds.
+    """
+
+    workers: int
+    nodes: int | None
+    log_median: float
+    cell: Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The most that a run may take: the 95% quantile in log seconds, and how likely it is longer.
+
+    `longer` is the probability that a run as long as allowed takes the observed time or longer.
+    """
+
+    log_upper: float
+    longer: float
+
+
+Known = Mapping[str, Sequence[Measured]]
+
+
+def work_of(scenario: Scenario) -> str:
+    """Return what is the same for all numbers of workers."""
+    anyone = replace(scenario.configuration, workers=1, nodes=None)
+    return replace(scenario, configuration=anyone).digest()
+
+
+def measured_by_work(
+    judged_runs: Sequence[Run], cells: Sequence[Cell], judged: JudgedRuns
+) -> dict[str, list[Measured]]:
+    """Return the measured configurations of each work, each once."""
+    found: dict[str, dict[int, Measured]] = {}
+    medians = judged.forecast.log_median.tolist()
+    for run, cell, log_median in zip(judged_runs, cells, medians, strict=True):
+        configuration = run.scenario.configuration
+        found.setdefault(work_of(run.scenario), {})[cell.group] = Measured(
+            configuration.workers, configuration.nodes, log_median, cell
+        )
+    return {work: list(each.values()) for work, each in found.items()}
+
+
+def bound_of(
+    run: Run, known: Known, seen: Repetitions, log_seconds: float, upper: float
+) -> Bound | None:
+    """Return the least bound of a run, None where no run on more workers tells.
+
+    Parameters
+    ----------
+    run
+        The run to be judged.
+    known
+        The measured configurations by work.
+    seen
+        What their repetitions say.
+    log_seconds
+        What the run took, less the level that was acknowledged.
+    upper
+        The probability of the upper bound, in (0, 1).
+    """
+    configuration = run.scenario.configuration
+    bounds = []
+    for each in known.get(work_of(run.scenario), ()):
+        if each.workers <= configuration.workers or _is_denser(each, configuration.nodes):
+            continue
+        rounds = ceil(each.workers / configuration.workers)
+        allowed = log(rounds) + log(ALLOWANCE) * log2(each.workers / configuration.workers)
+        most = each.log_median + allowed
+        expected = seen.expect(each.cell)
+        longer = expected.probability_above(log_seconds - most)
+        bounds.append(Bound(most + expected.quantile(upper), longer))
+    return min(bounds, key=lambda bound: bound.log_upper, default=None)
+
+
+def _is_denser(measured: Measured, nodes: int | None) -> bool:
+    """Whether the measured workers stood on fewer nodes: these exchange faster."""
+    return nodes is not None and nodes > (measured.nodes or inf)

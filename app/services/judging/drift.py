@@ -1,0 +1,131 @@
+"""Watches whether the durations of a workload's runs have shifted."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.decisions.drift import DriftScores, Thresholds, chart, score_runs
+from app.domain.accuracy import DriftReport
+from app.domain.regressors import Publication
+from app.domain.runs import Run
+from app.pricing.resolution import PriceBook
+from app.services.judging.runs import JudgedRuns, cells_of, judge_runs, since_last_change
+from app.services.serving import ServedRegressor
+
+Load = Callable[[int], ServedRegressor | None]
+"""Returns a version of the workload's regressor, None where it cannot be used."""
+
+Level = Callable[[ServedRegressor], float]
+"""Returns the log ratio of observed to forecast duration that is normal for a regressor."""
+
+
+def _no_level(served: ServedRegressor) -> float:  # noqa: ARG001 - one for every regressor
+    return 0.0
+
+
+def version_before(publications: Sequence[Publication], instant: datetime) -> int | None:
+    """Return the version that was published before an instant, None without one."""
+    versions = [each.version for each in publications if each.published_at < instant]
+    return versions[-1] if versions else None
+
+
+@dataclass(frozen=True, slots=True)
+class DriftWatch:
+    """Tells whether the durations of a workload's runs have shifted.
+
+    Parameters
+    ----------
+    load
+        Loads a version.
+    book
+        The prices of the project.
+    thresholds
+        Of the alarm.
+    slower_only
+        Whether faster runs are no cause for alarm.
+    level
+        The log ratio that is normal for a regressor, where somebody acknowledged another than 0.
+    """
+
+    load: Load
+    book: PriceBook
+    thresholds: Thresholds
+    slower_only: bool = False
+    level: Level = _no_level
+
+    def report(
+        self, runs: Sequence[Run], publications: Sequence[Publication]
+    ) -> DriftReport | None:
+        """Return whether durations have shifted, None where no run can be judged.
+
+        All runs are held against the regressor that answered when the first of them arrived, so
+        that fits which follow a slow drift cannot hide it. The runs that this regressor was fitted
+        on tell what is normal for each configuration, but are no part of the chart. After an alarm
+        the watch starts anew with the next version that is published: that one has seen what
+        happened.
+
+        Parameters
+        ----------
+        runs
+            Succeeded runs of one workload, the oldest first.
+        publications
+            When which version was published, the oldest first.
+        """
+        everything = runs
+        while runs:
+            version = version_before(publications, runs[0].created_at)
+            served = None if version is None else self.load(version)
+            found, until = None, runs[0]
+            if served is not None:
+                known = [run for run in everything if run.created_at < runs[0].created_at]
+                known = [run for run in known if run.created_at <= served.fitted_at]
+                found = self._report(known, runs, served)
+                if found is None or found.alarm is None:
+                    return found
+                until = found.alarm
+            anew = _next_publication(publications, until.created_at)
+            if anew is None:
+                return found
+            runs = [run for run in runs if run.created_at > anew]
+        return None
+
+    def _report(
+        self, known: Sequence[Run], runs: Sequence[Run], served: ServedRegressor
+    ) -> DriftReport | None:
+        before = since_last_change(known, served)
+        judged = judge_runs([*before, *runs], served, self.book)
+        rows = [row - len(before) for row in judged.rows]
+        seen = [runs[row] for row in rows if row >= 0]
+        if not seen:
+            return None
+        everything = [[*before, *runs][row] for row in judged.rows]
+        learned = len(rows) - len(seen)
+        scores = _scores(everything, judged, served, self.level(served), learned=learned)
+        found = chart(scores, self.thresholds, slower_only=self.slower_only)
+        return DriftReport(
+            statistic=found.statistic,
+            threshold=found.threshold,
+            regressor_version=served.version,
+            runs=len(seen),
+            changed_runs=len(seen) - found.start,
+            change_ratio=found.change_ratio,
+            since=seen[found.start] if found.start < len(seen) else None,
+            alarm=None if found.first_alarm is None else seen[found.first_alarm],
+        )
+
+
+def _next_publication(publications: Sequence[Publication], after: datetime) -> datetime | None:
+    return next((each.published_at for each in publications if each.published_at >= after), None)
+
+
+def _scores(
+    runs: Sequence[Run],
+    judged: JudgedRuns,
+    served: ServedRegressor,
+    normal: float,
+    *,
+    learned: int,
+) -> DriftScores:
+    noise = served.portfolio.report.noise_floor
+    ratios = judged.log_ratios() - normal
+    return score_runs(ratios, cells_of(runs, judged, {}), noise, learned=learned)

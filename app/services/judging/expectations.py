@@ -1,0 +1,144 @@
+"""What a CI report's runs are expected to take: the forecast, sharpened by earlier repetitions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from app.decisions.repetitions import Repetitions, repetitions
+from app.domain.ci import CONFIDENCE
+from app.domain.runs import Run
+from app.pricing.resolution import PriceBook
+from app.services.judging.bounds import Known, bound_of, measured_by_work
+from app.services.judging.runs import JudgedRuns, cells_of, judge_runs, since_last_change
+from app.services.serving import ServedRegressor
+from models import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """What each judged run was expected to take, in seconds, each of shape (rows,).
+
+    `longer` is the probability that a new run takes as long as the observed one, or longer.
+    """
+
+    median: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    longer: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """What the runs before a report say of the forecasts of its configurations.
+
+    `numbers` are those of the configurations by digest, `by_work` what was measured of each work.
+    """
+
+    seen: Repetitions | None
+    numbers: dict[str, int]
+    by_work: Known = field(default_factory=dict)
+
+
+def experience(
+    past: Sequence[Run],
+    served: ServedRegressor,
+    normal: float,
+    fail_probability: float,
+    book: PriceBook,
+) -> Experience:
+    """Return what earlier runs say of a regressor's forecasts.
+
+    A run that arrived after the fit and is so slow that it would have failed the gate is not
+    taken for normal: that it becomes when somebody acknowledges it, or with the next fit.
+
+    Parameters
+    ----------
+    past
+        Usable runs, the oldest first.
+    served
+        The regressor.
+    normal
+        The log ratio that is normal, where somebody acknowledged another than 0.
+    fail_probability
+        Of the gate.
+    book
+        The prices of the project.
+    """
+    runs = since_last_change(past, served)
+    judged = judge_runs(runs, served, book)
+    numbers: dict[str, int] = {}
+    if not judged.rows:
+        return Experience(None, numbers)
+    usable = [runs[row] for row in judged.rows]
+    cells = cells_of(usable, judged, numbers)
+    seen = repetitions(cells, served.portfolio.report.noise_floor)
+    ratios = (judged.log_ratios() - normal).tolist()
+    is_in_fit = True
+    for run, ratio, cell in zip(usable, ratios, cells, strict=True):
+        if is_in_fit and run.created_at > served.fitted_at:
+            is_in_fit = False
+            seen.count_once()
+        chance = seen.expect(cell).probability_above(ratio)
+        seen.learn(ratio, cell, is_normal=is_in_fit or chance >= fail_probability)
+    if is_in_fit:
+        seen.count_once()
+    return Experience(seen, numbers, measured_by_work(usable, cells, judged))
+
+
+def expectations(
+    runs: Sequence[Run], judged: JudgedRuns, known: Experience, normal: float
+) -> Expectations:
+    """Return what runs were expected to take.
+
+    A configuration that was measured before is judged by the noise of repetitions around its own
+    level, any other one by the forecast's distribution, which the same work on more workers bounds.
+    """
+    factor = float(np.exp(normal))
+    forecast = judged.forecast
+    lower, upper = forecast.interval(CONFIDENCE)
+    found = Expectations(
+        median=factor * forecast.median(),
+        lower=factor * lower,
+        upper=factor * upper,
+        longer=1.0 - forecast.probability_below(judged.observed_seconds / factor),
+    )
+    if known.seen is not None:
+        _sharpen(found, runs, judged, known, normal)
+    return found
+
+
+def _sharpen(
+    found: Expectations, runs: Sequence[Run], judged: JudgedRuns, known: Experience, normal: float
+) -> None:
+    assert known.seen is not None
+    medians, ratios = found.median.copy(), judged.log_ratios() - normal
+    tail = (1.0 - CONFIDENCE) / 2.0
+    usable, numbers = [runs[row] for row in judged.rows], dict(known.numbers)
+    for index, (run, cell) in enumerate(
+        zip(usable, cells_of(usable, judged, numbers), strict=True)
+    ):
+        if cell.group >= len(known.numbers):
+            _bound(found, index, run, known, normal)
+            continue
+        expected = known.seen.expect(cell)
+        for bounds, logarithm in (
+            (found.median, expected.mean),
+            (found.lower, expected.quantile(tail)),
+            (found.upper, expected.quantile(1.0 - tail)),
+        ):
+            bounds[index] = medians[index] * np.exp(logarithm)
+        found.longer[index] = expected.probability_above(float(ratios[index]))
+
+
+def _bound(found: Expectations, index: int, run: Run, known: Experience, normal: float) -> None:
+    assert known.seen is not None
+    upper = 1.0 - (1.0 - CONFIDENCE) / 2.0
+    log_seconds = float(np.log(run.duration_seconds)) - normal
+    bound = bound_of(run, known.by_work, known.seen, log_seconds, upper)
+    if bound is None:
+        return
+    most = float(np.exp(bound.log_upper + normal))
+    for figures in (found.median, found.lower, found.upper):
+        figures[index] = min(figures[index], most)
+    found.longer[index] = min(found.longer[index], bound.longer)

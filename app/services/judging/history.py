@@ -1,0 +1,158 @@
+"""What is known of a workload before a CI report of it arrives."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cache, partial
+from typing import Final
+
+from app.decisions.drift import thresholds_for
+from app.domain.accuracy import DriftReport
+from app.domain.ci import Baseline
+from app.domain.errors import (
+    FitPendingError,
+    NoRegressorError,
+    RegressorUnavailableError,
+    UnknownWorkloadError,
+)
+from app.domain.identifiers import ProjectId, Slug
+from app.domain.regressors import Publication
+from app.domain.runs import Run, RunFilter, RunStatus
+from app.domain.workloads import Workload
+from app.pricing.resolution import PriceBook
+from app.services.context import ServiceContext
+from app.services.judging.drift import DriftWatch, Load
+from app.services.judging.runs import judge_runs
+from app.services.serving import RegressorCache, ServedRegressor
+from app.services.workload_names import nearest_workload
+from app.storage.stores import Stores
+
+DRIFT_THRESHOLDS: Final = thresholds_for(0.2, 100, sides=1)
+"""Of the drift warning: of five histories of 100 runs without a change about one raises it."""
+
+_MAX_RUNS: Final = 500
+_INSTANT: Final = timedelta(microseconds=1)
+_PRIOR_LEVEL: Final = 0.5
+"""Standard deviation of the log ratio that an acknowledged change may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A workload's regressors and past before a report.
+
+    Parameters
+    ----------
+    load
+        Loads a version of the workload's regressor and remembers it.
+    book
+        The prices of the project.
+    workload
+        None where these are its first runs.
+    served
+        The published regressor.
+    reason
+        Why nothing can be forecast, where `served` is None.
+    publications
+        When which version was published, the oldest first.
+    baseline
+        Since when durations are normal again, where somebody acknowledged that.
+    past
+        The newest runs since the baseline that fits may use, the oldest first.
+    """
+
+    load: Load
+    book: PriceBook
+    workload: Workload | None = None
+    served: ServedRegressor | None = None
+    reason: str | None = None
+    publications: Sequence[Publication] = ()
+    baseline: Baseline | None = None
+    past: Sequence[Run] = ()
+
+    def level(self, served: ServedRegressor) -> float:
+        """Return the log ratio of observed to forecast duration that is normal for a regressor.
+
+        What was acknowledged stays normal: a fit that has seen a few runs of it may take them for
+        noise. As far as it follows them, the ratio is 0 by itself; runs that it has not seen tell
+        of later changes, unless it has seen none.
+        """
+        if self.baseline is None:
+            return 0.0
+        runs = self.past
+        if served.fitted_at > self.baseline.created_at:
+            runs = [run for run in runs if run.created_at <= served.fitted_at]
+        return normal_level(runs, served, self.book)
+
+    def drift(self, stores: Stores) -> DriftReport | None:
+        """Return whether the durations of the base branch creep up, with what is stored now."""
+        if self.workload is None or self.served is None:
+            return None
+        return self.drift_of(past_runs(stores, self.workload, self.baseline))
+
+    def drift_of(self, runs: Sequence[Run]) -> DriftReport | None:
+        """Return whether durations creep up in these runs, the oldest first."""
+        watch = DriftWatch(
+            self.load, self.book, DRIFT_THRESHOLDS, slower_only=True, level=self.level
+        )
+        return watch.report(runs, self.publications)
+
+
+def read_history(
+    context: ServiceContext,
+    regressors: RegressorCache,
+    book: PriceBook,
+    project_id: ProjectId,
+    slug: Slug,
+) -> History:
+    """Return what is known of a workload; it may not exist yet.
+
+    Raises
+    ------
+    StorageUnavailableError
+        If the database does not answer.
+    """
+    load = cache(partial(regressors.find, project_id, slug))
+    with context.database.reading() as stores:
+        workload = stores.workloads.get(project_id, slug)
+        if workload is None:
+            return History(load, book, reason=_first_runs(stores, project_id, slug))
+        publications = stores.regressors.publications(workload.workload_id)
+        baseline = stores.ci.baseline(workload.workload_id)
+        runs = past_runs(stores, workload, baseline)
+    history = History(load, book, workload, publications=publications, baseline=baseline, past=runs)
+    try:
+        served = regressors.get(project_id, slug)
+    except FitPendingError as error:
+        return replace(history, reason=f"No regressor is published yet; a fit is {error.state}.")
+    except NoRegressorError:
+        return replace(history, reason="No regressor is published yet: ask for a fit.")
+    except (UnknownWorkloadError, RegressorUnavailableError) as error:
+        return replace(history, reason=str(error))
+    history = replace(history, served=served)
+    # The versions that the watch needs are loaded now, outside of any transaction.
+    history.drift_of(runs)
+    return history
+
+
+def _first_runs(stores: Stores, project_id: ProjectId, slug: Slug) -> str:
+    """Return why nothing can be forecast of a new workload; its name may be a misspelt one."""
+    nearest = nearest_workload(stores, project_id, slug)
+    hint = f" There is a workload of nearly the same name, {nearest!r}." if nearest else ""
+    return f"These are the first runs of the workload.{hint}"
+
+
+def past_runs(stores: Stores, workload: Workload, baseline: Baseline | None) -> list[Run]:
+    """Return the newest runs since the baseline that fits may use, the oldest first."""
+    after = None if baseline is None else baseline.since - _INSTANT
+    wanted = RunFilter(RunStatus.SUCCEEDED, created_after=after, excluded=False)
+    return list(reversed(stores.runs.page(workload, wanted, limit=_MAX_RUNS).items))
+
+
+def normal_level(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> float:
+    """Return the mean log ratio of runs to their forecasts, shrunk to 0 where they are few."""
+    judged = judge_runs(runs, served, book)
+    if not judged.rows:
+        return 0.0
+    weights = 1.0 / judged.log_deviations() ** 2
+    total = float(weights.sum()) + 1.0 / _PRIOR_LEVEL**2
+    return float((weights * judged.log_ratios()).sum()) / total

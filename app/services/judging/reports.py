@@ -1,0 +1,155 @@
+"""Judges the runs of a CI report: expectations, verdicts, drift, cost."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from app.decisions.gate import GatedRun, judge
+from app.domain.accuracy import DriftReport
+from app.domain.ci import CostChange, Gate, GateVerdict, JudgedRun, RunCost
+from app.domain.configurations import leaves_nodes_open
+from app.domain.identifiers import Slug
+from app.domain.prices import PriceQuery
+from app.domain.runs import Run
+from app.pricing.billing import exact_cost
+from app.services.answering.questions import Questioner
+from app.services.judging.expectations import expectations, experience
+from app.services.judging.history import History
+from app.services.judging.runs import judge_runs
+from app.storage.stores import Stores
+
+
+def judged_runs(
+    runs: Sequence[Run], histories: Mapping[Slug, History], gate: Gate
+) -> list[JudgedRun]:
+    """Return each run beside what was expected of it, with its verdict, in order."""
+    groups: defaultdict[Slug, list[int]] = defaultdict(list)
+    for index, run in enumerate(runs):
+        groups[run.workload].append(index)
+    judged: dict[int, JudgedRun] = {}
+    for slug, rows in groups.items():
+        asked = [runs[row] for row in rows]
+        judged.update(zip(rows, _expected(asked, histories[slug], gate), strict=True))
+    return _with_verdicts([judged[index] for index in range(len(runs))], gate)
+
+
+def _expected(runs: Sequence[Run], history: History, gate: Gate) -> list[JudgedRun]:
+    served = history.served
+    if served is None:
+        return [_unknown(run, history.reason) for run in runs]
+    judged = judge_runs(runs, served, history.book)
+    found = {row: _unknown(runs[row], reason) for row, reason in judged.refusals.items()}
+    normal = history.level(served)
+    reported = {run.run_id for run in runs}
+    past = [run for run in history.past if run.run_id not in reported]
+    known = experience(past, served, normal, gate.fail_probability, history.book)
+    expected = expectations(runs, judged, known, normal)
+    for index, row in enumerate(judged.rows):
+        run, median = runs[row], float(expected.median[index])
+        found[row] = JudgedRun(
+            run=run,
+            verdict=GateVerdict.PASS,
+            expected_median_seconds=_shown(median),
+            expected_lower_seconds=_shown(expected.lower[index]),
+            expected_upper_seconds=_shown(expected.upper[index]),
+            ratio=_shown(run.duration_seconds / median),
+            p_value=_shown(expected.longer[index]),
+            regressor_version=served.version,
+        )
+    return [found[row] for row in range(len(runs))]
+
+
+def _unknown(run: Run, reason: str | None) -> JudgedRun:
+    return JudgedRun(run, GateVerdict.INSUFFICIENT_DATA, reason=reason)
+
+
+def _shown(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _with_verdicts(judged: Sequence[JudgedRun], gate: Gate) -> list[JudgedRun]:
+    tested = {
+        index: GatedRun(each.p_value, each.ratio)
+        for index, each in enumerate(judged)
+        if each.p_value is not None and each.ratio is not None
+    }
+    verdicts = dict(zip(tested, judge(list(tested.values()), gate), strict=True))
+    return [
+        replace(each, verdict=verdicts.get(index, each.verdict))
+        for index, each in enumerate(judged)
+    ]
+
+
+def creeping(
+    stores: Stores, slugs: Sequence[Slug], histories: Mapping[Slug, History]
+) -> dict[Slug, DriftReport]:
+    """Return the workloads whose durations creep up, run by run."""
+    found = {slug: histories[slug].drift(stores) for slug in slugs}
+    return {slug: drift for slug, drift in found.items() if drift is not None and drift.has_alarm}
+
+
+def with_costs(judged: Sequence[JudgedRun], histories: Mapping[Slug, History]) -> list[JudgedRun]:
+    """Return the runs with their costs, where a price is known and a duration was forecast.
+
+    Costs are told in the currency of the workload where an exchange rate leads there.
+    """
+    questioners = {
+        slug: Questioner(history.served, history.book)
+        for slug, history in histories.items()
+        if history.served is not None
+    }
+    return [
+        replace(each, cost=_cost(each, histories[each.run.workload], questioners))
+        for each in judged
+    ]
+
+
+def _cost(
+    each: JudgedRun, history: History, questioners: Mapping[Slug, Questioner]
+) -> RunCost | None:
+    served = history.served
+    if each.expected_median_seconds is None or served is None:
+        return None
+    told = each.run.scenario.configuration
+    [offer] = history.book.resolve_all(
+        [questioners[each.run.workload].named(told)],
+        PriceQuery(),
+        currency=served.currency,
+        seconds=[each.expected_median_seconds],
+        nodes_assumed=leaves_nodes_open(told),
+    )
+    if offer is None:
+        return None
+    observed = exact_cost(offer, each.run.duration_seconds)
+    expected = exact_cost(offer, each.expected_median_seconds)
+    return RunCost(observed, expected, offer.price.currency)
+
+
+def cost_change(
+    judged: Sequence[JudgedRun], runs_per_month: int | None, lately: Mapping[Slug, int]
+) -> CostChange | None:
+    """Return the mean change of the runs with a cost, in the currency that most of them have.
+
+    Parameters
+    ----------
+    judged
+        The runs.
+    runs_per_month
+        How often such a run is made; None: as often as the workloads with a cost in that currency
+        were run lately.
+    lately
+        The runs of each workload in the last month.
+    """
+    priced: defaultdict[str, list[JudgedRun]] = defaultdict(list)
+    for each in judged:
+        if each.cost is not None:
+            priced[each.cost.currency].append(each)
+    if not priced:
+        return None
+    currency, told = max(priced.items(), key=lambda item: len(item[1]))
+    changes = [each.cost.observed - each.cost.expected for each in told if each.cost is not None]
+    per_run = sum(changes, Decimal(0)) / len(changes)
+    slugs = {each.run.workload for each in told}
+    number = runs_per_month or sum(lately.get(slug, 0) for slug in slugs)
+    return CostChange(per_run, per_run * number if number else None, number, currency)

@@ -1,0 +1,114 @@
+"""Holds runs against what one regressor forecasts for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from app.decisions.repetitions import Cell
+from app.domain.errors import DomainError, RegressorUnavailableError
+from app.domain.runs import Run, RunStatus
+from app.pricing.resolution import PriceBook
+from app.services.answering.durations import features_of
+from app.services.answering.questions import Questioner
+from app.services.serving import ServedRegressor
+from models import FeatureTable, FloatArray, ForecastDistribution
+
+_ONE_DEVIATION: Final = 0.8413447460685429
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRuns:
+    """Runs beside their forecasts.
+
+    Parameters
+    ----------
+    rows
+        Which of the runs could be judged, ascending.
+    refusals
+        Why each of the others could not.
+    observed_seconds
+        Durations of the judged runs, shape (rows,).
+    features
+        What the regressor saw of them.
+    forecast
+        What it forecast.
+    noise_factors
+        Variance of the noise of runs as long as forecast over the usual one, shape (rows,).
+    """
+
+    rows: tuple[int, ...]
+    refusals: Mapping[int, str]
+    observed_seconds: FloatArray
+    features: FeatureTable
+    forecast: ForecastDistribution
+    noise_factors: FloatArray
+
+    def probability_below(self) -> FloatArray:
+        """Return the probability that a new run takes less than the judged one, shape (rows,)."""
+        return self.forecast.probability_below(self.observed_seconds)
+
+    def log_ratios(self) -> FloatArray:
+        """Return log of observed over median forecast duration, shape (rows,)."""
+        return np.log(self.observed_seconds) - self.forecast.log_median
+
+    def log_deviations(self) -> FloatArray:
+        """Return one standard deviation of a new run's log duration, shape (rows,)."""
+        return np.log(self.forecast.quantile(_ONE_DEVIATION)) - self.forecast.log_median
+
+
+def since_last_change(runs: Sequence[Run], served: ServedRegressor) -> list[Run]:
+    """Return the runs since the last change of the code that the regressor's fit found in them."""
+    changes = served.portfolio.report.evidence.change_points
+    since = max((change.at for change in changes), default=0.0)
+    return [run for run in runs if (run.started_at or run.created_at).timestamp() >= since]
+
+
+def judge_runs(runs: Sequence[Run], served: ServedRegressor, book: PriceBook) -> JudgedRuns:
+    """Hold succeeded runs against the forecasts of a regressor, by one evaluation.
+
+    `book` tells what a run leaves open as it does for a question: the GPUs of its machines.
+    """
+    refusals: dict[int, str] = {}
+    questioner = Questioner(served, book)
+    rows, scenarios = [], []
+    for row, run in enumerate(runs):
+        if run.status is not RunStatus.SUCCEEDED:
+            refusals[row] = f"The run did not succeed ({run.status})."
+            continue
+        try:
+            scenarios.append(questioner.ask(run.scenario))
+            rows.append(row)
+        except DomainError as error:
+            refusals[row] = str(error)
+    features = features_of(scenarios, served)
+    seconds = np.array([runs[row].duration_seconds for row in rows], dtype=np.float64)
+    try:
+        forecast = served.predict(features)
+    except RegressorUnavailableError as error:
+        refusals.update(dict.fromkeys(rows, str(error)))
+        features, rows, seconds = features.take(np.arange(0)), [], np.empty(0)
+        forecast = served.predict(features)
+    factors = served.portfolio.noise_factors(forecast.log_median)
+    return JudgedRuns(tuple(rows), refusals, seconds, features, forecast, factors)
+
+
+def cells_of(judged_runs: Sequence[Run], judged: JudgedRuns, numbers: dict[str, int]) -> list[Cell]:
+    """Return the configuration of each judged run as a cell.
+
+    Parameters
+    ----------
+    judged_runs
+        The runs that could be judged.
+    judged
+        What was forecast for them.
+    numbers
+        Those of the configurations by digest; new ones are added.
+    """
+    digests = [run.scenario.digest() for run in judged_runs]
+    groups = [numbers.setdefault(digest, len(numbers)) for digest in digests]
+    figures = zip(
+        groups, judged.log_deviations().tolist(), judged.noise_factors.tolist(), strict=True
+    )
+    return [Cell(*each) for each in figures]

@@ -1,0 +1,1 @@
+"""What a profiling plan rests on, may measure, spends and warns of."""

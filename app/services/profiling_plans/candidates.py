@@ -1,0 +1,193 @@
+"""Which configurations a profiling plan may measure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Final, TypeVar
+
+from app.domain.configurations import Configuration, ParameterValue, Purchase, Scenario, Work
+from app.domain.profiling import ProfilingRequest
+from app.pricing.resolution import PriceBook
+from app.services.answering.questions import Hardware
+from app.services.searching.hardware import hardware_of
+from app.services.searching.terms import Buying, Terms, narrowed, refuse_beyond
+from app.services.serving import ServedRegressor
+
+_Name = TypeVar("_Name", str, Purchase)
+
+MAX_CANDIDATES: Final = 2_000
+_SHARES: Final = (0.125, 0.25, 0.5, 1.0)
+"""Parts of a target's work that are measured in its place where the search names none."""
+
+Identity = tuple[Configuration, Work, tuple[tuple[str, ParameterValue], ...]]
+
+
+def identity_of(scenario: Scenario) -> Identity:
+    """Return what makes two scenarios the same to a regressor: not where and how they are paid."""
+    configuration = replace(scenario.configuration, provider=None, region=None, purchase=None)
+    return _whole(replace(scenario, configuration=configuration))
+
+
+def _whole(scenario: Scenario) -> Identity:
+    return scenario.configuration, scenario.work, tuple(sorted(scenario.parameters.items()))
+
+
+def distinct(scenarios: Iterable[Scenario]) -> list[Scenario]:
+    """Return scenarios, each once, in order; those that only are paid otherwise all stay."""
+    return list({_whole(scenario): scenario for scenario in scenarios}.values())
+
+
+def names_nodes(request: ProfilingRequest) -> bool:
+    """Whether a search names the nodes of its candidates: else they are given or filled in."""
+    return bool(request.search.hardware.nodes) and not request.candidates
+
+
+def candidate_scenarios(
+    request: ProfilingRequest,
+    measured: Mapping[Hardware, float | None],
+    served: ServedRegressor | None,
+    book: PriceBook,
+) -> Sequence[Scenario]:
+    """Return every configuration that may be measured.
+
+    Where the search names nothing, hardware is what was measured, else what is asked; workers are
+    the powers of two up to the targets'; sizes and batches are parts of the targets'; all else is
+    as in the targets. As many workers as were measured on one node stand on one; otherwise nodes
+    are left open.
+
+    Parameters
+    ----------
+    request
+        Candidates or a search, and the targets.
+    measured
+        The pairs of GPU type and instance type that runs have, with the most workers of one node.
+    served
+        The regressor, None where none is published.
+    book
+        What is on sale where.
+
+    Raises
+    ------
+    InvalidRequestError
+        If there are too many, or the search contradicts itself or its pricing.
+    """
+    if request.candidates:
+        return distinct(request.candidates)
+    works, parameters = _works(request), _parameter_sets(request)
+    placed = _placed(request, measured, served, book, len(works) * len(parameters))
+    return [
+        Scenario(configuration, work, dict(chosen))
+        for configuration, work, chosen in product(
+            _configurations(request, measured, placed), works, parameters
+        )
+    ]
+
+
+def _placed(
+    request: ProfilingRequest,
+    measured: Mapping[Hardware, float | None],
+    served: ServedRegressor | None,
+    book: PriceBook,
+    works: int,
+) -> list[tuple[Hardware, Terms]]:
+    """Return the hardware of a search with its terms, where each of its `works` may be made."""
+    search, pricing = narrowed(request.search.hardware, request.pricing), request.pricing
+    asked = [each.configuration for each in request.targets]
+    hardware = hardware_of(search, list(measured), served, book) or _asked_hardware(request)
+    buying = Buying(
+        search.providers or _unless(pricing.provider, [each.provider for each in asked]),
+        search.regions or _unless(pricing.region, [each.region for each in asked]),
+        search.purchase or _unless(pricing.purchase, [each.purchase for each in asked]),
+        pricing,
+        book,
+        measured=() if search.instance_types else measured,
+        needs_price=request.budget is not None,
+    )
+    each = len(search.nodes or (None,)) * len(_workers(request)) * works
+    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * each)
+    placed = buying.placed(hardware)
+    refuse_beyond(MAX_CANDIDATES, len(placed) * each)
+    return placed
+
+
+def _configurations(
+    request: ProfilingRequest,
+    measured: Mapping[Hardware, float | None],
+    placed: Sequence[tuple[Hardware, Terms]],
+) -> list[Configuration]:
+    counts = product(request.search.hardware.nodes or (None,), _workers(request))
+    return [
+        Configuration(
+            *pair,
+            provider=provider,
+            region=region,
+            purchase=purchase,
+            nodes=nodes or (1 if workers <= (measured.get(pair) or 0.0) else None),
+            workers=workers,
+        )
+        for (pair, ((provider, region), purchase)), (nodes, workers) in product(placed, counts)
+    ]
+
+
+def _workers(request: ProfilingRequest) -> Sequence[int]:
+    asked = max(each.configuration.workers for each in request.targets)
+    return request.search.hardware.workers or _powers_of_two(asked)
+
+
+def _unless(priced: str | None, asked: Sequence[_Name | None]) -> list[_Name | None]:
+    """Return what the targets name, nothing where pricing tells by what the bill is made."""
+    return list(dict.fromkeys(asked)) if priced is None else [None]
+
+
+def _asked_hardware(request: ProfilingRequest) -> list[Hardware]:
+    """Return the hardware of the targets, which counts where none was measured or is named."""
+    asked = [each.configuration for each in request.targets]
+    return list(dict.fromkeys((each.gpu_type, each.instance_type) for each in asked))
+
+
+def _powers_of_two(most: int) -> list[int]:
+    return sorted({*(1 << power for power in range(most.bit_length())), most})
+
+
+def _works(request: ProfilingRequest) -> list[Work]:
+    search, asked = request.search, [target.work for target in request.targets]
+    return [
+        Work(*sizes)
+        for sizes in product(
+            search.dataset_sizes or _parts(each.dataset_size for each in asked),
+            search.batch_sizes or _parts(each.batch_size for each in asked),
+            search.epochs or _fewest(each.epochs for each in asked),
+        )
+    ]
+
+
+def _parts(sizes: Iterable[float | None]) -> list[float | None]:
+    """Return parts of every size; parts of a whole number are whole."""
+    found: dict[float | None, None] = {}
+    for size in sizes:
+        for share in _SHARES:
+            part = None if size is None else size * share
+            whole = size is not None and float(size).is_integer()
+            found[float(max(1, round(part))) if part is not None and whole else part] = None
+    return list(found)
+
+
+def _fewest(epochs: Iterable[float | None]) -> list[float | None]:
+    """Return the epochs asked, and a single one, which costs least."""
+    found: dict[float | None, None] = {}
+    for each in epochs:
+        if each is not None and each > 1:
+            found[1.0] = None
+        found[each] = None
+    return list(found)
+
+
+def _parameter_sets(request: ProfilingRequest) -> list[tuple[tuple[str, ParameterValue], ...]]:
+    """Return the parameters of the targets, with those that the search names replaced."""
+    searched = request.search.parameters
+    values = [[(name, value) for value in options] for name, options in searched.items()]
+    sets: dict[tuple[tuple[str, ParameterValue], ...], None] = {}
+    for target in request.targets:
+        for chosen in product(*values):
+            sets[tuple(sorted({**target.parameters, **dict(chosen)}.items()))] = None
+    return list(sets)

@@ -1,0 +1,235 @@
+"""What a profiling plan rests on: a fitted regressor, or the priors alone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import exp
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+
+from app.domain.configurations import Configuration, Scenario, Work, leaves_nodes_open
+from app.domain.forecasts import ForecastRequest, Interval
+from app.domain.profiling import ProfilingRequest
+from app.domain.runs import RunColumns
+from app.pricing.gpus import canonical_gpu_name
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.answering.durations import features_of, interrupted, offers_for, predict
+from app.services.answering.interruptions import InterruptedForecast
+from app.services.profiling_plans.candidates import identity_of
+from app.services.serving import ServedRegressor
+from app.services.tables.frames import hardware_descriptions, scenario_features
+from models import (
+    Design,
+    FloatArray,
+    ForecastDistribution,
+    RunTable,
+    joint_forecast,
+    prior_forecast,
+)
+
+_QUANTILES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Durations of candidates and targets, as far as they are known, and who is paid for them.
+
+    `mean_s` holds the expected seconds of each candidate, shape (n_candidates,), up to an
+    unknown factor where `is_scaled` is False; intervals are None there. Of several `offers` of a
+    candidate the one counts whose bill is smallest, where they are not scaled whose hour is.
+    `impossible` are candidates that cannot end.
+    """
+
+    offers: Sequence[Offer | None]
+    mean_s: FloatArray
+    is_scaled: bool
+    durations: Sequence[Interval | None]
+    targets: Sequence[Interval | None]
+    impossible: frozenset[int]
+
+
+def mean_seconds(forecast: ForecastDistribution) -> FloatArray:
+    """Return expected durations, shape (n,): the mean of 20 quantiles, which heavy tails spare."""
+    shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    return np.asarray(np.mean([forecast.quantile(p) for p in shares], axis=0), dtype=np.float64)
+
+
+class FittedGround:
+    """A plan on a published regressor."""
+
+    def __init__(
+        self, request: ProfilingRequest, candidates: Sequence[Scenario], served: ServedRegressor
+    ) -> None:
+        self._request, self._served = request, served
+        self._candidates, self._targets = list(candidates), list(request.targets)
+        self._n = len(candidates)
+        self._features = features_of([*self._candidates, *self._targets], served)
+
+    def outlook(self, book: PriceBook) -> Outlook:
+        """Return the forecasts of candidates and targets; interruptions of spot included."""
+        questions = [_question(self._request, each) for each in self._candidates]
+        work = predict(self._candidates, self._served)
+        offers = offers_for(questions, self._candidates, book, mean_seconds(work))
+        forecast, refusals = interrupted(work, questions, self._candidates, offers)
+        rows = np.arange(self._n, self._features.n_rows)
+        target = self._served.predict(self._features.take(rows))
+        confidence = self._request.confidence
+        return Outlook(
+            offers=offers,
+            mean_s=mean_seconds(forecast.moments),
+            is_scaled=True,
+            durations=_intervals(forecast, confidence),
+            targets=_intervals(target, confidence),
+            impossible=frozenset(refusals),
+        )
+
+    @property
+    def version(self) -> int:
+        """That of the regressor."""
+        return self._served.version
+
+    def never_varied(self) -> Iterator[tuple[str, float, float]]:
+        """Yield columns that runs and candidates have one value of, and a target another.
+
+        With the name come the value that they have and the first other one that is asked.
+        """
+        for name, (low, high) in self._served.portfolio.report.numeric_ranges.items():
+            column = self._features.numeric.get(name)
+            if column is None or low != high:
+                continue
+            is_other = np.logical_and(~np.isnan(column), ~np.isclose(column, low, rtol=1e-9))
+            asked = column[self._n :][is_other[self._n :]]
+            if len(asked) and not is_other[: self._n].any():
+                yield name, low, float(asked[0])
+
+    def is_measured(self) -> list[bool]:
+        """Return for each candidate whether the regressor was fitted on it."""
+        supports = self._served.portfolio.support(self._features.take(np.arange(self._n)))
+        return [support.basis == "measured" for support in supports]
+
+    def design(self, costs: FloatArray) -> Design:
+        """Return the design over the candidates."""
+        split = np.arange(self._n), np.arange(self._n, self._features.n_rows)
+        tables = (self._features.take(rows) for rows in split)
+        joints = joint_forecast(self._served.portfolio, *tables)
+        return Design(joints, costs)
+
+
+class ColdGround:
+    """A plan on the priors of the laws, and on runs that no regressor was fitted on."""
+
+    def __init__(
+        self, request: ProfilingRequest, candidates: Sequence[Scenario], runs: RunColumns
+    ) -> None:
+        self._request, self._runs = request, _scenarios_of(runs)
+        self._candidates = list(candidates)
+        self._n, asked = len(candidates), len(candidates) + len(request.targets)
+        features = scenario_features([*candidates, *request.targets, *self._runs])
+        parts = [range(self._n), range(self._n, asked), range(asked, features.n_rows)]
+        own, targets, measured = (features.take(np.array(rows, dtype=np.int64)) for rows in parts)
+        seconds = np.array(runs.duration_seconds, dtype=np.float64)
+        self._has_runs = len(runs) > 0
+        known = RunTable(measured, seconds, list(runs.run_ids)) if self._has_runs else None
+        hardware = hardware_descriptions(features.categorical.get("gpu_type", ()))
+        self._prior = prior_forecast(own, targets, hardware, known)
+
+    def outlook(self, book: PriceBook) -> Outlook:
+        """Return what the laws' priors and the runs say; no scale without a run."""
+        joint, logs = self._prior.joint, self._prior.log_duration
+        spread = np.sqrt(np.maximum(np.diag(joint.covariance), 0.0) + joint.noise)
+        half = NormalDist().inv_cdf((1 + self._request.confidence) / 2) * spread
+        known: list[Interval | None] = [
+            Interval(exp(log), exp(log - width), exp(log + width), self._request.confidence)
+            for log, width in zip(logs.tolist(), half.tolist(), strict=True)
+        ]
+        if not self._has_runs:
+            known = [None] * len(known)
+        mean_s = np.exp(logs[: self._n])
+        return Outlook(
+            offers=book.resolve_all(
+                [each.configuration for each in self._candidates],
+                self._request.pricing,
+                seconds=mean_s.tolist() if self._has_runs else None,
+                nodes_assumed=are_nodes_open(self._request),
+            ),
+            mean_s=mean_s,
+            is_scaled=self._has_runs,
+            durations=known[: self._n],
+            targets=known[self._n :],
+            impossible=frozenset(),
+        )
+
+    @property
+    def version(self) -> None:
+        """No regressor's."""
+
+    def never_varied(self) -> Iterator[tuple[str, float, float]]:
+        """Yield nothing: the priors alone vary everything."""
+        return iter(())
+
+    def is_measured(self) -> list[bool]:
+        """Return for each candidate whether a run has its features."""
+        known = {identity_of(run) for run in self._runs}
+        return [identity_of(candidate) in known for candidate in self._candidates]
+
+    def design(self, costs: FloatArray) -> Design:
+        """Return the design over the candidates."""
+        return Design([self._prior.joint], costs)
+
+
+Ground = FittedGround | ColdGround
+
+
+def named_cold(scenario: Scenario) -> Scenario:
+    """Return a scenario with its GPU named as uploads store it."""
+    gpu_type = scenario.configuration.gpu_type
+    if gpu_type is None:
+        return scenario
+    name = canonical_gpu_name(gpu_type)
+    return replace(scenario, configuration=replace(scenario.configuration, gpu_type=name))
+
+
+def are_nodes_open(request: ProfilingRequest) -> bool:
+    """Whether a plan fills nodes in: they bind no machine that has no room for them."""
+    if request.candidates:
+        return all(leaves_nodes_open(each.configuration) for each in request.candidates)
+    return not request.search.hardware.nodes
+
+
+def _question(request: ProfilingRequest, scenario: Scenario) -> ForecastRequest:
+    if are_nodes_open(request):
+        scenario = replace(scenario, configuration=replace(scenario.configuration, nodes=None))
+    return ForecastRequest(
+        workload=request.workload,
+        scenario=scenario,
+        confidence=request.confidence,
+        pricing=request.pricing,
+        spot=request.spot,
+        record=False,
+    )
+
+
+def _intervals(
+    forecast: ForecastDistribution | InterruptedForecast, confidence: float
+) -> list[Interval | None]:
+    lower, upper = forecast.interval(confidence)
+    columns = zip(forecast.median().tolist(), lower.tolist(), upper.tolist(), strict=True)
+    return [Interval(median, low, high, confidence) for median, low, high in columns]
+
+
+def _scenarios_of(runs: RunColumns) -> list[Scenario]:
+    return [
+        Scenario(
+            Configuration(
+                gpu_type=runs.gpu_type[row],
+                instance_type=runs.instance_type[row],
+                nodes=runs.nodes[row],
+                workers=runs.workers[row],
+            ),
+            Work(runs.dataset_size[row], runs.batch_size[row], runs.epochs[row]),
+            runs.parameters[row],
+        )
+        for row in range(len(runs))
+    ]

@@ -1,0 +1,93 @@
+"""What the runs that were made on a plan's budget are billed, and what nobody can tell of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from app.domain.forecasts import ForecastWarning
+from app.domain.profiling import ProfilingRequest
+from app.domain.wording import say_count
+from app.pricing.billing import bill
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.profiling_plans.grounds import are_nodes_open
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What runs that were made are billed in one currency.
+
+    Attributes
+    ----------
+    amount, currency
+        The sum of the bills; None where no price is known.
+    runs, unpriced
+        How many were made, and of how many no price is known.
+    foreign
+        For each price in another currency that no exchange rate converts, its currency.
+    """
+
+    amount: Decimal
+    currency: str | None
+    runs: int
+    unpriced: int
+    foreign: tuple[str, ...]
+
+    def warnings(self) -> Iterator[ForecastWarning]:
+        """Warn of runs that the amount leaves out."""
+        of_all = f"of {say_count(self.runs, 'run')} made"
+        if self.unpriced:
+            yield ForecastWarning(
+                "price_unknown",
+                f"What was spent leaves out {self.unpriced} {of_all}: no price is known for what"
+                " they ran on.",
+                "Store one by POST /v1/prices, give pricing.price_per_hour, or ask with a smaller"
+                " budget.",
+            )
+        if self.foreign:
+            named = ", ".join(sorted(set(self.foreign)))
+            yield ForecastWarning(
+                "currency_not_converted",
+                f"What was spent leaves out {len(self.foreign)} {of_all}: prices are in {named}, no"
+                f" exchange rate to {self.currency} is known.",
+                "Store one by POST /v1/exchange-rates, or ask with a smaller budget.",
+            )
+
+
+def spending_of(request: ProfilingRequest, book: PriceBook, currency: str | None) -> Spending:
+    """Return what the runs that were made are billed in a currency.
+
+    None takes that of their prices. They are priced as the candidates of the plan are.
+    """
+    seconds = [run.duration_seconds for run in request.made]
+    offers = book.resolve_all(
+        [run.scenario.configuration for run in request.made],
+        request.pricing,
+        seconds=seconds,
+        nodes_assumed=are_nodes_open(request),
+    )
+    currency = currency or currency_of(request, offers)
+    priced = [
+        (offer, each) for offer, each in zip(offers, seconds, strict=True) if offer is not None
+    ]
+    bills = (
+        bill(offer, each, each, each).median
+        for offer, each in priced
+        if offer.price.currency == currency
+    )
+    return Spending(
+        amount=sum(bills, Decimal(0)),
+        currency=currency,
+        runs=len(offers),
+        unpriced=len(offers) - len(priced),
+        foreign=tuple(
+            offer.price.currency for offer, _ in priced if offer.price.currency != currency
+        ),
+    )
+
+
+def currency_of(request: ProfilingRequest, offers: Sequence[Offer | None]) -> str | None:
+    """Return the currency of prices: where none can be told in the asked one, another."""
+    found = {offer.price.currency for offer in offers if offer is not None}
+    asked = request.pricing.currency
+    return asked if asked in found else min(found, default=None)

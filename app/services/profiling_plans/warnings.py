@@ -1,0 +1,55 @@
+"""What a caller should know before making the runs of a profiling plan."""
+
+from collections.abc import Iterator
+
+from app.domain.forecasts import ForecastWarning
+from app.domain.profiling import ProfilingRequest
+from app.domain.wording import say_number
+from app.services.profiling_plans.grounds import Ground, Outlook
+from app.services.profiling_plans.spending import Spending
+
+
+def plan_warnings(
+    request: ProfilingRequest,
+    ground: Ground,
+    outlook: Outlook,
+    spending: Spending,
+    *,
+    attainable: float,
+) -> Iterator[ForecastWarning]:
+    """Warn of what a plan cannot know, and of what none of its runs can tell.
+
+    Parameters
+    ----------
+    request, ground, outlook, spending
+        What was asked, and what is known of it.
+    attainable
+        The mean width of the targets' intervals that the scatter of runs leaves.
+    """
+    yield from spending.warnings()
+    if ground.version is None:
+        yield ForecastWarning(
+            "cold_start",
+            "No regressor is published: the plan rests on what holds for any training.",
+            "Measure these runs, upload them, fit, and ask for the next plan.",
+        )
+    if not outlook.is_scaled:
+        yield ForecastWarning(
+            "scale_unknown",
+            "Nothing was measured yet: durations and prices are unknown, a budget cannot be kept.",
+            "Measure the first run of the plan, upload it, and ask again.",
+        )
+    for name, measured, asked in ground.never_varied():
+        yield ForecastWarning(
+            "never_varied",
+            f"All runs and candidates have {name} {say_number(measured)}, a target has"
+            f" {say_number(asked)}: no run of this plan tells what another {name} does.",
+            f"Let candidates, or search, have another {name}, too.",
+        )
+    if request.stop.width is not None and request.stop.width < attainable:
+        yield ForecastWarning(
+            "goal_unattainable",
+            "Runs scatter so much that no plan narrows the intervals below"
+            f" {attainable:.3g} of the median.",
+            f"Ask for a width above {attainable:.3g}.",
+        )

@@ -1,0 +1,1 @@
+"""Which fits are asked for, by whom, and which runs they see."""

@@ -1,0 +1,69 @@
+"""Asks for the fits whose time has come while nobody uploads."""
+
+import logging
+from collections import defaultdict
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.domain.fits import AgingFit
+from app.domain.identifiers import ProjectId, Slug
+from app.services.context import ServiceContext
+from app.services.refitting.refits import request_refits
+
+_logger = logging.getLogger(__name__)
+_AGAIN_AFTER: Final = timedelta(minutes=1)
+
+
+class OverdueRefits:
+    """Asks for fits of workloads whose runs have waited for as long as their policy allows.
+
+    Uploads ask for themselves; this is for the runs after which no upload came.
+
+    Parameters
+    ----------
+    context
+        The process's database, settings and clock.
+    at_most
+        None is asked for while so many fits or more are queued: others would wait behind them.
+    """
+
+    def __init__(self, context: ServiceContext, *, at_most: int) -> None:
+        self._context = context
+        self._at_most = at_most
+        self._overdue: list[AgingFit] = []
+        self._looks_at = context.now()
+
+    def look(self) -> int:
+        """Queue fits where there is room and one is overdue; return how many.
+
+        All workloads are looked at once a minute, however often this is called.
+        """
+        now = self._context.now()
+        if not self._overdue and now >= self._looks_at:
+            self._overdue = self._find(now)
+            self._looks_at = now + _AGAIN_AFTER
+        if not self._overdue:
+            return 0
+        with self._context.database.reading() as stores:
+            room = max(self._at_most - stores.fits.queue_length(), 0)
+        some, self._overdue = self._overdue[:room], self._overdue[room:]
+        by_project: defaultdict[ProjectId, list[Slug]] = defaultdict(list)
+        for each in some:
+            by_project[each.project_id].append(each.workload)
+        count = sum(self._request(owner, slugs, now) for owner, slugs in by_project.items())
+        if count:
+            _logger.info("overdue refits requested", extra={"fits": count})
+        return count
+
+    def _find(self, now: datetime) -> list[AgingFit]:
+        with self._context.database.reading() as stores:
+            found = stores.fits.aging_fits()
+        overdue = [each for each in found if each.policy.is_overdue(each.began_at, now)]
+        return sorted(overdue, key=lambda each: each.began_at)
+
+    def _request(self, project_id: ProjectId, slugs: list[Slug], now: datetime) -> int:
+        with self._context.database.transaction() as stores:
+            found = stores.workloads.find_many(project_id, slugs).values()
+            held = stores.workloads.hold(each.workload_id for each in found)
+            kept = [each for each in found if each.workload_id in held]
+            return request_refits(stores, project_id, kept, now, self._context.settings)

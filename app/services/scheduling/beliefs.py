@@ -1,0 +1,175 @@
+"""What the published regressors believe of many jobs' durations, one evaluation a workload."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from app.decisions.durations import DurationBeliefs
+from app.domain.configurations import Scenario
+from app.domain.errors import DomainError
+from app.domain.forecasts import ForecastRequest
+from app.domain.identifiers import ProjectId, Slug
+from app.pricing.offers import Offer
+from app.pricing.resolution import PriceBook
+from app.services.answering.durations import interrupted, is_spot, offers_for, predict
+from app.services.answering.questions import Questioner, may_need_prices
+from app.services.prices import PriceService
+from app.services.serving import RegressorCache, ServedRegressor
+from models import NORMAL_KNOTS, ConvergenceLaw, FloatArray
+
+_Group = tuple[Slug, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Beliefs:
+    """The distributions of those requests that can be forecast, and why the others cannot.
+
+    Parameters
+    ----------
+    durations
+        One row for each of `known`, in that order.
+    known
+        Positions in the requests, rising.
+    scenarios
+        The questions of `known` in the words of their regressors.
+    offers
+        What they would be bought at; None where no price was asked for or is known.
+    problems
+        The refusals of the others, by position.
+    convergence
+        How many samples a target takes, by workload, where its runs told.
+    """
+
+    durations: DurationBeliefs
+    known: list[int]
+    scenarios: list[Scenario]
+    offers: list[Offer | None]
+    problems: dict[int, DomainError]
+    convergence: Mapping[Slug, ConvergenceLaw] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Rows of the forecasts of one workload; the arrays are those of `from_widths`."""
+
+    rows: list[int]
+    scenarios: list[Scenario]
+    offers: list[Offer | None]
+    arrays: tuple[FloatArray, FloatArray, FloatArray]
+
+
+class BeliefReader:
+    """Asks the published regressors; what cannot be forecast is reported beside the rest."""
+
+    def __init__(self, regressors: RegressorCache, prices: PriceService) -> None:
+        self._regressors = regressors
+        self._prices = prices
+
+    def read(
+        self, project_id: ProjectId, requests: Sequence[ForecastRequest], *, priced: bool = False
+    ) -> Beliefs:
+        """Return what is believed of the durations of many requests.
+
+        Parameters
+        ----------
+        project_id
+            Whose workloads they are.
+        requests
+            The questions, of any workloads.
+        priced
+            Whether the offers are wanted.
+
+        Raises
+        ------
+        StorageUnavailableError
+            If the database does not answer and something is not in memory.
+        """
+        needs_book = priced or any(map(_needs_prices, requests))
+        book = self._prices.book(project_id) if needs_book else None
+        problems: dict[int, DomainError] = {}
+        groups: defaultdict[_Group, list[int]] = defaultdict(list)
+        for row, request in enumerate(requests):
+            groups[request.workload, request.regressor_version].append(row)
+        gathered, laws = [], {}
+        for (slug, version), rows in groups.items():
+            try:
+                served = self._regressors.get(project_id, slug, version)
+                gathered.append(_gather(rows, requests, served, book, problems))
+            except DomainError as error:
+                problems.update(dict.fromkeys(rows, error))
+                continue
+            if served.portfolio.convergence is not None:
+                laws[slug] = served.portfolio.convergence
+        return replace(_merge(gathered, problems), convergence=laws)
+
+
+def _needs_prices(request: ForecastRequest) -> bool:
+    configuration = request.scenario.configuration
+    return is_spot(request.pricing, configuration, None) or may_need_prices(configuration)
+
+
+def _gather(
+    rows: Sequence[int],
+    requests: Sequence[ForecastRequest],
+    served: ServedRegressor,
+    book: PriceBook | None,
+    problems: dict[int, DomainError],
+) -> _Gathered:
+    asked, scenarios = [], []
+    questioner = Questioner(served, book)
+    resolved: dict[tuple[object, ...], Scenario] = {}
+    for row in rows:
+        try:
+            scenarios.append(_resolve(requests[row].scenario, questioner, resolved))
+            asked.append(row)
+        except DomainError as error:
+            problems[row] = error
+    wanted = [requests[row] for row in asked]
+    work = predict(scenarios, served)
+    offers: Sequence[Offer | None] = [None] * len(asked)
+    if book is not None:
+        offers = offers_for(wanted, scenarios, book, work.median(), served.currency)
+    forecast, refusals = interrupted(work, wanted, scenarios, offers)
+    center, below, above = forecast.widths()
+    problems.update({asked[row]: refusal for row, refusal in refusals.items()})
+    kept = [row for row in range(len(asked)) if row not in refusals]
+    return _Gathered(
+        [asked[row] for row in kept],
+        [scenarios[row] for row in kept],
+        [offers[row] for row in kept],
+        (center[kept], below[kept], above[kept]),
+    )
+
+
+def _resolve(
+    scenario: Scenario, questioner: Questioner, resolved: dict[tuple[object, ...], Scenario]
+) -> Scenario:
+    """Return the question of a scenario; each name and each job's parameters are read once."""
+    configuration = scenario.configuration
+    key = (configuration.gpu_type, configuration.instance_type, id(scenario.parameters))
+    known = resolved.get(key)
+    if known is None:
+        known = resolved[key] = questioner.ask(scenario)
+    return Scenario(questioner.named(configuration), scenario.work, known.parameters)
+
+
+def _merge(gathered: Sequence[_Gathered], problems: dict[int, DomainError]) -> Beliefs:
+    rows = [row for part in gathered for row in part.rows]
+    places = np.argsort(np.array(rows, dtype=np.intp), kind="stable").tolist()
+    scenarios = [scenario for part in gathered for scenario in part.scenarios]
+    offers = [offer for part in gathered for offer in part.offers]
+    no_widths = np.empty((0, len(NORMAL_KNOTS) - 1))
+    empty = (np.empty(0), no_widths, no_widths)
+    center, below, above = (
+        np.concatenate([empty[index], *(part.arrays[index] for part in gathered)])[places]
+        for index in range(3)
+    )
+    return Beliefs(
+        durations=DurationBeliefs.from_widths(center, below, above, NORMAL_KNOTS),
+        known=[rows[place] for place in places],
+        scenarios=[scenarios[place] for place in places],
+        offers=[offers[place] for place in places],
+        problems=problems,
+    )

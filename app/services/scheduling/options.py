@@ -1,0 +1,237 @@
+"""The options of elastic jobs: which configurations they may take and how long each lasts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from app.decisions.allocation import IntArray
+from app.decisions.durations import DurationBeliefs, FloatArray
+from app.domain.allocations import (
+    ANY_TYPE,
+    AllocationRequest,
+    ElasticJob,
+    Goal,
+    Omission,
+    Placed,
+)
+from app.domain.configurations import Configuration, Scenario
+from app.domain.errors import Fault, InvalidRequestError
+from app.domain.forecasts import ForecastRequest
+from app.pricing.billing import costs_of
+from app.pricing.gpus import gpu_key
+from app.pricing.spot import SECONDS_PER_HOUR
+from app.services.scheduling.beliefs import Beliefs
+from models import ConvergenceLaw
+
+MAX_COUNTS: Final = 64
+"""Numbers of workers tried for one job on one GPU type, unless it names its own."""
+
+MAX_OPTIONS: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A job on a configuration."""
+
+    job: int
+    kind: int
+    placed: Placed
+
+
+@dataclass(frozen=True, slots=True)
+class Forecasts:
+    """The options that can be forecast, each array of shape (n_options,).
+
+    `restart_s` is what changing to the option costs, `completion_s` the expected time to the end
+    with it; `cost` is the bill of the expected completion, NaN where no price is known; `on_time`
+    is 1 where there is no deadline.
+    """
+
+    options: list[Option]
+    left: DurationBeliefs
+    restart_s: FloatArray
+    completion_s: FloatArray
+    on_time: FloatArray
+    cost: FloatArray
+
+    def of(self, name: str) -> IntArray:
+        """Return the jobs or kinds of the options."""
+        return np.array([getattr(option, name) for option in self.options], dtype=np.int64)
+
+    def workers(self) -> IntArray:
+        """Return the numbers of GPUs of the options."""
+        return np.array([option.placed.workers for option in self.options], dtype=np.int64)
+
+
+def options_of(request: AllocationRequest) -> list[Option]:
+    """Return every configuration that a job may take.
+
+    Raises
+    ------
+    InvalidRequestError
+        If there are too many.
+    """
+    kinds = list(request.capacity.items())
+    options = []
+    for index, job in enumerate(request.jobs):
+        wanted = set(map(gpu_key, job.gpu_types))
+        for kind, (name, gpus) in enumerate(kinds):
+            if wanted and gpu_key(name) not in wanted:
+                continue
+            for workers in worker_counts(job, gpus):
+                options += [
+                    Option(index, kind, Placed(name, workers, batch))
+                    for batch in job.batch_sizes or (job.work.batch_size,)
+                ]
+        if len(options) > MAX_OPTIONS:
+            fault = Fault("The options multiply.", "Name fewer of them.", field="jobs")
+            raise InvalidRequestError(f"The jobs have over {MAX_OPTIONS} options.", [fault])
+    return options
+
+
+def why_none(request: AllocationRequest, job: ElasticJob) -> Omission:
+    """Return why a job has no option, whatever its forecasts say."""
+    wanted = set(map(gpu_key, job.gpu_types))
+    if wanted and wanted.isdisjoint(map(gpu_key, request.capacity)):
+        return Omission.NO_SUCH_GPU
+    # With as many GPUs as it could take the numbers alone decide.
+    enough = max(job.worker_counts, default=job.min_workers)
+    return Omission.TOO_LARGE if worker_counts(job, enough) else Omission.NO_WORKER_COUNT
+
+
+def worker_counts(job: ElasticJob, gpus: int) -> list[int]:
+    """Return the numbers of workers to try: all, or `MAX_COUNTS` at even ratios.
+
+    Examples
+    --------
+    >>> from app.domain.identifiers import Slug
+    >>> worker_counts(ElasticJob("a", Slug("b"), min_workers=2, max_workers=5), 4)
+    [2, 3, 4]
+    """
+    most = min(job.max_workers or gpus, gpus)
+    if job.worker_counts:
+        return sorted({each for each in job.worker_counts if job.min_workers <= each <= most})
+    if most < job.min_workers:
+        return []
+    if most - job.min_workers < MAX_COUNTS:
+        return list(range(job.min_workers, most + 1))
+    spaced = np.geomspace(job.min_workers, most, MAX_COUNTS).round().astype(int)
+    return sorted({job.min_workers, most, *spaced.tolist()})
+
+
+def questions_of(request: AllocationRequest, options: Sequence[Option]) -> list[ForecastRequest]:
+    """Return what is asked of the regressors: each option as if the job began anew."""
+    questions = []
+    for option in options:
+        job, placed = request.jobs[option.job], option.placed
+        gpu_type = None if placed.gpu_type == ANY_TYPE else placed.gpu_type
+        scenario = Scenario(
+            Configuration(gpu_type=gpu_type, workers=placed.workers),
+            replace(job.work, batch_size=placed.batch_size),
+            job.parameters,
+        )
+        questions.append(
+            ForecastRequest(
+                job.workload, scenario, pricing=request.pricing, spot=request.spot, record=False
+            )
+        )
+    return questions
+
+
+def samples_factor(
+    job: ElasticJob, batch_size: float | None, law: ConvergenceLaw | None = None
+) -> float:
+    """Return by how many times more samples a job needs with a batch size than with its own.
+
+    ``(1 + B / N) / (1 + B0 / N)`` with the gradient noise scale N: larger batches learn less from
+    each sample. The job's own N goes before the `law` that its workload's runs showed; 1 where
+    neither or a batch size is known.
+
+    References
+    ----------
+    McCandlish, Kaplan, Amodei et al. (2018), An empirical model of large-batch training, eq. 2.11.
+
+    Examples
+    --------
+    >>> from app.domain.configurations import Work
+    >>> from app.domain.identifiers import Slug
+    >>> job = ElasticJob("a", Slug("b"), Work(batch_size=256), gradient_noise_scale=256)
+    >>> samples_factor(job, 768)
+    2.0
+    """
+    own = job.work.batch_size or min(job.batch_sizes, default=None)
+    noise = job.gradient_noise_scale
+    if own is None or batch_size is None:
+        return 1.0
+    if noise is None:
+        if law is None:
+            return 1.0
+        return float(law.samples_factor(np.array([batch_size]), np.array([own]))[0])
+    return (1.0 + batch_size / noise) / (1.0 + own / noise)
+
+
+def restart_of(job: ElasticJob, placed: Placed) -> float:
+    """Return the seconds that changing to other GPUs costs a job: 0 where it does not run yet."""
+    return 0.0 if job.current is None or is_kept(job.current, placed) else job.restart_s
+
+
+def is_kept(current: Placed, placed: Placed) -> bool:
+    """Whether a job goes on as it runs; a batch size that was not told is the same."""
+    same_batch = current.batch_size is None or current.batch_size == placed.batch_size
+    same_type = gpu_key(current.gpu_type) == gpu_key(placed.gpu_type)
+    return same_type and current.workers == placed.workers and same_batch
+
+
+def forecasts_of(
+    request: AllocationRequest, options: Sequence[Option], beliefs: Beliefs, now: datetime
+) -> Forecasts:
+    """Return what is believed of the options that can be forecast."""
+    known = [options[row] for row in beliefs.known]
+    jobs = [request.jobs[option.job] for option in known]
+    pairs = list(zip(jobs, known, strict=True))
+    asked = {(option.job, option.placed.batch_size) for option in known}
+    factors = {
+        (index, batch): samples_factor(
+            request.jobs[index], batch, beliefs.convergence.get(request.jobs[index].workload)
+        )
+        for index, batch in asked
+    }
+    factor = [
+        (1.0 - job.progress) * factors[option.job, option.placed.batch_size]
+        for job, option in pairs
+    ]
+    restart = np.array([restart_of(job, option.placed) for job, option in pairs], dtype=np.float64)
+    left = beliefs.durations.times(np.array(factor, dtype=np.float64))
+    until = np.array([_seconds_until(job, now) for job in jobs], dtype=np.float64)
+    finite = np.where(np.isinf(until), 1.0, until)
+    chance = left.probability_below(finite - restart)
+    completion_s = left.mean() + restart
+    return Forecasts(
+        options=known,
+        left=left,
+        restart_s=restart,
+        completion_s=completion_s,
+        on_time=np.where(np.isinf(until), 1.0, chance),
+        cost=costs_of(beliefs.offers, completion_s),
+    )
+
+
+def _seconds_until(job: ElasticJob, now: datetime) -> float:
+    return np.inf if job.deadline is None else (job.deadline - now).total_seconds()
+
+
+def goal_values(request: AllocationRequest, forecasts: Forecasts) -> FloatArray:
+    """Return what the goal makes small of each option, shape (n_options,); NaN without a price."""
+    weights = np.array([job.weight for job in request.jobs])[forecasts.of("job")]
+    match request.goal:
+        case Goal.THROUGHPUT:
+            return -weights * SECONDS_PER_HOUR / np.maximum(forecasts.completion_s, 1e-9)
+        case Goal.MEAN_COMPLETION:
+            return weights * forecasts.completion_s
+        case Goal.MAKESPAN:
+            return forecasts.left.quantile(request.confidence) + forecasts.restart_s
+        case Goal.COST:
+            return forecasts.cost

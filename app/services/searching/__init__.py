@@ -1,0 +1,1 @@
+"""Which configurations a search looks at, and the nearest one where none qualifies."""

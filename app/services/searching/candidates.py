@@ -1,0 +1,106 @@
+"""Which configurations a recommendation looks at."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from typing import Final
+
+from app.domain.configurations import Configuration
+from app.domain.recommendations import Objective, RecommendationRequest
+from app.pricing.resolution import PriceBook
+from app.services.answering.questions import Hardware, Questioner
+from app.services.searching.hardware import hardware_of
+from app.services.searching.terms import Buying, Terms, narrowed, refuse_beyond
+from app.services.serving import ServedRegressor
+from models import nodes_for
+
+MAX_CANDIDATES: Final = 10_000
+_BEYOND: Final = 4
+"""How far beyond the measured number of workers a search goes by itself."""
+
+
+def candidate_configurations(
+    request: RecommendationRequest,
+    served: ServedRegressor,
+    measured: Iterable[Hardware],
+    book: PriceBook,
+) -> Sequence[Configuration]:
+    """Return every configuration of the search, nodes filled in as in any other question.
+
+    Parameters
+    ----------
+    request
+        What is searched; where it says nothing, what was measured counts.
+    served
+        The regressor, for the measured numbers of workers.
+    measured
+        The pairs of GPU type and instance type that runs have.
+    book
+        What is on sale where.
+
+    Raises
+    ------
+    InvalidRequestError
+        If the search has too many configurations, names GPUs that its instance types have not, or
+        its pricing allows none.
+    """
+    request = replace(request, search=narrowed(request.search, request.pricing))
+    search = request.search
+    known = list(measured)
+    hardware = hardware_of(search, known, served, book) or [(None, None)]
+    workers = search.workers or _worker_counts(served)
+    nodes, buying = search.nodes or (None,), _buying(request, known, book)
+    each = len(nodes) * len(workers)
+    refuse_beyond(MAX_CANDIDATES, len(hardware) * buying.fewest * each)
+    placed = buying.placed(hardware)
+    refuse_beyond(MAX_CANDIDATES, len(placed) * each)
+    questioner = Questioner(served, book)
+    dense = tuple((pair, terms, questioner.density(*pair)) for pair, terms in placed)
+    return _product(dense, nodes, workers)
+
+
+# The same search is asked again and again with another objective, deadline or budget.
+@lru_cache(maxsize=8)
+def _product(
+    placed: tuple[tuple[Hardware, Terms, float | None], ...],
+    node_counts: tuple[int | None, ...],
+    workers: tuple[int, ...],
+) -> tuple[Configuration, ...]:
+    return tuple(
+        Configuration(
+            *pair,
+            provider=provider,
+            region=region,
+            purchase=purchase,
+            nodes=nodes or (None if density is None else nodes_for(count, density)),
+            workers=count,
+        )
+        for (pair, ((provider, region), purchase), density), nodes in product(placed, node_counts)
+        for count in workers
+    )
+
+
+def _buying(
+    request: RecommendationRequest, measured: Sequence[Hardware], book: PriceBook
+) -> Buying:
+    search, pricing = request.search, request.pricing
+    places = *search.providers, *search.regions, pricing.provider, pricing.region
+    is_open = not any(places)
+    return Buying(
+        search.providers or (None,),
+        search.regions or (None,),
+        search.purchase or (None,),
+        pricing,
+        book,
+        is_everywhere=is_open and request.objective is Objective.CARBON,
+        measured=() if search.instance_types else measured,
+        needs_price=request.needs_cost,
+    )
+
+
+def _worker_counts(served: ServedRegressor) -> tuple[int, ...]:
+    """Return the powers of two up to four times the most workers that were measured."""
+    _low, high = served.portfolio.report.numeric_ranges.get("workers", (1.0, 1.0))
+    most = max(int(high), 1) * _BEYOND
+    return tuple(1 << power for power in range(most.bit_length()))

@@ -1,0 +1,103 @@
+"""Which hardware a search names, in the words of what was measured."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from app.domain.errors import Fault, InvalidRequestError
+from app.domain.recommendations import Search
+from app.pricing.price_index import gpu_names
+from app.pricing.resolution import PriceBook
+from app.services.answering.questions import Hardware
+from app.services.serving import ServedRegressor
+from app.services.tables.implied_gpus import implied_gpu
+
+
+def hardware_of(
+    search: Search,
+    measured: Sequence[Hardware],
+    served: ServedRegressor | None,
+    book: PriceBook,
+) -> list[Hardware]:
+    """Return the pairs of GPU type and instance type that a search names, each once.
+
+    A name that was measured brings its partner, an instance type that is on sale its GPU. Where
+    nothing is named all that was measured counts.
+
+    Parameters
+    ----------
+    search
+        What is searched.
+    measured
+        The pairs that runs have.
+    served
+        The regressor, None where none is published.
+    book
+        Tells which GPUs an instance type has that was not measured.
+
+    Raises
+    ------
+    InvalidRequestError
+        If none of the instance types has one of the GPU types.
+    """
+    if search.instance_types:
+        known_gpus = _known_gpus(measured, served)
+        pairs = [
+            pair
+            for name in search.instance_types
+            for pair in _of_instance(name, measured, known_gpus, book)
+        ]
+        found = [pair for pair in pairs if _has_gpu(pair, search.gpu_types, book)]
+        if not found:
+            raise _nothing_in_common(search)
+        return _distinct(found)
+    if search.gpu_types:
+        return _distinct(pair for name in search.gpu_types for pair in _of_gpu(name, measured))
+    return _distinct(measured)
+
+
+def _known_gpus(
+    measured: Iterable[Hardware], served: ServedRegressor | None
+) -> Collection[str] | None:
+    """Return the GPU types of the runs, None where no run names one."""
+    if served is not None:
+        return served.gpu_types
+    return [gpu for gpu, _instance in measured if gpu is not None] or None
+
+
+def _of_instance(
+    name: str, measured: Sequence[Hardware], known_gpus: Collection[str] | None, book: PriceBook
+) -> list[Hardware]:
+    folded = name.casefold()
+    found = [pair for pair in measured if pair[1] and pair[1].casefold() == folded]
+    return found or [(implied_gpu(name, known_gpus, book), name)]
+
+
+def _of_gpu(name: str, measured: Sequence[Hardware]) -> list[Hardware]:
+    """Return the measured hardware with a GPU, in whatever spelling it is named."""
+    wanted = set(gpu_names(name))
+    found = [pair for pair in measured if wanted & set(gpu_names(pair[0]))]
+    return found or [(name, None)]
+
+
+def _has_gpu(pair: Hardware, wanted: Sequence[str], book: PriceBook) -> bool:
+    """Whether hardware has one of the GPUs wanted; what is known of none may have any."""
+    gpu, instance = pair
+    known = {gpu} if gpu is not None else book.gpu_types_of(instance or "")
+    names = {alias for name in wanted for alias in gpu_names(name)}
+    return not (names and known) or any(names & set(gpu_names(each)) for each in known)
+
+
+def _nothing_in_common(search: Search) -> InvalidRequestError:
+    instances, gpus = ", ".join(search.instance_types), ", ".join(search.gpu_types)
+    message = f"None of the instance types searched ({instances}) has one of the GPUs ({gpus})."
+    fault = Fault(
+        message,
+        "Name the GPU types that they have, or leave one of the two lists out.",
+        field="search.gpu_types",
+        value=list(search.gpu_types),
+        pointer="/search/gpu_types",
+    )
+    return InvalidRequestError(message, [fault])
+
+
+def _distinct(pairs: Iterable[Hardware]) -> list[Hardware]:
+    return list(dict.fromkeys(pairs))

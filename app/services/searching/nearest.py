@@ -1,0 +1,234 @@
+"""The candidate that comes nearest when none qualifies, and what would have to change for it."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Final
+
+import numpy as np
+
+from app.decisions.recommendation import Choice, Constraints, choose, misfits, objective_values
+from app.domain.configurations import Configuration, Purchase, Scenario
+from app.domain.recommendations import NeededChange, Objective, RecommendationRequest
+from app.pricing.billing import exact_cost
+from app.pricing.resolution import PriceBook
+from app.services.answering.durations import features_of
+from app.services.answering.evaluation import Evaluated, evaluate
+from app.services.answering.interruptions import interruptions_of
+from app.services.answering.questions import Questioner
+from app.services.searching.room import Misplaced
+from app.services.serving import ServedRegressor
+
+_SIZES: Final = 64
+_SIX_DIGITS_DOWN: Final = Context(prec=6, rounding=ROUND_FLOOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """A candidate with the changes that would admit it.
+
+    `request` is the one asked with those changes in it that its forecast is made with: a batch
+    that fits, a checkpoint interval that lets it end, the currency that its price has.
+    """
+
+    request: RecommendationRequest
+    configuration: Configuration
+    changes: tuple[NeededChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request with what answers it."""
+
+    request: RecommendationRequest
+    served: ServedRegressor
+    book: PriceBook
+    now: datetime
+
+    def evaluate(self, configuration: Configuration) -> Evaluated:
+        """Return the figures of one configuration."""
+        return evaluate(self.request, [configuration], self.served, self.book, self.now)
+
+
+def constraints_of(request: RecommendationRequest) -> Constraints:
+    """Return what a request wants to be kept."""
+    return Constraints(
+        deadline_s=request.deadline_s,
+        budget=None if request.budget is None else float(request.budget),
+        require_within_range=request.require_within_range,
+        confidence=request.confidence,
+    )
+
+
+def nearest_of(asked: Asked, evaluated: Evaluated, choice: Choice) -> Nearest | None:
+    """Return the nearest candidate, None where one qualifies or there is none.
+
+    Work that does not fit into memory is asked again with the largest batch that does, and work
+    that cannot end on spot capacity with a checkpoint interval that would do or else on demand.
+    A cost that no rate converts is asked again in the currency of its price. What is still missed
+    then is told by constraint.
+    """
+    if choice.ranked.size or evaluated.is_empty:
+        return None
+    changes: list[NeededChange] = []
+    if choice.nearest is not None:
+        configuration = evaluated.configurations[choice.nearest]
+        if misfits(evaluated.candidates, constraints_of(asked.request))[choice.nearest]:
+            asked = _with_batch(asked, configuration, changes)
+    else:
+        least = max(evaluated.infeasible, key=lambda each: each.checkpoint_interval_s or 0.0)
+        configuration = least.configuration
+    found = asked.evaluate(configuration)
+    if found.infeasible:
+        interval_s = found.infeasible[0].checkpoint_interval_s
+        asked, configuration = _that_ends(asked, configuration, interval_s, changes)
+        found = asked.evaluate(configuration)
+    currency = found.foreign_currencies[0] if asked.request.needs_cost else None
+    if currency is not None:
+        asked = _in_currency(asked, currency, changes)
+        found = asked.evaluate(configuration)
+    changes += _missed(asked, found, currency)
+    return Nearest(asked.request, configuration, tuple(changes))
+
+
+def nearest_on_other_nodes(
+    asked: Asked, refused: Iterable[tuple[Configuration, Misplaced]]
+) -> Nearest | None:
+    """Return the nearest of candidates that cannot stand on their nodes, on those that would do."""
+    request = asked.request
+    standing = list(dict.fromkeys(replace(each, nodes=why.nodes) for each, why in refused))
+    evaluated = evaluate(request, standing, asked.served, asked.book, asked.now)
+    choice = choose(evaluated.candidates, request.objective, constraints_of(request))
+    if choice.ranked.size:
+        best = evaluated.configurations[int(choice.ranked[0])]
+        found: Nearest | None = Nearest(request, best, ())
+    else:
+        found = nearest_of(asked, evaluated, choice)
+    if found is None or found.configuration.nodes is None:
+        return found
+    nodes = found.configuration.nodes
+    searched = min(request.search.nodes, key=lambda each: abs(each - nodes))
+    change = NeededChange("search.nodes", searched, nodes)
+    return replace(found, changes=(change, *found.changes))
+
+
+def _with_batch(asked: Asked, configuration: Configuration, changes: list[NeededChange]) -> Asked:
+    """Return the request with the largest batch that fits, as it is where there is none."""
+    request = asked.request
+    size = request.work.batch_size
+    if size is None:
+        return asked
+    each = np.unique(np.geomspace(1.0, max(size / configuration.workers, 1.0), _SIZES).astype(int))
+    sizes = [float(count * configuration.workers) for count in each.tolist()]
+    works = [replace(request.work, batch_size=value) for value in sizes]
+    questioner = Questioner(asked.served, asked.book)
+    scenarios = [
+        questioner.ask(Scenario(configuration, work, request.parameters)) for work in works
+    ]
+    features = features_of(scenarios, asked.served)
+    chances = asked.served.portfolio.feasibility(features).probability
+    fitting = np.flatnonzero(chances >= request.confidence)
+    if not fitting.size:
+        return asked
+    work = works[int(fitting[-1])]
+    changes.append(NeededChange("work.batch_size", size, work.batch_size))
+    return replace(asked, request=replace(request, work=work))
+
+
+def _that_ends(
+    asked: Asked,
+    configuration: Configuration,
+    interval_s: float | None,
+    changes: list[NeededChange],
+) -> tuple[Asked, Configuration]:
+    """Return a request and a configuration that end: with more checkpoints or on demand."""
+    request = asked.request
+    if interval_s is not None:
+        needed = float(math.floor(interval_s)) if interval_s > 1.0 else interval_s
+        assumed = interruptions_of(request.spot, 1).checkpoint_interval_s
+        before = None if assumed is None or math.isinf(assumed) else assumed
+        changes.append(NeededChange("pricing.spot.checkpoint_interval_s", before, needed))
+        spot = replace(request.spot, checkpoint_interval_s=needed)
+        return replace(asked, request=replace(request, spot=spot)), configuration
+    is_priced_so = request.pricing.purchase is not None
+    is_searched_so = bool(request.search.purchase)
+    if is_priced_so and Purchase.ON_DEMAND in request.search.purchase:
+        is_searched_so = False
+    named = ("pricing", is_priced_so), ("search", is_searched_so)
+    changes += [
+        NeededChange(f"{place}.purchase", str(Purchase.SPOT), str(Purchase.ON_DEMAND))
+        for place, is_so in named
+        if is_so
+    ]
+    pricing = replace(
+        request.pricing, purchase=Purchase.ON_DEMAND if is_priced_so else request.pricing.purchase
+    )
+    bought = replace(configuration, purchase=Purchase.ON_DEMAND)
+    return replace(asked, request=replace(request, pricing=pricing)), bought
+
+
+def _in_currency(asked: Asked, currency: str, changes: list[NeededChange]) -> Asked:
+    """Return the request in the currency of a price that no rate leads to the wanted one."""
+    request = asked.request
+    wanted = request.pricing.currency or asked.served.currency
+    changes.append(NeededChange("pricing.currency", wanted, currency))
+    pricing = replace(request.pricing, currency=currency)
+    return replace(asked, request=replace(request, pricing=pricing))
+
+
+def _missed(asked: Asked, found: Evaluated, currency: str | None) -> list[NeededChange]:
+    """Return what one candidate that can end still misses; amounts are in `currency` if any."""
+    request, candidates = asked.request, found.candidates
+    constraints = constraints_of(request)
+    duration, cost = float(candidates.duration_bound_s[0]), float(candidates.cost_bound[0])
+    changes = []
+    if misfits(candidates, constraints).any():
+        chance = float(candidates.fits_probability[0])
+        changes.append(NeededChange("confidence", request.confidence, _down(chance)))
+    changes += _unknown(asked, found, duration)
+    if request.deadline_s is not None and duration > request.deadline_s:
+        changes.append(NeededChange("deadline_s", request.deadline_s, duration))
+    if constraints.budget is not None and cost > constraints.budget:
+        changes.append(NeededChange("budget", constraints.budget, cost, currency))
+    if request.require_within_range and not candidates.within_range[0]:
+        changes.append(NeededChange("require_within_range", asked=True, needed=False))
+    return changes
+
+
+def _unknown(asked: Asked, found: Evaluated, duration_s: float) -> list[NeededChange]:
+    """Return what would have to be known of a candidate."""
+    request, candidates = asked.request, found.candidates
+    changes = []
+    if request.needs_cost and np.isnan(candidates.cost_bound[0]):
+        changes.append(_price(asked, found, duration_s))
+    is_green = request.objective in {Objective.ENERGY, Objective.CARBON}
+    if is_green and np.isnan(objective_values(candidates, request.objective)[0]):
+        lacks_power = np.isnan(candidates.energy_kwh[0])
+        name = "watts_per_worker" if lacks_power else "kg_co2e_per_kwh"
+        changes.append(NeededChange(f"energy.{name}", None, None))
+    return changes
+
+
+def _price(asked: Asked, found: Evaluated, duration_s: float) -> NeededChange:
+    """Return the highest price that keeps the budget."""
+    request, needed = asked.request, None
+    if request.budget is not None:
+        free, one = (_cost_at(asked, found, Decimal(each), duration_s) for each in (0, 1))
+        highest = (request.budget - free) / (one - free)
+        needed = _down(float(highest)) if highest > 0 else None
+    return NeededChange("pricing.price_per_hour", None, needed)
+
+
+def _cost_at(asked: Asked, found: Evaluated, price: Decimal, seconds: float) -> Decimal:
+    """Return what a duration costs at an inline price; it is linear in it."""
+    query = replace(asked.request.pricing, price_per_hour=price, serverless=None)
+    offer = asked.book.resolve(found.configurations[0], query)
+    assert offer is not None
+    return exact_cost(offer, seconds)
+
+
+def _down(value: float) -> float:
+    """Return six digits that are not above a value."""
+    return float(_SIX_DIGITS_DOWN.create_decimal_from_float(value))

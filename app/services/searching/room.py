@@ -1,0 +1,45 @@
+"""Whether workers can stand on as many nodes as a search names."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil, inf
+from typing import Final, NamedTuple
+
+from app.domain.configurations import Configuration
+from app.pricing.resolution import PriceBook
+from app.services.answering.questions import Hardware
+
+TOO_FEW_GPUS: Final = "too_few_gpus"
+TOO_FEW_WORKERS: Final = "too_few_workers"
+
+
+class Misplaced(NamedTuple):
+    """Why workers cannot stand on their nodes, and the nearest number of nodes that would do."""
+
+    reason: str
+    nodes: int
+
+
+def misplaced(
+    configurations: Sequence[Configuration],
+    measured: Mapping[Hardware, float | None],
+    book: PriceBook,
+) -> dict[int, Misplaced]:
+    """Return what cannot stand on its nodes, by its row.
+
+    That is what asks for more workers than its nodes have GPUs and than any run had on one, and
+    what asks for more nodes than workers.
+    """
+    most: dict[Hardware, float] = {}
+    for pair in {(each.gpu_type, each.instance_type) for each in configurations}:
+        gpus = None if pair[1] is None else book.gpus_of(Configuration(*pair))
+        most[pair] = max(gpus, measured.get(pair) or 0.0) if gpus else inf
+    found: dict[int, Misplaced] = {}
+    for row, each in enumerate(configurations):
+        workers, nodes, room = each.workers, each.nodes, most[each.gpu_type, each.instance_type]
+        if nodes is None:
+            continue
+        if nodes > workers:
+            found[row] = Misplaced(TOO_FEW_WORKERS, workers)
+        elif workers > nodes * room:
+            found[row] = Misplaced(TOO_FEW_GPUS, ceil(workers / room))
+    return found

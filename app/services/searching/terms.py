@@ -1,0 +1,209 @@
+"""Where and how a search buys hardware: what it names, as far as its pricing allows it."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TypeVar
+
+from app.domain.configurations import Configuration, Purchase
+from app.domain.errors import Fault, InvalidRequestError
+from app.domain.prices import PriceQuery
+from app.domain.recommendations import ANYWHERE, Search
+from app.pricing.resolution import PriceBook, agrees
+from app.services.answering.questions import Hardware
+
+Place = tuple[str | None, str | None]
+"""A provider and a region."""
+
+Terms = tuple[Place, Purchase | None]
+"""Where hardware is bought, and how."""
+
+_Name = TypeVar("_Name", str, Purchase)
+
+
+@dataclass(frozen=True, slots=True)
+class Buying:
+    """Where a search buys, each of its lists with None for what is left open.
+
+    Parameters
+    ----------
+    providers, regions, ways
+        What is searched; `ANYWHERE` among the places makes each that sells hardware one.
+    pricing, book
+        Which prices count, and those that there are.
+    is_everywhere
+        Whether every place counts all the same.
+    measured
+        Hardware that its GPU alone may stand for where it is not on sale: other machines have it.
+    needs_price
+        Whether what no place sells is not wanted, where no place is named.
+    """
+
+    providers: Sequence[str | None]
+    regions: Sequence[str | None]
+    ways: Sequence[Purchase | None]
+    pricing: PriceQuery
+    book: PriceBook
+    is_everywhere: bool = False
+    measured: Collection[Hardware] = ()
+    needs_price: bool = False
+
+    @property
+    def fewest(self) -> int:
+        """How many terms one piece of hardware has at least, places that are looked up apart."""
+        places = 1 if self._is_anywhere else len(self.providers) * len(self.regions)
+        return places * len(self.ways)
+
+    def placed(self, hardware: Sequence[Hardware]) -> list[tuple[Hardware, Terms]]:
+        """Return hardware with its terms, each once."""
+        moving = {pair for pair in hardware if self._may_move(pair)}
+        sold = {pair: self._sold(pair) for pair in {*moving, *map(_alone, moving)}}
+        taken = {(_alone(pair), terms) for pair in moving for terms in sold[pair]}
+        found: dict[tuple[Hardware, Terms], None] = {}
+        for pair in hardware:
+            alone = _alone(pair)
+            if pair in moving:
+                placed = [(pair, terms) for terms in sold[pair]]
+                placed += [(alone, each) for each in sold[alone] if (alone, each) not in taken]
+            else:
+                placed = [(pair, terms) for terms in self._sold(pair)] if self._is_anywhere else []
+            found.update(dict.fromkeys([*placed, *self._unsold(pair, placed)]))
+        return list(found)
+
+    def _unsold(
+        self, pair: Hardware, placed: Sequence[tuple[Hardware, Terms]]
+    ) -> list[tuple[Hardware, Terms]]:
+        """Return hardware where it is asked for and not on sale: of that no price is known."""
+        covered = {terms for _hardware, terms in placed}
+        if covered and self._is_anywhere:
+            return []
+        return [(pair, terms) for terms in self._named if terms not in covered]
+
+    @property
+    def _is_anywhere(self) -> bool:
+        return self.is_everywhere or ANYWHERE in {*self.providers, *self.regions}
+
+    @property
+    def _named(self) -> list[Terms]:
+        """What is asked for; where every place counts, the cheapest that may yet be found."""
+        if self._is_anywhere:
+            return [((None, None), way) for way in self.ways]
+        return list(product(product(self.providers, self.regions), self.ways))
+
+    def _may_move(self, pair: Hardware) -> bool:
+        pricing = self.pricing
+        if None in pair or pair not in self.measured or pricing.is_inline:
+            return False
+        places = {*self.providers, *self.regions, pricing.provider, pricing.region}
+        return self.is_everywhere or self.needs_price or places != {None}
+
+    def _sold(self, pair: Hardware) -> list[Terms]:
+        """Return where hardware is on sale; a place may sell it in one of the ways alone."""
+        offered = {
+            way: self.book.places(Configuration(*pair, purchase=way), self.pricing)
+            for way in self.ways
+        }
+        if not self._is_anywhere:
+            return [
+                (place, way)
+                for place, way in self._named
+                if any(_agree(each, place) for each in offered[way])
+            ]
+        return [(place, way) for way in self.ways for place in self._among(offered[way])]
+
+    def _among(self, offered: Sequence[Place]) -> list[Place]:
+        """Return those of the places offered that are searched, each once.
+
+        A provider's price without a region counts in each of its regions.
+        """
+        found = [
+            place
+            for place in offered
+            if _is_among(place[0], self.providers) and _is_among(place[1], self.regions)
+        ]
+        divided = {name.casefold() for name, region in found if name and region}
+        return [(name, at) for name, at in found if at or (name or "").casefold() not in divided]
+
+
+def _agree(offered: Place, asked: Place) -> bool:
+    return all(map(agrees, offered, asked))
+
+
+def _alone(pair: Hardware) -> Hardware:
+    """Return the GPU without the machine that it was measured in."""
+    return pair[0], None
+
+
+def _is_among(name: str | None, wanted: Sequence[str | None]) -> bool:
+    folded = {None if each is None else each.casefold() for each in wanted}
+    return not folded.isdisjoint({ANYWHERE, None, (name or "").casefold()})
+
+
+def refuse_beyond(most: int, total: int) -> None:
+    """Refuse a search of more configurations than `most`.
+
+    Raises
+    ------
+    InvalidRequestError
+        If it has.
+    """
+    if total > most:
+        raise InvalidRequestError(
+            f"The search has {total} configurations; at most {most}.",
+            [
+                Fault(
+                    "The lists multiply, each place of `*` too.",
+                    "Shorten them; without places the cheapest counts.",
+                    field="search",
+                    pointer="/search",
+                )
+            ],
+        )
+
+
+def narrowed(search: Search, pricing: PriceQuery) -> Search:
+    """Return a search with those of its places and purchases that pricing allows.
+
+    Raises
+    ------
+    InvalidRequestError
+        If they have none in common.
+    """
+    found = replace(
+        search,
+        providers=_allowed(search.providers, pricing.provider),
+        regions=_allowed(search.regions, pricing.region),
+        purchase=_allowed(search.purchase, pricing.purchase),
+    )
+    apart = [
+        ("providers", "provider", search.providers, pricing.provider, found.providers),
+        ("regions", "region", search.regions, pricing.region, found.regions),
+        ("purchase", "purchase", search.purchase, pricing.purchase, found.purchase),
+    ]
+    faults = [
+        fault
+        for name, single, searched, priced, common in apart
+        if searched and not common
+        for fault in _faults_of(name, single, searched, priced)
+    ]
+    if faults:
+        raise InvalidRequestError(faults[0].message, faults)
+    return found
+
+
+def _allowed(searched: tuple[_Name, ...], priced: str | None) -> tuple[_Name, ...]:
+    if priced is None or ANYWHERE in searched:
+        return searched
+    return tuple(each for each in searched if each.casefold() == priced.casefold())
+
+
+def _faults_of(
+    name: str, single: str, searched: Sequence[str], priced: str | None
+) -> tuple[Fault, Fault]:
+    listed = ", ".join(map(str, searched))
+    message = f"search.{name} ({listed}) and pricing.{single} ({priced}) have nothing in common."
+    remedy = f"Leave one of them out, or name {priced} in search.{name} too."
+    return (
+        Fault(message, remedy, f"search.{name}", list(searched), pointer=f"/search/{name}"),
+        Fault(message, remedy, f"pricing.{single}", priced, pointer=f"/pricing/{single}"),
+    )

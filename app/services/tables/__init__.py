@@ -1,0 +1,1 @@
+"""Runs and questions as the tables of the regression library."""
