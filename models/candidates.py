@@ -1,4 +1,4 @@
-"""The portfolio's list: which regressors compete, and how each is built."""
+"""The candidates of the portfolio: which regressors compete, and how each is built."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from models.trees.boosting import BoostedTrees, ResidualTrees
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a candidate is built for: the matrix, the noise of repetitions and the seed.
+    """What a candidate is built with: the matrix layout, the noise of repetitions and the seed.
 
-    `shape` holds scales and log hyper-parameters of an earlier process: later ones keep its
-    correlations, so that a forecast computes them once for all.
+    `shape` holds the scales and log hyper-parameters of a process fitted earlier; later processes
+    keep its correlations, so that a forecast computes them once for all of them.
     """
 
     layout: Layout
@@ -57,6 +57,6 @@ CANDIDATES: dict[str, Callable[[Setting], PortfolioRegressor]] = {
     "residual_trees": lambda setting: ResidualTrees(setting.layout, seed=setting.seed),
     "boosted_trees": lambda setting: BoostedTrees(setting.layout, seed=setting.seed),
 }
-"""Name -> constructor. One of scikit-learn's joins by a line more: `models.estimators.scikit`."""
+"""Name -> constructor. One more line adds a scikit-learn regressor: `models.estimators.scikit`."""
 
 REGRESSOR_NAMES: tuple[str, ...] = tuple(CANDIDATES)

@@ -25,19 +25,19 @@ class Comparison:
 
 
 def compare(challenger: FittedPortfolio, incumbent: FittedPortfolio, runs: RunTable) -> Comparison:
-    """Judge both regressors on the configurations of `runs`, each by what it had not seen.
+    """Judge both regressors on the configurations of `runs`, by forecasts made without them.
 
-    A regressor's error on a configuration that it was fitted with is its held-out one, in the fold
-    that its own fit dealt it to; on any other it is that of its forecast. Configurations
-    that one of them was fitted with but never held out are left out.
+    On a configuration that it was fitted with, a regressor is judged by its held-out forecast, from
+    the fold to which its own fit assigned it; on any other, by its forecast. Configurations that
+    either of them was fitted with but never held out are left out.
 
     Parameters
     ----------
     challenger, incumbent
         The new and the published portfolio of one workload.
     runs
-        The runs to judge by, normally those of the challenger's fit; what it moved for a change
-        of the code is moved here too.
+        The runs to judge by, normally those of the challenger's fit; durations that it shifted
+        for change points are shifted here too.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def compare(challenger: FittedPortfolio, incumbent: FittedPortfolio, runs: RunTa
 
 
 def _honest_forecasts(portfolio: FittedPortfolio, configurations: Configurations) -> FloatArray:
-    """Return log forecasts that did not see the configuration, NaN where there is none."""
+    """Return log forecasts made without the configuration, NaN where there is none."""
     keys = configurations.keys
     memory = portfolio.memory
     told = np.where(memory.held_out < UNBOUNDED, memory.held_out, np.nan).tolist()

@@ -1,4 +1,4 @@
-"""How many samples a training needs to its target as the batch grows: the gradient noise scale."""
+"""How many samples a training needs to reach its target, by batch size: gradient noise scale."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ from models.tables import FloatArray
 N_NOISE_SCALES = 161
 """Points of the grid on which the noise scale's posterior is held."""
 
-# Batches are mostly chosen below the noise scale, by how much nobody knows beforehand.
+# Batch sizes are mostly chosen below the noise scale; by how much is not known beforehand.
 _PRIOR_RATIO, _PRIOR_SD, _GRID_SDS = 4.0, 2.5, 4.0
-# Repeated trainings reach their target after numbers of samples that differ by a tenth.
+# The samples that repeated trainings need to reach their target differ by a tenth.
 _NOISE_A, _NOISE_B = 2.0, 2 * 0.1**2
 _INLIER_SPREADS, _ROUNDS, _MIN_ROBUST = 2.5, 8, 4
-"""Robust deviations within which a run counts whole, rounds of weighing, runs that it takes."""
+"""Robust deviations within which a run has full weight, reweighting rounds, fewest runs for it."""
 
 _LEAST_SPREAD = 0.03
-"""No residuals are believed to lie closer, in log units."""
+"""Lower bound of the robust deviation of residuals, in log units."""
 
 _CONFIDENCE = 0.9
 
 _LARGEST_LOG = 300.0
-"""Of an artefact: beyond what any fit gives."""
+"""Bound on the numbers of an artefact; no fit reaches it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConvergenceRuns:
-    """Runs that reached their target, with what it took.
+    """Runs that reached their target, and the samples that it took.
 
     Parameters
     ----------
@@ -78,23 +78,23 @@ class NoiseScale(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConvergenceLaw:
-    """Samples to the target as a function of the batch size, with what is not known of it.
+    """Samples to the target as a function of the batch size, with its uncertainty.
 
-    ``E(B) = E_min (1 + B / N)``: far below the noise scale N each sample teaches as much in any
-    batch, far above it each step does. Every noise scale of a grid has its probability, and given
-    it the log of E_min is Student-distributed.
+    ``E(B) = E_min (1 + B / N)``: far below the noise scale N, progress per sample does not depend
+    on the batch size; far above it, progress per step does not. Each noise scale of a grid has a
+    probability; given the noise scale, log E_min is Student-distributed.
 
     Parameters
     ----------
     log_noise_scale
         The grid, shape (N_NOISE_SCALES,), rising.
     probability
-        Of each noise scale, summing to 1.
+        Probability of each noise scale, summing to 1.
     location, variance
-        Of log E_min plus the noise of a run, for each noise scale; the variance is that of a new
-        run.
+        Location of log E_min, and variance of the log samples of a new run (its noise included),
+        for each noise scale.
     n_runs, batch_sizes
-        What it rests on: runs, and smallest and largest batch size.
+        Number of runs behind the law, and their smallest and largest batch size.
 
     References
     ----------
@@ -113,7 +113,7 @@ class ConvergenceLaw:
     def moments(self, batch_size: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of the log samples that a new run needs, each of shape (n,).
 
-        The mean rises with the batch size, by at most its ratio.
+        The samples grow with the batch size, at most in proportion to it.
         """
         gains = np.log1p(np.exp(np.log(batch_size)[:, None] - self.log_noise_scale))
         each = self.location + gains
@@ -122,12 +122,12 @@ class ConvergenceLaw:
         return mean, spread + self.variance @ self.probability
 
     def samples_factor(self, batch_size: FloatArray, own: FloatArray) -> FloatArray:
-        """Return how many times more samples a batch size needs than another, shape (n,)."""
+        """Return the samples that `batch_size` needs over those that `own` needs, shape (n,)."""
         factor: FloatArray = np.exp(self.moments(batch_size)[0] - self.moments(own)[0])
         return factor
 
     def noise_scale(self) -> NoiseScale:
-        """Return what is known of the noise scale."""
+        """Return the noise scale's median and interval."""
         cumulative = np.cumsum(self.probability) - self.probability / 2
         tail = (1 - _CONFIDENCE) / 2
         found = np.interp([0.5, tail, 1 - tail], cumulative, self.log_noise_scale)
@@ -135,13 +135,13 @@ class ConvergenceLaw:
 
 
 def fit_convergence(runs: ConvergenceRuns | None) -> ConvergenceLaw | None:
-    """Fit the law by its exact posterior on a grid of noise scales, None without a run.
+    """Fit the law by its exact posterior on a grid of noise scales; None without runs.
 
-    With y the log samples and ``g = log(1 + B / N)``, ``y = log E_min + g + e``, e normal with an
-    inverse-gamma variance (mode near .1^2) and a flat prior of log E_min, which are integrated in
-    closed form; N is log-normal around four times the geometric mean batch, a factor of 12 either
-    way. From four runs on, residuals r beyond 2.5 robust standard deviations s count by
-    ``(2.5 s / r)^2``, so that their pull fades with their distance.
+    With y the log samples and ``g = log(1 + B / N)``, ``y = log E_min + g + e`` with normal e. The
+    variance of e (inverse-gamma prior, mode near .1^2) and log E_min (flat prior) are integrated
+    out in closed form; the prior of N is log-normal around four times the geometric mean batch
+    size, with a standard deviation of a factor of 12. From four runs on, residuals r beyond 2.5
+    robust standard deviations s have the weight ``(2.5 s / r)^2``: their pull fades with distance.
 
     References
     ----------
@@ -175,7 +175,7 @@ def fit_convergence(runs: ConvergenceRuns | None) -> ConvergenceLaw | None:
 def _posterior(
     grid: FloatArray, center: float, batch: FloatArray, y: FloatArray, weights: FloatArray
 ) -> ConvergenceLaw:
-    """Return the law given the weights of the runs, which stand in the order of their batches."""
+    """Return the law given the weights of the runs, which are sorted by batch size."""
     total = weights.sum()
     left = y - np.log1p(np.exp(np.log(batch) - grid[:, None]))
     location = left @ weights / total
@@ -194,7 +194,7 @@ def _posterior(
 
 
 def convergence_arrays(law: ConvergenceLaw | None) -> dict[str, FloatArray]:
-    """Return a law as arrays of an artefact, none without a law."""
+    """Return a law as the arrays of an artefact; empty without a law."""
     if law is None:
         return {}
     curves = [law.log_noise_scale, law.probability, law.location, law.variance]
@@ -208,7 +208,7 @@ def build_convergence(arrays: Mapping[str, FloatArray]) -> ConvergenceLaw | None
     Raises
     ------
     ArtifactError
-        If the arrays are no law.
+        If the arrays do not form a law.
     """
     if "convergence.curves" not in arrays:
         return None

@@ -18,7 +18,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 
 AT_80: Final = LEVELS.index(0.8)
 AT_90: Final = LEVELS.index(0.9)
-"""Where these levels stand among `LEVELS`."""
+"""Positions of these levels in `LEVELS`."""
 
 NORMAL_KNOTS: FloatArray = np.array([0.0, *(NormalDist().inv_cdf((1 + c) / 2) for c in LEVELS)])
 """The standard normal's half widths at 0 and at `LEVELS`: abscissae of the calibrated curve."""
@@ -30,11 +30,11 @@ _KNOTS: Final[list[float]] = NORMAL_KNOTS.tolist()
 _INNER_KNOTS: Final = _KNOTS[1:-1]
 
 MAX_LOG_BOUND = 700.0
-"""No bound is further out, in log units: its exponential would be infinite or zero."""
+"""Largest absolute bound, in log units: beyond it, exponentials overflow or vanish."""
 
 
 def normal_quantiles(n: int) -> FloatArray:
-    """Return the standard normal's quantiles in the middles of n equal shares, shape (n,).
+    """Return the standard normal's quantiles at the midpoints of n equal shares, shape (n,).
 
     Examples
     --------
@@ -48,9 +48,9 @@ def normal_quantiles(n: int) -> FloatArray:
 class ForecastDistribution:
     """Distributions of the duration of new runs, one per row.
 
-    ``log T = log_median +- q(c) scale`` bounds a share c of new runs, where q is piecewise linear
-    in the half width of the standard normal at c and increases, so that bounds are nested. Where
-    more is known of one side, q differs above and below.
+    ``log T = log_median +- q(c) scale`` contains a share c of new runs. q is increasing and
+    piecewise linear in the standard normal's half width at c, so that intervals are nested. It may
+    differ above and below the median.
 
     Parameters
     ----------
@@ -63,13 +63,13 @@ class ForecastDistribution:
     curves
         Calibrated half widths in units of `scale` at `LEVELS`, shape (n, 5), increasing.
     curves_above
-        Those above the median where they differ from those below, which are `curves` then.
+        Half widths above the median where they differ; `curves` are then those below it.
 
     Raises
     ------
     DamagedForecastError
-        If a value is not finite, a scale or a curve is not positive and increasing, or a bound is
-        beyond all numbers.
+        If a value is not finite, a scale is not positive, a curve is not positive and increasing,
+        or a bound is beyond `MAX_LOG_BOUND`.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class ForecastDistribution:
     def _check(self, curves: FloatArray) -> None:
         if len(self.scale) == 1 and self._is_sound(curves):
             return
-        # What is not finite fails the comparisons: nothing is beyond or within NaN.
+        # Values that are not finite fail these comparisons: any comparison with NaN is false.
         scale = self.scale
         bound = np.abs(self.log_median) + 2 * scale * np.add.reduce(curves[:, -1:], axis=1)
         if _all((bound <= MAX_LOG_BOUND) & (scale > 0)):
@@ -110,7 +110,7 @@ class ForecastDistribution:
         raise DamagedForecastError("A forecast is not finite, or its scale is not positive.")
 
     def _is_sound(self, curves: FloatArray) -> bool:
-        """Whether one row passes all checks: by numbers, ten times as fast as by arrays."""
+        """Whether a single row passes all checks: scalars are ten times as fast as arrays."""
         scale, curve = self.scale.item(), curves[0].tolist()
         bound = abs(self.log_median.item()) + 2 * scale * curve[-1]
         is_rising = all(map(lt, [0.0, *curve], curve))
@@ -175,8 +175,8 @@ class ForecastDistribution:
     def typical_error(self) -> FloatArray:
         """Return the relative error (a fraction) that half of the new runs stay below, shape (n,).
 
-        This is the forecast's own, calibrated estimate of its accuracy: for the question that was
-        asked, where a held-out error speaks of the average question of its kind.
+        This is the forecast's own calibrated estimate of its accuracy for the question asked; a
+        held-out error describes the average question of its kind.
 
         Examples
         --------
@@ -189,11 +189,11 @@ class ForecastDistribution:
         return np.expm1(np.minimum(self.scale * middle, 50.0))
 
     def _center(self) -> FloatArray | float:
-        """Return the log medians: as a number where there is one."""
+        """Return the log medians, as a scalar if there is one row."""
         return self.log_median.item() if len(self.log_median) == 1 else self.log_median
 
     def _half_width(self, score: float, curves: FloatArray) -> FloatArray | float:
-        """Return the half widths at a score: as a number where there is one."""
+        """Return the half widths at a score, as a scalar if there is one row."""
         piece = min(bisect_right(_INNER_KNOTS, score), len(LEVELS) - 1)
         start, end = _KNOTS[piece], _KNOTS[piece + 1]
         share = (score - start) / (end - start)
@@ -207,14 +207,14 @@ class ForecastDistribution:
 
 
 def _exp(logs: FloatArray | float) -> FloatArray:
-    """Return exponentials as an array; one number costs a tenth of an array of one."""
+    """Return exponentials as an array; a scalar costs a tenth of an array of one element."""
     if isinstance(logs, float):
         return np.array([exp(logs) if logs <= MAX_LOG_BOUND else np.exp(logs)])
     return np.exp(logs)
 
 
 def _all(are_true: BoolArray) -> bool:
-    """Return what `np.all` does of an array, without the function around it."""
+    """Return `np.all` of an array without the overhead of its wrapper."""
     return bool(np.logical_and.reduce(are_true, axis=None))
 
 

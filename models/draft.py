@@ -1,4 +1,4 @@
-"""What a fit has found, and the portfolio that is made of it: weights, calibration, report."""
+"""What a fit has found, and the portfolio made from it: weights, calibration, report."""
 
 import math
 from collections.abc import Mapping
@@ -46,15 +46,15 @@ class Encoding:
     Attributes
     ----------
     encoder
-        With what the durations tell of the columns.
+        The encoder, adjusted to what the durations show about the columns.
     encoded
         The configurations.
     center
         Median log duration.
     y
-        Log durations above it, shape (n,).
+        Log durations less `center`, shape (n,).
     jitter
-        How the noise of runs goes with them, None where it is the same for all.
+        How the noise of runs depends on the duration, None where it is the same for all.
     """
 
     encoder: Encoder
@@ -71,18 +71,18 @@ class Encoding:
         prior: PooledPrior | None,
         seed: int,
     ) -> "Encoding":
-        """Return the encoding of configurations, shares and exponents read as durations tell.
+        """Return the encoding of configurations, with the encoder adjusted to their durations.
 
         Parameters
         ----------
         configurations
-            What is encoded.
+            The configurations to encode.
         encoder
-            As learned from their features.
+            The encoder learned from their features.
         prior
-            What other workloads say of exponents, None without.
+            Exponents learned from other workloads, None without.
         seed
-            Chooses the subset of large sets.
+            Seed for the choice of a subset of large sets.
         """
         center = float(np.median(configurations.log_duration))
         y = configurations.log_duration - center
@@ -95,7 +95,7 @@ class Encoding:
         return cls(encoder, encoder.encode(configurations.features), center, y, jitter)
 
     def used_axes(self) -> list[str]:
-        """Return the numeric columns that differ among the configurations."""
+        """Return the numeric columns that regressors use."""
         return [feature.column for feature in self.encoder.numeric if feature.used]
 
 
@@ -110,19 +110,19 @@ class Draft:
     encoding
         The same as numbers.
     imputed
-        The runs, unfinished ones among them.
+        The runs, with estimates for unfinished ones.
     regime_map
-        Which kinds of question there are.
+        The kinds of question.
     fitted, failed
         The regressors by name, and why others were left out.
     held_out
-        Their forecasts of what they were not fitted on, by kind of question.
+        Their forecasts of held-out configurations, by kind of question.
     prior
-        What other workloads say, None without.
+        What was learned from other workloads, None without.
     arms
-        With and without it, and what each is worth.
+        The regressors with and without this prior, and how they are weighted.
     memory_law, convergence, phases
-        What `FittedPortfolio` has of these.
+        As in `FittedPortfolio`.
     """
 
     configurations: Configurations
@@ -139,12 +139,12 @@ class Draft:
     phases: PhaseLaw | None
 
     def finish(self, runs: RunTable, odd: EvidenceReport) -> FittedPortfolio:
-        """Return the portfolio: every kind of question with its weights and its calibration.
+        """Return the portfolio, with weights and calibration for each kind of question.
 
         Parameters
         ----------
         runs
-            The runs that it took, those before a change point too.
+            The runs that the fit used, including those before a change point.
         odd
             What the runs tell besides durations.
         """

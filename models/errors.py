@@ -26,7 +26,7 @@ class UnknownRegressorError(ValueError):
 
 
 class NothingFittedError(ValueError):
-    """Every candidate failed; the message names each one's reason."""
+    """Every candidate failed; the message gives the reason for each."""
 
     def __init__(self, reasons: dict[str, str]) -> None:
         told = "; ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()))
@@ -39,4 +39,4 @@ class ArtifactError(ValueError):
 
 
 class DamagedForecastError(ArtifactError):
-    """A forecast is not finite: a bug, or numbers of an artefact that no fit gives."""
+    """A forecast is not finite: a bug, or an artefact with numbers that no fit produces."""

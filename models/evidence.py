@@ -1,4 +1,4 @@
-"""Runs that are no durations: what they tell of memory, and lower bounds of unfinished runs."""
+"""What runs show besides complete durations: GPU memory, and lower bounds of unfinished runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class MemoryRuns:
     features
         The features of the runs.
     is_out_of_memory
-        True where the run ended for want of GPU memory, False where it succeeded, shape (n,).
+        True where the run ran out of GPU memory, False where it succeeded, shape (n,).
     peak_bytes
-        Highest use of memory of one GPU in bytes, shape (n,), NaN where it was not measured.
+        Peak memory use of one GPU in bytes, shape (n,), NaN where it was not measured.
 
     Raises
     ------
@@ -54,7 +54,7 @@ class MemoryRuns:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedRuns:
-    """Runs that were stopped from outside before their end: their durations are lower bounds.
+    """Runs that were stopped from outside before they finished; durations are lower bounds.
 
     Parameters
     ----------
@@ -67,14 +67,14 @@ class UnfinishedRuns:
     run_ids
         A name for each run.
     started_at
-        When each run began, in seconds since any epoch, the one of the finished runs, shape (n,);
-        None: at the pace of the newest ones.
+        When each run started, in seconds since the same instant as for completed runs, shape (n,);
+        None if unknown: the runs are then taken to have the present pace.
 
     Raises
     ------
     ValueError
-        If lengths differ, a time is not finite, a duration is not positive and finite or a
-        progress is no share.
+        If lengths differ, a time is not finite, a duration is not positive and finite, or a
+        progress is not within [0, 1].
 
     Examples
     --------
@@ -120,7 +120,7 @@ class UnfinishedRuns:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What runs tell besides complete durations; None where there is nothing of a kind."""
+    """What runs show besides complete durations; None where no run shows a kind."""
 
     memory: MemoryRuns | None = None
     unfinished: UnfinishedRuns | None = None

@@ -45,10 +45,10 @@ from models.tables import RunTable
 from models.threads import single_thread
 
 _SHARE_OF_FULL_FITS = 0.3
-"""Of a fit's progress, after 2 % for the encoding."""
+"""Share of a fit's progress that fits on all runs take, after 2 % for the encoding."""
 
 _MOST_CHECKED = 1000
-"""Configurations whose forecasts must be within bounds for a candidate to take part."""
+"""Number of configurations whose forecasts must be within bounds for a candidate to take part."""
 
 
 @single_thread
@@ -69,32 +69,33 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
     Parameters
     ----------
     runs
-        Runs that ended well, at least one.
+        Completed runs, at least one.
     seed
         Seed of everything random; equal runs and seed give equal artefacts, in any row order, as
         long as the time budget does not bind.
     time_budget_s
-        Seconds after which no further regressor is fitted and no further held-out set begun. The
-        report tells what was left out; one regressor is always fitted.
+        Seconds after which no further regressor is fitted and no further held-out set is begun.
+        The report says what was left out; one regressor is always fitted.
     regressors
-        Names out of `models.candidates.CANDIDATES`; all by default.
+        Names from `models.candidates.CANDIDATES`; all by default.
     hardware
         Data sheets of accelerators by GPU type.
     prior
-        What other workloads say, never this one itself; physics and data sheets alone if None.
+        What was learned from other workloads, never from this one; None for physics and data
+        sheets alone.
     evidence
-        What runs tell besides durations: memory, bounds of unfinished ones, samples to a target,
+        What runs show besides durations: memory, bounds of unfinished runs, samples to a target,
         phases.
     on_progress
-        Called with the share done and the step under way; an exception it raises ends the fit.
+        Called with the share done and the current step; an exception it raises ends the fit.
     fold_map
-        Where held-out sets are forecast: the built-in `map` does so in turn, another one may use a
-        cluster. It changes nothing in the result.
+        Applies the forecasting function to held-out sets: the built-in `map` does so one by one,
+        another may use a cluster. The result is the same.
 
     Raises
     ------
     NotEnoughRunsError
-        Without a run.
+        If there are no runs.
     UnknownRegressorError
         If a name in `regressors` is not known.
     NothingFittedError
@@ -165,7 +166,7 @@ def fit_portfolio(  # noqa: PLR0913 - every choice of a fit is a keyword
 def _present(
     runs: RunTable, hardware: Mapping[str, HardwareDescription] | None, seed: int
 ) -> tuple[RunTable, tuple[ChangePoint, ...], int]:
-    """Return the runs that tell of today, the change points, and how many are too incomplete."""
+    """Return the runs at the present pace, change points and the number of incomplete runs."""
     changes = find_change_points(runs, hardware, seed=seed)
     present = at_present(runs, changes)
     incomplete = find_incomplete(present, hardware, seed=seed)

@@ -1,4 +1,4 @@
-"""Attributes that are computed when they are first asked for."""
+"""Attributes that are computed at first access."""
 
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
@@ -7,11 +7,11 @@ Value = TypeVar("Value")
 
 
 class once(Generic[Value]):  # noqa: N801 - a decorator, as `property` is one
-    """A method as an attribute: called at the first access, then its value stays.
+    """A method as an attribute: called at first access, then its value is kept.
 
-    `functools.cached_property` of Python 3.11 holds a lock for all instances of a class while it
-    computes, so that a large table in one thread keeps every other one waiting. Here two threads
-    may at worst compute the same value twice.
+    `functools.cached_property` of Python 3.11 holds one lock for all instances of a class while it
+    computes, so that a large table in one thread keeps all other threads waiting. Here, at worst,
+    two threads compute the same value.
 
     Examples
     --------

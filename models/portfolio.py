@@ -30,7 +30,7 @@ from models.selection.holdout import trend_breaks
 from models.tables import FeatureTable, FloatArray
 
 _SHORT_AXIS_BREAK = 0.3
-"""Instead of that of `models.selection.holdout`, along an axis of one or two levels."""
+"""Replaces the break of `models.selection.holdout` along an axis with one or two levels."""
 
 NO_MEMORY_EVIDENCE = "no memory measurements"
 
@@ -43,29 +43,29 @@ class FittedPortfolio:
     Parameters
     ----------
     encoder, transfer, regime_map
-        How questions are encoded, open levels answered, and kinds of question told apart.
+        How questions are encoded, unseen or unspecified levels answered, and regimes told apart.
     members
         The regressors with weight in some regime, by name.
     regimes
         How each kind of question is answered.
     center
-        Median log duration of the configurations; the members forecast what is above it.
+        Median log duration of the configurations; the members forecast log durations less this.
     memory
         The configurations of the fit: rows, keys, names of runs, held-out forecasts.
     report
         What was fitted on what, and how well.
     memory_law
-        Whether a configuration fits into GPU memory, None if no run tells anything of it.
+        Whether a configuration fits into GPU memory, None if no run shows anything about it.
     convergence
-        How many samples the target takes with a batch size, None if no run reached one.
+        How many samples the target takes at a batch size, None if no run reached one.
     phases
-        How the phases that runs told share the duration, None if no run told any.
+        How the phases that runs reported share the duration, None if no run reported any.
     jitter
-        How the noise of runs goes with the duration, None where it is the same for all.
+        How the noise of runs depends on the duration, None where it is the same for all.
     placement
-        How workers stand on nodes where a question does not say, None where no run tells.
+        How workers are placed on nodes where a question does not say, None where no run shows it.
     noise_tails
-        How far runs lie from the usual duration, None where as normal noise does.
+        The tails of the noise of runs, None where they are no heavier than normal.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class FittedPortfolio:
         Log standard deviation, per log unit beyond the measured range, of a break in the trend of
         each numeric feature, shape (n_numeric,).
     answering
-        `regimes`, and what answers below the ranges of axes (`models.calibration.lower_ends`).
+        `regimes`, and what answers below the range of an axis (`models.calibration.lower_ends`).
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an artefact, named once where it is built
@@ -123,7 +123,7 @@ class FittedPortfolio:
         )
 
     def ask(self, features: FeatureTable) -> Inquiry:
-        """Return the answers to a table of questions, each part made when it is asked for."""
+        """Return the answers to a table of questions; each part is computed at first access."""
         return Inquiry(self._grounds, features, self.phases)
 
     def predict(self, features: FeatureTable) -> ForecastDistribution:
@@ -138,7 +138,7 @@ class FittedPortfolio:
         Returns
         -------
         ForecastDistribution
-            Log seconds, shape (n_rows,): positive and finite, wider with the distance from the
+            Of durations, shape (n_rows,): positive and finite, wider with the distance from the
             measured range; the median of a repeated configuration lies within its repetitions.
 
         Raises
@@ -149,10 +149,9 @@ class FittedPortfolio:
         return self.ask(features).forecast
 
     def noise_factors(self, log_duration: FloatArray) -> FloatArray:
-        """Return the variance of the noise of runs of each log duration over the usual one.
+        """Return the noise variance of runs at each log duration over the usual one, shape (n,).
 
-        The usual one is the square of the report's noise floor. Shape (n,), all 1 where the runs
-        call for no jitter.
+        The usual one is the square of the report's noise floor. All factors are 1 without jitter.
         """
         if self.jitter is None:
             return np.ones(len(log_duration))
@@ -174,27 +173,27 @@ class FittedPortfolio:
         """Return for each row what its duration is made of, the largest share first.
 
         The shares are those of the terms of the laws that answer the question, weighted as in the
-        forecast; they sum to 1 and leave out what is below 0.1 %. A question without an answer by
-        laws has none. Corrections of the processes multiply all terms alike and have no share.
+        forecast; they sum to 1 and leave out what is below 0.1 %. A question that no law answers
+        has none. Corrections by the processes multiply all terms alike and have no share.
         """
         return self.ask(features).explanation
 
     def explain_phases(self, features: FeatureTable) -> list[tuple[PhaseShare, ...]]:
         """Return for each row how the measured phases share its duration, the largest first.
 
-        They sum to 1 and leave out what is below 0.1 %; there are none where no run told phases.
+        They sum to 1 and leave out what is below 0.1 %; there are none if no run reported phases.
         """
         return self.ask(features).phases
 
     def taught_by(self, features: FeatureTable) -> list[tuple[Lesson, ...]]:
-        """Return for each row which configurations taught its forecast most, and what.
+        """Return for each row the configurations with most influence on its forecast, and how much.
 
         A forecast by trees alone names none.
         """
         if features.n_rows == 0:
             return []
         if self._influences is None:
-            # An outlier without repetitions was moved to what the others say.
+            # An outlier without repetitions was moved to what the other runs imply.
             odd = {each.run_id for each in self.report.evidence.outliers}
             unheard = self.memory.names.rows_with_one_of(odd)
             self._influences = Influences(self.encoder.layout, self.members, self.memory.X, unheard)
@@ -213,10 +212,11 @@ class FittedPortfolio:
 
 
 def _trend_breaks(encoder: Encoder, regime_map: RegimeMap, n_configurations: int) -> FloatArray:
-    """Return what a break in its trend adds along each feature, shape (n_numeric,).
+    """Return what a break in the trend adds along each feature, shape (n_numeric,).
 
-    More where two levels at most were measured, since no held-out set saw such a trend, but for the
-    batch; nothing where all runs are alike, since there no trend is known at all.
+    A log standard deviation per log unit: larger where at most two levels were measured (except for
+    the batch size), since no held-out set tests such a trend; zero where all runs have the same
+    value, since no trend is known there.
     """
     breaks = trend_breaks([feature.role for feature in encoder.numeric], n_configurations)
     for index, feature in enumerate(encoder.numeric):

@@ -1,4 +1,4 @@
-"""What every regressor of the portfolio can do: scikit-learn's conventions plus a state of data."""
+"""The interface of the portfolio's regressors: scikit-learn's conventions plus a state as data."""
 
 import copy
 import functools
@@ -18,8 +18,8 @@ StateValue = str | float | int | bool | list[str] | list[float] | list[int] | No
 class State:
     """Everything a fitted regressor is, as data: scalars and float arrays.
 
-    `shared` is what the regressors of one artefact found in arrays that they have in common: each
-    of them is checked once.
+    `shared` caches what the regressors of one artefact derive from arrays that they have in common,
+    so that each array is checked once.
     """
 
     values: Mapping[str, StateValue] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class State:
     shared: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False)
 
     def below(self, prefix: str) -> "State":
-        """Return the part whose names begin with a prefix, by the names after it."""
+        """Return the items whose names begin with a prefix, without the prefix."""
         return State(_below(prefix, self.values), _below(prefix, self.arrays), self.shared)
 
 
@@ -63,8 +63,8 @@ def _parameter_names(kind: type) -> tuple[str, ...]:
 class PortfolioRegressor(ABC):
     """Base of the library's own regressors; scikit-learn itself is not imported.
 
-    A subclass stores its constructor's arguments under their own names and ends learned attributes
-    in an underscore, so that `sklearn.base.clone` and its searches work on it.
+    A subclass stores its constructor's arguments under their own names, and its learned attributes
+    end in an underscore, so that `sklearn.base.clone` and scikit-learn's searches work on it.
     """
 
     @abstractmethod
@@ -79,13 +79,13 @@ class PortfolioRegressor(ABC):
     def predict_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return mean and variance of the log duration of a new run, each of shape (n,).
 
-        A method without a variance of its own returns None, and gets its held-out squared error.
+        A method without a variance of its own returns None; its held-out squared error is used.
         """
 
     def covariance(self, A: FloatArray, B: FloatArray) -> FloatArray | None:  # noqa: ARG002 - for those that have one
         """Return the covariance of the log durations of two sets of rows, shape (n_a, n_b).
 
-        What further runs could remove alone: the noise of a run is not in it. None for a method
+        It covers only what further runs could remove, not the noise of a run. None for a method
         without a joint distribution.
         """
         return None
@@ -101,7 +101,7 @@ class PortfolioRegressor(ABC):
 
     @abstractmethod
     def load_state(self, state: State) -> None:
-        """Take over what `to_state` gave; the constructor's arguments are those of the fit."""
+        """Restore what `to_state` returned; the constructor's arguments are those of the fit."""
 
     def refit_clone(self) -> Self:
         """Return an unfitted copy that keeps this fit's structure, for the held-out folds."""

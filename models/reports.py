@@ -42,7 +42,7 @@ class PoolingReport:
 
 @dataclass(frozen=True, slots=True)
 class MemoryCounts:
-    """How many runs a memory law rests on: measured peaks, out of memory, succeeded without."""
+    """The runs behind a memory law: with a measured peak, out of memory, succeeded without peak."""
 
     peaks: int
     out_of_memory: int
@@ -51,10 +51,10 @@ class MemoryCounts:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCounts:
-    """What became of unfinished runs.
+    """How unfinished runs were used.
 
-    Lower bounds that told something, estimates from progress (elapsed / progress), and bounds so
-    low that they tell nothing.
+    Numbers of informative lower bounds, of estimates from progress (elapsed / progress), and of
+    runs that were left out as uninformative.
     """
 
     as_bounds: int = 0
@@ -64,7 +64,7 @@ class UnfinishedCounts:
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A shift of all durations from the run that started at `at` (seconds) on, in log units."""
+    """A shift of all durations, in log units, from the run that started at `at` (seconds) on."""
 
     at: float
     shift: float
@@ -72,11 +72,11 @@ class ChangePoint:
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A run far from the repetitions of its configuration or, alone there, from all other runs.
+    """A run far from the repetitions of its configuration or, without any, from all other runs.
 
-    Of two repetitions it is the one that the other runs do not believe. `ratio` is its duration
-    over what these (of two: the other one) say; `beside` names the configuration as
-    `nearest_run_ids` do.
+    Of two repetitions, it is the one that the other configurations contradict. `ratio` is its
+    duration over that of the repetitions (of two: the other one) or over what the other runs imply;
+    `beside` names the configuration by a run, as `nearest_run_ids` do.
     """
 
     run_id: str
@@ -88,8 +88,8 @@ class Outlier:
 class EvidenceReport:
     """What the fit took from runs besides their durations, and what it found odd about them.
 
-    `incomplete` counts the runs that were set aside since they leave out what others tell; they are
-    none of the fit's.
+    `incomplete` counts the runs that were set aside because they leave out values that others give;
+    the fit does not use them.
     """
 
     memory: MemoryCounts | None = None
@@ -123,10 +123,10 @@ class FitReport:
     library_versions
         Versions of Python and the numerical libraries.
     failed_candidates
-        Name of a regressor to the reason why it has no part in the forecast; under
+        Name of a regressor to the reason why it takes no part in the forecast; under
         ``held_out_sets``, how many held-out sets the time budget left out.
     pooling
-        What the priors were learned from, None if from nothing but physics.
+        What the priors were learned from, None if from physics alone.
     evidence
         Memory, unfinished runs, change points, outliers.
     """
@@ -149,8 +149,8 @@ class FitReport:
 class AxisSupport(NamedTuple):
     """A numeric column asked outside its measured range.
 
-    `distance` is how far beyond the range in measured widths, on the scale (mostly logarithmic)
-    on which the regressors see the column; positive.
+    `distance` is how far beyond the range it lies, in units of the range's width, on the scale
+    (mostly logarithmic) on which the regressors see the column; positive.
     """
 
     name: str
@@ -172,12 +172,13 @@ class Support(NamedTuple):
     unseen_levels
         (column, level) pairs that no run has.
     unidentified
-        Columns whose effect the runs cannot show: constant there but asked otherwise, moved apart
-        though they went together in all runs, unknown to the fit, or left out of the question.
+        Columns whose effect the runs cannot show: constant in the runs but asked at another value,
+        varied separately although they varied together in all runs, unknown to the fit, or left
+        out of the question.
     nearest_run_ids
         Up to three runs whose configurations resemble the question most.
     basis
-        Where the forecast comes from, the weakest link first named.
+        Where the forecast comes from; the weakest link decides.
     """
 
     within_range: bool

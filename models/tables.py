@@ -14,10 +14,10 @@ CORE_COLUMNS = ("workers", "dataset_size", "epochs", "batch_size")
 """Numeric columns whose effect on the duration is known beforehand, even from a single run."""
 
 HARDWARE_COLUMNS = ("nodes", "instance_vcpus")
-"""Numeric columns that tell how the cluster of the core columns is built."""
+"""Numeric columns that describe how the cluster is built."""
 
 LARGEST, SMALLEST = 1e100, 1e-100
-"""Larger numbers are refused and smaller ones are zero: no quotient over- or underflows."""
+"""Larger numbers are refused and smaller ones count as 0: no quotient over- or underflows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class FeatureTable:
 
     def _are_beyond(self) -> Sequence[bool]:
         """Return for each numeric column whether it holds a value that is refused."""
-        # As numbers where there is one: an array of one costs ten times as much.
+        # Scalars for a single row: an array of one element costs ten times as much.
         if self.n_rows == 1:
             return [abs(values.item()) > LARGEST for values in self.numeric.values()]
         if not self.numeric:
@@ -91,7 +91,7 @@ class FeatureTable:
         return FeatureTable(numeric, categorical, len(rows))
 
     def above(self, other: "FeatureTable") -> "FeatureTable":
-        """Return these rows, then those of another table; what one does not know is missing there.
+        """Return these rows, then another table's; a column that one lacks is missing in its rows.
 
         Examples
         --------
@@ -119,7 +119,7 @@ class FeatureTable:
 
 
 def check_times(started_at: FloatArray | None, n_runs: int) -> None:
-    """Check the times of start of runs, where they are known.
+    """Check the start times of runs, if they are known.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def check_times(started_at: FloatArray | None, n_runs: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunTable:
-    """Measured runs of one workload that ended well.
+    """Completed runs of one workload.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One thread for linear algebra while a fit runs: another order of sums changes their last bit."""
+"""One thread for linear algebra during a fit: the order of a sum changes its last bit."""
 
 import threading
 from contextlib import ContextDecorator
@@ -9,9 +9,9 @@ from threadpoolctl import threadpool_limits
 
 
 class _SingleThread(ContextDecorator):
-    """Limits the thread pools of BLAS and OpenMP to one thread while anybody is inside.
+    """Limits the thread pools of BLAS and OpenMP to one thread while any caller is inside.
 
-    Equal runs and seed so give equal artefacts whatever the number of cores. Fits in several
+    Equal runs and seed then give equal artefacts whatever the number of cores. Fits in several
     threads share the limit: it is lifted when the last of them ends.
 
     References
@@ -24,7 +24,7 @@ class _SingleThread(ContextDecorator):
         self._limits: threadpool_limits | None = None
 
     def __enter__(self) -> Self:
-        # Only what is loaded has a limit, and the optimisers bring a BLAS of their own.
+        # The limit applies to loaded libraries only, and SciPy brings a BLAS of its own.
         import scipy.linalg  # noqa: F401, PLC0415 - heavy, and only fits need it
 
         with self._lock:
@@ -47,4 +47,4 @@ class _SingleThread(ContextDecorator):
 
 
 single_thread = _SingleThread()
-"""As a context or a decorator."""
+"""Context manager and decorator."""
