@@ -1,4 +1,4 @@
-"""Parameters that the GPU type tells by itself, such as a rated power."""
+"""Parameters that the GPU type determines, such as a rated power."""
 
 import numpy as np
 
@@ -8,19 +8,19 @@ from models.tables import FloatArray, IntArray
 _ROUNDING = 1e-9
 
 _ALIASED_SD = 0.02
-"""Prior standard deviation of exponents that are left aside: next to none."""
+"""Prior standard deviation of the exponents of columns left aside: close to 0."""
 
 
 def aliased_columns(encoder: Encoder, X: FloatArray, codes: IntArray) -> IntArray:
-    """Return the columns of X that the GPU type tells: parameters constant within each type.
+    """Return the columns of X that the GPU type determines: parameters constant within each type.
 
-    None where a single GPU type was measured.
+    Empty where a single GPU type was measured.
     """
     names = [category.column for category in encoder.categories]
     gpu = names.index("gpu_type") if "gpu_type" in names else None
     if gpu is None or not encoder.categories[gpu].used:
         return np.empty(0, dtype=np.int64)
-    # Short whole numbers are sorted by their digits, in a tenth of the time.
+    # Short integers are radix-sorted, in a tenth of the time.
     of_row = codes[:, gpu].astype(np.min_scalar_type(len(encoder.categories[gpu].levels)))
     by_type = np.argsort(of_row, kind="stable")
     starts = np.concatenate([[0], 1 + np.flatnonzero(np.diff(of_row[by_type]))])
@@ -36,7 +36,7 @@ def aliased_columns(encoder: Encoder, X: FloatArray, codes: IntArray) -> IntArra
 
 
 def alias_values(encoder: Encoder, X: FloatArray, codes: IntArray) -> tuple[IntArray, FloatArray]:
-    """Return the columns that the GPU type tells, and their values for each measured type."""
+    """Return the columns that the GPU type determines, and their values for each measured type."""
     columns = aliased_columns(encoder, X, codes)
     if not len(columns):
         return columns, np.empty((0, 0))
@@ -52,8 +52,8 @@ def without_columns(
 ) -> tuple[FloatArray, FloatArray]:
     """Return means and standard deviations under which a law leaves some columns aside.
 
-    A parameter that is constant within each GPU type (rated power, say) cannot be told from the
-    type's effect; where that effect is pooled, the parameter would take its place.
+    The effect of a parameter that is constant within each GPU type (rated power, say) cannot be
+    separated from the type's effect; where that effect is pooled, the parameter would absorb it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Categorical columns: their measured levels, and which of them tell the runs apart."""
+"""Categorical columns: their measured levels, and which columns distinguish the runs."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from models.tables import FeatureTable, IntArray
 class CategoryFeature:
     """One categorical column: its measured levels (None = missing) and their run counts.
 
-    `used` is False if it has one level, or splits the runs as an earlier column does; it stays
-    known all the same, so that another level can be told from a measured one. `spread` is a factor
-    on how far apart the levels' effects are believed to lie (`models.columns.level_spreads`).
+    `used` is False if the column has one level, or splits the runs as an earlier column does; its
+    levels stay known, so that an unseen level is recognised. `spread` is a factor on the prior
+    spread of the levels' effects (`models.columns.level_spreads`).
     """
 
     column: str
@@ -27,8 +27,9 @@ class CategoryFeature:
 def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
     """Learn the levels of every categorical column, GPU and instance type first.
 
-    Levels stand in the order of their first row, so that renaming them changes nothing. That no run
-    tells a GPU type is known too: about one that is asked such runs say little.
+    Levels are in the order of their first row (missing last), so that renaming them changes
+    nothing. A GPU type that all runs leave out is kept as a column too: such runs say little about
+    a GPU type that a question asks for.
 
     Examples
     --------
@@ -56,6 +57,6 @@ def learn_categories(features: FeatureTable) -> list[CategoryFeature]:
 
 
 def _same_partition(one: IntArray, other: IntArray) -> bool:
-    """Return whether the levels of two columns pair off one to one."""
+    """Return whether the levels of two columns correspond one to one."""
     pairs = len(np.unique(np.stack([one, other]), axis=1).T)
     return pairs == len(np.unique(one)) == len(np.unique(other))

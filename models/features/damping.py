@@ -1,4 +1,4 @@
-"""Trends that do not go on for ever beyond the measured range of a feature."""
+"""Trends that fade beyond the measured range of a feature."""
 
 from math import inf, log
 from typing import Final, Literal
@@ -11,11 +11,11 @@ Fading = Literal["none", "below", "above", "both"]
 """On which sides of its measured range the trend of a feature fades."""
 
 REACH: Final = log(2.0)
-"""How far, in log units, a trend that fades goes on beyond the measured range at most."""
+"""Farthest that a fading trend continues beyond the measured range, in log units."""
 
 
 def fading_range(fades: Fading, low: float, high: float) -> tuple[float, float]:
-    """Return the range beyond which a trend fades: infinite where it goes on.
+    """Return the range beyond which a trend fades: infinite on a side where it continues.
 
     Examples
     --------
@@ -26,17 +26,17 @@ def fading_range(fades: Fading, low: float, high: float) -> tuple[float, float]:
 
 
 def damped(values: FloatArray, low: float, high: float) -> FloatArray:
-    """Return values whose distance beyond a range is damped.
+    """Return values with their distance beyond a range damped.
 
-    A distance e becomes ``REACH (1 - exp(-e / REACH))``: the trend goes on with its slope at the
-    end of the range and fades within a doubling. Which trends do so `models.columns.trends` tells.
+    A distance e becomes ``REACH (1 - exp(-e / REACH))``: the trend continues with its slope at the
+    end of the range and fades within a doubling. `models.columns.trends` decides which trends fade.
 
     Parameters
     ----------
     values
         A transformed feature, in log units, any shape.
     low, high
-        The range that was measured, low <= high; infinite where the trend goes on.
+        The measured range, low <= high; infinite where the trend continues.
 
     References
     ----------

@@ -22,27 +22,26 @@ from models.features.scales import Scale
 from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArray
 
 UNSEEN, UNASKED = -1, -2
-"""Codes of a level that no run has, and of a level that a question leaves open."""
+"""Codes of a level that no run has, and of a level that a question does not specify."""
 
-MAX_UNIDENTIFIED_VARIANCE = 4.0  # a factor of seven either way: more says nothing more
+MAX_UNIDENTIFIED_VARIANCE = 4.0  # a factor of seven either way: a larger one adds nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Other readings of questions that part what went together in all runs.
+    """Second readings of questions that vary separately what varied together in all runs.
 
     Parameters
     ----------
     X
-        What the columns of `Encoded.X` are in the other reading, NaN where the same; shape (n,
-        n_columns).
+        The columns of `Encoded.X` in the second reading, NaN where unchanged; shape (n, n_columns).
     variance
-        Variance of the log duration beside that between the readings, shape (n,): an effect may be
-        more than the whole of both, or of opposite sign.
+        Variance of the log duration besides that between the readings, shape (n,): a column's
+        effect may exceed that of both together, or have the opposite sign.
     shift
-        What physics adds to the log duration for more work than the kept column tells, shape (n,).
+        What physics adds to the log duration for more work than the kept column shows, shape (n,).
     names
-        The columns of each row that cannot be told apart.
+        For each row, the columns whose effects cannot be separated.
     """
 
     X: FloatArray
@@ -58,23 +57,23 @@ class Encoded:
     Parameters
     ----------
     X
-        Matrix in the form of `Layout`, shape (n, n_columns); codes of open levels are negative, and
-        features whose trends fade are damped beyond their measured ranges.
+        Matrix in the form of `Layout`, shape (n, n_columns); codes of unseen and unspecified levels
+        are negative, and features whose trends fade are damped beyond their measured ranges.
     distances
-        Distance beyond the measured range in measured widths, shape (n, n_features), >= 0.
+        Distance beyond the measured range in units of its width, shape (n, n_features), >= 0.
     excess
         The same in units of the transformed feature.
     missing
         True where a question leaves out what every run has, shape (n, n_features).
     variance
-        Variance of the log duration from what the runs could not identify, shape (n,).
+        Variance of the log duration from effects that the runs could not identify, shape (n,).
     shift
-        What other workloads and physics say of that, to be added to the log duration, shape (n,).
+        Their expectation by other workloads and physics, added to the log duration, shape (n,).
     codes
-        Level codes of all categories, the unused included, shape (n, n_categories).
+        Level codes of all categories, unused ones included, shape (n, n_categories).
     readings
-        Other readings (`models.questions.companions`), None where nothing is parted or nobody
-        looked.
+        Second readings (`models.questions.companions`), None where there are none or they were not
+        looked for.
     """
 
     X: FloatArray
@@ -88,7 +87,7 @@ class Encoded:
 
 
 class Encoder:
-    """Turns features into matrices, by what was learned from the runs of one workload.
+    """Turns features into matrices, as learned from the runs of one workload.
 
     Parameters
     ----------
@@ -194,7 +193,7 @@ class Encoder:
         )
 
     def encode(self, features: FeatureTable) -> Encoded:
-        """Encode rows; a column that is not there counts as missing."""
+        """Encode rows; an absent column counts as missing."""
         if features.n_rows == 1:
             return self._encode_row(features)
         values = self._transform(self._raw(features))
@@ -212,7 +211,7 @@ class Encoder:
         for index, exponent in self._believed:
             shift += exponent * values[:, index]
         for index, low, high in self._damped:
-            # Within the measured range it is the identity.
+            # Damping is the identity within the measured range.
             if excess[:, index].any():
                 values[:, index] = damped(values[:, index], low, high)
         codes = self._codes(features)
@@ -227,7 +226,7 @@ class Encoder:
         )
 
     def _encode_row(self, features: FeatureTable) -> Encoded:
-        """Return what `encode` does for one row: by numbers, ten times as fast as by arrays."""
+        """Return what `encode` does for one row: scalars are ten times as fast as arrays."""
         workers = features.numeric["workers"].item() if "workers" in features.numeric else nan
         values, excess, distances = [], [], []
         missing, left_out, variance, shift = [], [], 0.0, 0.0
@@ -275,7 +274,7 @@ class Encoder:
         )
 
     def left_open(self, encoded: Encoded, column: str, rows: BoolArray | None) -> Encoded:
-        """Return encoded rows as surely as if some left a column open; their values stay."""
+        """Return encoded rows with the uncertainty of leaving a column open; values are kept."""
         places = np.flatnonzero([each.column == column for each in self.numeric])
         if rows is None or not len(places):
             return encoded
@@ -395,6 +394,6 @@ def _column(features: FeatureTable, name: str) -> FloatArray:
 
 
 def _level_codes(category: CategoryFeature) -> dict[str | None, int]:
-    """Return level -> code; an open level is the only measured one, if there is only one."""
+    """Return level -> code; an unspecified level is the measured one if there is only one."""
     lookup: dict[str | None, int] = {None: 0 if len(category.levels) == 1 else UNASKED}
     return lookup | {level: code for code, level in enumerate(category.levels)}

@@ -1,4 +1,4 @@
-"""What the data sheet of an accelerator says, and how durations scale with it beforehand."""
+"""Data sheets of accelerators, and the prior on how durations scale with them."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ UNKNOWN_SD = 0.5
 """Log standard deviation of a level about which nothing is known."""
 
 UNKNOWN_GPU_SD = 1.0
-"""That of a GPU type: so far does what the shipped data sheets say of durations spread."""
+"""The same for a GPU type: the spread of durations implied by the shipped data sheets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class HardwareDescription:
     tensor_tflops
         Peak dense 16-bit rate of the tensor cores in TFLOPS, None without tensor cores.
     memory_gib
-        Memory in GiB, positive; None where a name stands for boards with more and with less.
+        Memory in GiB, positive; None where boards of the same name differ in memory.
     memory_bandwidth_gb_s
         Memory bandwidth in GB/s, positive.
 
@@ -60,7 +60,7 @@ def _is_positive(figure: float) -> bool:
 
 
 def describe_hardware(hardware: Mapping[str, HardwareDescription]) -> FloatArray:
-    """Return the figures of data sheets in the order of their names, shape (n, 4), 0 for none.
+    """Return the figures of data sheets sorted by name, shape (n, 4), 0 for None.
 
     Examples
     --------
@@ -79,18 +79,18 @@ def describe_hardware(hardware: Mapping[str, HardwareDescription]) -> FloatArray
 
 
 class DataSheets(Mapping[str, HardwareDescription]):
-    """Data sheets by name, each made when it is asked for: an artefact has dozens of them.
+    """Data sheets by name, each built on access: an artefact has dozens of them.
 
     Parameters
     ----------
     names, figures
-        What `describe_hardware` gave, and the names in the same order.
+        The names, and the figures from `describe_hardware` in the same order.
 
     Raises
     ------
     ValueError
-        If names and figures do not fit together, a name is there twice, or a figure is not
-        positive and finite.
+        If names and figures differ in number, a name occurs twice, or a figure is not positive and
+        finite.
     """
 
     def __init__(self, names: Sequence[str], figures: FloatArray) -> None:
@@ -118,7 +118,7 @@ class DataSheets(Mapping[str, HardwareDescription]):
 def mean_description(variants: Sequence[HardwareDescription]) -> HardwareDescription:
     """Return the geometric mean of variants that share a name.
 
-    There are tensor cores where every variant has them, and a memory where all have the same.
+    It has tensor cores if every variant has them, and a memory if it is the same for all.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def level_offsets(
 ) -> tuple[float, ...]:
     """Return the prior log effect of each GPU type, centred on those with a data sheet.
 
-    One without is expected where these are on average: 0.
+    A type without a data sheet is expected at their average: 0.
 
     Examples
     --------

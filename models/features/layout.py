@@ -1,4 +1,4 @@
-"""How the columns of an encoded matrix are to be read by a regressor."""
+"""How a regressor reads the columns of an encoded matrix."""
 
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -22,7 +22,7 @@ Role = Literal[
 
 
 class LayoutPrior(Protocol):
-    """What is believed of a law's parameters beforehand, in place of what the templates say."""
+    """A prior on a law's parameters that replaces the one of its templates."""
 
     @override
     def __hash__(self) -> int: ...
@@ -48,7 +48,7 @@ class LayoutPrior(Protocol):
     def levels(self, spreads: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean, shape (sum of levels,), and covariance of the effects of all levels.
 
-        `spreads` are factors on the spread of what nothing but the runs tells, one a level.
+        `spreads` are factors on the part of the spread that only the runs inform, one per level.
         """
         ...
 
@@ -66,15 +66,15 @@ class Layout:
     offsets
         Prior log effect of each level of each category, centred.
     level_spreads
-        Factor on the spread of what is believed of each category's effects beforehand, where
-        nothing but the runs tells them; 1 if empty.
+        Factor on the prior spread of each category's effects, where only the runs inform them; 1 if
+        empty.
     prior
-        What other workloads say about the parameters of laws; the templates alone if None.
+        Prior on the parameters of laws from other workloads; the templates alone if None.
     relevance
-        Factor on the spread of what is believed of each numeric feature's exponents beforehand;
-        below 1 its part in kernels is as much smaller; 1 if empty.
+        Factor on the prior spread of each numeric feature's exponents; below 1, its part in kernels
+        shrinks by the same factor; 1 if empty.
 
-    The column between them is the gate: 1 where a single worker leaves nothing to synchronise.
+    The column between them is the gate: 1 where a single worker has nothing to synchronise.
 
     Examples
     --------

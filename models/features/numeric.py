@@ -23,40 +23,40 @@ Transform = Literal["log", "log1p", "scaled"]
 Quotient = Literal["", "per_worker", "workers_per"]
 
 MAX_LINEAR_RATIO = 30.0
-"""Columns with zeros whose positive values span less than this stay linear (shares, flags)."""
+"""Largest ratio of positive values at which a column with zeros stays linear (shares, flags)."""
 
 PER_WORKER_VARIANCE_RATIO = 0.4
-"""A parameter is a total over workers if dividing explains at least the rest of its variance."""
+"""A parameter is a total over workers if dividing by them leaves less than this of its variance."""
 
 DUPLICATE_CORRELATION = 0.9995
-"""From here on one column repeats another."""
+"""Absolute correlation above which a column repeats another."""
 
 MAX_DUPLICATE_RATIO = 10.0
-"""A column that varies so many times as much as another one is told by nothing of it."""
+"""A column that varies more than this many times as much as another does not repeat it."""
 
 MIN_MISSING_SHARE = 0.02
 """Missing values get an indicator unless nearly none or nearly all are missing."""
 
 MAX_NARROW_RATIO = 1.05
-"""Parameters whose values lie closer together count from the smallest: years, versions, times."""
+"""Parameters whose values span a smaller ratio count from the smallest: years, versions, times."""
 
 _WHOLE_COLUMNS = frozenset({"workers", "dataset_size", "epochs", "instance_vcpus"})
-"""Columns that are no totals over workers."""
+"""Columns that are not totals over workers."""
 
 _NO_TREND = 2
-"""Levels that show none."""
+"""Number of levels that show no trend."""
 
 _FLOOR = 1e-3
-"""Positive values below this share of the smallest measured one count as it."""
+"""Positive values are floored at this share of the smallest measured one."""
 
 _ONE_UNIT_BELOW = math.exp(-1)
-"""Where zero stands beside the smallest measured value: the logarithm's tangent is zero there."""
+"""Stands for zero, relative to the smallest measured value; the logarithm's tangent is 0 there."""
 
 UNIDENTIFIED_SD = 0.5
 """Prior standard deviation of the exponent of a parameter that was constant in the runs."""
 
 SWITCH_TOLERANCE = 1e-9
-"""Differences up to this, in units of a constant, are none."""
+"""Differences up to this, in units of a constant, count as none."""
 
 CORE_ROLES: Mapping[str, Role] = {
     "workers": "workers",
@@ -74,14 +74,14 @@ class NumericFeature:
 
     `low` and `high` bound the transformed, centred values that were measured; `fill` stands for
     a missing one; `flagged` says that an indicator of missing values accompanies the feature;
-    `used` is False for a column from which nothing could be learned; its exponent is then believed
-    to be `exponent`, give or take `exponent_sd` (`models.columns.exponents`); `fades` says where
-    its trend does not go on beyond the measured range (`models.columns.trends`); `origin` is what a
-    linear column counts from.
+    `used` is False for a column from which nothing could be learned: its exponent then has the
+    prior mean `exponent` and deviation `exponent_sd` (`models.columns.exponents`); `fades` says on
+    which sides of the measured range its trend fades (`models.columns.trends`); `origin` is the
+    zero of a linear column.
 
-    Zero and what is below have no ratio to a measured value: something is off that was on. Where
-    the logarithm is taken they stand one unit below the smallest measured value, and any value but
-    that of a constant that is not positive is one unit from it (`is_switch`).
+    Zero and negative values have no ratio to a measured value: something is off that was on. Under
+    a logarithm they are placed one unit below the smallest measured value. Where a column was
+    constant and not positive, any other value is one unit away from the constant (`is_switch`).
     """
 
     column: str
@@ -105,22 +105,22 @@ class NumericFeature:
 
     @property
     def may_fade(self) -> bool:
-        """Whether it is a local batch or a parameter whose trend `models.columns.trends` judges."""
+        """Whether `models.columns.trends` judges its trend: a local batch or a parameter."""
         return self.role in ("local_batch", "parameter") and self.transform == "log" and self.used
 
     @property
     def fading_range(self) -> tuple[float, float]:
-        """The values between which the trend goes on, infinite where it does so for ever."""
+        """The values between which the trend is not damped, infinite on a side without fading."""
         return fading_range(self.fades, self.low, self.high)
 
     @property
     def axis_span(self) -> float:
-        """Return the measured width, at least 0.2 so that a constant has a distance too."""
+        """Return the measured width, at least 0.2, so that distances from a constant exist too."""
         return max(self.high - self.low, 0.2)
 
     @property
     def off(self) -> float:
-        """Return what stands for values without a logarithm, in units."""
+        """Return the substitute for values without a logarithm, in units."""
         return self.floor / _FLOOR * _ONE_UNIT_BELOW if self.transform == "log" else self.floor
 
     @property
@@ -130,17 +130,17 @@ class NumericFeature:
 
     @property
     def missing_variance(self) -> float:
-        """Return the variance of the log duration of a row that leaves the feature out."""
+        """Return what leaving the feature out adds to the variance of the log duration."""
         exponent = UNIDENTIFIED_SD if self.role == "parameter" else 1.0
         return (exponent * self.spread) ** 2
 
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """A numeric column that is left out since in all runs it went along with another one.
+    """A numeric column that is left out because it varied together with another one in all runs.
 
-    ``feature = intercept + slope * of`` holds for the transformed, centred values to `tolerance` in
-    units of the kept column `of`.
+    ``feature = intercept + slope * of`` holds for the transformed, centred values, to `tolerance`
+    in units of the kept column `of`.
     """
 
     feature: NumericFeature
@@ -153,9 +153,9 @@ class Companion:
 def prolonged(scaled: FloatArray) -> FloatArray:
     """Return values in units of the largest measured one, those beyond it on a logarithmic scale.
 
-    ``x`` up to 1, ``sign(x) (1 + log |x|)`` from there on, with the same slope at 1: a factor
-    ``exp(w x)`` goes on as the power law that has its elasticity at the end of the measured range.
-    Otherwise ten times the largest value would raise the factor to its tenth power.
+    ``x`` for ``|x| <= 1``, ``sign(x) (1 + log |x|)`` beyond, with the same slope at 1: a factor
+    ``exp(w x)`` continues as the power law with the same elasticity at the end of the measured
+    range. Otherwise ten times the largest value would raise the factor to its tenth power.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def prolonged(scaled: FloatArray) -> FloatArray:
 
 
 def snapped(values: FloatArray) -> FloatArray:
-    """Return the values with those next to zero set to zero.
+    """Return the values with those within `SMALLEST` of zero set to zero.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def snapped(values: FloatArray) -> FloatArray:
 
 
 def quotient_of(column: FloatArray, workers: FloatArray | None, quotient: Quotient) -> FloatArray:
-    """Return the column itself, per worker, or the workers per unit of it.
+    """Return the column itself, its value per worker, or the workers per unit of it.
 
     Examples
     --------
@@ -242,10 +242,10 @@ def _learn(name: str, raw: FloatArray, workers: FloatArray | None) -> NumericFea
 
 
 def _is_narrow(known: FloatArray) -> bool:
-    """Whether positive values are so close together that powers of them tell nothing.
+    """Whether positive values lie too close together for a power law.
 
-    They would need exponents that nobody believes in, and ten times their range would lie next to
-    it. Two levels show no trend that could go on for so far.
+    It would need implausible exponents, and a value ten times the range away would seem next to it.
+    Two levels are excepted: they show no trend that could be continued so far.
     """
     low, high = float(known.min()), float(known.max())
     is_close = low > 0 and 1 + SWITCH_TOLERANCE < high / low < MAX_NARROW_RATIO
@@ -253,14 +253,14 @@ def _is_narrow(known: FloatArray) -> bool:
 
 
 def learn_logarithmic(feature: NumericFeature, features: FeatureTable) -> NumericFeature:
-    """Return a column with zeros, and no quotient, by its logarithm instead of as it is."""
+    """Return a column that has zeros and no quotient on a logarithmic instead of a linear scale."""
     values = snapped(features.numeric[feature.column])
     smallest = float(values[values > 0].min())
     return _measure(feature.column, feature.quotient, values, _Scaling("log1p", smallest, 0.0))
 
 
 class _Scaling(NamedTuple):
-    """How a column is transformed; `floor` is the smallest value it takes, in units."""
+    """How a column is transformed; `floor` is its smallest value after flooring, in units."""
 
     transform: Transform
     unit: float
@@ -331,9 +331,10 @@ def apply_transform(feature: NumericFeature, values: FloatArray) -> FloatArray:
 
 
 def _duplicates(values: FloatArray, earlier: FloatArray) -> bool:
-    """Whether a column goes along with an earlier one, and about as far.
+    """Whether a column varies together with an earlier one, and by a similar amount.
 
-    One that hardly varies repeats any other of two levels, and all of two runs.
+    By correlation alone, one that hardly varies would repeat any column of two levels, and with two
+    runs every column.
     """
     deviation, other = values - values.mean(), earlier - earlier.mean()
     own, others = float(np.sqrt(deviation @ deviation)), float(np.sqrt(other @ other))

@@ -1,4 +1,4 @@
-"""An order of configurations by what they hold: no name and no order of the upload counts."""
+"""An order of configurations by content, independent of names and of the order of upload."""
 
 import hashlib
 
@@ -8,7 +8,7 @@ from models.tables import CORE_COLUMNS, HARDWARE_COLUMNS, FeatureTable, FloatArr
 
 NUMERIC = frozenset({*CORE_COLUMNS, *HARDWARE_COLUMNS})
 CATEGORICAL = frozenset({"gpu_type", "instance_type"})
-"""Columns whose names mean something; any other is a parameter, whatever its name."""
+"""Columns with a known meaning; any other is a parameter, whatever its name."""
 
 
 def numeric_columns(features: FeatureTable) -> list[FloatArray]:
@@ -17,20 +17,20 @@ def numeric_columns(features: FeatureTable) -> list[FloatArray]:
 
 
 def _numbers(features: FeatureTable, name: str) -> FloatArray:
-    # No value is infinite, so that this stands for missing alone; -0.0 is 0.0.
+    # No value is infinite, so minus infinity is unambiguous; adding 0.0 makes -0.0 equal 0.0.
     column = features.numeric[name]
     return np.asarray(np.where(np.isnan(column), -np.inf, column) + 0.0, dtype=np.float64)
 
 
 def numeric_parameters(features: FeatureTable, grades: IntArray | None = None) -> list[str]:
-    """Return the numeric columns that are no standard ones, in an order that no name decides.
+    """Return the numeric columns that are parameters, in an order independent of names.
 
     Parameters
     ----------
     features
-        Rows in an order that no name decides.
+        Rows in an order independent of names.
     grades
-        Ascending; rows of the same grade may stand in any order. All differ by default.
+        Ascending; rows of the same grade may be in any order. All differ by default.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def numeric_parameters(features: FeatureTable, grades: IntArray | None = None) -
 
 
 def categorical_parameters(features: FeatureTable, grades: IntArray | None = None) -> list[str]:
-    """Return the categories that are no standard ones, in an order that no name decides.
+    """Return the categorical columns that are parameters, in an order independent of names.
 
     Parameters
     ----------
@@ -73,18 +73,18 @@ def categorical_parameters(features: FeatureTable, grades: IntArray | None = Non
 
 
 def structural_keys(features: FeatureTable, values: FloatArray) -> list[str]:
-    """Return a hash of each row (64 hex digits) that stays when levels are renamed.
+    """Return a hash of each row (64 hex digits) that does not change when levels are renamed.
 
-    Levels are told apart by their runs: rows get colours by their numbers and `values`, levels by
-    the colours of their rows, rows by the colours of their levels, until no further colour
-    appears. Columns that never vary do not count.
+    Levels are identified by their rows: rows are coloured by their numbers and `values`, levels by
+    the colours of their rows, rows by the colours of their levels, until no new colour appears.
+    Columns that never vary do not count.
 
     Parameters
     ----------
     features
         Distinct rows.
     values
-        Something measured of each row, shape (n_rows,).
+        A measured value of each row, shape (n_rows,).
 
     References
     ----------
@@ -99,7 +99,7 @@ def structural_keys(features: FeatureTable, values: FloatArray) -> list[str]:
     >>> structural_keys(one, seconds) == structural_keys(two, seconds)
     True
     """
-    # By what was measured, columns and levels stand alike whatever they are called.
+    # Sorted by measured values, so that the order of columns and levels does not depend on names.
     rows = np.argsort(values, kind="stable")
     by_value = features.take(rows)
     is_new = np.diff(values[rows], prepend=values[rows[:1]]) > 0
@@ -140,7 +140,7 @@ def _ranked(columns: list[FloatArray] | list[IntArray]) -> IntArray:
 def _level_ranks(colours: IntArray, categories: list[IntArray]) -> list[IntArray]:
     """Return the rank of each row's level in its category, by the rows of the level.
 
-    Levels that nothing tells apart stand by name: exchanged, they forecast the same.
+    Levels that nothing distinguishes are ordered by name: forecasts are the same if exchanged.
     """
     found = []
     for codes in categories:
@@ -151,7 +151,7 @@ def _level_ranks(colours: IntArray, categories: list[IntArray]) -> list[IntArray
 
 
 def _refined(colours: IntArray, categories: list[IntArray]) -> IntArray:
-    """Return the rows' colours by those of their levels, until there are no more of them."""
+    """Return the rows' colours, refined by those of their levels until no new colour appears."""
     while True:
         levels = [_by_colours(codes, colours, is_final=False) for codes in categories]
         finer = _ranked([colours, *levels])

@@ -1,4 +1,4 @@
-"""How workers stand on nodes where a question does not say: as densely as they were measured."""
+"""How workers are placed on nodes if a question does not say: as densely as was measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The most workers of one node, of each kind of hardware and of all.
+    """The most workers measured on one node, overall and by kind of hardware.
 
-    What was measured on one node alone may have room for more: its density is that of all.
+    Hardware measured on one node only may have room for more workers: it gets the overall density.
 
     Attributes
     ----------
     densest
         The most workers that were measured on one node.
     columns, levels, densities
-        The same of each GPU type and instance type that was measured on several nodes.
+        The same for each GPU type and instance type that was measured on several nodes.
     is_regular
-        Whether all runs that tell their nodes stood as densely as that: nodes that are left open
-        are known then.
+        Whether all runs with known nodes were placed that densely: the nodes of a question that
+        leaves them open are then known.
     """
 
     densest: float
@@ -37,10 +37,10 @@ class Placement:
 
     @classmethod
     def learn(cls, features: FeatureTable) -> "Placement | None":
-        """Return the placement of measured configurations, None without several numbers of nodes.
+        """Return the placement of measured configurations, None if their nodes never varied.
 
-        Those that do not tell their nodes say nothing. Workers that nodes do not share evenly stand
-        on the fullest of them as on all.
+        Configurations without nodes are ignored. Where workers do not divide evenly, the fullest
+        node counts.
 
         Examples
         --------
@@ -55,10 +55,10 @@ class Placement:
         workers, nodes = features.numeric.get("workers"), features.numeric.get("nodes")
         if workers is None or nodes is None:
             return None
-        # NaN compares as false.
+        # Comparisons with NaN are false.
         told = features.take(np.flatnonzero((workers >= 1) & (nodes >= 1)))
         workers, nodes = told.numeric["workers"], told.numeric["nodes"]
-        # Of nodes that never varied nothing was learned.
+        # Nodes that never varied teach nothing.
         if not told.n_rows or nodes.min() == nodes.max():
             return None
         density = np.maximum(np.ceil(workers / nodes - _ROUNDING), 1.0)
@@ -76,15 +76,15 @@ class Placement:
     def density(
         self, gpu_type: str | None, instance_type: str | None, gpus: int | None
     ) -> float | None:
-        """Return how many workers stand on one node, None where runs stood in several ways.
+        """Return how many workers one node takes, None where the runs' placement was not regular.
 
         Parameters
         ----------
         gpu_type, instance_type
-            The hardware that is asked about, in the words of the runs.
+            The hardware that is asked about, named as in the runs.
         gpus
-            How many GPUs its instance type has, None if that is not known: they are its room where
-            the instance type was not measured on several nodes.
+            Number of GPUs of the instance type, None if unknown; the answer where the instance type
+            was not measured on several nodes.
 
         Examples
         --------
@@ -109,7 +109,7 @@ class Placement:
         return missing if missing.any() else None
 
     def filled(self, features: FeatureTable) -> FeatureTable:
-        """Return the questions with the nodes that they leave open, where they tell the workers."""
+        """Return the questions with open nodes filled in where the workers are known."""
         workers, told = features.numeric.get("workers"), features.numeric.get("nodes")
         if workers is None:
             return features
@@ -131,7 +131,7 @@ class Placement:
             for column in dict.fromkeys(self.columns)
             if column in features.categorical
         ]
-        # By numbers: most tables are of one row, and an array of one costs ten times as much.
+        # Scalars: most tables have one row, and an array of one element costs ten times as much.
         least = [min(row) for row in zip(*asked, strict=True)] or [inf] * len(workers)
         nodes = [
             nan if isnan(count) else nodes_for(count, self.densest if density == inf else density)
@@ -145,7 +145,7 @@ class Placement:
 
 
 def nodes_for(workers: float, density: float) -> int:
-    """Return how many nodes workers need at a number of them on each.
+    """Return how many nodes the workers need at `density` workers per node.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How one value of a feature becomes a number that regressors see."""
+"""How one value of a feature becomes the number that regressors see."""
 
 from math import copysign, inf
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, feature: NumericFeature) -> "Scale":
-        """Return what one value of a feature is told by."""
+        """Return the scale of a feature."""
         return cls(
             feature.origin,
             feature.unit,
@@ -56,7 +56,7 @@ class Scale(NamedTuple):
         if self.is_log:
             # In this order: the maximum of NaN and a number is NaN.
             floored = (self.off if scaled <= 0 else max(scaled, self.floor)) + self.added
-            # By numpy: the logarithms of many rows, to the last bit.
+            # NumPy's logarithm equals that of many rows to the last bit; math.log need not.
             scaled = float(np.log(floored)) if floored > 0 else floored - inf
         elif abs(scaled) > 1:
             scaled = copysign(1 + float(np.log(abs(scaled))), scaled)
