@@ -1,1 +1,1 @@
-"""Kinds of question: what they ask beyond the runs, and which of them are likely."""
+"""Kinds of question: what they ask beyond the runs, and which questions are likely."""

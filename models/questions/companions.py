@@ -1,4 +1,4 @@
-"""Columns that went together in all runs: a question that parts them can be read in two ways."""
+"""Columns that varied together in all runs: a question that parts them has two readings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,26 +15,26 @@ from models.questions.regimes import FEW_CONFIGURATIONS
 from models.tables import SMALLEST, BoolArray, FeatureTable, FloatArray, IntArray
 
 _PARTED = 0.01
-"""Further from its companion than any run, by this much in units of the feature, is apart."""
+"""A value this much further from its companion than any run, in units of the feature, is apart."""
 
 _LEAST_VARIANCE = 0.01
-"""Share of a standardised feature's variance below which a direction was hardly varied."""
+"""Variance of standardised features below which a direction counts as hardly varied."""
 
 _WORK: Final = frozenset({"dataset_size", "epochs"})
-"""Roles of which physics knows the effect: twice the work takes twice the time."""
+"""Roles whose effect physics knows: twice the work takes twice the time."""
 
 _LEAST_PART = 0.2
-"""Length from which on a feature's part of the flat directions concerns it."""
+"""Length of a feature's part in the flat directions from which on they concern it."""
 
 _OFF_PLANE = 0.1
-"""Further from the plane than any run, by so many deviations, is off it."""
+"""A row this many deviations further from the plane than any run is off it."""
 
 Pair = tuple[int, int, IntArray]
-"""A category that was left out, the one it went with, and the code there of each own code."""
+"""A category that was left out, its companion, and the companion's code for each of its codes."""
 
 
 def paired_categories(encoder: Encoder, combinations: IntArray) -> list[Pair]:
-    """Return the categories that were left out since their levels pair off with another's.
+    """Return the categories that were left out because their levels match another's one to one.
 
     Parameters
     ----------
@@ -66,10 +66,10 @@ def paired_categories(encoder: Encoder, combinations: IntArray) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """What several features of all configurations have in common: a plane on which they lie.
+    """A linear relation between several features of all configurations: they lie on a plane.
 
-    `directions` are what hardly varied, as functions of the numeric columns of X around `middle`;
-    no configuration is further from the plane than `limit`, and `columns` are those it concerns.
+    `directions` are the combinations of the numeric columns of X around `middle` that hardly
+    varied; no configuration is further from the plane than `limit`; `columns` take part in it.
     """
 
     middle: FloatArray
@@ -89,10 +89,10 @@ class Plane:
 
 
 def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
-    """Return the plane on which the features of the configurations lie, None if on none.
+    """Return the plane on which the features of the configurations lie, None if there is none.
 
-    Told by principal components of next to no variance (Jolliffe 2002, Principal component
-    analysis, ch. 10), where a parameter takes part and the configurations are many enough.
+    Found by principal components of almost no variance (Jolliffe 2002, Principal component
+    analysis, ch. 10), if a parameter takes part and there are enough configurations.
 
     Parameters
     ----------
@@ -134,10 +134,10 @@ def find_plane(encoder: Encoder, X: FloatArray) -> Plane | None:
 
 
 class _Parted(NamedTuple):
-    """What a column that was left out tells of the kept one, and where the two are apart.
+    """What a column that was left out implies for the kept one, and where the two are apart.
 
-    The place is that of the kept column among the encoded ones; arrays are of shape (n_rows,).
-    `unknown` is the deviation of what nobody knows there, its sign that of the way apart.
+    `place` is the kept column's place in X; arrays have shape (n_rows,). `unknown` is the standard
+    deviation of the unknown effect, with the sign of the difference.
     """
 
     place: int
@@ -150,17 +150,17 @@ class _Parted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Companions:
-    """What went together in all runs of a workload, so that one of two columns was left out.
+    """Columns that varied together in all runs of a workload, so that one of each two was left out.
 
-    A question in which both go on together asks what the runs show. One that moves one of them
-    alone is answered by the kept column as if the effect were all its own; it might as well be all
-    the other's. Both readings count alike: the forecast lies between them, and its interval tells
-    how far apart they are. Data, epochs, batch and nodes that repeat another column have no second
-    reading, since physics knows their part: more data or epochs take as much longer, and what
-    another batch does stays open. Nor has what went together in fewer than 12 configurations, where
-    anything does by chance. All of these widen the interval. Columns of which no two go together,
-    but three or more do, are all kept: the members' own uncertainty widens the interval there, and
-    the columns are named.
+    A question in which both vary together asks for what the runs show. One that changes only one of
+    them is answered by the kept column as if the effect were all its own; it might as well be all
+    the other's. Both readings count equally: the forecast lies between them, and its interval
+    covers their difference. Dataset size, epochs, batch size and nodes that repeat another column
+    have no second reading, since physics knows their part: more data or epochs take proportionally
+    longer, and the effect of another batch size stays open. There is none either with fewer than 12
+    configurations, where any columns may vary together by chance. All of these widen the interval.
+    Where no two columns vary together but three or more are linearly related, all are kept: the
+    members' own uncertainty widens the interval there, and the columns are named.
     """
 
     encoder: Encoder
@@ -169,7 +169,7 @@ class Companions:
     n_configurations: int
 
     def read(self, features: FeatureTable, encoded: Encoded) -> Readings | None:
-        """Return the other readings of the rows that part companions, None without such a row."""
+        """Return second readings of the rows that part companions, None if there are none."""
         if not (self.encoder.companions or self.pairs or self.plane):
             return None
         names: list[tuple[str, ...]] = [()] * len(encoded.X)
@@ -190,10 +190,10 @@ class Companions:
         return Readings(X, variance, shift, tuple(names)) if any(names) else None
 
     def unknowns(self, features: FeatureTable, encoded: Encoded) -> FloatArray:
-        """Return what parting companions leaves unknown, shape (n, n_unknowns).
+        """Return the unknown effects of rows that part companions, shape (n, n_unknowns).
 
-        What the one of two columns does by itself is one unknown for all questions that part them,
-        in proportion to how far; of two categories it is one for each pair of levels.
+        The effect of one of two columns by itself is one unknown for all questions that part them,
+        in proportion to the difference; for two categories it is one for each pair of levels.
         """
         columns = [each.unknown for each in self._parted_numbers(features, encoded)]
         levels = zip(self.pairs, self._parted_categories(encoded), strict=True)
@@ -224,9 +224,9 @@ class Companions:
             index = self.encoder.axis_names().index(companion.of)
             way = told - encoded.X[:, place]
             apart = (np.abs(way) > companion.tolerance + _PARTED) & ~encoded.missing[:, index]
-            # Physics knows what the batch and the nodes do: workers that repeat them keep theirs.
+            # A parameter alone has a second reading: physics knows the other roles' effects.
             told = told if feature.role == "parameter" else np.full(len(told), np.nan)
-            # More work than runs of the kept column had takes so much longer.
+            # More work than the kept column implies takes proportionally longer.
             more = values - companion.intercept - companion.slope * encoded.X[:, place]
             is_work = feature.role in _WORK
             shift = np.where(apart & is_work, more, 0.0)
@@ -234,7 +234,7 @@ class Companions:
             yield _Parted(place, told, apart, unknown, shift, (companion.of, feature.column))
 
     def _parted_categories(self, encoded: Encoded) -> Iterator[_Parted]:
-        """Yield what categories that were left out tell of the kept ones."""
+        """Yield what categories that were left out imply for the kept ones."""
         used = [index for index, item in enumerate(self.encoder.categories) if item.used]
         for own, other, codes in self.pairs:
             asked, kept = encoded.codes[:, own], encoded.codes[:, other]

@@ -1,4 +1,4 @@
-"""What workloads with few configurations are likely to be asked, and what members say of it."""
+"""Likely questions about workloads with few configurations, and the members' answers to them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from models.regressor import PortfolioRegressor
 from models.tables import FloatArray
 
 UNTESTED_VARIANCE = 0.25
-"""Of a member that tells no variance, where nothing was held out."""
+"""Variance of a member that gives none, where nothing was held out."""
 
 _DOUBLING = float(np.log(2))
 
@@ -25,10 +25,11 @@ class Answers:
 
 
 def likely_questions(layout: Layout, axes: Sequence[str], X: FloatArray) -> dict[str, FloatArray]:
-    """Return rows that are asked beside the configurations, and beyond each axis.
+    """Return likely questions among the configurations, and beyond the range of each axis.
 
-    Beside them, as ``interpolation``, is each configuration with one column as in the next one;
-    beyond an axis each configuration above the measured range, by its width and at least twofold.
+    Among them, as ``interpolation``: each configuration with one column taken from the previous
+    one. Beyond an axis: each configuration moved above its range by the range's width, at least by
+    a factor of two.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def _beyond(layout: Layout, column: int, X: FloatArray) -> FloatArray:
     found = X.copy()
     found[:, column] = high + max(high - low, _DOUBLING)
     if layout.roles[column] == "workers":
-        # Several workers have something to synchronise.
+        # Several workers synchronise: the gate is off.
         found[:, layout.n_numeric] = 0.0
     return found
 
@@ -75,7 +76,7 @@ def _beyond(layout: Layout, column: int, X: FloatArray) -> FloatArray:
 def ask(
     members: Iterable[PortfolioRegressor], questions: Mapping[str, FloatArray]
 ) -> dict[str, Answers]:
-    """Return what the members say of each kind of question."""
+    """Return the members' answers to each kind of question."""
     X = np.concatenate(list(questions.values()))
     said = [member.predict_moments(X) for member in members]
     means = np.array([mean for mean, _ in said])

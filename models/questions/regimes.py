@@ -21,15 +21,15 @@ Kind = Literal[
 ]
 
 IRRELEVANT_AXIS: Final = "irrelevant"
-"""Kind of an axis along which nothing changes, or what does is known: epochs that never varied.
+"""Kind of an axis without effect, or with a known one: epochs that never varied.
 
 No question leaves the measured range there."""
 
 UNTESTED_AXES: Final[frozenset[Kind]] = frozenset({"short_axis", "constant_axis"})
-"""Kinds of axes beyond which no held-out set can ask, however many configurations there are."""
+"""Kinds of axes that no held-out set can test, however many configurations there are."""
 
 NEW_LEVEL = ":new"
-"""Ends the name of the regime of a category's levels that no run has."""
+"""Suffix of the name of a category's regime for levels that no run has."""
 
 FEW_CONFIGURATIONS = 12
 """Below this, each configuration is held out alone and prior weights are kept."""
@@ -43,7 +43,7 @@ MIN_AXIS_LEVELS = 3
 """Two levels show no trend that a third could contradict."""
 
 MAX_AXES, MAX_LEVELS_HELD_OUT = 8, 3
-"""Axes, and levels of a category, of which sets are held out: each costs a refit of all members."""
+"""Most axes, and levels of a category, with held-out sets: each costs a refit of all members."""
 
 _LEAST_SHARE_TRAINED = 1 / 3
 
@@ -51,7 +51,7 @@ LEAVES_AXIS = 0.02
 """A question further out than this share of the measured range is an extrapolation."""
 
 _EQUALLY_FAR: Final = 1e-9
-"""Distances that differ by less are equal: parameters in proportion differ by rounding alone."""
+"""Distances that differ by less are equal: those of proportional parameters differ by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,14 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class RegimeMap:
-    """Which regimes a workload has, and where a question stands.
+    """The regimes of a workload, and to which a question belongs.
 
     Parameters
     ----------
     kinds
-        Kind of each regime, by name; ``interpolation`` is always there. Beyond the range of an
-        irrelevant parameter (`models.columns.relevance`), and of epochs that never varied
-        (`models.members.epochs`), a question is what it would be within.
+        Kind of each regime, by name; ``interpolation`` is always present. The range of an
+        irrelevant parameter (`models.columns.relevance`) and of epochs that never varied
+        (`models.members.epochs`) does not matter for the regime of a question.
     few_levels
         Codes of the levels with few runs, for each category.
     """
@@ -105,9 +105,9 @@ class RegimeMap:
         return tuple(regimes)
 
     def telling(self, encoder: Encoder, distances: FloatArray) -> FloatArray:
-        """Return the distances beyond the measured range that tell a kind of question.
+        """Return the distances beyond the measured range that decide the kind of question.
 
-        Those along irrelevant parameters are 0.
+        Those along irrelevant parameters are set to 0.
         """
         if IRRELEVANT_AXIS not in self.kinds.values():
             return distances
@@ -117,7 +117,7 @@ class RegimeMap:
 
 
 def _farthest(distances: FloatArray) -> dict[int, int]:
-    """Return the axis farthest out of each row that leaves the range, the first of equal ones."""
+    """Return the axis farthest out for each row that leaves the range, the first of equal ones."""
     if len(distances) == 1:
         row = distances[0].tolist()
         most = max(row, default=0.0)
@@ -159,17 +159,17 @@ def map_regimes(encoder: Encoder, layout: Layout, X: FloatArray, codes: IntArray
 
 
 def _kind_of_axis(n_levels: int) -> Kind:
-    """Return the kind of question beyond an axis on which so many levels were measured."""
+    """Return the kind of question beyond an axis with this many measured levels."""
     if n_levels == 1:
         return "constant_axis"
     return "short_axis" if n_levels < MIN_AXIS_LEVELS else "extrapolation"
 
 
 def interpolation_folds(structure: tuple[str, ...]) -> list[Fold]:
-    """Return folds over configurations, given by their structure and not by their order or names.
+    """Return folds over configurations, determined by their structure, not by order or names.
 
-    With at most 12 configurations each is held out alone; above, the hash of its structure (see
-    `models.features.ordering`) names one of six folds.
+    With at most 12 configurations, each is held out alone; with more, the hash of its structure
+    (see `models.features.ordering`) selects one of six folds.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def interpolation_folds(structure: tuple[str, ...]) -> list[Fold]:
 
 
 def axis_folds(encoder: Encoder, regimes: RegimeMap, X: FloatArray) -> list[Fold]:
-    """Return two folds per numeric axis with three levels: beyond its last, and beyond 60 %.
+    """Return two folds per numeric axis of three or more levels: the last, and the upper 40 %.
 
     Irrelevant parameters have none.
     """
@@ -216,10 +216,10 @@ def axis_folds(encoder: Encoder, regimes: RegimeMap, X: FloatArray) -> list[Fold
 
 
 def transfer_folds(encoder: Encoder, codes: IntArray, regimes: RegimeMap) -> list[Fold]:
-    """Return folds that keep few configurations of a level, for up to three levels a category.
+    """Return folds that keep few configurations of a level, for up to three levels per category.
 
-    A level whose configurations are most of all is not held out: what is forecast from less than
-    a third of them says little of forecasts from all.
+    A level is not held out if that leaves less than a third of all configurations: forecasts from
+    so few say little about forecasts from all.
     """
     folds: list[Fold] = []
     for index, category in enumerate(encoder.categories):
@@ -231,7 +231,7 @@ def transfer_folds(encoder: Encoder, codes: IntArray, regimes: RegimeMap) -> lis
         kept = int(min((sizes[code] for code in few), default=3))
         common = [code for code in np.argsort(-sizes, kind="stable") if code not in few]
         for code in common[:MAX_LEVELS_HELD_OUT]:
-            # Configurations stand in the order of their hashes: the first ones are a random choice.
+            # Configurations are in the order of their hashes: the first ones are a random choice.
             test = np.flatnonzero(column == code)[kept:]
             train = np.setdiff1d(np.arange(len(codes)), test)
             enough = max(MIN_TRAINING, _LEAST_SHARE_TRAINED * len(codes))
